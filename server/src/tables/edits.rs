@@ -98,7 +98,7 @@ impl Directory {
             let is_unchanged =
                 |earlier: &Unchanged| earlier.operation == edit.operation() && earlier.region == edit.subject();
             if let Some(plan) = self.find_earlier_edit(&space, &command.options, is_made, is_unchanged).await? {
-                self.check_unchanged(&space, command, &plan).await?;
+                self.check_declared(&space, command, &plan).await?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
             if let Some(plan) = self.try_edit(&space, command).await? {
@@ -112,14 +112,13 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Checks that declared numbers are counted as issued still, if the earlier edit changed nothing: its record does not contain
-    /// them, and a counter never goes back.
-    async fn check_unchanged(
-        &self,
-        space: &Arc<Space>,
-        command: &EditCommand,
-        earlier: &Plan,
-    ) -> Result<(), EditError> {
+    /// Checks that declared numbers are counted as issued still: those of new regions, and others if the earlier edit changed
+    /// nothing. The record of the edit does not contain them, and a counter never goes back.
+    async fn check_declared(&self, space: &Arc<Space>, command: &EditCommand, earlier: &Plan) -> Result<(), EditError> {
+        let other = || EditError::from(Invalid::new("request_id", "was used before, for another number of --next"));
+        if !space.read(|table| command.edit.floors_hold(table, &earlier.changes)) {
+            return Err(other());
+        }
         if earlier.revision != earlier.base || !command.edit.names_a_floor() {
             return Ok(());
         }
@@ -127,7 +126,7 @@ impl Directory {
         let plan = self.plan_edit(space, command, counter.as_ref()).await?;
         match plan.revision == plan.base {
             true => Ok(()),
-            false => Err(Invalid::new("request_id", "was used before, for another number of --next").into()),
+            false => Err(other()),
         }
     }
 

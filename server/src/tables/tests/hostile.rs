@@ -1,6 +1,9 @@
 //! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
 
-use kent_proto::v1::{DeleteRegionRequest, ImportTableRequest, ListRegionsRequest};
+use kent_proto::v1::{
+    AddSubregionsRequest, DeleteRegionRequest, ImportTableRequest, ListRegionsRequest, NewRegion, SplitRegionRequest,
+    UndoEditRequest,
+};
 
 use super::*;
 
@@ -61,6 +64,57 @@ async fn err_a_region_is_not_deleted_if_its_daemon_has_granted_more_than_the_sto
     }
 }
 
+/// A script with a fixed request ID creates a region whose numbers below `--next` are in use, and repeats that with another number.
+#[tokio::test]
+async fn err_a_request_id_of_a_new_region_is_not_used_again_for_another_counter() {
+    let node = start(&disk(), small_chunks()).await;
+    let create = |next: u128, region: &str, id: &str| CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: region.to_owned(),
+        suffix_bits: Some(20),
+        next: Some(next.into()),
+        request_id: id.to_owned(),
+        ..CreateRegionRequest::default()
+    };
+    let regions = node.regions();
+    regions.create_region(Request::new(create(50, "r", "c"))).await.expect("created");
+    draw(&node).await.expect("granted");
+    for (next, fits) in [(50, true), (7, true), (5000, false)] {
+        let again = regions.create_region(Request::new(create(next, "r", "c"))).await;
+        assert_eq!(again.is_ok(), fits, "{next}");
+    }
+    let new = |next: u128, region: &str, extension: &str| NewRegion {
+        region_id: region.to_owned(),
+        suffix_bits: Some(4),
+        extension: Some(extension.to_owned()),
+        next: Some(next.into()),
+        ..NewRegion::default()
+    };
+    regions.create_region(Request::new(create(0, "s", ""))).await.expect("created");
+    let name = || "spaces/default/regions/s".to_owned();
+    for (next, fits) in [(3, true), (3, true), (4, false)] {
+        let new_regions = vec![new(next, "t", "1")];
+        let request_id = "split".to_owned();
+        let split = SplitRegionRequest { name: name(), by_bits: 1, new_regions, request_id, ..Default::default() };
+        assert_eq!(regions.split_region(Request::new(split)).await.is_ok(), fits, "{next}");
+    }
+    for (next, fits) in [(9, true), (9, true), (10, false)] {
+        let new_regions = vec![new(next, "u", "0"), new(0, "v", "1")];
+        let request_id = "divide".to_owned();
+        let divide = AddSubregionsRequest { name: name(), by_bits: 1, new_regions, request_id, ..Default::default() };
+        assert_eq!(regions.add_subregions(Request::new(divide)).await.is_ok(), fits, "{next}");
+    }
+    // The region has closed since, and its heir continues the counter.
+    regions.create_region(Request::new(create(5, "w", "w"))).await.expect("created");
+    let new_regions = vec![new(0, "x", "0"), new(0, "y", "1")];
+    let new_regions = new_regions.into_iter().map(|new| NewRegion { suffix_bits: Some(20), ..new }).collect();
+    let name = "spaces/default/regions/w".to_owned();
+    let divide = AddSubregionsRequest { name, by_bits: 1, new_regions, ..Default::default() };
+    regions.add_subregions(Request::new(divide)).await.expect("divided");
+    regions.create_region(Request::new(create(5, "w", "w"))).await.expect("made before");
+    regions.create_region(Request::new(create(6, "w", "w"))).await.expect_err("another number");
+}
+
 /// Another replica has reserved, and the watch that reports it was interrupted and has missed it. An export is imported elsewhere, so
 /// it must not show an earlier counter.
 #[tokio::test]
@@ -116,4 +170,32 @@ async fn err_an_imported_region_needs_a_floor_if_it_says_so() {
             assert_eq!(draw(&node).await.expect("granted") & 0xff, 9);
         }
     }
+}
+
+/// A restore seals the only region, because edits may be lost. The unsealing is a declaration of the operator, and no undo.
+#[tokio::test]
+async fn err_a_restore_is_not_undone() {
+    let disk = disk();
+    let node = start(&disk, Settings::default()).await;
+    make(&node, 40, 4).await;
+    node.stop().await;
+    let lapse = Lapse { since: UnixNanos::new(0), until: UnixNanos::new(1_000_000_000) };
+    let lost = Some(Restored { lapse, tables_edited: true });
+    let records = disk.scan(&kent_store::Key::ROOT).await.expect("read");
+    let records = records.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();
+    let now = UnixNanos::new(1_000_000_000);
+    let copy = crate::maintenance::restore::Copy { operation: "restore", now, lost, older: None, floors: &[] };
+    let restored = crate::maintenance::restore::Restore::of(records, now, &copy, &SystemEntropy).expect("planned");
+    let disk = MemoryStore::new(StoreId::new([4; 16]));
+    for (key, value) in restored.into_records() {
+        disk.commit(Txn::new().put(key, value)).await.expect("committed");
+    }
+    let node = start(&disk, Settings::default()).await;
+    assert!(get(&node).await.sealed);
+    let undo = |name: &str| Request::new(UndoEditRequest { name: name.to_owned(), ..Default::default() });
+    for of in ["spaces/default", &name()] {
+        let refused = node.regions().undo_edit(undo(of)).await.expect_err("only its operator knows the table");
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    }
+    assert!(get(&node).await.sealed);
 }
