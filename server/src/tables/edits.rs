@@ -190,7 +190,7 @@ impl Directory {
     pub(super) async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
         let counter = self.counter_of(space, &command.edit);
         // No chunk of the region is reserved until the edit is made or rejected.
-        let _reserving = match &counter {
+        let reserving = match &counter {
             Some((_, cell)) => Some(cell.reserving.lock().await),
             None => None,
         };
@@ -204,6 +204,9 @@ impl Directory {
         }
         let draft = self.settle(space, command, counter.as_ref(), plan).await?;
         let outcome = self.commit(space, command, &draft).await?;
+        // Every reservation compares the region's record, so none from before the edit succeeds. Reading the table again may have to give
+        // a chunk back, which takes this lock.
+        drop(reserving);
         self.adopt(space, command, draft, outcome).await
     }
 

@@ -1,8 +1,8 @@
 //! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
 
 use kent_proto::v1::{
-    AddSubregionsRequest, DeleteRegionRequest, ImportTableRequest, ListRegionsRequest, NewRegion, SplitRegionRequest,
-    UndoEditRequest,
+    AddSubregionsRequest, DeleteRegionRequest, ImportTableRequest, ListRegionsRequest, NewRegion, ShrinkRegionRequest,
+    SplitRegionRequest, UndoEditRequest,
 };
 
 use super::*;
@@ -198,4 +198,26 @@ async fn err_a_restore_is_not_undone() {
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     }
     assert!(get(&node).await.sealed);
+}
+
+/// The answer to an edit that depends on the counter is lost, so the table is read again. Its region has a cap, so its chunk is given
+/// back then. No number is at stake, but every later edit of the space waited forever.
+#[tokio::test]
+async fn ok_an_edit_of_a_capped_region_without_an_answer_ends() {
+    let disk = disk();
+    let node = start(&disk, small_chunks()).await;
+    make(&node, 20, 4).await;
+    let policy = Some(Policy { cap: "9".to_owned(), ..Policy::default() });
+    update(&node, UpdateRegionRequest { policy, ..Default::default() }).await.expect("set");
+    draw(&node).await.expect("granted");
+    disk.plan(|operation| match operation {
+        Operation::Commit(txn) if txn.writes().iter().any(|(key, _)| key.starts_with(&keys::SPACES)) => {
+            Fault::AppliedUnknown
+        }
+        _ => Fault::None,
+    });
+    let shrink = ShrinkRegionRequest { name: name(), by_bits: 1, ..ShrinkRegionRequest::default() };
+    let shrunk = time::timeout(Duration::from_secs(10), node.regions().shrink_region(Request::new(shrink))).await;
+    shrunk.expect("it ends").expect("it was made");
+    assert_eq!(get(&node).await.suffix_bits, 19);
 }
