@@ -4,40 +4,24 @@ mod exhausted;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, num::NonZeroU64, time::Duration};
+use std::{num::NonZeroU64, time::Duration};
 
-use kent_ids::{DEFAULT_SPACE, Source, UnixNanos};
+use kent_ids::{DEFAULT_SPACE, UnixNanos, counted, grouped};
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
-use kent_proto::model::Invalid;
+use kent_proto::model::{Invalid, region_source as source, region_words as arguments};
 use kent_regions::{NotUndone, Order, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
 pub(crate) use self::exhausted::Exhausted;
 use crate::records::failure::{LoadError, StoreFailure};
 
-/// A region as the arguments of a suggested `kent` command: the command works when it is pasted.
-struct Arguments<'a> {
-    region: &'a str,
-    space: &'a str,
+/// A number that was requested, with the verb.
+fn were(requested: u64) -> String {
+    format!("{} {}", grouped(requested), if requested == 1 { "was" } else { "were" })
 }
 
-fn arguments<'a>(region: &'a str, space: &'a str) -> Arguments<'a> {
-    Arguments { region, space }
-}
-
-impl fmt::Display for Arguments<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.region)?;
-        match self.space {
-            DEFAULT_SPACE => Ok(()),
-            space => write!(f, " --space {space}"),
-        }
-    }
-}
-
-/// A region as a source.
-fn source(region: &str, space: &str) -> Source {
-    Source::Region { name: region.to_owned(), space: space.to_owned() }
+fn be(count: u64) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 /// The space does not exist.
@@ -114,14 +98,14 @@ pub(crate) enum AllocateError {
         /// The region.
         region: String,
     },
-    /// The region is sealed, or a region around it.
+    /// The region, or a region around it, is sealed.
     #[error(
-        "region {region:?} of space {space:?} is sealed{}: nothing is granted until {} is unsealed (kent region unseal {})",
+        "region {region:?} of space {space:?} is {}: nothing is granted until {} is unsealed (kent region unseal {})",
         match by == &(region.clone(), space.clone()) {
-            true => String::new(),
-            false => format!(" with region {:?} of space {:?} around it", by.0, by.1),
+            true => "sealed".to_owned(),
+            false => format!("covered by the seal of region {:?} of space {:?}", by.0, by.1),
         },
-        if by == &(region.clone(), space.clone()) { "it" } else { "that" },
+        if by == &(region.clone(), space.clone()) { "it" } else { "that region" },
         arguments(&by.0, &by.1)
     )]
     Sealed {
@@ -134,7 +118,7 @@ pub(crate) enum AllocateError {
     },
     /// The region is external: users choose its values.
     #[error(
-        "region {region:?} of space {space:?} is external: users choose its values, and `kent region id {} VALUE` makes identifiers of them",
+        "region {region:?} of space {space:?} is external: users choose its values, and `kent region id {} VALUE` turns them into identifiers",
         arguments(region, space)
     )]
     External {
@@ -144,9 +128,9 @@ pub(crate) enum AllocateError {
         region: String,
     },
     /// The request exceeds the pace of the counter.
-    #[error("{subject} issues at most {pace} on average, and at most {burst} in a burst: {}", match wait {
-        Some(wait) => format!("{requested} more are allowed after {:.1} s", wait.as_secs_f64()),
-        None => format!("{requested} were requested"),
+    #[error("{subject} issues at most {pace} on average, and at most {} in a burst: {}", grouped(burst), match wait {
+        Some(wait) => format!("{} more {} allowed after {:.1} s", grouped(requested), be(*requested), wait.as_secs_f64()),
+        None => format!("{} requested", were(*requested)),
     })]
     TooFast {
         /// The source.
@@ -162,8 +146,8 @@ pub(crate) enum AllocateError {
     },
     /// After a restore the position of the counter is not known.
     #[error(
-        "{subject} cannot issue, because after the restore it is not known how far its counter had come: set a number above all in \
-         use ({})",
+        "{subject} cannot issue, because the position of its counter is unknown since the restore: set a number above all numbers \
+         in use ({})",
         match region {
             Some((region, space)) => format!("kent region set {} --next N, or 0 if it is new", arguments(region, space)),
             None => format!("kentd restore ... --floor {subject}=N"),
@@ -198,7 +182,7 @@ pub(crate) enum AllocateError {
     )]
     OutOfTouch,
     /// The request ID was used before, with another count.
-    #[error("request_id was used before for {count} identifiers: use a new one")]
+    #[error("was used before for {}: use a new one", counted(count, "identifier"))]
     Reused {
         /// The number of identifiers granted under it.
         count: u64,
@@ -210,7 +194,15 @@ pub(crate) enum AllocateError {
     #[error("{0}")]
     Exhausted(Exhausted),
     /// The series has too few identifiers left.
-    #[error("{series} has {left} identifiers left, but {requested} were requested; a series cannot grow")]
+    #[error(
+        "{series} has {} left, but {} requested; a series cannot grow: {}",
+        counted(left, "identifier"),
+        were(*requested),
+        match left {
+            0 => "continue with another symbol".to_owned(),
+            left => format!("take these (kent alloc {series} -n {left}), then continue with another symbol"),
+        }
+    )]
     SeriesExhausted {
         /// The series.
         series: kent_ids::Series,
@@ -221,8 +213,9 @@ pub(crate) enum AllocateError {
     },
     /// Requests have created the maximum number of series.
     #[error(
-        "{series} is new, and requests have created {max} series already (kentd --series-on-demand): create it as an operator (kent series \
-         create {series}), or forget others (kent series ls, kent series forget SERIES)"
+        "{series} is new, and requests have created {} series already (kentd --series-on-demand): create it as an operator (kent series \
+         create {series}), or forget others (kent series ls, kent series forget SERIES)",
+        grouped(max)
     )]
     TooManySeries {
         /// The requested series.
@@ -244,7 +237,7 @@ pub(crate) enum AllocateError {
     Late,
     /// The commit of a strict grant was not answered, or not before the deadline.
     #[error(
-        "the numbers may or may not have been granted: repeat the request under the same request_id to find out; without one, count \
+        "the numbers may or may not have been granted: repeat the request under the same request_id to find out; without one, treat \
          them as a gap"
     )]
     OutcomeUnknown,
@@ -284,7 +277,8 @@ pub(crate) enum SeriesError {
     },
     /// Operators have created the maximum number of series.
     #[error(
-        "there are {max} series of operators, which is the maximum: forget some (kent series ls, kent series forget SERIES)"
+        "operators have created {} series, which is the maximum: forget some (kent series ls, kent series forget SERIES)",
+        grouped(max)
     )]
     TooMany {
         /// The maximum.
@@ -315,9 +309,9 @@ pub(crate) enum EditError {
     NoSuchRegion(#[from] NoSuchRegion),
     /// The space has regions, so it cannot be deleted.
     #[error(
-        "space {space:?} has {regions} region{}, so it cannot be deleted: delete {} first (kent region ls --space {space}, kent region \
-         delete NAME --space {space})",
-        if *regions == 1 { "" } else { "s" },
+        "space {space:?} has {}, so it cannot be deleted: delete {} first (kent region ls --space {space}, kent region delete NAME \
+         --space {space})",
+        counted(regions, "region"),
         if *regions == 1 { "it" } else { "them" }
     )]
     SpaceInUse {
@@ -326,9 +320,9 @@ pub(crate) enum EditError {
         /// The number of its regions.
         regions: usize,
     },
-    /// The default space is always there.
+    /// The default space cannot be deleted.
     #[error(
-        "space \"{DEFAULT_SPACE}\" is in every store and cannot be deleted; its regions can (kent region delete NAME)"
+        "space \"{DEFAULT_SPACE}\" is in every store and cannot be deleted; its regions can (kent region delete NAME --space {DEFAULT_SPACE})"
     )]
     DefaultSpace,
     /// No edit is left to revert.
@@ -362,16 +356,17 @@ pub(crate) enum EditError {
         /// The reason.
         reason: Box<NotUndone>,
     },
-    /// A space of this name exists already.
-    #[error("space {space:?} exists already")]
+    /// A space of this name already exists.
+    #[error("space {space:?} already exists (kent region ls --space {space}; kent space ls)")]
     SpaceTaken {
         /// Its name.
         space: String,
     },
-    /// The maximum number of spaces exists already.
+    /// The maximum number of spaces already exists.
     #[error(
-        "there are {max} spaces, which is the maximum: create a region in one of them instead (kent region create NAME --suffix BITS \
-         --space SPACE)"
+        "there are {} spaces, which is the maximum: create a region in one of them instead (kent region create NAME --suffix BITS \
+         --space SPACE)",
+        grouped(max)
     )]
     TooManySpaces {
         /// The maximum.
@@ -393,7 +388,8 @@ pub(crate) enum EditError {
     },
     /// The table has changed since the author read it.
     #[error(
-        "the table of space {space:?} is at revision {present}, not at {expected}: read the table again and repeat the edit"
+        "the table of space {space:?} is at revision {present}, not {expected}: see what has changed (kent region history --space \
+         {space}) and repeat the edit"
     )]
     Stale {
         /// The space.
@@ -405,8 +401,8 @@ pub(crate) enum EditError {
     },
     /// After a restore the position of the region's counter is not known.
     #[error(
-        "this edit depends on the counter of region {region:?}, and after the restore it is not known how far that had come: set a number \
-         above all in use (kent region set {} --next N)",
+        "this edit depends on the counter of region {region:?}, whose position is unknown since the restore: set a number above all \
+         numbers in use (kent region set {} --next N)",
         arguments(region, space)
     )]
     Unsure {
@@ -443,14 +439,41 @@ pub(crate) enum EditError {
     },
 }
 
-/// A command that helps after a refusal, or nothing.
+/// Returns the end of a refusal's message: a command that helps, or an empty string.
 pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
     match refusal {
+        TableRefusal::NoSuchRegion { .. } => format!(" in space {space:?} (kent region ls --space {space})"),
+        TableRefusal::NameTaken { name } => {
+            format!(" in space {space:?} (kent region show {})", arguments(name, space))
+        }
+        TableRefusal::PrefixConflict { region, .. } => {
+            format!(" (kent region show {}; kent space free {space})", arguments(region, space))
+        }
+        TableRefusal::ZoneTooSmall { region, .. }
+        | TableRefusal::SuffixInUse { region, .. }
+        | TableRefusal::SuffixTooNarrow { region, .. } => format!(" (kent region show {})", arguments(region, space)),
+        TableRefusal::IsSubregion { parent: region, .. } | TableRefusal::LevelMismatch { region, .. } => {
+            format!(" (kent region tree --filter {})", arguments(region, space))
+        }
+        TableRefusal::SuffixEmpty { region } => format!(" (kent region expand {} --by 1)", arguments(region, space)),
+        TableRefusal::Populated { .. } => {
+            format!("; create another one for this (kent region create NAME --suffix BITS --space {space})")
+        }
+        TableRefusal::NoFreePrefix(_) => format!(" (kent space free {space})"),
+        TableRefusal::Closed { heir, .. } => {
+            format!(": edit that one instead (kent region show {})", arguments(heir, space))
+        }
+        TableRefusal::HasSubregions { region, .. } => {
+            format!(" (kent region tree --filter {})", arguments(region, space))
+        }
         TableRefusal::InUse { region, .. } => {
             format!("; `kent region seal {}` stops its grants", arguments(region, space))
         }
         TableRefusal::Delegated { region, .. } => {
-            format!("; while that space has no regions, `kent space delete {space}/{region}` ends the delegation")
+            format!(
+                "; its regions are in that space (kent region ls --space {space}/{region}), and while there are none, `kent space \
+                 delete {space}/{region}` ends the delegation"
+            )
         }
         TableRefusal::UseUnknown { region } => format!(" (kent region delete {} --unused)", arguments(region, space)),
         TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree --filter {})", arguments(parent, space)),
@@ -458,7 +481,7 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
     }
 }
 
-/// The commands that do by hand what no single edit reverts.
+/// Returns the end of the message: commands that revert the edit by hand, or an empty string.
 fn undo_hint(space: &str, reason: &NotUndone) -> String {
     let delete = |made: &[String]| {
         let commands = made.iter().map(|name| format!("kent region delete {}", arguments(name, space)));

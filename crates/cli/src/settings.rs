@@ -1,4 +1,4 @@
-//! Where settings come from: an option, a variable, the context, or the default, in this order.
+//! The origin of settings: an option, a variable, the context or the default, in this order.
 //!
 //! The context's settings become clap's defaults, so that the arguments of a command hold the settings in force.
 
@@ -12,6 +12,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use crate::args::{Cli, parse_space};
 use crate::connect::{Endpoints, parse_timeout};
 use crate::contexts::{Context, Contexts, Fault, SETTINGS};
+use crate::usage;
 
 /// A command line, and where its settings come from.
 pub(crate) struct Parsed {
@@ -43,8 +44,10 @@ pub(crate) fn parse(line: &[OsString]) -> Result<Parsed, clap::Error> {
         Ok(contexts) => (choose(line, &contexts), Ok(contexts)),
         Err(fault) => (Ok(Chosen::default()), Err(fault)),
     };
-    let mut command = command(chosen.as_ref().ok().map(|chosen| &chosen.context));
-    let mut matches = command.try_get_matches_from_mut(line)?;
+    let make = || command(chosen.as_ref().ok().map(|chosen| &chosen.context));
+    let mut command = make();
+    let matches = command.try_get_matches_from_mut(line);
+    let mut matches = matches.map_err(|error| usage::improve(error, line, make()))?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     while let Some((_, inner)) = matches.remove_subcommand() {
         matches = inner;
@@ -114,7 +117,7 @@ pub(crate) enum Origin {
 }
 
 impl Settings {
-    /// Fails if the contexts or the one in force cannot be used.
+    /// Fails if the file of contexts or the context in force cannot be used.
     pub(crate) fn check(&self) -> Result<(), &Fault> {
         self.contexts.as_ref()?;
         self.chosen.as_ref().map(drop)

@@ -94,7 +94,7 @@ fn table(spaces: &[Space]) -> Table {
         table.row([
             Cell::from(names::short(&space.name)),
             space.bits.into(),
-            number::grouped(&space.region_count.to_string()).into(),
+            number::grouped(space.region_count).into(),
             space.revision.into(),
         ]);
     }

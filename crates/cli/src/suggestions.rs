@@ -1,7 +1,7 @@
-//! Every command that a message of Kent suggests is one that `kent` understands.
+//! Checks that `kent` can parse every command that a message of Kent suggests.
 //!
-//! The test reads the string literals of the sources. What a message fills in when it runs, and what only its reader knows, is
-//! replaced by a sample.
+//! The test reads the string literals of the sources. It replaces each placeholder, whether the program or the reader fills it
+//! in, by a sample.
 
 use std::{
     fs,
@@ -26,10 +26,12 @@ const SOURCES: [&str; 9] = [
     "proto/src",
     "server/src",
 ];
-/// Samples for placeholders. A command must be understood with one of them.
+/// Samples for placeholders. A command must be valid with one of them.
 const SAMPLES: [&str; 3] = ["1", "serial:SAMPLE", "80:1"];
 /// Characters that end a command within a sentence.
 const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '&', '<', '>', '\n'];
+/// The source of tips for wrong command lines, which has such lines.
+const TIPS: &str = "crates/cli/src/usage.rs";
 /// Texts that name a command without suggesting it.
 const LABELS: [&str; 1] = ["kent context use"];
 
@@ -98,7 +100,7 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
     while let Some((before, after)) = rest.split_once('{') {
         whole.push_str(before);
         if !before.is_empty() {
-            whole.push_str(sample);
+            whole.push_str(if before.ends_with(" -n ") { SAMPLES[0] } else { sample });
         }
         rest = after.split_once('}').map_or("", |(_, after)| after);
     }
@@ -112,7 +114,7 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
 }
 
 #[test]
-fn ok_every_suggested_command_is_understood() {
+fn ok_every_suggested_command_can_be_parsed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let commands: Vec<String> = Cli::command()
         .get_subcommands()
@@ -123,15 +125,15 @@ fn ok_every_suggested_command_is_understood() {
     let mut paths = Vec::new();
     SOURCES.iter().for_each(|folder| files(&root.join(folder), &mut paths));
     let (mut seen, mut wrong) = (0, Vec::new());
-    for path in paths {
+    for path in paths.into_iter().filter(|path| !path.ends_with(TIPS)) {
         let source = fs::read_to_string(&path).expect("UTF-8");
         let mut texts = Vec::new();
         literals(source.parse().expect("Rust"), &mut texts);
         let texts = texts.iter().filter(|text| !LABELS.contains(&text.as_str()));
         for command in texts.flat_map(|text| suggested(text, &commands)) {
             seen += 1;
-            let is_understood = SAMPLES.iter().any(|sample| Cli::try_parse_from(sampled(command, sample)).is_ok());
-            if !is_understood {
+            let is_valid = SAMPLES.iter().any(|sample| Cli::try_parse_from(sampled(command, sample)).is_ok());
+            if !is_valid {
                 wrong.push(format!("{}: {command}", path.display()));
             }
         }

@@ -2,14 +2,14 @@
 //!
 //! An import creates the regions that the table lacks, each whole in one commit: with its prefix, its counter and its former prefixes.
 //! It removes nothing, and changes nothing if any existing region differs from the file. A table of up to 48 regions is one commit. A
-//! larger one is several: an interrupted import is continued by importing the file again.
+//! larger one takes several: to continue an interrupted import, import the file again.
 
 mod compare;
 mod file;
 mod parts;
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::Daemon;
@@ -21,6 +21,8 @@ use crate::args::{ExportArgs, ImportArgs, TableCommand};
 use crate::connect::request;
 use crate::failure::Failure;
 use crate::names;
+use crate::notice;
+use crate::number;
 use crate::output::Out;
 use crate::pages::PRESENT;
 
@@ -42,14 +44,17 @@ async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     out.flush()?;
     for delegated in regions.iter().filter(|region| !region.delegated_space.is_empty()) {
         let (region, inner) = (names::short(&delegated.name), names::short(&delegated.delegated_space));
-        eprintln!(
-            "kent: region {region} is delegated, and its table is not in this file: kent table export --space {inner}"
+        notice::write(
+            &format!(
+                "kent: region {region} is delegated, and its table is not in this file: kent table export --space {inner}\n"
+            ),
+            false,
         );
     }
     Ok(())
 }
 
-/// All regions of one revision, and that revision. An edit between two pages tears the list, which then starts again.
+/// All regions of one revision, and that revision. If the table is edited between two pages, the listing starts again.
 async fn listing(space: &str, at_revision: u64, daemon: &Daemon) -> Result<(Vec<Region>, u64), Failure> {
     for _ in 0..LISTINGS {
         let (mut regions, mut page_token, mut revision) = (Vec::new(), String::new(), None);
@@ -149,13 +154,13 @@ fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What an import has to do.
+/// The work of an import.
 struct Work<'f> {
     space: &'f str,
     header: &'f Header,
     /// The number of regions that the table has already.
     present: usize,
-    /// The regions that differ, and how.
+    /// The regions that differ from the file, with the differences.
     differing: Vec<(String, Vec<String>)>,
     /// Regions to create, outer regions before inner ones.
     missing: Vec<Entry>,
@@ -253,10 +258,11 @@ impl<'f> Work<'f> {
                 Ok(response) => revision = response.into_inner().revision,
                 Err(status) => {
                     bar.finish_and_clear();
-                    eprintln!(
-                        "kent: {created} of {} regions were created before the failure; import the file again to continue",
-                        self.missing.len()
+                    let all = number::counted(self.missing.len(), "region");
+                    let done = format!(
+                        "kent: {created} of {all} created before the failure; import the file again to continue\n"
                     );
+                    notice::write(&done, false);
                     return Err(status.into());
                 }
             }
@@ -281,10 +287,9 @@ impl<'f> Work<'f> {
         match (dry_run, self.missing.len()) {
             (_, 0) => Ok(()),
             (true, _) => out.text("dry run: nothing was changed\n"),
-            (false, created) => out.text(&format!(
-                "created {created} {}\nrevision {before} → {after}\n",
-                if created == 1 { "region" } else { "regions" }
-            )),
+            (false, created) => {
+                out.text(&format!("created {}\nrevision {before} → {after}\n", number::counted(created, "region")))
+            }
         }
     }
 }
@@ -295,7 +300,11 @@ fn text(file: &str) -> Result<String, Failure> {
             let mut text = String::new();
             io::stdin().lock().read_to_string(&mut text).map(|_| text).map_err(Failure::Input)
         }
-        path => std::fs::read_to_string(path).map_err(|error| Failure::Usage(format!("cannot read {path}: {error}"))),
+        path => std::fs::read_to_string(path).map_err(|error| {
+            Failure::Usage(format!(
+                "cannot read {path}: {error}; `kent table export > table.jsonl` writes a file to import"
+            ))
+        }),
     }
 }
 
@@ -306,8 +315,7 @@ fn confirmed() -> Result<bool, Failure> {
             "standard input is not a terminal; add --yes to import without confirmation".to_owned(),
         ));
     }
-    eprint!("import them? [y/N] ");
-    io::stderr().flush().map_err(Failure::Output)?;
+    notice::write("import them? [y/N] ", false);
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(Failure::Input)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -45,7 +45,7 @@ pub enum BadPrefix {
     #[error("the all-zero extension stays with the region that is split")]
     AllZero,
     /// All extensions of this length are assigned.
-    #[error("there are only {max} extensions for new regions")]
+    #[error("there are only {max} extensions for new regions, and none is left")]
     NoneLeft {
         /// The number of extensions for new regions.
         max: u64,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_neighbours() {
+    fn ok_neighbors() {
         assert_eq!(prefix("1011").first(2), prefix("10"));
         assert_eq!(prefix("1011").first(200), prefix("1011"));
         assert_eq!((prefix("10").sibling(), Prefix::EMPTY.sibling()), (Some(prefix("11")), None));

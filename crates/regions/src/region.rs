@@ -81,7 +81,7 @@ pub struct Region {
     pub history: Vec<FormerPrefix>,
     /// The order in which its suffixes are issued.
     pub order: Order,
-    /// The speed at which its suffixes may be issued.
+    /// The maximum average rate at which its suffixes may be issued.
     pub pace: Pace,
     /// Whether it is sealed: neither it nor any region inside it grants anything until it is unsealed.
     pub sealed: bool,
@@ -130,7 +130,12 @@ impl Region {
         if self.issued <= Count::power_of_two(self.suffix) {
             return Ok(());
         }
-        Err(Refusal::SuffixInUse { issued: self.issued, needed: self.issued.bits(), requested: self.suffix })
+        Err(Refusal::SuffixInUse {
+            region: self.name.clone(),
+            issued: self.issued,
+            needed: self.issued.bits(),
+            requested: self.suffix,
+        })
     }
 
     /// Checks that no suffix is issued or reserved.

@@ -16,7 +16,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is not valid TOML, or names an unknown setting.
-    #[error("the configuration file {} is not valid", path.display())]
+    #[error("the configuration file {} is not valid (kentd --check-config prints every setting)", path.display())]
     Malformed {
         /// The path of the file.
         path: PathBuf,
@@ -33,12 +33,12 @@ pub enum ConfigError {
         /// The allowed values.
         allowed: String,
     },
-    /// A setting needs another one.
+    /// A setting needs another one, or conflicts with it.
     #[error("{setting} needs {needed}")]
     Needs {
         /// The setting.
         setting: &'static str,
-        /// The required setting.
+        /// What the setting needs.
         needed: &'static str,
     },
     /// A file that a setting names cannot be read.

@@ -54,7 +54,7 @@ impl RegionsService {
         self.engine.directory().find(space).map_err(|missing| status::no_such_space(&missing))
     }
 
-    /// Makes an edit; all edits use this function.
+    /// Makes an edit of a table; every edit except undo uses this function.
     async fn edit(&self, caller: String, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
@@ -361,7 +361,7 @@ impl RegionsService {
     async fn list_at(&self, space: &Space, page: &Page, revision: Revision) -> Result<ListRegionsResponse, Status> {
         let present = space.read(Table::revision);
         if revision > present {
-            let problem = format!("is {revision}, but the table is at {present}");
+            let problem = format!("is {revision}, but must be 1 to {present}, the present revision of the table");
             return Err(status::from_invalid(&Invalid::new("at_revision", problem)));
         }
         let after = parse_after(page)?;
@@ -396,7 +396,7 @@ const READS_MAX: usize = 32;
 /// The maximum number of the table's edits to read for a page of one region's history.
 const HISTORY_SCAN_MAX: usize = 20_000;
 
-/// The caller: the name that it gives itself, and its address.
+/// Describes the caller: the name that it gives in the request, and its address.
 fn caller<T>(request: &Request<T>) -> String {
     let name = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let name: String = name.chars().take(PRINCIPAL_CHARS_MAX).collect();
@@ -412,7 +412,7 @@ const PRINCIPAL_CHARS_MAX: usize = 100;
 
 /// Converts suffixes to identifiers, and identifiers to suffixes.
 fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> Result<ComposeResponse, Status> {
-    let refused = |field| move |refused: NotComposed| status::from_composing(field, &refused);
+    let refused = |field| move |refused: NotComposed| status::from_composing(field, &input.region.space, &refused);
     let suffixes = input.suffixes.iter().map(|suffix| {
         let identifier = region.compose(*suffix, bits).map_err(refused("suffixes"));
         identifier.map(|identifier| (*suffix, identifier))

@@ -1,32 +1,17 @@
 //! Corrections of mistakes: edits that change nothing, deletions and undo, as an operator makes them.
 
 use kent_proto::v1::{
-    CreateRegionRequest, DeleteRegionRequest, Encoding, FieldMask, GetRegionRequest, Policy, SealRegionRequest,
-    UndoEditRequest, UpdateRegionRequest,
+    DeleteRegionRequest, Encoding, FieldMask, GetRegionRequest, Policy, SealRegionRequest, UndoEditRequest,
+    UpdateRegionRequest,
 };
 use serde_json::{Value, json};
 use tonic::Code;
 use tonic_types::StatusExt;
 
 use super::{
-    harness::{Daemon, data_dir, request},
+    harness::{Daemon, create, data_dir, name, request},
     operator::Operator,
 };
-
-const SPACE: &str = "spaces/default";
-
-fn name(region: &str) -> String {
-    format!("{SPACE}/regions/{region}")
-}
-
-fn create(region: &str) -> CreateRegionRequest {
-    CreateRegionRequest {
-        parent: SPACE.to_owned(),
-        region_id: region.to_owned(),
-        suffix_bits: Some(20),
-        ..CreateRegionRequest::default()
-    }
-}
 
 #[test]
 fn ok_an_unused_region_is_deleted_and_its_name_and_prefix_are_free() {
@@ -47,7 +32,7 @@ fn ok_an_unused_region_is_deleted_and_its_name_and_prefix_are_free() {
     assert!(operator.kent("table export --at 1").contains("\"ordrs\""));
     operator.kent("alloc region:ordrs");
     let refused = operator.refused("region delete ordrs", "REGION_POPULATED");
-    assert!(refused.contains("kent region seal ordrs"), "{refused}");
+    assert!(refused.contains("kent region seal ordrs --space default"), "{refused}");
 }
 
 #[test]
@@ -57,7 +42,7 @@ fn err_regions_that_may_be_in_use_or_are_not_empty_are_not_deleted() {
     operator.refused("region delete legacy", "REGION_POPULATED");
     operator.kent("region create staff --suffix 20 --order external");
     let refused = operator.refused("region delete staff", "USE_UNKNOWN");
-    assert!(refused.contains("kent region delete staff --unused"), "{refused}");
+    assert!(refused.contains("kent region delete staff --space default --unused"), "{refused}");
     operator.kent("region delete staff --unused");
     operator.kent("region create d --suffix 10");
     operator.kent("region subdivide d --by 1 --new old::0 --new new:10:1");
@@ -94,16 +79,16 @@ fn ok_an_edit_that_changes_nothing_makes_no_revision_and_says_so() {
         "region set r --no-policy",
         "region set r --label team=",
     ] {
-        assert_eq!(operator.kent(words), "nothing changed: it was so before; revision 1\n", "{words}");
+        assert_eq!(operator.kent(words), "nothing changed: the edit was already in effect; revision 1\n", "{words}");
         assert_eq!(operator.json(words)["unchanged"], json!(true), "{words}");
     }
     assert!(operator.kent("region set r --next 101").contains("revision 1 → 2"));
     assert!(operator.kent("region seal r").contains("revision 2 → 3"));
-    assert_eq!(operator.kent("region seal r"), "nothing changed: it was so before; revision 3\n");
+    assert_eq!(operator.kent("region seal r"), "nothing changed: the edit was already in effect; revision 3\n");
     assert!(!operator.kent("region history").contains("revision 4"));
 }
 
-/// The retry of an edit that changed nothing must not change anything later.
+/// An edit that changed nothing must change nothing when it is retried later.
 #[tokio::test]
 async fn ok_the_retry_of_an_edit_that_changed_nothing_changes_nothing() {
     let data = data_dir();

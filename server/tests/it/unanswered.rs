@@ -1,4 +1,4 @@
-//! A daemon or its store hangs: `kent` names the endpoint, how to find out about an edit, and that etcd is unreachable.
+//! A daemon or its store hangs: `kent` names the endpoint, how to find out whether an edit was made, and that etcd is unreachable.
 
 use std::{thread, time::Duration};
 
@@ -19,7 +19,7 @@ fn err_a_daemon_that_hangs_is_named_and_the_message_says_how_to_find_out() {
     operator.daemon.pause();
     let edits = [
         ("region seal r --space parts", "kent region history r --space parts"),
-        ("region create q --suffix 8 --request-id 7", "kent region history q"),
+        ("region create q --suffix 8 --request-id 7", "kent region history q --space default"),
         ("space create more --bits 8", "kent space ls"),
     ];
     thread::scope(|scope| {
@@ -95,5 +95,5 @@ fn until(mut holds: impl FnMut() -> bool) {
         }
         thread::sleep(Duration::from_millis(100));
     }
-    panic!("it never came");
+    panic!("not within a minute");
 }

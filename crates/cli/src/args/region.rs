@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::InSpace;
 use super::list::{LS_HELP, LsArgs};
 use super::value::{
-    Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_name, parse_pace, parse_positive,
+    Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_pace, parse_positive, parse_region,
     parse_revision, parse_u128, parse_width,
 };
 
@@ -47,7 +47,7 @@ pub(crate) enum RegionCommand {
     /// Stop granting from a region and everything inside it. Issued identifiers stay valid.
     ///
     /// A seal covers all identifiers that begin with the region's prefix: its subregions, and the spaces of delegated regions in
-    /// it, to any depth, also those made later. The answer says whether all replicas have stopped.
+    /// it, to any depth, including those created later. The answer says whether all replicas have stopped.
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
     /// Lift the seal of a region. Seals of regions inside it, and of regions around it, stay.
@@ -100,7 +100,7 @@ pub(crate) struct TreeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) space: InSpace,
@@ -130,13 +130,13 @@ pub(crate) struct EditArgs {
 
 /// Create a top-level region.
 ///
-/// Without --prefix, the daemon takes the free prefix that wastes least, and leaves an expansion zone of Z bits (by
+/// Without --prefix, the daemon takes the free prefix that wastes the least space, and leaves an expansion zone of Z bits (by
 /// default 8, or fewer if no prefix leaves 8).
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub(crate) struct CreateArgs {
     /// The name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or digit.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The width of the suffix in bits: the region can issue 2^S identifiers.
     #[arg(long, value_name = "S", value_parser = parse_bits, allow_negative_numbers = true)]
@@ -160,11 +160,11 @@ pub(crate) struct CreateArgs {
     /// suffix of up to 40 bits, 2^30 from 50 bits on].
     #[arg(long, value_name = "N", value_parser = parse_pace, allow_negative_numbers = true)]
     pub(crate) pace: Option<NonZeroU64>,
-    /// If no prefix is free, split the region that loses least.
+    /// If no prefix is free, split the region that loses the least capacity.
     #[arg(long, conflicts_with = "split_donor")]
     pub(crate) auto_split: bool,
     /// If no prefix is free, split this region.
-    #[arg(long, value_name = "REGION", value_parser = parse_name)]
+    #[arg(long, value_name = "REGION", value_parser = parse_region)]
     pub(crate) split_donor: Option<String>,
     /// Show the prefix that the region would get, or, if no prefix is free, which regions could be split and at what cost.
     /// Changes nothing.
@@ -201,7 +201,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ResizeArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The number of bits.
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
@@ -218,13 +218,13 @@ pub(crate) struct ResizeArgs {
 #[command(after_help = SPLIT_HELP)]
 pub(crate) struct SplitArgs {
     /// The region; it must be a top-level region without subregions.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The number of zeros to append to the prefix.
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
-    /// Create a region with a suffix of SUFFIX bits. BITS are the K bits after the old prefix; by default the lowest that
-    /// are free.
+    /// Create a region with a suffix of SUFFIX bits. BITS are the K bits after the old prefix; by default the lowest
+    /// free ones.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]")]
     pub(crate) new_regions: Vec<NewRegion>,
     #[command(flatten)]
@@ -245,16 +245,16 @@ Examples:
 #[command(after_help = SUBDIVIDE_HELP)]
 pub(crate) struct SubdivideArgs {
     /// The region to subdivide.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The number of bits by which the subregions' prefixes are longer.
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the lowest
-    /// that are free, all zeros only if the command assigns every extension.
+    /// free ones, all zeros only if the command assigns every extension.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
     pub(crate) new_regions: Vec<NewRegion>,
-    /// Assign the all-zero bits although other subregions do not exist yet. The missing subregions stay reserved.
+    /// Assign the all-zero bits even if other subregions do not exist yet. The missing subregions stay reserved.
     #[arg(long = "abstract")]
     pub(crate) is_abstract: bool,
     #[command(flatten)]
@@ -271,7 +271,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct NamedArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
@@ -281,7 +281,7 @@ pub(crate) struct NamedArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// Confirm that no number of an external region is in use: you chose the numbers, so the daemon does not know.
     #[arg(long)]
@@ -294,7 +294,7 @@ pub(crate) struct DeleteArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
     /// Revert the last edit of this region. By default, the last edit of the space.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
@@ -305,10 +305,10 @@ pub(crate) struct UndoArgs {
 #[command(after_help = "Example:\n  kent region rename orders purchases")]
 pub(crate) struct RenameArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The new name.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) new_name: String,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
@@ -321,7 +321,7 @@ pub(crate) struct RenameArgs {
 #[command(after_help = SET_HELP)]
 pub(crate) struct SetArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The owner of the region, such as a team.
     #[arg(long)]
@@ -349,19 +349,19 @@ pub(crate) struct PolicyArgs {
     #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict", "no_auto_expand", "no_cap", "no_chunk", "no_strict"])]
     pub(crate) no_policy: bool,
     /// Expand by K bits whenever PERCENT percent of the capacity is reserved, up to a suffix of MAX bits.
-    #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand)]
+    #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand, allow_hyphen_values = true)]
     pub(crate) auto_expand: Option<(u32, u32, u32)>,
     /// Never expand automatically.
     #[arg(long, conflicts_with = "auto_expand")]
     pub(crate) no_auto_expand: bool,
-    /// Issue at most N identifiers in total, also from the chunks that daemons hold already.
+    /// Issue at most N identifiers in total, including those from chunks that daemons already hold.
     #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) cap: Option<u128>,
     /// Issue as many identifiers as fit the suffix.
     #[arg(long, conflicts_with = "cap")]
     pub(crate) no_cap: bool,
     /// Reserve chunks of MIN to MAX suffixes.
-    #[arg(long, value_name = "MIN:MAX", value_parser = parse_chunk, conflicts_with = "strict")]
+    #[arg(long, value_name = "MIN:MAX", value_parser = parse_chunk, allow_hyphen_values = true, conflicts_with = "strict")]
     pub(crate) chunk: Option<(u64, u64)>,
     /// Let the daemon choose the size of chunks.
     #[arg(long, conflicts_with = "chunk")]
@@ -387,7 +387,7 @@ Examples:
 #[command(after_help = "Examples:\n  kent region history\n  kent region history orders -n 5")]
 pub(crate) struct HistoryArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: Option<String>,
     /// Show at most N edits.
     #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = parse_positive, allow_negative_numbers = true)]
@@ -403,7 +403,7 @@ pub(crate) struct HistoryArgs {
 )]
 pub(crate) struct IdArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The suffixes; with --back, the identifiers.
     #[arg(required = true, value_name = "SUFFIX", value_parser = parse_u128, allow_negative_numbers = true)]

@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use thiserror::Error;
 
 use crate::names;
+use crate::number::counted;
 
 /// The version of the format that this program writes and reads.
 const VERSION: u32 = 1;
@@ -154,7 +155,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
 /// Reasons that a file cannot be imported.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadFile {
-    #[error("the file is empty; expected a header")]
+    #[error("the file is empty; expected a header, as `kent table export` writes it")]
     Empty,
     #[error(
         "line 1: expected a header with format \"kent-table\" and version {VERSION}, as `kent table export` writes it: {0}"
@@ -167,8 +168,9 @@ pub(crate) enum BadFile {
     #[error("line {line}: {problem}")]
     Line { line: usize, problem: String },
     #[error(
-        "line 1 announces {announced} regions, but the file has {found}: it was cut short, or lines were removed. Export the \
-         table again, or correct \"regions\" in line 1 if that is intended"
+        "line 1 announces {}, but the file has {found}: it was cut short, or lines were removed. Export the table again, or correct \
+         \"regions\" in line 1 if that is intended",
+        counted(announced, "region")
     )]
     Count { announced: usize, found: usize },
 }
@@ -186,7 +188,7 @@ impl File {
         let (mut regions, mut names) = (Vec::new(), BTreeSet::new());
         for (index, line) in lines {
             let bad = |problem| BadFile::Line { line: index + 1, problem };
-            let entry: Entry = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
+            let entry: Entry = serde_json::from_str(line).map_err(|error| bad(problem(&error)))?;
             entry.check(header.bits).map_err(bad)?;
             if !names.insert(entry.name.clone()) {
                 return Err(bad(format!("duplicate region {:?}", entry.name)));
@@ -200,8 +202,24 @@ impl File {
     }
 }
 
+/// The problem of a line, without the number that the line has in a text of its own.
+fn problem(error: &serde_json::Error) -> String {
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let mut text = error.to_string();
+    if error.is_eof() {
+        // At the end of a line, which is not the end of the file.
+        text = text.replace("EOF while parsing", "it ends within");
+    }
+    let cut = if error.is_eof() { ": the file was cut short; export the table again" } else { "" };
+    match text.strip_suffix(&place) {
+        Some(problem) if error.column() > 0 => format!("{problem} at column {}{cut}", error.column()),
+        Some(problem) => problem.to_owned(),
+        None => text,
+    }
+}
+
 fn header(line: &str) -> Result<Header, BadFile> {
-    let bad = |error: serde_json::Error| BadFile::Header(error.to_string());
+    let bad = |error: serde_json::Error| BadFile::Header(problem(&error));
     // Check the version first, because a newer header may have fields that this program does not know.
     let value: serde_json::Value = serde_json::from_str(line).map_err(bad)?;
     match value["version"].as_u64() {
@@ -448,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_region_survives_the_way_through_a_file() {
+    fn ok_a_region_survives_writing_and_reading() {
         let former = v1::FormerPrefix { prefix: "0".into(), from_revision: 3, to_revision: 5, reserved: "9".into() };
         let auto_expand = Some(v1::AutoExpand { at_percent: 80, by_bits: 1, max_suffix_bits: 12 });
         let policy = v1::Policy { auto_expand, cap: "77".to_owned(), min_chunk: 1, max_chunk: 5, strict: false };
@@ -479,7 +497,9 @@ mod tests {
         let whole = file(&[line()]);
         let cut = whole.lines().next().expect("a header");
         let error = File::parse(cut).expect_err("rejected").to_string();
-        assert!(error.starts_with("line 1 announces 1 regions, but the file has 0"), "{error}");
+        assert!(error.starts_with("line 1 announces 1 region, but the file has 0"), "{error}");
+        let torn = File::parse(&whole[..whole.len() - 9]).expect_err("rejected").to_string();
+        assert!(torn.starts_with("line 2: it ends within") && torn.matches("line").count() == 1, "{torn}");
     }
 
     #[test]
@@ -503,7 +523,7 @@ mod tests {
             (without("order"), "missing field `order`"),
             (without("policy"), "missing field `policy`"),
             (without("parent"), "missing field `parent`"),
-            (with("colour", json!("red")), "unknown field `colour`"),
+            (with("color", json!("red")), "unknown field `color`"),
             (with("kind", json!("shut")), "unknown variant `shut`"),
             (with("prefix", json!("012")), "a prefix of zeros and ones"),
             (with("suffix_bits", json!(11)), "17 bits in total"),

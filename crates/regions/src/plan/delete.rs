@@ -18,7 +18,7 @@ pub(super) fn plan(table: &Table, name: &str, unused: bool) -> Result<Plan, Refu
     let region = table.named(name)?;
     region.check_not_delegated()?;
     if region.kind != Kind::Open {
-        return Err(Refusal::HasSubregions { region: name.to_string(), sub_bits: region.sub_bits });
+        return Err(table.has_subregions(region));
     }
     region.check_unused()?;
     if region.order == Order::External && !unused {
@@ -55,7 +55,6 @@ fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region
             suffix: sub.suffix,
             zone: table.bits() - parent.prefix.len() - sub.suffix, // OK because the longer prefix leaves these bits
             issued: Count::ZERO,
-            // The seal of either covers the numbers.
             sealed: parent.sealed || sub.sealed,
             policy: sub.policy.clone(),
             ..parent.clone()

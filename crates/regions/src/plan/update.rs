@@ -55,8 +55,8 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     Ok(if plan.declared.is_none() && plan.changes_nothing() { plan.without_effect() } else { plan })
 }
 
-/// Rejects a new automatic expansion that ends below the region's suffix. A patch of the whole policy, as from an import, may set
-/// one that has done its work.
+/// Rejects a new automatic expansion that ends below the region's suffix. A patch of the whole policy, such as that of
+/// an undo, may set an expansion that has already reached its limit.
 fn check_reach(region: &Region, patch: &PolicyPatch) -> Result<(), Refusal> {
     let is_whole = patch.cap.is_some() && patch.bounds.is_some() && patch.strict.is_some();
     match patch.auto_expand.flatten() {
