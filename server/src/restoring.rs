@@ -5,6 +5,7 @@ use std::{
     process::ExitCode,
 };
 
+use kent_ids::counted_be;
 use kent_regions::Count;
 use kentd::{FromArchive, Restore, RestoreArgs, RestoreError, Skip};
 
@@ -68,9 +69,10 @@ fn print(args: &RestoreArgs, restore: &Restore) {
     match (args.table_unchanged, restore.sealed) {
         (true, _) => println!("tables: unchanged, because of --table-unchanged"),
         (false, sealed) => println!(
-            "tables: {sealed} regions are sealed. Repeat every create, split, subdivide, expand, shrink and delegate since the \
+            "tables: {} sealed. Repeat every create, split, subdivide, expand, shrink and delegate since the \
              backup. For every region that was created or moved with --next, set a number above all in use (kent region set NAME --space SPACE --next N). Then \
-             unseal the regions (kent region unseal NAME --space SPACE). If there were no such edits, pass --table-unchanged"
+             unseal the regions (kent region unseal NAME --space SPACE). If there were no such edits, pass --table-unchanged",
+            counted_be(sealed, "region")
         ),
     }
     match &args.restored_before {

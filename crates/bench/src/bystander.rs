@@ -238,7 +238,8 @@ async fn list_old_tables(channel: Channel, stop: &AtomicBool) -> anyhow::Result<
     let mut at_revision = present.into_inner().revision.saturating_sub(BACK).max(1);
     let mut page_token = String::new();
     while !stop.load(Relaxed) {
-        let request = ListRegionsRequest { parent: parent(), page_size: PAGE, page_token, at_revision };
+        let request =
+            ListRegionsRequest { parent: parent(), page_size: PAGE, page_token, at_revision, ..Default::default() };
         page_token = client.list_regions(request).await?.into_inner().next_page_token;
         if page_token.is_empty() {
             // List another revision, which the daemon has to rebuild first.

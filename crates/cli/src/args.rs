@@ -29,6 +29,7 @@ pub(crate) use self::{
     value::{NewRegion, parse_space},
 };
 use crate::connect::{Certificates, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
+use crate::failure::Failure;
 use crate::prefix::PrefixFormat;
 
 /// Allocate unique identifiers, and manage the regions they come from.
@@ -254,6 +255,19 @@ pub(crate) struct AllocArgs {
 }
 
 impl AllocArgs {
+    /// Checks that the source and `--space`, if it is given, do not name two spaces.
+    pub(crate) fn check_space(&self, option: &str, is_given: bool) -> Result<(), Failure> {
+        match &self.source {
+            Source::Region { name, space } if is_given && !space.is_empty() && space != option => {
+                Err(Failure::Usage(format!(
+                    "region:{name}@{space} names the space {space}, and --space the space {option}: give one of the two, as in `kent alloc \
+                     region:{name}@{space}`"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The source. A region without a space is in the space of --space.
     pub(crate) fn source(&self) -> Source {
         match &self.source {

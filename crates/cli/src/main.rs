@@ -58,7 +58,7 @@ use crate::args::{Command, DaemonCommand, Global};
 use crate::failure::Failure;
 use crate::output::Out;
 use crate::reach::Reach;
-use crate::settings::{Parsed, Settings};
+use crate::settings::{Origin, Parsed, Settings};
 
 fn main() -> ExitCode {
     let line: Vec<OsString> = env::args_os().collect();
@@ -119,7 +119,11 @@ fn run(Parsed { cli, settings }: Parsed) -> Result<(), Failure> {
         }),
         Command::Restore { arguments } => backup::kentd("restore", &arguments),
         Command::Migrate { arguments } => backup::kentd("migrate", &arguments),
-        Command::Alloc(args) => alloc::run(&args, client(&global, &settings)?, &runtime()?, json),
+        Command::Alloc(args) => {
+            let (space, origin) = settings.get("space");
+            args.check_space(&space, origin == Origin::Option)?;
+            alloc::run(&args, client(&global, &settings)?, &runtime()?, json)
+        }
         Command::Daemon(command) => with_output(out, |out| {
             let client = client(&global, &settings)?;
             runtime()?.block_on(run_on_daemon(command, &client, out))

@@ -54,7 +54,9 @@ pub(crate) async fn pages(
 ) -> Result<(), Failure> {
     let mut page_token = String::new();
     loop {
-        let message = ListRegionsRequest { parent: names::space(space), page_size: PAGE_SIZE, page_token, at_revision };
+        let parent = names::space(space);
+        let message =
+            ListRegionsRequest { parent, page_size: PAGE_SIZE, page_token, at_revision, ..Default::default() };
         let page = daemon.regions().list_regions(request(message)).await?.into_inner();
         take(page.regions)?;
         page_token = page.next_page_token;

@@ -59,8 +59,8 @@ async fn listing(space: &str, at_revision: u64, daemon: &Daemon) -> Result<(Vec<
     for _ in 0..LISTINGS {
         let (mut regions, mut page_token, mut revision) = (Vec::new(), String::new(), None);
         loop {
-            let message =
-                ListRegionsRequest { parent: names::space(space), page_size: PAGE_SIZE, page_token, at_revision };
+            let (parent, exact_counters) = (names::space(space), at_revision == PRESENT);
+            let message = ListRegionsRequest { parent, page_size: PAGE_SIZE, page_token, at_revision, exact_counters };
             let page = daemon.regions().list_regions(request(message)).await?.into_inner();
             if *revision.get_or_insert(page.revision) != page.revision {
                 break;
@@ -227,6 +227,13 @@ impl<'f> Work<'f> {
         if from != to {
             let (from, to, source) = (from.name(), to.name(), &self.header.space);
             out.text(&format!("note: {source} writes its identifiers as {from}, {} as {to}\n", self.space))?;
+        }
+        for Entry { name, .. } in self.missing.iter().filter(|entry| entry.needs_floor) {
+            let option = names::space_option(self.space);
+            out.text(&format!(
+                "note: {name} issues nothing before you name a floor, because its counter is not known since a restore: `kent region \
+                 set {name}{option} --next N`\n"
+            ))?;
         }
         for entry in self.missing.iter().filter(|entry| entry.delegated) {
             let (inner, source) = (format!("{}/{}", self.space, entry.name), &self.header.space);

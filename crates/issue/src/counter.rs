@@ -69,7 +69,7 @@ impl CounterPlan {
     }
 }
 
-/// An error from planning a reservation. Nothing has changed.
+/// The reason that a reservation is refused. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CounterRefusal {
     /// Fewer positions are left than were requested.
@@ -83,14 +83,28 @@ pub enum CounterRefusal {
     /// The pace does not allow it yet.
     #[error(transparent)]
     TooFast(#[from] TooFast),
-    /// The record is below a suffix that this counter has granted, so the store was rolled back or replaced.
-    #[error("the store has {reserved} as the next suffix, but this daemon has granted all below {granted}")]
-    RolledBack {
-        /// The value of the record.
-        reserved: Position,
-        /// The suffix after the last one granted.
-        granted: Position,
-    },
+}
+
+/// The error of a record that is below what this counter has granted or reserved: the store was rolled back or replaced.
+/// Nothing more may be issued from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the store has {reserved} as the next suffix, but this daemon has granted or reserved all below {known}")]
+pub struct RolledBack {
+    /// The value of the record.
+    pub reserved: Position,
+    /// The suffix after the last one granted or reserved.
+    pub known: Position,
+}
+
+/// An error from planning a reservation. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotPlanned {
+    /// The reservation is refused.
+    #[error(transparent)]
+    Refused(#[from] CounterRefusal),
+    /// The record was rolled back.
+    #[error(transparent)]
+    RolledBack(#[from] RolledBack),
 }
 
 /// Grants the suffixes of one region from the current chunk.
@@ -158,30 +172,27 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// Fails with a [`CounterRefusal`] if fewer suffixes are left, if the pace does not allow it, or if the record was
-    /// rolled back.
+    /// Fails with [`NotPlanned`] if fewer suffixes are left, if the pace does not allow it, or if the record was rolled
+    /// back.
     pub fn plan_chunk(
         &mut self,
         read: Stored<Reserved>,
         count: u64,
         bound: &Bound,
         now: Duration,
-    ) -> Result<CounterPlan, CounterRefusal> {
+    ) -> Result<CounterPlan, NotPlanned> {
         let (base, capacity) = (read.value.below, bound.capacity);
-        let granted = self.sequence.next();
-        if base < granted {
-            return Err(CounterRefusal::RolledBack { reserved: base, granted });
-        }
+        self.check(base)?;
         // If no other daemon has reserved suffixes since our last commit, the next chunk directly follows the rest of
         // ours.
         let in_hand = if base == self.sequence.ceiling() { self.sequence.left() } else { 0 };
         let missing = u128::from(count).saturating_sub(in_hand);
         let left = capacity.since(base);
         if missing > left {
-            return Err(CounterRefusal::Full { capacity, reserved: base });
+            return Err(CounterRefusal::Full { capacity, reserved: base }.into());
         }
         let most = affordable(bound.pace, read.value.paid, bound.time);
-        let least = pay(bound.pace, read.value.paid, bound.time, missing)?;
+        let least = pay(bound.pace, read.value.paid, bound.time, missing).map_err(CounterRefusal::from)?;
         self.resize(now);
         let share = (left / SHARE_DIVISOR).max(1).min(most);
         let chunk = missing.max(share.min(self.size.into())).min(left);
@@ -214,6 +225,23 @@ impl Counter {
         } else {
             self.sequence = Sequence::new(plan.base, plan.reserved.below);
         }
+    }
+
+    /// Checks a record, before anything is planned from it. A record never goes below the end of our chunk, because only
+    /// we give back what is in it, and then grant nothing more from it.
+    ///
+    /// # Errors
+    ///
+    /// [`RolledBack`].
+    pub fn check(&self, reserved: Position) -> Result<(), RolledBack> {
+        let known = self.sequence.ceiling();
+        if reserved < known { Err(RolledBack { reserved, known }) } else { Ok(()) }
+    }
+
+    /// Records strict grants of the suffixes below this one, which are durable at `version`. There is no chunk then.
+    pub const fn on_strict(&mut self, below: Position, version: u64) {
+        (self.version, self.last) = (version, 0);
+        self.sequence = Sequence::new(below, below);
     }
 
     /// Returns the value of the record, reduced by the unused rest of our chunk if no other daemon has reserved
@@ -402,9 +430,29 @@ mod tests {
     fn err_a_full_region_reports_its_capacity() {
         let mut counter = counter();
         let refusal = counter.plan_chunk(stored(3, 95), 6, &below(100), SECOND).expect_err("only 5 are left");
-        assert_eq!(refusal, CounterRefusal::Full { capacity: at(100), reserved: at(95) });
+        assert_eq!(refusal, CounterRefusal::Full { capacity: at(100), reserved: at(95) }.into());
         let plan = counter.plan_chunk(stored(3, 95), 5, &below(100), SECOND).expect("5 are left");
         assert_eq!(plan.reserved().below, at(100), "a chunk never exceeds the capacity");
+    }
+
+    #[test]
+    fn err_a_record_below_what_was_granted_or_reserved_was_rolled_back() {
+        let mut counter = counter();
+        let plan = counter.plan_chunk(stored(0, 0), 4, &below(1000), SECOND).expect("enough suffixes are left");
+        counter.on_committed(plan, 1);
+        let rolled_back = |reserved, known| Err(RolledBack { reserved: at(reserved), known: at(known) });
+        assert_eq!([9, 10, 11].map(|reserved| counter.check(at(reserved))), [rolled_back(9, 10), Ok(()), Ok(())]);
+        let planned = counter.plan_chunk(stored(1, 9), 20, &below(1000), SECOND);
+        assert_eq!(planned, Err(RolledBack { reserved: at(9), known: at(10) }.into()));
+        counter.grant(4).expect("in hand");
+        assert!(counter.plan_give_back().is_some());
+        assert_eq!([3, 4].map(|reserved| counter.check(at(reserved))), [rolled_back(3, 4), Ok(())]);
+        counter.on_strict(at(7), 3);
+        assert_eq!([6, 7].map(|reserved| counter.check(at(reserved))), [rolled_back(6, 7), Ok(())]);
+        assert!(counter.grant(1).is_err() && counter.plan_give_back().is_none(), "there is no chunk");
+        let plan = counter.plan_chunk(stored(3, 7), 4, &below(1000), SECOND * 3).expect("enough suffixes are left");
+        counter.on_committed(plan, 4);
+        assert_eq!(counter.grant(4), Ok(at(7)));
     }
 
     #[test]

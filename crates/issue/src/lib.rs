@@ -23,7 +23,7 @@ mod strict;
 mod time;
 mod trust;
 
-pub use counter::{Bound, Chunk, Counter, CounterPlan, CounterRefusal, Reserved};
+pub use counter::{Bound, Chunk, Counter, CounterPlan, CounterRefusal, NotPlanned, Reserved, RolledBack};
 pub use pace::{BURST, Lapse, PaceClock, TooFast, affordable, pay, series_pace};
 pub use retention::{DatedRequest, Forgotten, REQUEST_AHEAD_MAX, RequestPolicy, RequestRefusal};
 pub use sequence::{Exhausted, Sequence};

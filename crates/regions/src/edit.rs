@@ -104,6 +104,8 @@ pub struct Imported {
     pub region: Region,
     /// The name of its parent, which exists or is imported with it.
     pub parent: Option<String>,
+    /// Whether more of its suffixes may be issued than it says, because its table is of a store that was restored.
+    pub needs_floor: bool,
 }
 
 /// The place of a new top-level region.

@@ -53,6 +53,8 @@ pub struct Plan {
     pub declared: Option<(RegionNumber, Count)>,
     /// The regions whose suffixes become separate spaces.
     pub delegated: Vec<RegionNumber>,
+    /// The new regions whose counters are not known: nothing is granted until a floor is declared.
+    pub unsure: Vec<RegionNumber>,
 }
 
 /// One region, before and after.
@@ -191,6 +193,7 @@ impl Table {
             counter_move: None,
             declared: None,
             delegated: Vec::new(),
+            unsure: Vec::new(),
         }
     }
 
@@ -258,6 +261,7 @@ impl Plan {
             counter_move: None,
             declared: None,
             delegated: Vec::new(),
+            unsure: Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use core::{fmt, str::FromStr};
 
+use kent_ids::counted;
 use thiserror::Error;
 
 /// Up to 128 leading bits of an identifier, written as zeros and ones.
@@ -26,7 +27,7 @@ pub enum BadPrefix {
         at: usize,
     },
     /// Too many bits.
-    #[error("a prefix here has at most {max} bits, but this one has {len}")]
+    #[error("a prefix here has at most {max} {}, but this one has {len}", bits(*max))]
     TooLong {
         /// The number of bits it has.
         len: usize,
@@ -45,7 +46,11 @@ pub enum BadPrefix {
     #[error("the all-zero extension stays with the region that is split")]
     AllZero,
     /// All extensions of this length are assigned.
-    #[error("there are only {max} extensions for new regions, and none is left")]
+    #[error(
+        "there {} only {} for new regions, and none is left",
+        if *max == 1 { "is" } else { "are" },
+        counted(max, "extension")
+    )]
     NoneLeft {
         /// The number of extensions for new regions.
         max: u64,

@@ -168,9 +168,10 @@ pub enum Refusal {
     },
     /// `zero-extension`: the all-zero extension is assigned while others are not.
     #[error(
-        "the all-zero extension is assigned, but {} of the {all} extensions are not: assign all, leave the all-zero one \
+        "the all-zero extension is assigned, but {} of the {all} extensions {} not: assign all, leave the all-zero one \
          unassigned, or add --abstract to reserve the others",
         grouped(missing),
+        if *missing == Count::Below(1) { "is" } else { "are" },
         all = grouped(Count::power_of_two(*bits)),
     )]
     ZeroExtension {

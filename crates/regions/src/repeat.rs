@@ -3,9 +3,10 @@
 use crate::{
     attributes::Patch,
     count::Count,
-    edit::{Edit, NewRegion, Place},
+    edit::{Edit, Imported, NewRegion, Place},
     plan::Change,
     region::Region,
+    table::Table,
 };
 
 impl Edit {
@@ -45,6 +46,32 @@ impl Edit {
             }
             _ => false,
         }
+    }
+
+    /// The new regions of the edit, by name, whose suffixes below a number it declares as issued.
+    pub fn floors(&self) -> impl Iterator<Item = (&str, Count)> {
+        let (created, new, imported) = match self {
+            Self::Create { name, start, .. } => (Some((name.as_str(), start.next)), &[][..], &[][..]),
+            Self::Split { new_regions, .. } | Self::Subdivide { new_regions, .. } => (None, &new_regions[..], &[][..]),
+            Self::Import { regions } => (None, &[][..], &regions[..]),
+            _ => (None, &[][..], &[][..]),
+        };
+        let new = new.iter().map(|new: &NewRegion| (new.name.as_str(), new.start.next));
+        let imported =
+            imported.iter().map(|imported: &Imported| (imported.region.name.as_str(), imported.region.issued));
+        created.into_iter().chain(new).chain(imported).filter(|(_, floor)| *floor != Count::ZERO)
+    }
+
+    /// Returns true if the regions that the edit made still count all suffixes as issued that it declares so. The history does not
+    /// contain counters, but a counter never goes back: if this is false, another edit made `changes`.
+    pub fn floors_hold(&self, table: &Table, changes: &[Change]) -> bool {
+        let made = |name: &str| {
+            let mut created =
+                changes.iter().filter(|change| change.creates()).filter_map(|change| change.after.as_ref());
+            created.find(|made| made.name == name).and_then(|made| table.get(made.number))
+        };
+        self.floors()
+            .all(|(name, floor)| made(name).is_some_and(|made| floor <= table.heir(made).unwrap_or(made).issued))
     }
 }
 

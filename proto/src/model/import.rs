@@ -66,8 +66,9 @@ fn imported(space: &str, message: v1::Region) -> Result<Imported, Invalid> {
         parent => Some(in_space(space, parent)?),
     };
     in_space(space, &message.name)?;
+    let needs_floor = message.needs_floor;
     let region: Region = copy::region(message).map_err(|invalid| of_region(&invalid))?;
-    Ok(Imported { region, parent })
+    Ok(Imported { region, parent, needs_floor })
 }
 
 /// The name of a region, which must be in the space of the import.

@@ -589,6 +589,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         prefix_since: region.since.0,
         pace: region.pace.get(),
         sealed_by: String::new(),
+        needs_floor: false,
     }
 }
 

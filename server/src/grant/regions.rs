@@ -215,7 +215,13 @@ impl RegionGrants {
             };
             let outcomes: Vec<Outcome> = match granted {
                 Ok(outcomes) => outcomes,
-                Err(AllocateError::Store(failure)) => requests.iter().map(|_| Err(failure.clone().into())).collect(),
+                Err(AllocateError::Store(failure)) => {
+                    if matches!(failure, StoreFailure::Replaced { .. }) {
+                        // The callers may be gone, so the error alone would not stop the daemon.
+                        self.tasks.fail_broken(&failure);
+                    }
+                    requests.iter().map(|_| Err(failure.clone().into())).collect()
+                }
                 // The region does not grant. Each request gets the reason when it tries again.
                 Err(_) => requests.iter().map(|_| Ok(None)).collect(),
             };
@@ -260,7 +266,7 @@ impl RegionGrants {
         let last = cell.with_queue(Queue::take_last);
         let checks = (&*self.pacing, &*self.requests);
         let record = Record { guards, ..record(space, &facts) };
-        let attempted = strict::grant(&*self.store, &record, checks, requests, last, wall).await?;
+        let attempted = strict::grant(&*self.store, (cell, &record), checks, requests, last, wall).await?;
         if let Some(left) = attempted.left {
             cell.with_queue(|queue| queue.set_last(left));
             let Stored { version, value } = left.counter;
@@ -392,8 +398,6 @@ impl RegionGrants {
             Attempt::Refused(CounterRefusal::TooFast(refused)) => {
                 Err(AllocateError::too_fast(subject(&space, &space.region_name(number)), facts.pace, count, refused))
             }
-            // `Cell::try_reserve` returns it as an error.
-            Attempt::Refused(CounterRefusal::RolledBack { .. }) => Ok(()),
             Attempt::Unsure => Err(unsure(&space, &space.region_name(number))),
         }
     }

@@ -148,8 +148,6 @@ impl SeriesGrants {
             Attempt::Refused(CounterRefusal::TooFast(refused)) => {
                 Err(AllocateError::too_fast(series.to_string(), record.pace, count, refused))
             }
-            // `Cell::try_reserve` returns it as an error.
-            Attempt::Refused(CounterRefusal::RolledBack { .. }) => Ok(()),
             Attempt::Unsure => Err(AllocateError::Unsure { subject: series.to_string(), region: None }),
         }
     }

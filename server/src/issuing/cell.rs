@@ -10,7 +10,7 @@ use std::{
 };
 
 use kent_ids::Position;
-use kent_issue::{Chunk, Counter, CounterPlan, CounterRefusal, Reserved, Stored};
+use kent_issue::{Chunk, Counter, CounterPlan, CounterRefusal, NotPlanned, Reserved, Stored};
 use kent_proto::stored;
 use kent_regions::Count;
 use kent_store::{CommitError, Key, Store, Txn, Version};
@@ -116,12 +116,16 @@ impl Cell {
         let read = Stored { version, value };
         let plan = match self.with(|counter| counter.plan_chunk(read, count.get(), &bound, now)) {
             Ok(plan) => plan,
-            Err(broken @ CounterRefusal::RolledBack { .. }) => {
-                return Err(StoreFailure::Replaced { found: format!("{}: {broken}", record.key) });
-            }
-            Err(refusal) => return Ok(Attempt::Refused(refusal)),
+            Err(NotPlanned::RolledBack(broken)) => return Err(StoreFailure::rolled_back(&record.key, broken)),
+            Err(NotPlanned::Refused(refusal)) => return Ok(Attempt::Refused(refusal)),
         };
         self.commit(store, record, plan).await
+    }
+
+    /// Checks a counter's record that was read: see [`Counter::check`].
+    pub(crate) fn check(&self, key: &Key, read: &stored::Counter) -> Result<(), StoreFailure> {
+        let checked = self.with(|counter| counter.check(position(read.reserved)));
+        checked.map_err(|broken| StoreFailure::rolled_back(key, broken))
     }
 
     /// Tries to reserve the next chunk before the current chunk is used up, and returns the counter's new value, or

@@ -13,6 +13,7 @@ use kent_store::{CommitError, Key, Store, Txn, Version};
 
 use crate::{
     issuing::{
+        cell::Cell,
         pacing::Pacing,
         queue::QueuedRequest,
         record::Record,
@@ -50,11 +51,11 @@ pub(crate) enum Granted {
     Failed(StoreFailure),
 }
 
-/// Attempts several grants in one commit, which moves the counter and records each grant with a request ID. `last` is
+/// Attempts several grants in one commit, which moves the counter of `cell` and records each grant with a request ID. `last` is
 /// the state after the last commit, which saves reading it.
 pub(crate) async fn grant(
     store: &dyn Store,
-    record: &Record,
+    (cell, record): (&Cell, &Record),
     (pacing, requests): (&Pacing, &Requests),
     queued: &[QueuedRequest],
     last: Option<StrictState>,
@@ -63,7 +64,11 @@ pub(crate) async fn grant(
     let planned = try_join_all(queued.iter().map(|request| read_before(store, request))).await?;
     let mut state = match last {
         Some(last) => last,
-        None => to_state(pacing.effective(read_counter(store, &record.key).await?, record)),
+        None => {
+            let read = read_counter(store, &record.key).await?;
+            cell.check(&record.key, &read.value)?;
+            to_state(pacing.effective(read, record))
+        }
     };
     let count_key = queued.iter().find_map(QueuedRequest::undated);
     if let (None, Some(key)) = (state.undated, count_key) {
@@ -91,7 +96,9 @@ pub(crate) async fn grant(
     });
     Ok(match store.commit(txn).await {
         Ok(committed) => {
-            let left = Some(plan.on_committed(committed.version.get()));
+            let version = committed.version.get();
+            cell.with(|counter| counter.on_strict(plan.reserved().below, version));
+            let left = Some(plan.on_committed(version));
             Attempted { granted: outcomes(&plan, Granted::From), count: plan.count(), left, conflict: None }
         }
         Err(CommitError::Conflict { key, .. }) => nothing(outcomes(&plan, |_| Granted::Again), Some(key)),

@@ -196,7 +196,10 @@ pub enum RestoreError {
         floor: Source,
     },
     /// A floor exceeds the capacity of the source.
-    #[error("--floor {floor}: the floor is too high, because {floor} has only {capacity} numbers")]
+    #[error(
+        "--floor {floor}: the floor is too high, because {floor} has only {}",
+        kent_ids::counted(capacity, "number")
+    )]
     FloorTooHigh {
         /// The source.
         floor: Source,

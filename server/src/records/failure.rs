@@ -1,7 +1,8 @@
 //! Errors from reading and writing the store, and from starting on it.
 
+use kent_issue::RolledBack;
 use kent_proto::stored::Malformed;
-use kent_store::{CommitError, ReadError};
+use kent_store::{CommitError, Key, ReadError};
 use thiserror::Error;
 
 /// A read or a commit failed, or a record is malformed.
@@ -27,6 +28,11 @@ pub enum StoreFailure {
 }
 
 impl StoreFailure {
+    /// The failure of a counter whose record went back.
+    pub(crate) fn rolled_back(key: &Key, broken: RolledBack) -> Self {
+        Self::Replaced { found: format!("{key}: {broken}") }
+    }
+
     /// Whether a retry can succeed. If not, the stored data cannot be trusted.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {

@@ -2,7 +2,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use futures_util::Stream;
+use futures_util::{Stream, future::try_join_all};
 use kent_proto::{
     model::{
         self, ClassifyInput, ComposeInput, EditInput, FreeInput, ImportInput, Invalid, Page, RegionName, SpaceInput,
@@ -142,10 +142,11 @@ impl Regions for RegionsService {
     }
 
     async fn list_regions(&self, request: Request<ListRegionsRequest>) -> Answer<ListRegionsResponse> {
-        let ListRegionsRequest { parent, page_size, page_token, at_revision } = request.into_inner();
+        let ListRegionsRequest { parent, page_size, page_token, at_revision, exact_counters } = request.into_inner();
         let space = self.find(&parse_space("parent", &parent)?)?;
         let page = parse_page(page_size, &page_token)?;
         match at_revision {
+            0 if exact_counters => self.list_exactly(&space, &page).await.map(Response::new),
             0 => Ok(Response::new(list(&space, &page, self.engine.clock().steady())?)),
             revision => self.list_at(&space, &page, Revision(revision)).await.map(Response::new),
         }
@@ -335,6 +336,28 @@ impl RegionsService {
         Ok(ListHistoryResponse { entries, next_page_token, forgotten_through: oldest.0 })
     }
 
+    /// Lists a page of regions with the counters that are in the store now.
+    async fn list_exactly(&self, space: &Space, page: &Page) -> Result<ListRegionsResponse, Status> {
+        let directory = self.engine.directory();
+        directory.refresh(space).await.map_err(|error| status::from_edit(&error))?;
+        let now = self.engine.clock().steady();
+        let mut response = list(space, page, now)?;
+        for some in response.regions.chunks_mut(READS_MAX) {
+            let numbers: Vec<_> = some.iter().map(|region| RegionNumber(region.number)).collect();
+            let counters = try_join_all(numbers.iter().map(|number| directory.read_counter(space, *number))).await;
+            let counters = counters.map_err(|failure| status::from_read(&failure))?;
+            for (region, counter) in some.iter_mut().zip(counters) {
+                // The counter of a closed region continues in its all-zero subregion.
+                if region.kind() != v1::region::Kind::Closed {
+                    let issued = space.usage(RegionNumber(region.number), now).issued(counter.reserved);
+                    (region.reserved, region.issued) = (counter.reserved.to_string(), issued.to_string());
+                    region.needs_floor = counter.unsure;
+                }
+            }
+        }
+        Ok(response)
+    }
+
     /// Lists a page of a table at an earlier revision.
     async fn list_at(&self, space: &Space, page: &Page, revision: Revision) -> Result<ListRegionsResponse, Status> {
         let present = space.read(Table::revision);
@@ -367,6 +390,9 @@ impl RegionsService {
 
 /// The number of regions to process before yielding: about 15 microseconds of work.
 const PART: u32 = 16;
+
+/// The number of counters that are read at the same time.
+const READS_MAX: usize = 32;
 
 /// The maximum number of the table's edits to read for a page of one region's history.
 const HISTORY_SCAN_MAX: usize = 20_000;

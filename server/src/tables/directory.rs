@@ -7,8 +7,8 @@ use std::{
 
 use kent_ids::ClusterKey;
 use kent_issue::Chunk;
-use kent_proto::stored::{EditId, Malformed, Restored, TextForm};
-use kent_regions::{RegionNumber, Revision, Table};
+use kent_proto::stored::{Counter, EditId, Malformed, Restored, TextForm};
+use kent_regions::{Count, RegionNumber, Revision, Table};
 use kent_store::{CommitError, Store, Txn, Version};
 use tokio::sync::Mutex;
 use tracing::info;
@@ -201,6 +201,12 @@ impl Directory {
         self.deleted.write().unwrap_or_else(PoisonError::into_inner).remove(key);
         let made = || Arc::new(Space::new(key.to_owned(), outer, state));
         Ok(spaces.entry(key.to_owned()).or_insert_with(made).clone())
+    }
+
+    /// Reads a region's counter from the store. After a restore that may have lost edits, a missing one is not sure.
+    pub(crate) async fn read_counter(&self, space: &Space, number: RegionNumber) -> Result<Counter, StoreFailure> {
+        let read = space.refresh_reserved(&*self.store, number).await?;
+        Ok(if read.version == 0 { Counter::of_region(Count::ZERO, &self.restores) } else { read.value })
     }
 
     /// Draws a key for a space's scrambled order.

@@ -99,7 +99,7 @@ impl Directory {
             let is_unchanged =
                 |earlier: &Unchanged| earlier.operation == edit.operation() && earlier.region == edit.subject();
             if let Some(plan) = self.find_earlier_edit(&space, &command.options, is_made, is_unchanged).await? {
-                self.check_unchanged(&space, command, &plan).await?;
+                self.check_declared(&space, command, &plan).await?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
             if let Some(plan) = self.try_edit(&space, command).await? {
@@ -113,14 +113,13 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// If the earlier edit changed nothing, checks that the numbers declared now already count as issued. The earlier edit's record
-    /// does not contain its numbers, but a counter never goes back, so they still count as issued.
-    async fn check_unchanged(
-        &self,
-        space: &Arc<Space>,
-        command: &EditCommand,
-        earlier: &Plan,
-    ) -> Result<(), EditError> {
+    /// Checks that the numbers declared now already count as issued: those of new regions, and others if the earlier edit changed
+    /// nothing. The earlier edit's record does not contain its numbers, but a counter never goes back, so they still count as issued.
+    async fn check_declared(&self, space: &Arc<Space>, command: &EditCommand, earlier: &Plan) -> Result<(), EditError> {
+        let other = || EditError::from(Invalid::new("request_id", "was used before, with another value of --next"));
+        if !space.read(|table| command.edit.floors_hold(table, &earlier.changes)) {
+            return Err(other());
+        }
         if earlier.revision != earlier.base || !command.edit.names_a_floor() {
             return Ok(());
         }
@@ -128,7 +127,7 @@ impl Directory {
         let plan = self.plan_edit(space, command, counter.as_ref()).await?;
         match plan.revision == plan.base {
             true => Ok(()),
-            false => Err(Invalid::new("request_id", "was used before, with another value of --next").into()),
+            false => Err(other()),
         }
     }
 
@@ -192,7 +191,7 @@ impl Directory {
     pub(super) async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
         let counter = self.counter_of(space, &command.edit);
         // No chunk of the region is reserved until the edit is made or rejected.
-        let _reserving = match &counter {
+        let reserving = match &counter {
             Some((_, cell)) => Some(cell.reserving.lock().await),
             None => None,
         };
@@ -206,6 +205,9 @@ impl Directory {
         }
         let draft = self.settle(space, command, counter.as_ref(), plan).await?;
         let outcome = self.commit(space, command, &draft).await?;
+        // Every reservation compares the region's record, so none from before the edit succeeds. Reading the table again may have to give
+        // a chunk back, which takes this lock.
+        drop(reserving);
         self.adopt(space, command, draft, outcome).await
     }
 
@@ -245,7 +247,9 @@ impl Directory {
             let plan = space.read(|table| plan(&name, table, command))?;
             return self.check_sure(space, plan);
         };
-        let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
+        let key = keys::counter(space.key(), number.0);
+        let read = read_counter(&*self.store, &key).await?;
+        cell.check(&key, &read.value)?;
         // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
         // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here. A
         // declaration makes the missing counter sure.
@@ -312,6 +316,7 @@ impl Directory {
             Some((number, cell)) => {
                 space.give_back(&*self.store, *number, cell).await;
                 let settled = space.refresh_reserved(&*self.store, *number).await?;
+                cell.check(&keys::counter(space.key(), number.0), &settled.value)?;
                 let name = space.name();
                 let plan = space.read_as_if(*number, settled.value.reserved, |table| plan(&name, table, command))?;
                 (plan, Some((*number, settled)))
@@ -452,10 +457,12 @@ impl Directory {
             // When a region closes, its all-zero subregion inherits its counter, if that has a record.
             let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.number);
             let inherited = counter.filter(|(_, settled)| is_heir && settled.version != 0);
-            if change.before.is_none() && (inherited.is_some() || after.issued != Count::ZERO) {
+            let is_unsure = plan.unsure.contains(&change.number);
+            if change.before.is_none() && (inherited.is_some() || after.issued != Count::ZERO || is_unsure) {
                 let key = keys::counter(id, change.number.0);
                 let reserved = after.issued;
                 let new = stored::Counter::of_region(reserved, &self.restores);
+                let new = stored::Counter { unsure: new.unsure || is_unsure, ..new };
                 let made = inherited.map_or(new, |(_, settled)| stored::Counter { reserved, ..settled.value });
                 txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(&made));
             }

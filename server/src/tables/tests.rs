@@ -1,5 +1,7 @@
 //! Several daemons on one store: concurrent edits and grants, and lost answers of the store.
 
+mod hostile;
+mod random;
 mod removal;
 
 use std::{

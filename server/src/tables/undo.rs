@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kent_proto::{model::EditOptions, stored::HistoryEntry};
-use kent_regions::{Change, RegionNumber, Revision, Table};
+use kent_regions::{Change, NotUndone, RegionNumber, Revision, Table};
 
 use super::{
     directory::Directory,
@@ -57,6 +57,8 @@ impl Directory {
         let (revision, entry) = self.last_edit(space, command.region.as_deref()).await?;
         let undo = |table: &Table| table.undo(&entry.changes, entry.declared.is_some());
         let edit = match counted(&entry.changes) {
+            // A restore sealed the regions, because edits may be lost. Its operator unseals them, and so declares that the table is right.
+            _ if entry.follows.is_some() => Err(NotUndone::NoEdit),
             // As if the rest of this daemon's chunk were returned, which the edit does.
             Some(number) => {
                 let cell = space.cell(number, self.chunk);

@@ -5,7 +5,7 @@
 
 use std::{
     fs, io, mem,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
     time::Duration,
 };
@@ -177,14 +177,14 @@ impl Loaded {
 type Verifiers = (Arc<dyn ClientCertVerifier>, Arc<dyn ClientCertVerifier>);
 
 fn verifiers(
-    path: &PathBuf,
+    path: &Path,
     cas: &[u8],
     crl: Option<(&PathBuf, &[u8])>,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Verifiers, TlsError> {
     let mut roots = RootCertStore::empty();
     for ca in list::<CertificateDer<'static>>("tls-client-ca", "the certificates of CAs", path, cas)? {
-        roots.add(ca).map_err(|source| TlsError::Ca { path: path.clone(), source })?;
+        roots.add(ca).map_err(|source| TlsError::Ca { path: path.to_owned(), source })?;
     }
     let crls = match crl {
         Some((path, pem)) => {
@@ -229,10 +229,10 @@ fn config(
 fn list<T: PemObject>(
     setting: &'static str,
     needed: &'static str,
-    path: &PathBuf,
+    path: &Path,
     contents: &[u8],
 ) -> Result<Vec<T>, TlsError> {
-    let bad = |source| TlsError::Pem { setting, needed, path: path.clone(), source };
+    let bad = |source| TlsError::Pem { setting, needed, path: path.to_owned(), source };
     let items: Vec<T> = T::pem_slice_iter(contents).collect::<Result<_, _>>().map_err(bad)?;
     if items.is_empty() { Err(bad(pem::Error::NoItemsFound)) } else { Ok(items) }
 }

@@ -148,7 +148,7 @@ async fn ok_pages_of_an_old_table_read_the_history_once() {
     let (at_revision, mut page_token, mut seen) = (u64::from(EDITS / 2), String::new(), Vec::new());
     loop {
         let (parent, page_size) = (SPACE.to_owned(), 4);
-        let list = ListRegionsRequest { parent, page_size, page_token, at_revision };
+        let list = ListRegionsRequest { parent, page_size, page_token, at_revision, ..Default::default() };
         let page = regions.list_regions(Request::new(list)).await.expect("a page").into_inner();
         assert_eq!(page.revision, at_revision);
         seen.extend(page.regions.into_iter().map(|region| region.name));

@@ -17,7 +17,8 @@ const SETUP: [&str; 9] = [
 ];
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 46] = [
+const REFUSED: [(&str, &[&str]); 47] = [
+    ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     ("region shrink few --by 30", &["--by: the suffix of region \"few\" has 10 bits", "by at most 10, not by 30"]),
     (
         "region shrink orders --by 19",
@@ -44,7 +45,7 @@ const REFUSED: [(&str, &[&str]); 46] = [
     ("region create x --suffix 4 --next 99", &["--next: suffix 98 does not fit 4 bits", "below 16"]),
     ("region subdivide orders --by 1 --new q:4:0", &["add --abstract to reserve the others"]),
     ("region subdivide orders --by 1 --new q:4 --new q:4", &["--new: \"q\" is the name of two of the new regions"]),
-    ("region subdivide shut --by 1 --new z:4", &["only 2 extensions for new regions, and none is left"]),
+    ("region subdivide shut --by 1 --new z:4", &["there are only 2 extensions for new regions, and none is left"]),
     ("region split orders --by 1 --new q:90", &["error: a suffix here can have at most 27 bits, not 90"]),
     ("region expand nope --by 1", &["no region \"nope\" in space \"default\"", "(kent region ls --space default)"]),
     ("region unseal nope --space parts", &["(kent region ls --space parts)"]),

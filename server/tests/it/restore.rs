@@ -100,7 +100,7 @@ async fn ok_a_counter_that_may_be_exhausted_waits_for_a_floor() {
     assert!(said(&shown).contains("region:small: 0 -> unknown"), "{}", said(&shown));
     assert!(said(&shown).contains("--floor region:small=N"), "{}", said(&shown));
     let floor = ["--yes", "--clock-error", "0s", "--floor", "region:invoices=70"];
-    for (wrong, why) in [("region:nowhere=5", "no such region"), ("region:small=1048577", "only 1048576 numbers")] {
+    for (wrong, why) in [("region:nowhere=5", "no such region"), ("region:small=1048577", "only 1_048_576 numbers")] {
         let refused = restore(&at("backup"), &at("new"), &["--yes", "--floor", wrong]);
         assert!(!refused.status.success() && said(&refused).contains(why), "{}", said(&refused));
     }

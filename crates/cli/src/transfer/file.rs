@@ -72,6 +72,8 @@ pub(crate) struct Entry {
     /// Suffixes below this are issued or reserved. `null` in a file of an earlier revision, which lacks the counters.
     #[serde(deserialize_with = "present")]
     pub(crate) reserved: Option<Decimal<u128>>,
+    /// Whether more may be issued, because the store was restored from a backup.
+    pub(crate) needs_floor: bool,
     /// Identifiers per second.
     pub(crate) pace: Decimal<u64>,
     pub(crate) sealed: bool,
@@ -295,6 +297,7 @@ impl Entry {
             },
             delegated: !region.delegated_space.is_empty(),
             reserved: optional(&region.reserved)?,
+            needs_floor: region.needs_floor,
             pace: Decimal(region.pace),
             sealed: region.sealed,
             owner: region.owner.clone(),
@@ -333,6 +336,7 @@ impl Entry {
             order: order.into(),
             delegated_space: if self.delegated { name.clone() } else { String::new() },
             reserved: self.reserved.map(|reserved| reserved.0.to_string()).unwrap_or_default(),
+            needs_floor: self.needs_floor,
             pace: self.pace.0,
             sealed: self.sealed,
             owner: self.owner.clone(),
@@ -471,6 +475,7 @@ mod tests {
             policy: Some(policy),
             order: region::Order::Scrambled.into(),
             sealed: true,
+            needs_floor: true,
             owner: "ops".to_owned(),
             description: "d".to_owned(),
             labels: [("tier".to_owned(), "gold".to_owned())].into(),

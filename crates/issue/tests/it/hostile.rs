@@ -92,3 +92,22 @@ fn err_a_counter_does_not_continue_below_what_it_has_granted() {
     let first = counter.grant(2000).expect("granted");
     assert!(first >= Position::new(6000), "from {first} on, although 5000 to 5999 were granted before");
 }
+
+/// A record that is lower than what this daemon has reserved shows it as well, before another daemon reserves those numbers again.
+#[test]
+fn err_a_counter_does_not_continue_below_what_it_has_reserved() {
+    let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
+    let read =
+        |version, below| Stored { version, value: Reserved { below: Position::new(below), paid: UnixNanos::new(0) } };
+    let mut counter = Counter::new(Chunk::default());
+    let plan = counter.plan_chunk(read(7, 5000), 1000, &bound, Duration::ZERO).expect("a chunk");
+    counter.on_committed(plan, 8);
+    assert_eq!(counter.grant(10), Ok(Position::new(5000)));
+    let early = counter.plan_chunk(read(9, 5500), 2000, &bound, Duration::ZERO);
+    assert!(early.is_err(), "it was granted up to 5010, and reserved up to {}", counter.ceiling());
+    // What it gives back is not reserved any more.
+    let back = counter.plan_give_back().expect("a rest");
+    assert_eq!(back.reserved().below, Position::new(5010));
+    let plan = counter.plan_chunk(read(9, 5010), 2000, &bound, Duration::ZERO).expect("a chunk");
+    assert_eq!(plan.guard(), 9);
+}

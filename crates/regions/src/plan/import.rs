@@ -18,7 +18,7 @@ use crate::{
 pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal> {
     let names = numbered(table, imported)?;
     let mut plan = table.draft();
-    for (Imported { region, parent }, number) in imported.iter().zip(table.next_number().0..) {
+    for (Imported { region, parent, needs_floor }, number) in imported.iter().zip(table.next_number().0..) {
         let parent = parent.as_deref().map(|parent| number_of(table, &names, parent)).transpose()?;
         let made = Region {
             number: RegionNumber(number),
@@ -30,6 +30,7 @@ pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal
         };
         check_alone(table, &made)?;
         plan.delegated.extend(made.delegated.then_some(made.number));
+        plan.unsure.extend(needs_floor.then_some(made.number));
         plan.make(made);
     }
     check_together(table, &plan)?;

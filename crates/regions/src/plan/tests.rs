@@ -361,7 +361,7 @@ fn ok_one_subdivision_with_every_extension() {
     assert_eq!(table.named("s16383").expect("it").prefix, Prefix::new(16383, 14));
     let one_more = vec![NewRegion { name: "x".into(), suffix: Some(1), extension: None, start: Start::default() }];
     let more = Edit::Subdivide { name: "root".into(), by: 14, new_regions: one_more, reserve_others: false };
-    check_rejected(table.plan(&more), "bad-prefix", &["only 16384"]);
+    check_rejected(table.plan(&more), "bad-prefix", &["only 16_384"]);
 }
 
 fn update(name: &str, patch: Patch) -> Edit {

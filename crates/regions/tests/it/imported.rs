@@ -8,7 +8,7 @@ pub(crate) fn check(table: &Table, most: usize) {
     let mut part = Vec::new();
     for region in table.iter() {
         let parent = table.parent(region).map(|parent| parent.name.clone());
-        part.push(Imported { region: region.clone(), parent });
+        part.push(Imported { region: region.clone(), parent, needs_floor: false });
         if region.kind == Kind::Open && part.len() >= most {
             import(&mut copy, std::mem::take(&mut part));
         }

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 use kent_ids::{ClusterKey, UnixNanos};
-use kent_issue::{ClockPolicy, Lapse, RequestPolicy, TrustPolicy};
+use kent_issue::{Chunk, ClockPolicy, Lapse, RequestPolicy, TrustPolicy};
 use kent_proto::stored::{Counter, Restored};
 use kent_regions::{Pace, RegionNumber};
 use kent_store::{Fault, MemoryStore, Operation, StoreId};
@@ -38,6 +38,7 @@ impl Clock for FixedClock {
 /// A region of 100 numbers, some of which are issued.
 struct Region {
     store: Arc<MemoryStore>,
+    cell: Cell,
     slots: Arc<Slots>,
     pacing: Arc<Pacing>,
     requests: Arc<Requests>,
@@ -69,7 +70,7 @@ impl Region {
             pace: Pace::per_second(NonZeroU64::new(pace).expect("a pace")),
             is_of_table: true,
         };
-        Self { store, slots, pacing, requests, record }
+        Self { store, cell: Cell::new(Chunk::default()), slots, pacing, requests, record }
     }
 
     /// Creates a new region with a pace that no test reaches.
@@ -79,7 +80,8 @@ impl Region {
 
     async fn attempt(&self, requests: &[QueuedRequest], last: Option<StrictState>) -> Attempted {
         let checks = (&*self.pacing, &*self.requests);
-        grant(&*self.store, &self.record, checks, requests, last, 5).await.expect("the store answers")
+        let attempted = grant(&*self.store, (&self.cell, &self.record), checks, requests, last, 5).await;
+        attempted.expect("the store answers")
     }
 
     async fn counter(&self) -> Counter {

@@ -55,6 +55,26 @@ fn ok_the_last_subregion_leaves_an_open_region() {
     assert_eq!(table.issue("closed", 1), Ok(0));
 }
 
+/// The seal of a closed region covers its subregions, and then the region that continues in their place.
+#[test]
+fn ok_a_closed_region_stays_sealed_when_it_continues_in_place_of_its_last_subregion() {
+    for (of_parent, of_sub) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut table = sample();
+        apply(&mut table, &delete("c1"));
+        for (name, sealed) in [("closed", of_parent), ("c0", of_sub)].into_iter().filter(|(_, sealed)| *sealed) {
+            apply(&mut table, &update(name, Patch { sealed: Some(sealed), ..Patch::default() }));
+        }
+        let is_covered = of_parent || of_sub;
+        let covers = |table: &Table, name: &str| {
+            let region = table.named(name).expect("there");
+            Seal::over([(table, region)]).is_some()
+        };
+        assert_eq!(covers(&table, "c0"), is_covered);
+        apply(&mut table, &delete("c0"));
+        assert_eq!(covers(&table, "closed"), is_covered, "{of_parent} {of_sub}");
+    }
+}
+
 #[test]
 fn ok_a_seal_outlives_the_subregions() {
     let seal = || Patch { sealed: Some(true), ..Patch::default() };

@@ -33,8 +33,11 @@ fn parted(kind: Kind, sub_bits: u8, region: Region) -> Region {
 }
 
 fn import(regions: &[(Region, Option<&str>)]) -> Edit {
-    let imported =
-        |(region, parent): &(Region, Option<&str>)| Imported { region: region.clone(), parent: parent.map(Into::into) };
+    let imported = |(region, parent): &(Region, Option<&str>)| Imported {
+        region: region.clone(),
+        parent: parent.map(Into::into),
+        needs_floor: false,
+    };
     Edit::Import { regions: regions.iter().map(imported).collect() }
 }
 
@@ -55,6 +58,17 @@ fn ok_regions_are_imported_whole_and_get_new_numbers() {
     assert_eq!((&of("split").history, of("split").since), (&vec![former], table.revision()));
     assert_eq!(of("scrambled").issued, Count::Below(4), "the next octave");
     assert_eq!(of("local").parent, Some(of("shut").number));
+}
+
+#[test]
+fn ok_a_region_that_needs_a_floor_needs_one_after_the_import() {
+    let table = sample();
+    let Edit::Import { mut regions } = import(&[(region("a", "0000", 2), None), (region("b", "0001", 2), None)]) else {
+        panic!("an import");
+    };
+    regions[1].needs_floor = true;
+    let plan = table.plan(&Edit::Import { regions }).expect("legal");
+    assert_eq!(plan.unsure, [RegionNumber(table.next_number().0 + 1)]);
 }
 
 #[test]

@@ -1,0 +1,288 @@
+//! Random edits of all kinds on two replicas, with grants in between and lost answers of the store: deletions of regions and spaces,
+//! undo, imports of what was deleted, delegations and their ends. No number of a space is granted twice, not even of one that was
+//! deleted and created again, and nothing is granted under a seal that is in effect.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+};
+
+use futures_util::future::join;
+use kent_proto::v1::{
+    AddSubregionsRequest, DeleteRegionRequest, DeleteSpaceRequest, ImportTableRequest, ListRegionsRequest, NewRegion,
+    RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
+};
+
+use super::*;
+
+/// The width of the space `s`, so small that prefixes and numbers are soon used again.
+const BITS: u32 = 10;
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const RUNS: u64 = 6;
+const STEPS: u32 = 120;
+
+/// A sequence of random numbers, which a seed determines.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[usize::try_from(self.below(all.len() as u64)).expect("few")]
+    }
+
+    fn bits(&mut self) -> u32 {
+        u32::try_from(1 + self.below(2)).expect("few")
+    }
+
+    /// The space `s`, or that of a region in it.
+    fn space(&mut self) -> String {
+        match self.below(3) {
+            0 => format!("s/{}", self.of(&NAMES)),
+            _ => "s".to_owned(),
+        }
+    }
+}
+
+/// What all runs of a test keep: the numbers granted in `s`, and an export of some moment.
+#[derive(Default)]
+struct Kept {
+    granted: BTreeSet<u128>,
+    exported: Mutex<BTreeMap<String, Vec<Region>>>,
+    made: BTreeMap<&'static str, u32>,
+}
+
+fn resource(space: &str, region: &str) -> String {
+    format!("spaces/{space}/regions/{region}")
+}
+
+async fn listed(node: &Node, space: &str) -> Vec<Region> {
+    let parent = format!("spaces/{space}");
+    let list = ListRegionsRequest { parent, exact_counters: true, ..ListRegionsRequest::default() };
+    node.regions().list_regions(Request::new(list)).await.map_or(Vec::new(), |page| page.into_inner().regions)
+}
+
+/// The first number of a region in `s`.
+fn base(region: &Region, bits: u32) -> u128 {
+    let prefix = u128::from_str_radix(&format!("0{}", region.prefix), 2).expect("a prefix");
+    prefix << (bits - u32::try_from(region.prefix.len()).expect("few"))
+}
+
+/// Draws up to three numbers, and adds them to those of `s`.
+async fn grant(node: &Node, dice: &mut Dice, kept: &mut Kept) {
+    let (space, region) = (dice.space(), dice.of(&NAMES));
+    let outer = space.strip_prefix("s/").map(|outer| outer.to_owned());
+    let around = match &outer {
+        None => 0,
+        Some(outer) => {
+            let all = listed(node, "s").await;
+            let Some(outer) = all.iter().find(|region| region.name.ends_with(&format!("/{outer}"))) else { return };
+            base(outer, BITS)
+        }
+    };
+    let count = 1 + dice.below(3);
+    let source = format!("region:{region}@{space}");
+    let ask = AllocateRequest { source: source.clone(), count, ..Default::default() };
+    let Ok(granted) = node.allocator().allocate(Request::new(ask)).await else { return };
+    let Some(Identifiers::Lease(lease)) = granted.into_inner().identifiers else { panic!("expected a lease") };
+    let block = kent_ids::Block::try_from(lease).expect("a block");
+    // Numbers of regions have no random tails.
+    for id in block.walk(rand::rng()).map(|id| id.to_u128() + around) {
+        assert!(kept.granted.insert(id), "{id} was granted twice, the second time from {source}");
+    }
+    *kept.made.entry("grant").or_default() += 1;
+}
+
+/// Makes a random edit. Most are refused.
+async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Region>>>) -> (&'static str, bool) {
+    let (regions, space, region, by_bits) = (node.regions(), dice.space(), dice.of(&NAMES), dice.bits());
+    let name = resource(&space, region);
+    let new = |dice: &mut Dice, extension: Option<String>| NewRegion {
+        region_id: dice.of(&NAMES).to_owned(),
+        suffix_bits: Some(u32::try_from(1 + dice.below(3)).expect("few")),
+        extension,
+        ..NewRegion::default()
+    };
+    match dice.below(20) {
+        0..4 => {
+            let (parent, region_id) = (format!("spaces/{space}"), region.to_owned());
+            let suffix_bits = Some(u32::try_from(1 + dice.below(4)).expect("few"));
+            let order = if dice.below(3) == 0 { kent_proto::v1::region::Order::Scrambled.into() } else { 0 };
+            let (zone_bits, auto_split) = (Some(dice.bits()), dice.below(2) == 0);
+            let sealed = dice.below(9) == 0;
+            let create = CreateRegionRequest {
+                parent,
+                region_id,
+                suffix_bits,
+                order,
+                zone_bits,
+                auto_split,
+                sealed,
+                ..Default::default()
+            };
+            ("create", regions.create_region(Request::new(create)).await.is_ok())
+        }
+        4 => {
+            let expand = ExpandRegionRequest { name, by_bits, ..Default::default() };
+            ("expand", regions.expand_region(Request::new(expand)).await.is_ok())
+        }
+        5 => {
+            let shrink = ShrinkRegionRequest { name, by_bits, ..Default::default() };
+            ("shrink", regions.shrink_region(Request::new(shrink)).await.is_ok())
+        }
+        6 => {
+            let new_regions = if dice.below(2) == 0 { vec![new(dice, None)] } else { Vec::new() };
+            let split = SplitRegionRequest { name, by_bits, new_regions, ..Default::default() };
+            ("split", regions.split_region(Request::new(split)).await.is_ok())
+        }
+        7 | 8 => {
+            let closes = dice.below(2) == 0;
+            let extension = Some(if closes { "0" } else { "1" }.repeat(usize::try_from(by_bits).expect("few")));
+            let new_regions = vec![new(dice, extension)];
+            let divide = AddSubregionsRequest {
+                name,
+                by_bits,
+                new_regions,
+                r#abstract: closes,
+                ..AddSubregionsRequest::default()
+            };
+            ("divide", regions.add_subregions(Request::new(divide)).await.is_ok())
+        }
+        9 | 10 => {
+            let delegate = DelegateRegionRequest { name, ..Default::default() };
+            ("delegate", regions.delegate_region(Request::new(delegate)).await.is_ok())
+        }
+        11..13 => {
+            let delete = DeleteRegionRequest { name, ..Default::default() };
+            let present = listed(node, &space).await;
+            kept.lock().expect("no panic").insert(space, present);
+            ("delete", regions.delete_region(Request::new(delete)).await.is_ok())
+        }
+        13 => {
+            let delete = DeleteSpaceRequest { name: format!("spaces/{space}"), validate_only: false };
+            ("delete space", regions.delete_space(Request::new(delete)).await.is_ok())
+        }
+        14 => {
+            let name = if dice.below(2) == 0 { name } else { format!("spaces/{space}") };
+            let undo = UndoEditRequest { name, ..Default::default() };
+            ("undo", regions.undo_edit(Request::new(undo)).await.is_ok())
+        }
+        15 => {
+            let region_id = dice.of(&NAMES).to_owned();
+            let rename = RenameRegionRequest { name, region_id, ..Default::default() };
+            ("rename", regions.rename_region(Request::new(rename)).await.is_ok())
+        }
+        16 => {
+            let policy = match dice.below(3) {
+                0 => Policy { strict: true, ..Policy::default() },
+                1 => Policy { cap: (1 + dice.below(9)).to_string(), ..Policy::default() },
+                _ => Policy::default(),
+            };
+            let policy_mask = Some(kent_proto::v1::FieldMask { paths: vec!["*".to_owned()] });
+            let update = UpdateRegionRequest { name, policy: Some(policy), policy_mask, ..Default::default() };
+            ("policy", regions.update_region(Request::new(update)).await.is_ok())
+        }
+        _ => import(node, dice, &space, kept).await,
+    }
+}
+
+/// Exports a table, or imports those regions of an earlier export that were deleted since. From a deleted region nothing was granted.
+async fn import(
+    node: &Node,
+    dice: &mut Dice,
+    space: &str,
+    kept: &Mutex<BTreeMap<String, Vec<Region>>>,
+) -> (&'static str, bool) {
+    let present = listed(node, space).await;
+    let lock = || kept.lock().expect("no panic");
+    if dice.below(6) == 0 {
+        lock().insert(space.to_owned(), present);
+        return ("export", true);
+    }
+    let numbers: BTreeSet<u64> = present.iter().map(|region| region.number).collect();
+    let deleted = |region: &Region| !numbers.contains(&region.number);
+    let exported = lock().get(space).cloned().unwrap_or_default();
+    let regions: Vec<Region> = exported.into_iter().filter(deleted).filter(|_| dice.below(3) != 0).collect();
+    let bits = node.engine().directory().find(space).map_or(0, |space| u32::from(space.read(Table::bits)));
+    let parent = format!("spaces/{space}");
+    let import = ImportTableRequest { parent, bits, regions, ..ImportTableRequest::default() };
+    ("import", node.regions().import_table(Request::new(import)).await.is_ok())
+}
+
+/// Seals a region, looks for grants from it and all inside it, and unseals it.
+async fn seal(nodes: [&Node; 2], dice: &mut Dice, kept: &mut Kept) {
+    let sealed = dice.of(&NAMES);
+    let request = || Request::new(SealRegionRequest { name: resource("s", sealed), ..Default::default() });
+    let Ok(done) = nodes[0].regions().seal_region(request()).await else { return };
+    if done.into_inner().unconfirmed.is_empty() {
+        for node in nodes {
+            for (space, region) in NAMES.into_iter().map(|region| (format!("s/{sealed}"), region)) {
+                let source = format!("region:{region}@{space}");
+                let ask = AllocateRequest { source: source.clone(), count: 1, ..Default::default() };
+                assert!(node.allocator().allocate(Request::new(ask)).await.is_err(), "{source} is sealed");
+            }
+            let source = format!("region:{sealed}@s");
+            let ask = AllocateRequest { source: source.clone(), count: 1, ..Default::default() };
+            assert!(node.allocator().allocate(Request::new(ask)).await.is_err(), "{source} is sealed");
+        }
+        *kept.made.entry("seal").or_default() += 1;
+    }
+    // OK because it may have been deleted by a late commit.
+    let _ = nodes[1].regions().unseal_region(request()).await;
+}
+
+async fn run(seed: u64, made: &mut BTreeMap<&'static str, u32>) {
+    let disk = disk();
+    let chunk = || Settings { chunk_min: Some(2), chunk_max: Some(4), ..Settings::default() };
+    let nodes = [start(&disk, chunk()).await, start(&disk, chunk()).await];
+    let (mut dice, mut kept) = (Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1), Kept::default());
+    let mut faults = Dice(seed + 77);
+    disk.plan(move |operation| match (operation, faults.below(40)) {
+        (Operation::Commit(_), 0) => Fault::AppliedUnknown,
+        (Operation::Commit(_), 1) => Fault::LostUnknown,
+        (Operation::Commit(_), 2..6) => Fault::DelayBefore(Box::pin(time::sleep(Duration::from_millis(1)))),
+        _ => Fault::None,
+    });
+    for _ in 0..STEPS {
+        let create = CreateSpaceRequest { space_id: "s".to_owned(), bits: BITS, ..CreateSpaceRequest::default() };
+        // OK because it usually exists.
+        let _ = nodes[0].regions().create_space(Request::new(create)).await;
+        let (one, other) = if dice.below(2) == 0 { (&nodes[0], &nodes[1]) } else { (&nodes[1], &nodes[0]) };
+        let mut dice_of_other = Dice(dice.below(1 << 40) + 1);
+        let exported = std::mem::take(&mut kept.exported);
+        let ((operation, is_made), ()) = match dice.below(3) {
+            0 => {
+                let (first, (operation, is_made)) =
+                    join(edit(one, &mut dice, &exported), edit(other, &mut dice_of_other, &exported)).await;
+                *kept.made.entry(operation).or_default() += u32::from(is_made);
+                (first, ())
+            }
+            _ => join(edit(one, &mut dice, &exported), grant(other, &mut dice_of_other, &mut kept)).await,
+        };
+        kept.exported = exported;
+        *kept.made.entry(operation).or_default() += u32::from(is_made);
+        for node in [one, other].into_iter().take(usize::try_from(dice.below(3)).expect("few")) {
+            grant(node, &mut dice, &mut kept).await;
+        }
+        if dice.below(12) == 0 {
+            seal([one, other], &mut dice, &mut kept).await;
+        }
+    }
+    kept.made.into_iter().for_each(|(operation, count)| *made.entry(operation).or_default() += count);
+}
+
+#[tokio::test]
+async fn ok_random_edits_of_all_kinds_repeat_no_number() {
+    let mut made = BTreeMap::new();
+    for seed in 0..RUNS {
+        run(seed, &mut made).await;
+    }
+    for operation in ["create", "undo", "grant", "seal"] {
+        assert!(made.get(operation).is_some_and(|count| *count > 0), "{operation}: {made:?}");
+    }
+}
