@@ -79,6 +79,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::DefaultSpace => precondition("DEFAULT_SPACE", kent_ids::DEFAULT_SPACE, message),
         EditError::NothingToUndo { space, .. } => precondition("NOTHING_TO_UNDO", space, message),
         EditError::NotUndone { space, .. } => precondition("NOT_UNDONE", space, message),
+        EditError::MayBeLost { .. } => precondition("NOT_UNDONE", "history", message),
         EditError::TooDeep { region } => precondition("TOO_DEEP", region, message),
         EditError::TooManySpaces { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SPACES", message),
         EditError::SpaceTaken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),

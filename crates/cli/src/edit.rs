@@ -237,7 +237,7 @@ fn policy_mask(args: &PolicyArgs) -> FieldMask {
     FieldMask { paths: parts.iter().filter(|(_, named)| *named).map(|(part, _)| (*part).to_owned()).collect() }
 }
 
-/// Makes an edit. If a person can answer, asks for confirmation first if the edit cannot be undone.
+/// Makes an edit. If a person can answer, asks for confirmation first if the edit may be permanent.
 async fn make(
     edit: &EditArgs,
     call: impl AsyncFn(&EditArgs) -> Result<Response<EditResponse>, Status>,
@@ -248,7 +248,7 @@ async fn make(
         let plan = call(&EditArgs { dry_run: true, ..edit.clone() }).await?.into_inner();
         if let Some(why) = confirm::permanence(&plan) {
             notice::write(&render(&plan, out.palette()), false);
-            if !confirm::ask(&format!("This cannot be undone: {why}. Make the edit?"))? {
+            if !confirm::ask(&format!("{why}. Make the edit?"))? {
                 return Err(Failure::NotConfirmed);
             }
             // A named edit may have been made already, at another revision.

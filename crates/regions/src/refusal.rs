@@ -252,6 +252,12 @@ pub enum Refusal {
         /// The invariant that it breaks.
         what: &'static str,
     },
+    /// `edited-since`: a later edit changed a region of the edit to revert, or a place in it.
+    #[error("region {region:?} was edited again since")]
+    EditedSince {
+        /// The name of the region.
+        region: String,
+    },
     /// `not-due`: the region's policy does not expand it yet.
     #[error("the policy of region {region:?} does not expand it yet")]
     NotDue {
@@ -376,6 +382,7 @@ impl Refusal {
                 "bad-input"
             }
             Self::NotImported { .. } => "bad-import",
+            Self::EditedSince { .. } => "edited-since",
             Self::NotDue { .. } => "not-due",
             Self::CapacityExhausted { .. } => "capacity-exhausted",
             Self::StaleRevision { .. } => "stale-revision",

@@ -1,6 +1,7 @@
 //! Several daemons on one store: concurrent edits and grants, and lost answers of the store.
 
 mod removal;
+mod undo;
 
 use std::{
     pin::pin,

@@ -66,8 +66,8 @@ pub(crate) enum RegionCommand {
     Delete(DeleteArgs),
     /// Revert the last edit of a region, or of the whole space, by another edit.
     ///
-    /// The daemon refuses, with the reason, if no edit reverts it: numbers may be in use, or a prefix would become shorter. An
-    /// undo can itself be undone.
+    /// Regions that the edit made are deleted, and those that it deleted are created again, with other numbers. The daemon
+    /// refuses, with the reason, if numbers of them may be in use. An undo can itself be undone.
     #[command(after_help = "Examples:\n  kent region undo --dry-run\n  kent region undo orders")]
     Undo(UndoArgs),
     History(HistoryArgs),
@@ -293,7 +293,7 @@ pub(crate) struct DeleteArgs {
 /// The arguments of `undo`.
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
-    /// Revert the last edit of this region. By default, the last edit of the space.
+    /// Revert the last edit of this region, or its deletion. By default, the last edit of the space.
     #[arg(value_parser = parse_name)]
     pub(crate) name: Option<String>,
     #[command(flatten)]
