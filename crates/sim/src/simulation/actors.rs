@@ -287,6 +287,7 @@ async fn allocate(
         count,
         encoding: Encoding::Lease.into(),
         request_id: request_id.to_owned(),
+        ..AllocateRequest::default()
     };
     let sent = Instant::now();
     let answer: AllocateResponse = life.node.allocator().allocate(Request::new(message)).await?.into_inner();
