@@ -294,7 +294,10 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::SuffixBits { .. } => Some("suffix_bits"),
         Refusal::SuffixValue { .. } => Some("next"),
         Refusal::TextTooLong { .. } => Some("description"),
-        Refusal::BadPolicy { .. } | Refusal::ExpandsNever { .. } => Some("policy"),
+        Refusal::BadPolicy { .. }
+        | Refusal::ExpandsNever { .. }
+        | Refusal::ExpandsBeyond { .. }
+        | Refusal::CapOfZero { .. } => Some("policy"),
         Refusal::NoChange => Some("name"),
         _ => None,
     };

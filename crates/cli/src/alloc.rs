@@ -59,7 +59,7 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     let waiting = Waiting::new(source.to_string(), limit, printer.bar(), json);
     let fetcher = Fetcher {
         source,
-        request_id: args.request_id.clone(),
+        request_id: args.request_id.clone().unwrap_or_default(),
         missing: args.count.get(),
         limit: args.timeout,
         batch: Batch::new(),

@@ -6,6 +6,7 @@ use core::fmt;
 use thiserror::Error;
 
 use crate::{
+    attributes::AutoExpand,
     count::Count,
     limits::TEXT_BYTES_MAX,
     prefix::{BadPrefix, Prefix, bits as noun},
@@ -229,6 +230,30 @@ pub enum Refusal {
         /// The largest suffix in bits to expand to.
         max: u8,
     },
+    /// `bad-input`: an automatic expansion beyond the width of the space.
+    #[error("the suffix of region {region:?} can have at most {most} {}, not {}", noun(*most), auto.max_suffix)]
+    ExpandsBeyond {
+        /// The name of the region.
+        region: String,
+        /// The automatic expansion.
+        auto: AutoExpand,
+        /// The largest suffix in bits below the region's prefix.
+        most: u8,
+    },
+    /// `bad-input`: a cap of zero.
+    #[error("a cap must be at least 1; a seal stops all grants of region {region:?}")]
+    CapOfZero {
+        /// The name of the region.
+        region: String,
+    },
+    /// `delegated`: a policy of a delegated region.
+    #[error(
+        "region {region:?} is delegated: it grants nothing itself, so a policy has no effect; the regions of its space have their own"
+    )]
+    DelegatedPolicy {
+        /// The name of the region.
+        region: String,
+    },
     /// `bad-input`: the texts of a region are too long.
     #[error("owner, description and labels together have {bytes} bytes, but may have at most {TEXT_BYTES_MAX}")]
     TextTooLong {
@@ -371,16 +396,19 @@ impl Refusal {
             Self::LevelMismatch { .. } => "level-mismatch",
             Self::ZeroExtension { .. } => "zero-extension",
             Self::Closed { .. } => "closed",
-            Self::Delegated { .. } => "delegated",
+            Self::Delegated { .. } | Self::DelegatedPolicy { .. } => "delegated",
             Self::NotDelegated { .. } => "not-delegated",
             Self::Populated { .. } => "region-populated",
             Self::InUse { .. } => "region-populated",
             Self::UseUnknown { .. } => "use-unknown",
             Self::IsHeir { .. } => "is-heir",
             Self::SpaceInUse { .. } => "space-in-use",
-            Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::ExpandsNever { .. } | Self::NoChange => {
-                "bad-input"
-            }
+            Self::TextTooLong { .. }
+            | Self::BadPolicy { .. }
+            | Self::ExpandsNever { .. }
+            | Self::ExpandsBeyond { .. }
+            | Self::CapOfZero { .. }
+            | Self::NoChange => "bad-input",
             Self::NotImported { .. } => "bad-import",
             Self::EditedSince { .. } => "edited-since",
             Self::NotDue { .. } => "not-due",

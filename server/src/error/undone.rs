@@ -154,8 +154,8 @@ mod tests {
         }
         let region = table.named("r").expect("there").clone();
         let parent = Some(("p".to_owned(), "01".parse().expect("a prefix")));
-        let set = "kent region set r --space a/b --owner 'the shop' --description \"it's new\" --label 'team=a b' \
-                   --label 'x=1' --auto-expand 80:2:30 --cap 9 --strict && kent region seal r --space a/b";
+        let attributes = "--owner 'the shop' --description \"it's new\" --label 'team=a b' --label 'x=1' --auto-expand 80:2:30 --cap 9 --strict";
+        let set = ["kent", "region set r --space a/b", attributes, "&& kent region seal r --space a/b"].join(" ");
         for (parent, at_old_place, create) in [
             (None, true, "kent region create r --suffix 20 --prefix 0101 --pace 1073741824 --space a/b"),
             (None, false, "kent region create r --suffix 20 --pace 1073741824 --space a/b"),

@@ -12,7 +12,7 @@ use kent_proto::{
     model::{EditOptions, Invalid, inner_space},
     stored::{self, Declared, EditId, EditMade, HistoryEntry, SpaceFacts, TextForm, Unchanged},
 };
-use kent_regions::{Change, Count, Edit, Plan, Refusal, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, Count, Edit, Patch, Plan, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{CommitError, Txn, Unknown, Version};
 use tokio::sync::MutexGuard;
 use tracing::{info, warn};
@@ -99,9 +99,13 @@ impl Directory {
                 self.check_unchanged(&space, command, &plan).await?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
-            if let Some(plan) = self.try_edit(&space, command).await? {
+            if let Some(mut plan) = self.try_edit(&space, command).await? {
                 if !command.options.validate_only {
                     self.give_back_forbidden(&space, &plan).await;
+                    // The answer says how many are issued, now without what was given back.
+                    if let Edit::Update { patch: Patch { next: None, .. }, .. } = edit {
+                        set_counters(&space, &mut plan.changes);
+                    }
                 }
                 return Ok(Edited { space: space.clone(), plan, again: false });
             }
@@ -177,11 +181,7 @@ impl Directory {
         }
         // The history does not contain counters; use the current ones.
         let mut changes = entry.changes;
-        space.read(|table| {
-            for region in changes.iter_mut().flat_map(Change::sides_mut) {
-                region.issued = table.get(region.number).map_or(region.issued, |present| present.issued);
-            }
-        });
+        set_counters(space, &mut changes);
         Ok(Some(Plan::made(revision, changes)))
     }
 
@@ -476,6 +476,15 @@ impl Directory {
         };
         history::record(txn, space, plan.revision, &entry)
     }
+}
+
+/// Sets the counters of changed regions to the current ones.
+fn set_counters(space: &Space, changes: &mut [Change]) {
+    space.read(|table| {
+        for region in changes.iter_mut().flat_map(Change::sides_mut) {
+            region.issued = table.get(region.number).map_or(region.issued, |present| present.issued);
+        }
+    });
 }
 
 /// The request ID of an edit.

@@ -8,7 +8,7 @@ use super::InSpace;
 use super::list::{LS_HELP, LsArgs};
 use super::value::{
     Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_name, parse_pace, parse_positive,
-    parse_revision, parse_u128, parse_width,
+    parse_request_id, parse_revision, parse_u128, parse_width,
 };
 
 /// Show and edit the regions of a space.
@@ -121,8 +121,8 @@ pub(crate) struct EditArgs {
     #[arg(long, value_name = "R", value_parser = parse_revision, allow_negative_numbers = true)]
     pub(crate) expect_revision: Option<u64>,
     /// Name the edit: the daemon applies it once, so repeating the command after a lost answer is safe.
-    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
-    pub(crate) request_id: String,
+    #[arg(long, value_name = "ID", value_parser = parse_request_id)]
+    pub(crate) request_id: Option<String>,
     /// The reason for the edit, recorded in the history.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
