@@ -1,4 +1,4 @@
-//! Blocks that the caller fetches explicitly instead of from the prefetched ones, if needed with a request ID.
+//! Blocks that the caller fetches explicitly, apart from the prefetched ones and, if needed, with a request ID.
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, pin::Pin, sync::Arc};
 
@@ -70,8 +70,8 @@ impl<T> FetchBlock<T> {
         self
     }
 
-    /// Calls `report` with the status of each failed attempt, so that the program can say what it waits for. A daemon at a limit of
-    /// its clock or of a region's pace answers `RESOURCE_EXHAUSTED`, and the client tries again.
+    /// Calls `report` with the status of each failed attempt, so that the program can say what it is waiting for. At a limit of its
+    /// clock or of a region's pace, a daemon answers `RESOURCE_EXHAUSTED`, and the client tries again.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {

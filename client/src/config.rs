@@ -138,7 +138,7 @@ impl Builder {
         self
     }
 
-    /// The largest age of a prefetched time-based identifier [default: 10 s]. A handle discards older ones. So this limits how far a
+    /// The largest age of a prefetched time-based identifier [default: 10 s]. A handle discards older ones. This limits how far a
     /// timestamp lies behind the time at which the identifier is taken. The age also counts while the process is stopped and while
     /// the machine sleeps. The identifiers of regions have no age.
     pub fn max_age(mut self, age: Duration) -> Self {
@@ -155,7 +155,7 @@ impl Builder {
 
     /// Whether handles follow heirs [default: false]. When a region closes, its all-zero subregion inherits its identifiers, and
     /// requests for the region are refused ([`Error::heir`](crate::Error::heir)). A handle that follows heirs takes its next blocks
-    /// from the heir, as its clones do. A block with a request ID it does not, because a request ID belongs to one region.
+    /// from the heir, as its clones do. A block with a request ID never comes from an heir, because a request ID belongs to one region.
     pub fn follow_heirs(mut self, follow: bool) -> Self {
         self.settings.follow_heirs = follow;
         self

@@ -117,7 +117,7 @@ impl Connection {
         &self.settings
     }
 
-    /// Fetches a block, and retries if it is not admitted. A lost reply leaves a gap, unless the request has a request
+    /// Fetches a block, and retries if `admits` rejects it. A lost reply leaves a gap, unless the request has a request
     /// ID. Passes the status of each failed attempt to `report`.
     pub(crate) async fn allocate(
         &self,
@@ -358,13 +358,13 @@ impl<'a> Attempts<'a> {
     ///
     /// # Errors
     ///
-    /// The error of the whole call, if a retry cannot help or the time is over.
+    /// The error of the whole call, if a retry cannot help or the timeout has passed.
     pub(crate) async fn wait_after(&mut self, endpoint: usize, status: Status) -> Result<(), Error> {
         let hint = match judge(&status) {
             Verdict::Final(error) => return Err(error),
             Verdict::Again(hint) => hint,
         };
-        // A daemon that is at a limit works, so another one is not needed.
+        // A daemon that is at a limit works, so switching to another one would not help.
         if status.code() != Code::ResourceExhausted {
             self.connection.leave(endpoint);
         }

@@ -7,7 +7,7 @@ use thiserror::Error;
 use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
 
-/// An error from a client. After any error, no other caller has the missing identifiers: they leave a gap.
+/// An error from a client. After any error, no other caller gets the missing identifiers: they leave a gap.
 ///
 /// ```no_run
 /// # async fn example(orders: kent_client::Handle<u128>) -> Result<(), kent_client::Error> {
@@ -67,7 +67,7 @@ pub enum Error {
         refused: u32,
     },
     /// The call was made outside of a tokio runtime.
-    #[error("there is no tokio runtime here: a handle fetches identifiers only inside one")]
+    #[error("there is no tokio runtime here: a handle can fetch identifiers only inside one")]
     NoRuntime,
     /// The client was created before the process forked. Its identifiers belong to the parent.
     #[error("the process was forked after the client was created: create a new Client in the child, on a new runtime")]

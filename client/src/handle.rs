@@ -245,7 +245,7 @@ const FETCH_MAX: usize = 1 << 18;
 const RESERVE_MAX: usize = 1_000_000;
 
 pub(crate) fn unusable() -> Error {
-    Error::Unusable { what: "the source has identifiers of another type than the handle".to_owned() }
+    Error::Unusable { what: "the identifiers of the source have another type than the handle".to_owned() }
 }
 
 impl Shared {
@@ -277,7 +277,8 @@ impl Shared {
     /// Starts a fetch if one is due and none is in progress.
     fn refill(self: &Arc<Self>) -> Result<(), Error> {
         self.origin.check()?;
-        // Held until the new work is stored. Otherwise a thread could overwrite, and so abort, the newer work of another thread.
+        // The lock is held until the new work is stored. Otherwise a thread could overwrite, and so abort, newer work of another
+        // thread.
         let mut under_way = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = self.lock().begin_fetch() else { return Ok(()) };
         // With a strong reference the work would keep the handle alive, and dropping the handle would not abort it.

@@ -22,7 +22,7 @@
 //! }
 //!
 //! match orders.next().await {
-//!     Err(Error::Refused { reason, message, .. }) => println!("{reason}: {message}"), // a retry does not help
+//!     Err(Error::Refused { reason, message, .. }) => println!("{reason}: {message}"), // a retry would not help
 //!     Err(error) if error.is_retryable() => println!("later: {error}"),
 //!     other => println!("{}", other?),
 //! }
@@ -147,8 +147,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if there is no such space, [`Error::Unavailable`] if no endpoint answers within the time for a
-    /// request, [`Error::NoRuntime`] outside of a tokio runtime.
+    /// [`Error::Refused`] if there is no such space, [`Error::Unavailable`] if no endpoint answers within the request
+    /// timeout, [`Error::NoRuntime`] outside of a tokio runtime.
     pub async fn table(&self, space: &str) -> Result<TableCopy, Error> {
         TableCopy::follow(self.connection.clone(), space).await
     }

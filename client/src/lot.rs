@@ -21,11 +21,11 @@ use crate::{
     origin::Origin,
 };
 
-/// The maximum number of identifiers in a lot: enough to amortise the cost of the lock, few enough that a thread holds
+/// The maximum number of identifiers in a lot: enough to amortize the cost of the lock, few enough that a thread holds
 /// at most 8 KiB.
 pub(crate) const LOT_MAX: u64 = 512;
 
-/// If a thread takes an identifier at least this often, one read of the clock serves for several.
+/// If a thread takes an identifier at least once in this time, one read of the clock serves for several.
 const BURST: Duration = Duration::from_nanos(250);
 
 /// The maximum number of identifiers after the first for which one read of the clock serves. If the process is stopped

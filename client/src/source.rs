@@ -8,14 +8,15 @@ use tracing::info;
 
 use crate::error::Error;
 
-/// A source. With `follows_heirs` it moves to the region that continues the numbers of a closed one.
+/// A source. With `follows_heirs`, it moves to the region that continues the numbers of a closed one.
 #[derive(Debug)]
 pub(crate) struct Source {
     name: Mutex<Arc<str>>,
     follows_heirs: bool,
 }
 
-/// The maximum number of moves within one call. The daemon names the last heir, so more than one takes several edits in that time.
+/// The maximum number of moves within one call. The daemon names the last heir, so a second move is needed only if that region has closed
+/// in the meantime.
 const MOVES_MAX: usize = 16;
 
 impl Source {
@@ -48,7 +49,7 @@ impl Source {
         }
     }
 
-    /// Moves on, unless another call has done so.
+    /// Moves to the heir, unless another call has already done so.
     fn move_to(&self, closed: &Arc<str>, heir: Arc<str>) {
         let mut name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
         if *name == *closed {

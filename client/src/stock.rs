@@ -50,8 +50,8 @@ pub struct Stats {
 /// A block is cut into at least this many lots, so that many threads can share it.
 const LOTS: u64 = 16;
 
-/// After this many rejected blocks in a row, the handle fails. With a pause after each, that takes longer than the five seconds
-/// within which a lagging replica compares its tables with the store.
+/// After this many rejected blocks in a row, the handle fails. With a pause after each, this takes longer than the five seconds
+/// within which a lagging replica compares its tables with the store again.
 const REFUSED_MAX: u32 = 300;
 
 /// If a block lasts less than this, the next one is twice as large. If it lasts more than ten times this, half as large.
@@ -84,8 +84,8 @@ impl Stock {
     pub(crate) fn cut(&mut self, count: u64) -> Option<(Block, Option<Duration>)> {
         loop {
             let Fresh { block, asked } = self.blocks.pop_front()?;
-            let ageing = block.instant().map(|_| asked);
-            if ageing.is_some_and(|asked| !self.ages.is_young(asked)) {
+            let aging = block.instant().map(|_| asked);
+            if aging.is_some_and(|asked| !self.ages.is_young(asked)) {
                 self.stats.expired += block.count();
                 continue;
             }
@@ -93,7 +93,7 @@ impl Stock {
             if let Some(block) = rest {
                 self.blocks.push_front(Fresh { block, asked });
             }
-            return Some((front, ageing));
+            return Some((front, aging));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Tests of the client against a scripted daemon, whose replies each test chooses.
 
 mod it {
-    mod behaviour;
+    mod behavior;
     mod daemon;
 }

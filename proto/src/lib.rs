@@ -1,6 +1,6 @@
 //! The `kent.v1` protocol: generated code, and conversions between messages and domain types.
 //!
-//! Only [`model`] and [`stored`] read fields of generated messages, so no unchecked value from the wire gets further than these
+//! Only [`model`] and [`stored`] read fields of generated messages, so no unchecked value from the wire gets past these
 //! modules. A conversion to a domain type can fail with an error that names the bad field. A conversion to a message cannot fail.
 
 pub mod codec;

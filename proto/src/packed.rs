@@ -17,7 +17,7 @@ pub struct PackedIdentifiers {
     pub width: u32,
     /// `width * count` bytes: each identifier with its most significant byte first.
     pub data: PackedData,
-    /// The number of the slot or region that the fencing token is about. 0 for a series.
+    /// The number of the slot or region that the fencing token belongs to. 0 for a series.
     pub fence_subject: u64,
     /// The fencing token: the slot's epoch or the table's revision. 0 for a series.
     pub fence_token: u64,

@@ -314,7 +314,7 @@ pub struct HistoryEntry {
     pub declared: Option<Declared>,
     /// The revision whose edit this one reverts.
     pub undoes: Option<Revision>,
-    /// The revision before this one. `None` if it is the next lower number, as always except after a restore.
+    /// The revision before this one. `None` if that is lower by one, as always except after a restore.
     pub follows: Option<Revision>,
 }
 
@@ -417,8 +417,8 @@ fn declared_from(record: &records::history_record::Declared) -> Result<Declared,
     Ok(Declared { before: count_from(&record.before)?, after: count_from(&record.after)? })
 }
 
-/// Decodes the revision before an edit from the first part of its record. Returns `None` if it is the next lower
-/// number.
+/// Decodes the revision before an edit from the first part of its record. Returns `None` if that revision is lower by
+/// one.
 ///
 /// # Errors
 ///

@@ -48,10 +48,10 @@ pub enum Command {
     /// Make a new store from a backup, or from an old copy of a data directory.
     ///
     /// A backup does not contain the identifiers issued after it was taken. The restore therefore moves every counter past the
-    /// highest position that its pace allows since then. If fewer positions are left, the counter issues nothing until --floor
-    /// or `set --next` says where it continues. The restore also seals all regions, because it does not know which regions were
-    /// created, split, subdivided or expanded after the backup. Repeat those edits and unseal the regions, or pass
-    /// --table-unchanged if there were none.
+    /// highest position that the counter can have reached since then at its pace. If too few positions are left, the counter issues
+    /// nothing until --floor or `set --next` says where it continues. The restore also seals all regions, because it does not know
+    /// which regions were created, split, subdivided or expanded after the backup. Repeat those edits and unseal the regions, or
+    /// pass --table-unchanged if there were none.
     Restore(RestoreArgs),
     /// Move a store from a directory to etcd.
     ///

@@ -1,9 +1,10 @@
 //! The replicas on one store: how each replica learns of the others and of their edits.
 //!
-//! The store's commits alone guarantee that an identifier is issued once. This module adds two things: tables that follow other
-//! replicas' edits quickly, and a bound on how long a replica grants without hearing of them. A replica grants regions' suffixes
-//! only while its last refresh of all tables began less than a window ago, and its announcement lasts longer than that. So a
-//! replica that seals a region waits for all announced replicas to confirm; after that no replica grants from the region.
+//! The store's commits by themselves guarantee that no identifier is issued twice. This module adds two things: tables that follow
+//! other replicas' edits quickly, and a bound on how long a replica grants without hearing of them. A replica grants regions'
+//! suffixes only while its last refresh of all tables began less than a window ago, and its announcement lasts longer than that. So
+//! a replica whose edit stops grants, such as a seal, waits for all announced replicas to confirm the edit; after that no replica
+//! makes a grant that the edit forbids.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -53,7 +54,7 @@ pub(crate) struct Cluster {
     /// The same in milliseconds on the wall clock. Both are needed, because either clock may stop while the machine is paused and
     /// the other replicas' time continues.
     reached_wall: AtomicI64,
-    /// Notified when other replicas should hear immediately how far the tables are.
+    /// Notified when this replica should announce immediately which version its tables have.
     progress: Notify,
 }
 
@@ -65,7 +66,7 @@ struct State {
     awaited: Option<Version>,
     /// The number of edits that could not be applied or may have been missed.
     missed: u64,
-    /// The number of those that a refresh of all tables has covered. `applied` does not advance until all are.
+    /// The number of those that a refresh of all tables has covered. Watched edits do not advance `applied` until all are covered.
     caught_up: u64,
     replicas: BTreeMap<String, Replica>,
     /// Why the last heartbeat failed.
@@ -82,12 +83,12 @@ pub(crate) struct Replica {
     ahead: VecDeque<i128>,
 }
 
-/// The replicas that have not confirmed a seal.
+/// The replicas that have not confirmed an edit that stops grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unconfirmed {
     /// The addresses of the replicas.
     pub(crate) replicas: Vec<String>,
-    /// The time after which none of them grants from the region.
+    /// The time after which none of them makes a grant that the edit forbids.
     pub(crate) within: Duration,
 }
 
@@ -105,9 +106,9 @@ const REFRESH_WITHIN: Duration = Duration::from_secs(5);
 /// The time by which an announcement outlasts the grants that it covers, because clocks run at slightly different
 /// rates.
 const MARGIN: Duration = Duration::from_secs(10);
-/// The time for which a seal waits for the other replicas to confirm.
+/// The time for which an edit that stops grants waits for the other replicas to confirm it.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
-/// The interval at which a seal checks for confirmations.
+/// The interval at which such an edit checks for confirmations.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(10);
 /// The number of notes from which a clock's offset is estimated.
 const SAMPLES: usize = 5;
@@ -150,8 +151,8 @@ impl Cluster {
         self.reached_ago().is_some_and(|ago| ago < self.window)
     }
 
-    /// The time since the last refresh of all tables began, by whichever clock gives more, or `None` before the first
-    /// one.
+    /// The time since the last refresh of all tables began, on the clock that shows the longer time, or `None`
+    /// before the first one.
     pub(crate) fn reached_ago(&self) -> Option<Duration> {
         let reached = self.reached.load(Ordering::Acquire);
         if reached == u64::MAX {
@@ -162,7 +163,7 @@ impl Cluster {
         Some(steady.max(Duration::from_millis(u64::try_from(wall).unwrap_or(0))))
     }
 
-    /// Why the store could not be reached by the last heartbeat, or `None` if it was.
+    /// The error of the last heartbeat, or `None` if it succeeded.
     pub(crate) fn failure(&self) -> Option<String> {
         self.lock().failure.clone()
     }
@@ -184,7 +185,7 @@ impl Cluster {
         self.clock.steady().saturating_sub(replica.heard)
     }
 
-    /// Waits briefly until every replica has the tables as of `version`, and returns those that do not.
+    /// Waits up to [`CONFIRM_WITHIN`] for every replica to apply the edits up to `version`, and returns those that have not.
     pub(crate) async fn confirm(&self, version: Version) -> Unconfirmed {
         self.announce_from(version);
         let began = self.clock.steady();
@@ -208,8 +209,8 @@ impl Cluster {
         }
     }
 
-    /// Announces soon that this replica has the tables as of `version`. Another replica that is asked for the same edit again, which then
-    /// changes nothing, waits for this confirmation as well.
+    /// Announces that this replica has applied the edits up to `version`, as soon as it has. If a caller repeats the edit on
+    /// another replica, where it changes nothing, that replica waits for this confirmation as well.
     fn announce_from(&self, version: Version) {
         let mut state = self.lock();
         match state.applied >= version {

@@ -36,7 +36,7 @@ pub struct Config {
     pub threads: usize,
     /// The directory that records how many times each store was started, if a setting names one.
     pub witness: Option<PathBuf>,
-    /// Whether a new store may begin where the witness has seen another one.
+    /// Whether a new store may be created at a location where the witness has recorded another one.
     pub new_store: bool,
     /// Whether and where the embedded store is archived.
     pub archiving: Archiving,
@@ -110,7 +110,7 @@ impl Config {
         ClockPolicy { tolerance: clock_tolerance.0, window_last: window.0, ..ClockPolicy::default() }
     }
 
-    /// The jumps and absences of the clock that the daemon accepts without an operator.
+    /// The largest jump of the clock and the longest absence that the daemon accepts without an operator.
     pub fn trust(&self) -> TrustPolicy {
         TrustPolicy { jump_max: self.set.clock_jump.0, absence_max: self.set.absence.0 }
     }
@@ -159,7 +159,7 @@ fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError
     match (&settings.archive, settings.no_archive) {
         (Some(_), Some(_)) => needs("no-archive to be unset"),
         (Some(_), None) if set.store != StoreKind::Sled => needs(
-            "the embedded store (store = \"sled\"); for copies of an etcd store use etcd's members, learners and snapshots",
+            "the embedded store (store = \"sled\"); to copy a store on etcd, use etcd's members, learners and snapshots",
         ),
         (Some(dir), None) => Ok(Archiving::To { dir: dir.clone(), base_after: set.archive_base_bytes }),
         (None, Some(ends)) => Ok(Archiving::End { even_if_lost: ends == NoArchive::Lost }),
@@ -200,13 +200,13 @@ mod tests {
         let shipped: Settings = toml::from_str(include_str!("../../deploy/kentd.toml")).expect("well-formed");
         let [mut shipped, mut expected] = [shipped, Settings::defaults()]
             .map(|settings| toml::to_string(&settings).expect("text").parse::<toml::Table>().expect("a table"));
-        // A service keeps its data elsewhere than a trial does.
+        // A service keeps its data in another directory than a trial.
         assert!(shipped.remove("data").is_some() && expected.remove("data").is_some());
         assert_eq!(shipped, expected);
     }
 
     #[test]
-    fn ok_flags_come_before_the_file() {
+    fn ok_flags_override_the_file() {
         let file: Settings = toml::from_str("listen = '127.0.0.1:1'\ngrace = '3s'").expect("well-formed");
         let flags = Settings { listen: "127.0.0.1:2".parse().ok(), ..Settings::default() };
         let config = Config::check(flags.over(file)).expect("valid");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn err_a_misspelt_setting_is_refused() {
+    fn err_a_misspelled_setting_is_refused() {
         assert!(toml::from_str::<Settings>("lisen = '127.0.0.1:1'").is_err());
     }
 }

@@ -54,7 +54,7 @@ pub struct Daemon {
     _calls: Calls,
 }
 
-/// Reasons that the daemon does not start. A failed start changes nothing.
+/// Reasons that the daemon does not start. A failed start issues nothing.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The store cannot be opened.
@@ -93,10 +93,10 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 /// The time for which a start waits for the first slot before it serves without one.
 const FIRST_SLOT: Duration = Duration::from_secs(5);
 
-/// The timeout of the store: about ten thousand times the duration of a commit.
+/// The timeout of the store: thousands of times the duration of a commit.
 const STORE_LIMIT: Duration = Duration::from_secs(5);
 
-/// The time for which a start waits for etcd, without the time of the attempts, and the pause between attempts.
+/// The time for which a start retries etcd, not counting the attempts themselves, and the pause between attempts.
 const ETCD_START: Duration = Duration::from_secs(30);
 const ETCD_PAUSE: Duration = Duration::from_secs(1);
 
@@ -105,7 +105,7 @@ const WINDOW_BYTES: u32 = 8 << 20;
 
 impl Daemon {
     /// Opens the store, loads and checks the state, takes a slot, and serves. The HTTP port serves from the beginning. Dropping the
-    /// future ends the start as a crash would, at any moment.
+    /// future aborts the start, with the effect of a crash at that moment.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Daemon {
             self.store.close().await;
         });
         if given_back.await.is_err() {
-            error!("the store did not take back unused reservations in time; they are a gap");
+            error!("unused reservations were not returned to the store in time; they are a gap");
         }
         clean
     }
@@ -249,14 +249,14 @@ fn directories(config: &Config) -> Vec<(&'static str, PathBuf)> {
     data.into_iter().chain(archive).collect()
 }
 
-/// Counts a start in the store and in its witness. First checks that the store may be started.
+/// Counts a start in the store and in its witness, after checking that the store is complete or initializing a new one.
 async fn count_start(environment: &Environment, witness: &Witness, place: &str) -> Result<(), StartError> {
     founding::load_or_found(&*environment.store, &*environment.entropy).await?;
     Ok(witness.attest(&*environment.store, place).await?)
 }
 
-/// Takes the steps of a daemon with a witness in the directory `witness` before it starts a [`Node`]; for the
-/// simulator.
+/// Counts a start in the store and in the witness in the directory `witness`, as a daemon does before it starts a [`Node`]. The
+/// simulator calls this.
 ///
 /// # Errors
 ///
@@ -347,7 +347,7 @@ async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener,
     TcpListener::bind(address).await.map_err(|source| StartError::Bind { setting, address, source })
 }
 
-/// The address that the listener is bound to: it has the actual port where port 0 was requested.
+/// The address that the listener is bound to, with the actual port if port 0 was requested.
 fn bound_address(listener: &TcpListener, requested: SocketAddr) -> SocketAddr {
     listener.local_addr().unwrap_or(requested)
 }

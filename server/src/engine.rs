@@ -289,12 +289,12 @@ impl Engine {
         &self.past
     }
 
-    /// Reserves a backup until the permit is dropped; returns `None` if [`BACKUPS_MAX`] are in progress.
+    /// Counts a backup until the permit is dropped; returns `None` if [`BACKUPS_MAX`] are in progress.
     pub(crate) fn begin_backup(&self) -> Option<OwnedSemaphorePermit> {
         self.backups.clone().try_acquire_owned().ok()
     }
 
-    /// Reserves a diagnosis until the permit is dropped; returns `None` if [`DIAGNOSES_MAX`] are in progress.
+    /// Counts a diagnosis until the permit is dropped; returns `None` if [`DIAGNOSES_MAX`] are in progress.
     pub(crate) fn begin_diagnosis(&self) -> Option<OwnedSemaphorePermit> {
         self.diagnoses.clone().try_acquire_owned().ok()
     }
@@ -304,7 +304,7 @@ impl Engine {
         self.measuring.clone()
     }
 
-    /// Reserves a watcher until the permit is dropped; returns `None` if there are [`WATCHERS_MAX`].
+    /// Counts a watcher until the permit is dropped; returns `None` if there are [`WATCHERS_MAX`].
     pub(crate) fn begin_watching(&self) -> Option<OwnedSemaphorePermit> {
         self.watchers.clone().try_acquire_owned().ok()
     }
@@ -334,7 +334,7 @@ impl Engine {
         &self.draining
     }
 
-    /// Whether the daemon can grant from every source, without the list of chunks. This is cheap.
+    /// Whether the daemon can grant from every source. Without the list of chunks, this is cheap.
     pub(crate) fn readiness(&self) -> Readiness {
         Readiness {
             slot: self.slots.held(),
@@ -397,7 +397,7 @@ async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
     }
 }
 
-/// The time of the wall clock since 1970.
+/// The time since 1970, by the wall clock.
 fn since_1970(clock: &dyn Clock) -> Duration {
     Duration::from_nanos(u64::try_from(clock.wall().get()).unwrap_or(0))
 }

@@ -36,7 +36,7 @@ impl fmt::Display for Arguments<'_> {
     }
 }
 
-/// A region as a source.
+/// Returns a region as a source.
 fn source(region: &str, space: &str) -> Source {
     Source::Region { name: region.to_owned(), space: space.to_owned() }
 }
@@ -115,14 +115,14 @@ pub(crate) enum AllocateError {
         /// The region.
         region: String,
     },
-    /// The region is sealed, or a region around it.
+    /// The region, or a region around it, is sealed.
     #[error(
-        "region {region:?} of space {space:?} is sealed{}: nothing is granted until {} is unsealed (kent region unseal {})",
+        "region {region:?} of space {space:?} is {}: nothing is granted until {} is unsealed (kent region unseal {})",
         match by == &(region.clone(), space.clone()) {
-            true => String::new(),
-            false => format!(" with region {:?} of space {:?} around it", by.0, by.1),
+            true => "sealed".to_owned(),
+            false => format!("covered by the seal of region {:?} of space {:?}", by.0, by.1),
         },
-        if by == &(region.clone(), space.clone()) { "it" } else { "that" },
+        if by == &(region.clone(), space.clone()) { "it" } else { "that region" },
         arguments(&by.0, &by.1)
     )]
     Sealed {
@@ -135,7 +135,7 @@ pub(crate) enum AllocateError {
     },
     /// The region is external: users choose its values.
     #[error(
-        "region {region:?} of space {space:?} is external: users choose its values, and `kent region id {} VALUE` makes identifiers of them",
+        "region {region:?} of space {space:?} is external: users choose its values, and `kent region id {} VALUE` turns them into identifiers",
         arguments(region, space)
     )]
     External {
@@ -163,8 +163,8 @@ pub(crate) enum AllocateError {
     },
     /// After a restore the position of the counter is not known.
     #[error(
-        "{subject} cannot issue, because after the restore it is not known how far its counter had come: set a number above all in \
-         use ({})",
+        "{subject} cannot issue, because the position of its counter is unknown since the restore: set a number above all numbers \
+         in use ({})",
         match region {
             Some((region, space)) => format!("kent region set {} --next N, or 0 if it is new", arguments(region, space)),
             None => format!("kentd restore ... --floor {subject}=N"),
@@ -245,7 +245,7 @@ pub(crate) enum AllocateError {
     Late,
     /// The commit of a strict grant was not answered, or not before the deadline.
     #[error(
-        "the numbers may or may not have been granted: repeat the request under the same request_id to find out; without one, count \
+        "the numbers may or may not have been granted: repeat the request under the same request_id to find out; without one, treat \
          them as a gap"
     )]
     OutcomeUnknown,
@@ -289,7 +289,7 @@ pub(crate) enum SeriesError {
     },
     /// Operators have created the maximum number of series.
     #[error(
-        "there are {max} series of operators, which is the maximum: forget some (kent series ls, kent series forget SERIES)"
+        "operators have created {max} series, which is the maximum: forget some (kent series ls, kent series forget SERIES)"
     )]
     TooMany {
         /// The maximum.
@@ -331,7 +331,7 @@ pub(crate) enum EditError {
         /// The number of its regions.
         regions: usize,
     },
-    /// The default space is always there.
+    /// The default space cannot be deleted.
     #[error(
         "space \"{DEFAULT_SPACE}\" is in every store and cannot be deleted; its regions can (kent region delete NAME)"
     )]
@@ -380,13 +380,13 @@ pub(crate) enum EditError {
         /// The kind of edit.
         operation: String,
     },
-    /// A space of this name exists already.
-    #[error("space {space:?} exists already")]
+    /// A space of this name already exists.
+    #[error("space {space:?} already exists")]
     SpaceTaken {
         /// Its name.
         space: String,
     },
-    /// The maximum number of spaces exists already.
+    /// The maximum number of spaces already exists.
     #[error(
         "there are {max} spaces, which is the maximum: create a region in one of them instead (kent region create NAME --suffix BITS \
          --space SPACE)"
@@ -411,7 +411,7 @@ pub(crate) enum EditError {
     },
     /// The table has changed since the author read it.
     #[error(
-        "the table of space {space:?} is at revision {present}, not at {expected}: read the table again and repeat the edit"
+        "the table of space {space:?} is at revision {present}, not {expected}: read the table again and repeat the edit"
     )]
     Stale {
         /// The space.
@@ -423,8 +423,8 @@ pub(crate) enum EditError {
     },
     /// After a restore the position of the region's counter is not known.
     #[error(
-        "this edit depends on the counter of region {region:?}, and after the restore it is not known how far that had come: set a number \
-         above all in use (kent region set {} --next N)",
+        "this edit depends on the counter of region {region:?}, whose position is unknown since the restore: set a number above all \
+         numbers in use (kent region set {} --next N)",
         arguments(region, space)
     )]
     Unsure {
@@ -461,7 +461,7 @@ pub(crate) enum EditError {
     },
 }
 
-/// A command that helps after a refusal, or nothing.
+/// Returns the end of a refusal's message: a command that helps, or an empty string.
 pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
     match refusal {
         TableRefusal::InUse { region, .. } => {

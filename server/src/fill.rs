@@ -22,12 +22,12 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fill {
     pub(crate) source: Source,
-    /// The number of identifiers that it may issue in all.
+    /// The number of identifiers that it may issue in total.
     pub(crate) capacity: Count,
     pub(crate) issued: Count,
     /// Like `issued`, with the chunks of all replicas.
     pub(crate) reserved: Count,
-    /// The seconds until it is full at the recent rate: 0 if it is, `None` if it grants nothing.
+    /// The seconds until it is full at the recent rate: 0 if it is full already, `None` if it has granted nothing recently.
     pub(crate) full_in: Option<f64>,
 }
 
@@ -56,9 +56,9 @@ struct Known {
 /// The regions of a space that match.
 #[derive(Debug)]
 struct Matches {
-    /// The name and the revision of the table that was searched.
+    /// The space's name and the revision of its table at the last search.
     searched: (String, Revision),
-    /// The first of them, up to [`SELECTED_MAX`].
+    /// The first matches, up to [`SELECTED_MAX`].
     first: Vec<RegionNumber>,
     count: usize,
     /// The table is not searched again before this time.
@@ -68,18 +68,18 @@ struct Matches {
 /// The maximum number of regions with metrics.
 pub(crate) const SELECTED_MAX: usize = 1000;
 
-/// After a search, a space rests for this many times its duration, so that a large table that is edited all the time is not
-/// searched all the time.
+/// After a search, the space is not searched again for this many times the duration of the search, so that a large table that is
+/// edited constantly does not keep a processor busy.
 const REST: u32 = 20;
 
-/// The maximum number of regions among which the fullest are found.
+/// The maximum number of regions that [`full_first`] compares.
 const CANDIDATES_MAX: usize = 10_000;
 
 impl Fill {
     fn new(space: &Space, region: &Region, now: Duration) -> Self {
         let usage = space.usage(region.number, now);
         let issued = usage.issued(region.issued);
-        // At any rate, a full region is full in no time.
+        // A region that is full already is full in 0 seconds at every rate.
         let is_full = region.full_in(issued, 1.0) == Some(0.0);
         Self {
             source: Source::Region { name: region.name.clone(), space: space.name() },
@@ -137,7 +137,7 @@ impl Known {
             let rest_until = ended + ended.saturating_sub(began) * REST;
             self.spaces.insert(space.key().to_owned(), Matches { searched: present, first, count, rest_until });
         }
-        // OK because the entry was just inserted, if there was none.
+        // OK because the entry existed or was just inserted.
         &self.spaces[space.key()]
     }
 }
@@ -162,7 +162,7 @@ fn search(space: &Space, patterns: &[&Pattern]) -> (Vec<RegionNumber>, usize) {
                 first.push(region.number);
             }
         }
-        // Grants need the processor, too.
+        // A grant may be waiting for the processor.
         thread::yield_now();
     }
 }

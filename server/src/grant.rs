@@ -180,7 +180,7 @@ impl Grants {
         Granted { block, clock_epoch: self.slots.clock_epoch() }
     }
 
-    /// Stops the daemon if the error is a broken invariant.
+    /// Stops the daemon if the error shows that an invariant is broken or that the store was replaced.
     fn refused(&self, error: AllocateError) -> AllocateError {
         match &error {
             AllocateError::Broken(broken) => self.tasks.fail_broken(broken),
@@ -205,7 +205,7 @@ impl Grants {
             Source::Series(series) => series.width_bytes(),
             Source::Region { space, .. } => match self.directory.find(space) {
                 Ok(space) => usize::from(space.read(Table::bits)).div_ceil(8),
-                Err(_) => return Ok(()), // The lookup of the space reports the error.
+                Err(_) => return Ok(()), // `try_grant` reports the missing space.
             },
         };
         check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")

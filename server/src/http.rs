@@ -1,4 +1,4 @@
-//! The HTTP port: `/livez`, `/readyz` and `/metrics`. It serves from the start, also while the daemon waits for its store.
+//! The HTTP port: `/livez`, `/readyz` and `/metrics`. It serves from the beginning, even while the daemon waits for its store.
 
 use std::{
     future::{self, Future},
@@ -18,29 +18,29 @@ use tokio::{net::TcpListener, sync::Mutex};
 
 use crate::{engine::Engine, metrics::Exposition};
 
-/// How far the daemon is, for the port. The daemon's start and the port share it.
+/// The stage of the daemon's start, which sets it for the HTTP port.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage(Arc<RwLock<Reached>>);
 
 #[derive(Clone, Debug)]
 enum Reached {
-    /// The daemon starts, and does or waits for this.
+    /// The daemon is starting; the text says what it does or waits for.
     Starting(String),
     Serving(Arc<Engine>),
 }
 
 impl Stage {
-    /// The stage of a daemon that starts.
+    /// The stage of a daemon that is starting.
     pub(crate) fn starting(doing: &str) -> Self {
         Self(Arc::new(RwLock::new(Reached::Starting(doing.to_owned()))))
     }
 
-    /// The daemon now does or waits for this.
+    /// Sets what the starting daemon does or waits for.
     pub(crate) fn set_doing(&self, doing: String) {
         self.set(Reached::Starting(doing));
     }
 
-    /// The daemon serves.
+    /// Marks the daemon as serving.
     pub(crate) fn set_serving(&self, engine: Arc<Engine>) {
         self.set(Reached::Serving(engine));
     }
@@ -105,7 +105,7 @@ struct Reports {
 }
 
 impl Reports {
-    /// Returns the report, or the answer of a daemon that starts.
+    /// Returns the report, or the answer while the daemon is starting.
     async fn write<T: Send + 'static>(&self, report: fn(&Engine) -> T) -> Result<T, Response> {
         let engine = match self.stage.get() {
             Reached::Serving(engine) => engine,

@@ -15,17 +15,17 @@
 //! | `readiness` | whether the daemon can grant, and the reasons if it cannot |
 //! | `grant` | granting blocks, immediately or after a wait |
 //! | `cluster` | the replicas on one store |
-//! | `metrics` | metrics |
+//! | `metrics` | metrics for Prometheus |
 //! | `fill` | how full regions are |
 //! | `tables` | spaces, their tables, edits and history |
 //! | `issuing` | slots, counters and request IDs, and their records |
-//! | `maintenance` | backup, archive, restore, migration to etcd, the witness |
+//! | `maintenance` | backup, archive, restore, migration to etcd, the witness, diagnosis |
 //! | `records` | the keys of the store, and reading of records |
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
-//! Each module may import only modules on the lines below it; `tests/it/crates.rs` checks this.
+//! The imports form no cycle; `tests/it/imports.rs` checks this.
 
 mod args;
 mod cluster;

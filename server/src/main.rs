@@ -15,14 +15,14 @@ use tracing::{error, info, warn};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The permissions that no file of the daemon gives: all those of the group and of others.
+/// The permissions that no file of the daemon has: all those of the group and of other users.
 const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 
 /// Exit code for a configuration that cannot be used (EX_USAGE).
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
-    // The store, its archive and a restored store have keys. sled opens its files itself, so only the umask decides their modes.
+    // The store, its archive and a restored store contain secret keys. sled opens its files itself, so only the umask sets modes.
     rustix::process::umask(OTHERS);
     let args = Args::parse();
     let check_only = args.check_config;
@@ -61,12 +61,12 @@ fn main() -> ExitCode {
             let code = runtime.block_on(async {
                 tokio::select! {
                     code = run(config) => code,
-                    () = repeats.tell() => ExitCode::FAILURE, // never
+                    () = repeats.report() => ExitCode::FAILURE, // `report` never returns
                 }
             });
             // Looking up the name of a host may still block a thread.
             runtime.shutdown_background();
-            repeats.tell_rest();
+            repeats.report_rest();
             code
         }
         Err(error) => fail(1, &error),
@@ -81,7 +81,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 }
 
 async fn run(config: Config) -> ExitCode {
-    // Listen before anything is opened, so that a signal always ends in a clean stop.
+    // Listen for signals before anything is opened, so that a signal always ends in a clean stop.
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => return fail(1, &error),
@@ -131,7 +131,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next signal and returns its name. Signals since `listen` count.
+    /// Waits for the next signal and returns its name. A signal that arrived after `listen` is not lost.
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -142,7 +142,7 @@ impl Signals {
 
 fn fail(code: u8, error: &dyn std::error::Error) -> ExitCode {
     let red = AnsiColor::Red.on_default().bold();
-    // anstream leaves the colour out if standard error is not a terminal, or if NO_COLOR or CLICOLOR says so.
+    // anstream leaves the color out if standard error is not a terminal, or if NO_COLOR or CLICOLOR says so.
     anstream::eprintln!("{red}error:{red:#} {}", chain(error));
     ExitCode::from(code)
 }

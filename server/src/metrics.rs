@@ -157,7 +157,7 @@ impl Metrics {
         );
         kent.register_with_unit(
             "store_last_reached_timestamp",
-            "When a shared store was last reached, since 1970",
+            "Time at which a shared store was last reached, since 1970",
             seconds(),
             gauges.store_last_reached.clone(),
         );
@@ -174,7 +174,11 @@ impl Metrics {
             gauges.chunk_left.clone(),
         );
         kent.register("store_commits", "Durable commits", totals.store_commits.clone());
-        kent.register("store_conflicts", "Commits that another change came before", totals.store_conflicts.clone());
+        kent.register(
+            "store_conflicts",
+            "Commits rejected because another change came first",
+            totals.store_conflicts.clone(),
+        );
         kent.register("store_flushes", "Flushes of the store; commits share them", totals.store_flushes.clone());
         kent.register("ready", "1 if the daemon can grant from every source", gauges.ready.clone());
         kent.register("streams", "Open AllocateStream calls", gauges.streams.clone());
@@ -253,7 +257,7 @@ impl SourceLabel {
         Self { source: source.to_string() }
     }
 
-    /// The label of a source that a caller named: all spellings of one source have the same.
+    /// The label of a source that a caller named: all spellings of one source have the same label.
     fn of_text(source: &str) -> Self {
         source.parse().map_or_else(|_| Self { source: source.to_owned() }, |source| Self::of(&source))
     }

@@ -154,13 +154,13 @@ pub(crate) fn no_such_region(missing: &NoSuchRegion) -> Status {
 
 /// The status for a stream beyond the limit of concurrent streams.
 pub(crate) fn too_many_streams(max: usize) -> Status {
-    let message = format!("{max} AllocateStream calls are open already, which is the maximum");
+    let message = format!("{max} AllocateStream calls are already open, which is the maximum");
     passing(Code::ResourceExhausted, "TOO_MANY_STREAMS", message, RETRY_AFTER)
 }
 
 /// The status for a call beyond the limit of concurrent calls of its kind.
 pub(crate) fn too_many(kind: &str, max: usize) -> Status {
-    let message = format!("{max} {kind} calls are in progress already, which is the maximum");
+    let message = format!("{max} {kind} calls are already in progress, which is the maximum");
     passing(Code::ResourceExhausted, "TOO_MANY_CALLS", message, RETRY_AFTER)
 }
 

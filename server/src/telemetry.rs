@@ -29,7 +29,7 @@ pub struct BadFilter {
 }
 
 /// Writes the process's logs to standard error, with the format and the filter of the configuration. Returns the counts of
-/// repeated messages, which the caller has to tell.
+/// repeated messages, which the caller must write with [`Repeats::report`].
 ///
 /// # Errors
 ///

@@ -42,7 +42,7 @@ const AHEAD_BLOCKS: usize = 1;
 /// After Ctrl-C, the time that a write in progress has to finish.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// With `--timeout`, the time between two requests that the client has given up.
+/// With `--timeout`, the pause after a request on which the client has given up.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: bool) -> Result<(), Failure> {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     fetched.map_err(|failure| tally.stopped_by(if args.timeout.is_none() { with_hint(failure) } else { failure }))
 }
 
-/// Adds to a refusal that will pass how to wait for it.
+/// Adds to a temporary refusal the `--timeout` that is long enough to wait for it.
 fn with_hint(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(mut refusal) => {
@@ -122,7 +122,7 @@ impl Fetcher {
     }
 
     async fn fetch_all(mut self, queue: mpsc::Sender<Fetched>) -> Result<(), Failure> {
-        // If no daemon answers, fail now. After the first answer, wait for a daemon that goes away.
+        // If no daemon answers, fail now. After the first answer, wait if the daemon becomes unreachable.
         let count = self.next_count();
         self.waiting.during(count, self.client.connect()).await?;
         let form = self.waiting.during(count, self.form()).await?;
@@ -137,7 +137,7 @@ impl Fetcher {
                         return Ok(()); // the printer has failed and reports why
                     }
                 }
-                // The daemon's limit is below the requested count. A request with a name cannot be made smaller.
+                // The daemon's limit is below the requested count. A request with a request ID cannot be made smaller.
                 Err(Error::Refused { field, .. })
                     if field == COUNT && self.next_count() > 1 && self.request_id.is_empty() =>
                 {
@@ -149,7 +149,7 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Fetches a block. With `--timeout` a daemon is asked until then, otherwise as long as the client retries.
+    /// Fetches a block. With `--timeout` it retries until the time limit, otherwise for as long as the client retries.
     async fn fetch(&self, ids: &Handle<Id>, count: u64) -> Result<Block<Id>, Error> {
         loop {
             let waiting = self.waiting.clone();
@@ -176,12 +176,12 @@ impl Fetcher {
 
     /// The number of identifiers in the next request.
     fn next_count(&self) -> u64 {
-        // The daemon grants a request with a name once, so a single request must cover everything.
+        // The daemon grants a request ID once, so a single request must cover everything.
         if self.request_id.is_empty() { self.missing.min(self.batch.size) } else { self.missing }
     }
 }
 
-/// Returns `limit` when it is over, or never.
+/// Returns `limit` once it has elapsed. Without a limit it never returns.
 async fn elapsed(limit: Option<Duration>) -> Duration {
     match limit {
         Some(limit) => {

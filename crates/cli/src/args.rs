@@ -75,8 +75,8 @@ pub(crate) struct Global {
     /// Take the endpoint, the space and the timeout from this context unless they are given; see `kent context --help`.
     #[arg(long, global = true, env = "KENT_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Show prefixes in this form [default: bits, or hex if bits do not fit the terminal]. Wherever a command takes a prefix,
-    /// it takes each of these forms.
+    /// Show prefixes in this form [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes in all
+    /// of these forms.
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) prefix_format: Option<PrefixFormat>,
 }
@@ -193,7 +193,7 @@ Examples:
   kent doctor --endpoint 10.0.0.7:7600         this replica only";
 
 const CODEC_HELP: &str = r#"The answer to each line {"verb": V, "in": {...}} is {"ok": true, "out": {...}} or
-{"ok": false, "error": CODE, "message": TEXT}. A malformed line gets an answer, too, and does not end the run.
+{"ok": false, "error": CODE, "message": TEXT}. A malformed line gets an answer as well, and does not end the run.
 
 Examples:
   echo '{"verb":"uuid.inspect","in":{"uuid":"017f22e2-79b0-7cc3-98c4-dc0c0c07398f"}}' | kent codec
@@ -219,8 +219,8 @@ Examples:
 /// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME
 /// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 symbols, and the identifiers of a region in
 /// the text form of its space (decimal by default). kent waits when the clock does not allow the requested number yet.
-/// After a second it says on standard error what it waits for. If it stops early, it says how many identifiers it has printed;
-/// those that it has fetched but not printed are lost: that leaves a gap, never a duplicate.
+/// After a second it says on standard error what it is waiting for. If it stops early, it says how many identifiers it has printed;
+/// those that it has fetched but not printed leave a gap, never a duplicate.
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
 pub(crate) struct AllocArgs {
@@ -244,8 +244,8 @@ pub(crate) struct AllocArgs {
         allow_negative_numbers = true
     )]
     pub(crate) count: NonZeroU64,
-    /// Stop when this time is over, and ask daemons until then, such as 500ms, 30s or 5m [default: stop when nothing was
-    /// granted for three times --request-timeout].
+    /// Keep trying for this time, such as 500ms, 30s or 5m, and then stop [default: stop when nothing was granted for three
+    /// times --request-timeout].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
 }
@@ -266,7 +266,7 @@ const ALLOC_HELP: &str = "\
 Examples:
   kent alloc uuidv7
   kent alloc xid -n 1M > ids.txt
-  kent alloc uuidv7 -n 10k --timeout 5s        stop after 5 seconds, with what is printed until then
+  kent alloc uuidv7 -n 10k --timeout 5s        stop after 5 seconds, even if fewer were printed
   kent alloc region:orders@default -n 5 --json";
 
 /// Explain identifiers: format, time, fields and bit layout. Needs no daemon.
@@ -277,7 +277,7 @@ pub(crate) struct InspectArgs {
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// Read the identifiers in this format, such as uuidv7-draft01-us, uuidv8-draft01-60, uid11-snowish, ulid or
-    /// snowflake-discord. The bits alone do not distinguish formats that share a version, the profiles of uid11, nor the
+    /// snowflake-discord. The bits alone do not distinguish formats that share a version, the profiles of uid11, or the
     /// makers of Snowflakes.
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
@@ -313,8 +313,8 @@ Examples:
 
 /// Show to which regions identifiers belong, outermost region first.
 ///
-/// An ID is decimal (42, 1_000_000), hexadecimal (0x2a), in a space of 128 bits also a UUID, or the 11 symbols of a uid11 of
-/// which at least one is not a digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
+/// An ID is a decimal number (42, 1_000_000), a hexadecimal number (0x2a), a UUID in a space of 128 bits, or the 11 symbols of a
+/// uid11, at least one of which is not a digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
 #[derive(Debug, Args)]
 #[command(after_help = CLASSIFY_HELP)]
 pub(crate) struct ClassifyArgs {
@@ -440,14 +440,14 @@ pub(crate) struct SeriesArgs {
 pub(crate) enum TableCommand {
     /// Print the table as JSON lines: the space, then every region, outer regions before inner ones.
     ///
-    /// The first line has the space, the width of its identifiers, the revision and the number of regions. The file has no keys.
+    /// The first line has the space, the width of its identifiers, the revision and the number of regions. The file contains no secret keys.
     /// Numbers that are issued after the export are not in it: to move a table, seal its regions or stop its daemons first.
     #[command(after_help = "Examples:\n  kent table export > table.jsonl\n  kent table export --at 7")]
     Export(ExportArgs),
     /// Create the regions of a file that the table lacks, after showing them and asking for confirmation.
     ///
-    /// Every region comes in whole: prefix, counter, former prefixes, policy and texts. Up to 48 regions are one commit. A larger
-    /// table is several: if the import is interrupted, repeat the command, and it continues.
+    /// Every region is imported whole: prefix, counter, former prefixes, policy and texts. Up to 48 regions are one commit. A larger
+    /// table takes several: if the import is interrupted, repeat the command to continue it.
     ///
     /// If a region of the table differs from the file, the import lists the differences and changes nothing. The space must be as
     /// wide as the one that was exported.

@@ -67,7 +67,7 @@ async fn to_stdout(daemon: &Daemon, json: bool) -> Result<(), Failure> {
 async fn to_file(part_path: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
     // A leftover may have other permissions. It may also be absent, which is not an error.
     let _ = fs::remove_file(part_path);
-    // A backup has keys, so only its owner can read it.
+    // A backup contains secret keys, so only its owner can read it.
     let file = File::options().write(true).create_new(true).mode(0o600).open(part_path).map_err(cannot_write)?;
     let mut written = BufWriter::new(file);
     let received = receive(&mut written, daemon, json).await?;

@@ -25,7 +25,7 @@ struct Bit<'a> {
     label: &'a str,
     /// The index of the bit's run.
     run: usize,
-    colour: usize,
+    color: usize,
 }
 
 /// Draws consecutive runs, most significant bit first. The number on the left is the index of the row's first bit.
@@ -55,11 +55,11 @@ fn spread<'a>(runs: &[Run<'a>]) -> Vec<Bit<'a>> {
     let mut labels = Vec::new();
     let mut bits = Vec::new();
     for (run, &Run { label, bits: symbols }) in runs.iter().enumerate() {
-        let colour = labels.iter().position(|&known| known == label).unwrap_or_else(|| {
+        let color = labels.iter().position(|&known| known == label).unwrap_or_else(|| {
             labels.push(label);
             labels.len() - 1
         });
-        bits.extend(symbols.chars().map(|symbol| Bit { symbol, label, run, colour }));
+        bits.extend(symbols.chars().map(|symbol| Bit { symbol, label, run, color }));
     }
     bits
 }
@@ -74,7 +74,7 @@ fn ruler(width: usize) -> String {
 fn cells<'a>(text: &mut String, row: &[Bit<'a>], palette: Palette, show: impl Fn(&mut String, &[Bit<'a>])) {
     text.push('│');
     for run in row.chunk_by(|left, right| left.run == right.run) {
-        palette.paint_onto(text, Role::Part(run[0].colour), |text| show(text, run));
+        palette.paint_onto(text, Role::Part(run[0].color), |text| show(text, run));
         text.push('│');
     }
 }
@@ -86,7 +86,7 @@ fn symbols(text: &mut String, run: &[Bit<'_>]) {
     }
 }
 
-/// The label, centred, and truncated if it is too wide.
+/// The label, centered, and truncated if it is too wide.
 fn label(text: &mut String, run: &[Bit<'_>], ascii: bool) {
     let width = 2 * run.len() - 1; // OK because a run has a bit
     let label = run[0].label;

@@ -1,10 +1,10 @@
-//! The symbols of drawings: plain ASCII instead, if the locale says that the terminal does not show UTF-8.
+//! The symbols of drawings: box characters, or plain ASCII if the locale says that the terminal does not show UTF-8.
 
 use std::borrow::Cow;
 use std::env;
 use std::sync::OnceLock;
 
-/// Whether the locale of this process has another character set than UTF-8.
+/// Whether the locale of this process has a character set other than UTF-8.
 ///
 /// A locale that is not set at all counts as UTF-8, as in systemd's programs: containers and services often have none.
 pub(crate) fn is_ascii() -> bool {
@@ -23,7 +23,7 @@ fn is_ascii_in(variable: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// The text as the locale can show it.
+/// The text in symbols that the locale can show.
 pub(crate) fn show(text: &str) -> Cow<'_, str> {
     if is_ascii() { to_ascii(text) } else { text.into() }
 }

@@ -135,7 +135,7 @@ impl Batches<'_> {
         let typed = std::mem::take(&mut self.ids);
         let ids = typed.iter().map(|id| id.value).collect();
         let mut classifications = classify(ids, self.space, self.daemon).await?;
-        // A UUID is shown as it was asked for, whatever the text form of the space is.
+        // A UUID argument is shown as a UUID, regardless of the text form of the space.
         for (classification, id) in classifications.iter_mut().zip(&typed).filter(|(_, id)| id.is_uuid) {
             classification.text = Uuid::from_u128(id.value).to_string();
         }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_lines_are_answered_in_order_whatever_the_sizes_of_reads() {
+    fn ok_lines_are_answered_in_order_for_any_size_of_reads() {
         for (input, expected) in [
             ("", ""),
             ("a\n", "<a>\n"),

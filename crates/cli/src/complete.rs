@@ -1,7 +1,7 @@
-//! Completion in shells, also of the names of regions, spaces, series and contexts.
+//! Completion in shells, including the names of regions, spaces, series and contexts.
 //!
 //! The script of `kent completions SHELL` makes the shell run `kent` with the variable [`VARIABLE`] and the words of the command
-//! line. The answer is the words that may follow; the names in it come from the daemon of the command line.
+//! line. The answer lists the words that may follow; the names in it come from the daemon of the command line.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -30,7 +30,7 @@ use crate::settings;
 /// The variable that names the shell in a request for a completion.
 const VARIABLE: &str = "KENT_COMPLETE";
 
-/// The time for asking the daemon: a shell that waits is worse than a completion without names.
+/// The time limit for the names from the daemon: a shell that hangs is worse than a completion without names.
 const TIME: Duration = Duration::from_millis(300);
 
 /// The maximum number of names in an answer.
@@ -41,13 +41,13 @@ const PAGE_SIZE: u32 = 1000;
 
 const SHELLS: Shells<'static> = Shells(&[&Bash, &shells::Zsh, &shells::Fish, &shells::Elvish, &shells::Powershell]);
 
-/// Answers a shell that asks for a completion, or returns `None` if none does.
+/// Answers a shell that requests a completion, or returns `None` for an ordinary command line.
 pub(crate) fn answer(line: &[OsString]) -> Option<ExitCode> {
     let complete = CompleteEnv::with_factory(command).var(VARIABLE).bin("kent").completer("kent").shells(SHELLS);
     match complete.try_complete(line, env::current_dir().ok().as_deref()) {
         Ok(false) => None,
         Ok(true) => Some(ExitCode::SUCCESS),
-        // Whatever standard error has would be printed into the command line that the user types.
+        // A message on standard error would appear in the command line that the user is typing.
         Err(_) => Some(ExitCode::FAILURE),
     }
 }
@@ -61,8 +61,8 @@ pub(crate) fn print_script(shell: Shell) -> Result<(), Failure> {
     io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::Output)
 }
 
-/// Bash, with a script of our own: that of `clap_complete` 4.6 passes the words as bash splits them, at each `:`, `@` and `=`, so
-/// that `region:NAME` and `--space=NAME` are not completed.
+/// Bash, with a script of our own. The script of `clap_complete` 4.6 passes the words as bash splits them, at each `:`, `@` and
+/// `=`, so it does not complete `region:NAME` and `--space=NAME`.
 struct Bash;
 
 const BASH_SCRIPT: &str = r#"_kent() {
@@ -178,7 +178,7 @@ fn contexts() -> Vec<String> {
     contexts.map(|contexts| contexts.all().keys().cloned().collect()).unwrap_or_default()
 }
 
-/// The names of the daemon that is in force on the command line, as far as it answers in time.
+/// The names that the daemon of the command line returns within the time limit.
 fn ask(named: Named, typed: &str) -> Option<Vec<String>> {
     let settings = settings::parse_leniently(&line())?;
     let mut names = Names { typed, found: Vec::new() };
@@ -187,7 +187,7 @@ fn ask(named: Named, typed: &str) -> Option<Vec<String>> {
         let runtime = Builder::new_current_thread().enable_all().build().ok()?;
         let space = settings.try_get_one::<String>("space").ok().flatten();
         let space = space.map_or(DEFAULT_SPACE, String::as_str);
-        // OK because the names found before the time is over remain.
+        // OK because the names found before the timeout are kept.
         let _ = runtime.block_on(async { timeout(TIME, names.fetch(named, space, &client)).await });
     }
     Some(names.found)
@@ -212,7 +212,7 @@ struct Names<'t> {
 }
 
 impl Names<'_> {
-    /// Adds a name if it matches. Returns false if there are enough.
+    /// Adds a name if it matches. Returns false once there are enough.
     fn add(&mut self, name: String) -> bool {
         if name.starts_with(self.typed) {
             self.found.push(name);

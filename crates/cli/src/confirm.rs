@@ -7,7 +7,7 @@ use kent_proto::v1::{EditResponse, region::Kind};
 use crate::failure::Failure;
 use crate::notice;
 
-/// Whether a person can answer a question. Scripts are not asked: they say what they mean, and must not hang.
+/// Whether a person can answer a question. Scripts are not asked: they state what they want, and must not hang.
 pub(crate) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

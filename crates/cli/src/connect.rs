@@ -24,7 +24,7 @@ static CALL_TIMEOUT: OnceLock<Duration> = OnceLock::new();
 /// The number of deadlines for which a request is retried once a daemon has answered, because replicas and stores may restart.
 const DEADLINES_PER_REQUEST: u32 = 3;
 
-/// Endpoints separated by commas, of which a client can be built.
+/// Endpoints separated by commas, from which a client can be built.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoints(String);
 

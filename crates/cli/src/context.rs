@@ -19,7 +19,7 @@ pub(crate) fn run(command: &ContextCommand, settings: Settings, out: &mut Out) -
     if let ContextCommand::Show(_) = command {
         return show(&settings, out);
     }
-    // Only these commands work with a current context that is not valid, so that it can be mended.
+    // Only these commands work with a current context that is not valid, so that the user can fix it.
     let chosen = settings.chosen.as_ref().ok().and_then(|chosen| chosen.name.clone());
     let given = SETTINGS.map(|setting| (setting, settings.get(setting)));
     let mut contexts = settings.contexts.map_err(unusable)?;

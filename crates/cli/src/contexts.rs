@@ -52,7 +52,7 @@ impl Context {
 /// The names of the settings of a context, which are also those of the options.
 pub(crate) const SETTINGS: [&str; 3] = ["endpoint", "space", "request-timeout"];
 
-/// The file of contexts cannot be used.
+/// Reasons that the file of contexts cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("cannot find your configuration directory: set HOME, XDG_CONFIG_HOME or KENT_CLIENT_CONFIG")]
@@ -63,7 +63,7 @@ pub(crate) enum Fault {
     Syntax { path: PathBuf, error: String },
     #[error("there is no context {name:?}; {}", known(names))]
     Unknown { name: String, names: Vec<String> },
-    #[error("{} is not valid: the {setting} {text:?} of context {name} is not valid: {error}", path.display())]
+    #[error("{}: the {setting} {text:?} of context {name} is not valid: {error}", path.display())]
     Setting { path: PathBuf, name: String, setting: &'static str, text: String, error: String },
 }
 
@@ -144,7 +144,7 @@ impl Contexts {
         })
     }
 
-    /// Removes a context. If it is the current one, there is none afterwards.
+    /// Removes a context. If it is the current one, no context is current afterwards.
     pub(crate) fn remove(&mut self, name: &str) -> Result<(), Fault> {
         self.get(name)?;
         if self.current() == Some(name) {

@@ -85,7 +85,10 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
 pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if region.sealed {
-        rows.push(("sealed", "nothing is granted from the region and all inside it until it is unsealed".to_owned()));
+        rows.push((
+            "sealed",
+            "nothing is granted from the region or anything inside it until it is unsealed".to_owned(),
+        ));
     }
     if !region.delegated_space.is_empty() {
         rows.push(("delegated", format!("its suffixes form {}", region.delegated_space)));
@@ -153,7 +156,7 @@ pub(crate) fn covering_seal(region: &Region) -> Option<String> {
     covers.then(|| format!("{} (kent region unseal {})", names::short(by), names::words(by)))
 }
 
-/// A forecast in the largest unit of which it has at least two.
+/// A forecast in the largest unit that fits into it at least twice.
 pub(crate) fn duration(seconds: f64) -> String {
     const UNITS: [(&str, f64); 5] =
         [("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)];
@@ -238,8 +241,10 @@ fn ends(region: &Region) -> Option<(u128, u128)> {
 fn kind_text(region: &Region) -> String {
     let below = number::counted(region.subregion_bits, "bit");
     match region.kind() {
-        Kind::Partial => format!("partial: has subregions with {below} more; issues under the all-zero ones itself"),
-        Kind::Closed => format!("closed: replaced by its subregions with {below} more"),
+        Kind::Partial => format!(
+            "partial: has subregions, whose prefixes are {below} longer; issues identifiers of its own under the all-zero extension"
+        ),
+        Kind::Closed => format!("closed: replaced by its subregions, whose prefixes are {below} longer"),
         kind => kind_name(kind).to_owned(),
     }
 }

@@ -74,7 +74,7 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
     }
 }
 
-/// What an operator may regret about a new region: its zone and its suffix are hard to change later.
+/// Warnings about a new region whose zone or suffix is hard to change later.
 fn warnings(region: &Region) -> Vec<String> {
     let (name, suffix) = (names::short(&region.name), region.suffix_bits);
     let prefix = u32::try_from(region.prefix.len()).unwrap_or(u32::MAX);
@@ -320,13 +320,13 @@ fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     let created =
         created.filter_map(|change| change.after.as_ref()).filter(|after| response.region.as_ref() == Some(after));
     let warnings: Vec<String> = created.flat_map(warnings).collect();
-    // After what standard output has so far.
+    // The warnings follow what was written to standard output so far.
     out.flush()?;
     warnings.iter().for_each(|warning| notice::warn(warning, out.is_json()));
     Ok(())
 }
 
-/// Like [`write()`], and says which bits the new regions got that named none.
+/// Like [`write()`], and also prints the bits that the daemon chose for new regions without BITS.
 fn write_with_chosen(response: &EditResponse, new_regions: &[args::NewRegion], out: &mut Out) -> Result<(), Failure> {
     write(response, out)?;
     let chosen = chosen(response, new_regions);
@@ -354,7 +354,7 @@ fn render(response: &EditResponse, palette: Palette) -> String {
     if response.revision == response.base_revision {
         let nothing = palette.paint(Role::Warning, "nothing changed");
         let confirmation = unconfirmed(response, palette);
-        return format!("{nothing}: it was so before; revision {}\n{confirmation}", response.revision);
+        return format!("{nothing}: the edit was already in effect; revision {}\n{confirmation}", response.revision);
     }
     let mut text = changes(&response.changes, palette.prefixes).render(palette);
     for change in &response.changes {
@@ -415,7 +415,7 @@ fn changes(changes: &[RegionChange], prefixes: PrefixFormat) -> Table {
     table
 }
 
-/// "before → after" in colour if the value changed, otherwise the value alone.
+/// "before → after" in color if the value changed, otherwise the value alone.
 fn step(before: Option<String>, after: String, role: Role) -> Cell {
     match before {
         Some(before) if before != after => Cell::new(role, format!("{before} → {after}")),
@@ -513,7 +513,7 @@ revision 7 → 8
             "   REGION  PREFIX  Z   S  CAPACITY  STATE\n-  orders  0       5  10      2^10  open\nfree now: (none)\nrevision 7 → 8\n"
         );
         let unchanged = EditResponse { region: Some(orders), base_revision: 7, revision: 7, ..EditResponse::default() };
-        assert_eq!(render(&unchanged, Palette::PLAIN), "nothing changed: it was so before; revision 7\n");
+        assert_eq!(render(&unchanged, Palette::PLAIN), "nothing changed: the edit was already in effect; revision 7\n");
         assert_eq!(to_json(&unchanged)["unchanged"], json!(true));
     }
 

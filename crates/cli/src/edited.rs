@@ -1,4 +1,4 @@
-//! Which commands edit, and how to find out whether an edit was made if no answer came.
+//! The commands that edit, and how to find out whether an edit was made if no answer arrived.
 
 use crate::args::{DaemonCommand, RegionCommand, SeriesCommand, SpaceCommand, TableCommand};
 use crate::failure::Edit;

@@ -27,13 +27,13 @@ pub(crate) enum Failure {
     #[error("{} of the arguments are not valid identifiers", .0.len())]
     InvalidIds(Vec<InvalidId>),
     /// Lines of standard input that were reported when they were read.
-    #[error("not a valid identifier: {0} of the lines of standard input")]
+    #[error("lines of standard input that are not valid identifiers: {0}")]
     InvalidLines(u64),
     #[error("no daemon answers")]
     NoDaemon { tried: Vec<Tried> },
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
-    /// A daemon accepted the call, and no answer came.
+    /// A daemon accepted the call, but no answer arrived.
     #[error("{0}")]
     Unanswered(Box<Unanswered>),
     /// The daemon's response violates the protocol.
@@ -192,7 +192,7 @@ fn violations(details: &ErrorDetails) -> Vec<Violation> {
 }
 
 impl Failure {
-    /// The same failure, which names the endpoint and how to find out about an edit if no answer came.
+    /// The same failure, which names the endpoint and how to find out about an edit if no answer arrived.
     pub(crate) fn at(self, endpoint: &str, edit: Option<Edit>) -> Self {
         match self {
             Self::Refused(refusal) => match Unanswered::new(*refusal, endpoint.to_owned(), edit) {
@@ -237,7 +237,7 @@ impl Failure {
         }
     }
 
-    /// The message for standard error; `None` after Ctrl-C, if the reader closed the pipe, or if standard output has said it.
+    /// The message for standard error; `None` after Ctrl-C, if the reader closed the pipe, or if standard output already has it.
     pub(crate) fn render(&self, json: bool) -> Option<String> {
         if self.is_closed_pipe() || matches!(self, Self::Interrupted | Self::Unwell) {
             return None;
@@ -296,7 +296,7 @@ impl Failure {
         }})
     }
 
-    /// The gRPC code that says it best, so that programs have one vocabulary.
+    /// The gRPC code that fits best, so that programs need to know only one set of codes.
     fn code_name(&self) -> &'static str {
         match self.cause() {
             Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "INVALID_ARGUMENT",
@@ -334,7 +334,7 @@ fn no_daemon_text(tried: &[Tried]) -> String {
     text
 }
 
-/// A delay without digits that say nothing: milliseconds below ten seconds, then seconds.
+/// A delay without insignificant digits: milliseconds below ten seconds, whole seconds above.
 pub(crate) fn rounded(delay: Duration) -> Duration {
     let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
     if delay < Duration::from_secs(10) {

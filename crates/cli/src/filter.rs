@@ -11,7 +11,7 @@ use crate::number;
 /// A condition of `--filter`: a field, an operator and a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Condition {
-    /// A text matches a pattern, or does not.
+    /// A text that must match a pattern, or must not.
     Text { field: Field, pattern: String, is_wanted: bool },
     /// The issued share of the capacity, in percent.
     Fill(Comparison, f64),
@@ -52,8 +52,8 @@ const ORDERS: [&str; 3] = ["sequential", "scrambled", "external"];
 
 const STATES: [&str; 5] = ["open", "partial", "closed", "sealed", "delegated"];
 
-const WANTED: &str = "expected FIELD=PATTERN or FIELD!=PATTERN with the field name, owner, description, state, order or \
-label.NAME, such as 'name=eu-*', or fill with =, !=, <, <=, > or >= and a percentage, such as 'fill>80' (with the quotes)";
+const WANTED: &str = "expected FIELD=PATTERN or FIELD!=PATTERN, where FIELD is name, owner, description, state, order or \
+label.NAME, such as 'name=eu-*'; or fill with =, !=, <, <=, > or >= and a percentage, such as 'fill>80' (with the quotes)";
 
 impl FromStr for Condition {
     type Err = String;
@@ -223,7 +223,7 @@ fn is_of_name(symbol: char) -> bool {
 /// Whether a text matches a pattern, in which `*` stands for any symbols and `?` for one.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    // On a mismatch, the last star takes one symbol more.
+    // On a mismatch, the last star matches one more symbol.
     let (mut p, mut t, mut star) = (0, 0, None);
     while t < text.len() {
         match pattern.get(p) {
@@ -305,7 +305,7 @@ mod tests {
             ("fill>", "not a percentage"),
             ("fill>much", "not a percentage"),
             ("fill>inf", "not a percentage"),
-            ("colour=red", "no field \"colour\""),
+            ("color=red", "no field \"color\""),
             ("label=team=x", "no field \"label\""),
             ("label.=x", "label.NAME"),
             ("state=shut", "open, partial, closed, sealed, delegated"),

@@ -69,7 +69,7 @@ struct Found {
     count: usize,
     /// The share of the space that all blocks take.
     share: f64,
-    /// The place of the new region, if one was requested and there is one.
+    /// The place of the new region, if it was requested and exists.
     choice: Option<PlaceOfRegion>,
 }
 
@@ -136,7 +136,7 @@ impl Found {
     }
 }
 
-/// Where `kent region create` would put the region, or what to do if it has no place.
+/// Where `kent region create` would put the region, or what to do if no block is large enough.
 fn choice_text(suffix: u32, args: &FreeArgs, choice: Option<&PlaceOfRegion>, palette: Palette) -> String {
     let zone = args.zone.map(|zone| format!(" --zone {zone}")).unwrap_or_default();
     let space = if args.space == "default" { String::new() } else { format!(" --space {}", args.space) };

@@ -31,7 +31,7 @@ impl<R: Read> Lines<R> {
         Self { reader: BufReader::with_capacity(BUFFER_BYTES, input), number: 0 }
     }
 
-    /// Waits for a line, and returns it with the complete lines that have arrived with it, `most` in all. Returns none at the end.
+    /// Waits for a line, and returns it with the complete lines that have arrived with it, at most `most` in total. Returns an empty batch at the end.
     pub(crate) fn next_batch(&mut self, most: usize) -> Result<Vec<Line>, Failure> {
         let mut batch = Vec::new();
         while batch.is_empty() || batch.len() < most && self.reader.buffer().contains(&b'\n') {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_has_arrived_is_returned_at_once() {
+    fn ok_lines_that_have_arrived_are_returned_immediately() {
         let mut lines = Lines::new(Pieces(vec!["1\n", "2\n3\n4", "5\n\n 6 \n", "7"]));
         let mut next = |most| -> Vec<(u64, String)> {
             let batch = lines.next_batch(most).expect("read");

@@ -155,7 +155,7 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
     }
 }
 
-/// Runs a command and flushes its output, even if it failed half-way.
+/// Runs a command and flushes its output, even if it failed halfway.
 fn with_output(mut out: Out, command: impl FnOnce(&mut Out) -> Result<(), Failure>) -> Result<(), Failure> {
     let result = command(&mut out);
     let flushed = out.flush();

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::charset;
 use crate::output::{Palette, Role};
 
-/// The words that begin a message, and their colours.
+/// The words that begin a message, and their colors.
 const MARKS: [(&str, Role); 2] = [("error:", Role::Bad), ("warning:", Role::Warning)];
 
 /// Writes a message with its line feeds. A failure to write is ignored, because there is no other place for a message.
@@ -26,10 +26,10 @@ pub(crate) fn warn(text: &str, is_json: bool) {
 }
 
 fn palette() -> Palette {
-    Palette { colour: AutoStream::choice(&io::stderr()) != ColorChoice::Never, ..Palette::default() }
+    Palette { color: AutoStream::choice(&io::stderr()) != ColorChoice::Never, ..Palette::default() }
 }
 
-/// Colours the mark at the start of each line that has one.
+/// Colors the mark at the start of each line that has one.
 fn paint(text: &str, palette: Palette) -> String {
     let paint_line = |line: &str| {
         let mark = MARKS.iter().find_map(|(mark, role)| Some((mark, role, line.strip_prefix(mark)?)));
@@ -41,7 +41,7 @@ fn paint(text: &str, palette: Palette) -> String {
     text.split_inclusive('\n').map(paint_line).collect()
 }
 
-/// A warning that may be repeated fast. It is written at most once per second, and then with the number of repetitions.
+/// A warning that may repeat quickly. It is written at most once per second, and then with the number of repetitions.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
     last: Option<Instant>,
@@ -77,9 +77,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_only_marks_are_coloured() {
-        let colour = Palette { colour: true, ..Palette::default() };
-        assert_eq!(paint("error: a\n  error: b\nwarning: c", colour), {
+    fn ok_only_marks_are_colored() {
+        let color = Palette { color: true, ..Palette::default() };
+        assert_eq!(paint("error: a\n  error: b\nwarning: c", color), {
             "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m a\n  error: b\n\u{1b}[33mwarning:\u{1b}[0m c"
         });
         assert_eq!(paint("error: a\n", Palette::default()), "error: a\n");

@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<u128, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TypedId {
     pub(crate) value: u128,
-    /// All 128 bits are given, as in a UUID.
+    /// The user wrote it as a UUID, with all 128 bits.
     pub(crate) is_uuid: bool,
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn grouped(decimal: &str) -> String {
     grouped
 }
 
-/// A number of bytes in the largest unit that leaves at least one.
+/// A number of bytes in the largest unit that fits into it.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) {

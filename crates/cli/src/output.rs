@@ -1,4 +1,4 @@
-//! Standard output: text for people or one JSON object per line for programs, in colour only on a terminal, and in plain ASCII if
+//! Standard output: text for people or one JSON object per line for programs, in color only on a terminal, and in plain ASCII if
 //! the locale requires it.
 
 use std::fmt::Write as _;
@@ -26,10 +26,10 @@ impl Out {
     pub(crate) fn new(json: bool, prefixes: Option<PrefixFormat>) -> Self {
         let stdout = io::stdout();
         // anstream checks NO_COLOR, CLICOLOR, TERM=dumb and whether this is a terminal. clap depends on it already.
-        let colour = AutoStream::choice(&stdout) != ColorChoice::Never;
+        let color = AutoStream::choice(&stdout) != ColorChoice::Never;
         let width = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
         let fit = if prefixes.is_none() { width() } else { None };
-        let palette = Palette { colour, ascii: charset::is_ascii(), prefixes: prefixes.unwrap_or_default() };
+        let palette = Palette { color, ascii: charset::is_ascii(), prefixes: prefixes.unwrap_or_default() };
         Self { json, palette, fit, stream: BufWriter::new(stdout) }
     }
 
@@ -81,16 +81,16 @@ fn is_wider(text: &str, width: usize) -> bool {
     text.lines().any(|line| strip_str(line).to_string().chars().count() > width)
 }
 
-/// Paints text in colours, or leaves it plain, and says how prefixes are written.
+/// Paints text in colors, or leaves it plain, and says how prefixes are written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Palette {
-    pub(crate) colour: bool,
+    pub(crate) color: bool,
     /// Drawings use only ASCII.
     pub(crate) ascii: bool,
     pub(crate) prefixes: PrefixFormat,
 }
 
-/// The meaning of a piece of text, which determines its colour.
+/// The meaning of a piece of text, which determines its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
@@ -100,14 +100,14 @@ pub(crate) enum Role {
     Good,
     Warning,
     Bad,
-    /// A part of a drawing, with the colour of this index modulo the number of colours.
+    /// A part of a drawing, with the color of this index modulo the number of colors.
     Part(usize),
 }
 
 impl Palette {
-    /// Without colours.
+    /// Without colors.
     #[cfg(test)]
-    pub(crate) const PLAIN: Self = Self { colour: false, ascii: false, prefixes: PrefixFormat::Bits };
+    pub(crate) const PLAIN: Self = Self { color: false, ascii: false, prefixes: PrefixFormat::Bits };
 
     pub(crate) fn paint(self, role: Role, text: &str) -> String {
         let mut painted = String::new();
@@ -119,7 +119,7 @@ impl Palette {
 
     /// Paints the text that `write` appends, which must not be empty.
     pub(crate) fn paint_onto(self, text: &mut String, role: Role, write: impl FnOnce(&mut String)) {
-        if !self.colour || role == Role::Plain {
+        if !self.color || role == Role::Plain {
             return write(text);
         }
         let style = role.style();
@@ -155,7 +155,7 @@ mod tests {
         for (fit, expected) in
             [(None, "101101110000000100000001"), (Some(24), "101101110000000100000001"), (Some(23), "0xb70101/24")]
         {
-            let palette = Palette { colour: true, ..Palette::PLAIN };
+            let palette = Palette { color: true, ..Palette::PLAIN };
             let out = Out { json: false, palette, fit, stream: BufWriter::new(io::stdout()) };
             assert_eq!(strip_str(&render(out.fitting(render))).to_string(), expected, "{fit:?}");
         }

@@ -30,7 +30,7 @@ pub(crate) async fn all(space: &str, at_revision: u64, daemon: &Daemon) -> Resul
 /// and get the delegated region as their parent.
 pub(crate) async fn nested(space: &str, daemon: &Daemon) -> Result<Vec<Region>, Failure> {
     let mut regions = all(space, PRESENT, daemon).await?;
-    // So that it ends even if a wrong answer has a cycle.
+    // Ends the loop even if a wrong answer has a cycle.
     let mut seen = HashSet::from([names::space(space)]);
     let mut at = 0;
     while let Some(Region { name, delegated_space, .. }) = regions.get(at).cloned() {

@@ -58,7 +58,7 @@ fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
             command(args, donor).into(),
         ]);
     }
-    let intro = "no prefix is free; splitting one of these regions by one bit of its expansion zone frees one:\n";
+    let intro = "no prefix is free; splitting one of these regions by one bit of its expansion zone would free one:\n";
     format!("{intro}{}", table.render(palette))
 }
 

@@ -15,7 +15,7 @@ pub(crate) enum PrefixFormat {
     Bits,
     /// Hexadecimal digits from the left and the number of bits, such as 0xb4/6.
     Hex,
-    /// An address and the number of bits, as of an IPv6 network, such as b400::/6.
+    /// An address and the number of bits, like an IPv6 network, such as b400::/6.
     Cidr,
 }
 
@@ -35,7 +35,7 @@ impl PrefixFormat {
     }
 }
 
-/// What a prefix may look like, for error messages.
+/// The valid forms of a prefix, for error messages.
 const WANTED: &str = "expected zeros and ones such as 0101, or the same prefix as 0x5/4 or 5000::/4";
 
 /// Reads a prefix in any of the forms, and returns it as zeros and ones.

@@ -1,4 +1,4 @@
-//! `kent region ls`, `tree`, `show` and `id`, which read the table of a space. Module `edit` changes it.
+//! `kent region`: `tree`, `show` and `id`, which read the table of a space. Other modules run the other commands.
 
 use kent_client::Daemon;
 use kent_proto::v1::{ComposeRequest, GetRegionRequest, GetSpaceRequest, Space, Uint128};

@@ -1,4 +1,4 @@
-//! Where settings come from: an option, a variable, the context, or the default, in this order.
+//! The origin of settings: an option, a variable, the context or the default, in this order.
 //!
 //! The context's settings become clap's defaults, so that the arguments of a command hold the settings in force.
 
@@ -114,7 +114,7 @@ pub(crate) enum Origin {
 }
 
 impl Settings {
-    /// Fails if the contexts or the one in force cannot be used.
+    /// Fails if the file of contexts or the context in force cannot be used.
     pub(crate) fn check(&self) -> Result<(), &Fault> {
         self.contexts.as_ref()?;
         self.chosen.as_ref().map(drop)

@@ -1,7 +1,7 @@
-//! Every command that a message of Kent suggests is one that `kent` understands.
+//! Checks that `kent` can parse every command that a message of Kent suggests.
 //!
-//! The test reads the string literals of the sources. What a message fills in when it runs, and what only its reader knows, is
-//! replaced by a sample.
+//! The test reads the string literals of the sources. It replaces each placeholder, whether the program or the reader fills it
+//! in, by a sample.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ const SOURCES: [&str; 9] = [
     "proto/src",
     "server/src",
 ];
-/// Samples for placeholders. A command must be understood with one of them.
+/// Samples for placeholders. A command must be valid with one of them.
 const SAMPLES: [&str; 3] = ["1", "serial:SAMPLE", "80:1"];
 /// Characters that end a command within a sentence.
 const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '&', '<', '>', '\n'];
@@ -112,7 +112,7 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
 }
 
 #[test]
-fn ok_every_suggested_command_is_understood() {
+fn ok_every_suggested_command_can_be_parsed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let commands: Vec<String> = Cli::command()
         .get_subcommands()
@@ -130,8 +130,8 @@ fn ok_every_suggested_command_is_understood() {
         let texts = texts.iter().filter(|text| !LABELS.contains(&text.as_str()));
         for command in texts.flat_map(|text| suggested(text, &commands)) {
             seen += 1;
-            let is_understood = SAMPLES.iter().any(|sample| Cli::try_parse_from(sampled(command, sample)).is_ok());
-            if !is_understood {
+            let is_valid = SAMPLES.iter().any(|sample| Cli::try_parse_from(sampled(command, sample)).is_ok());
+            if !is_valid {
                 wrong.push(format!("{}: {command}", path.display()));
             }
         }

@@ -172,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn ok_box_symbols_take_one_column_and_colours_none() {
+    fn ok_box_symbols_take_one_column_and_colors_none() {
         let mut table = Table::new(["TREE", ">N"]);
         table.row(["├─ a".into(), 1.into()]);
         table.row([Cell::new(Role::Good, "b"), 22.into()]);
         assert_eq!(table.render(Palette::PLAIN), "TREE   N\n├─ a   1\nb     22\n");
-        let coloured = table.render(Palette { colour: true, ..Palette::PLAIN });
-        assert!(coloured.contains("\u{1b}[32mb\u{1b}[0m     22\n"), "{coloured:?}");
+        let colored = table.render(Palette { color: true, ..Palette::PLAIN });
+        assert!(colored.contains("\u{1b}[32mb\u{1b}[0m     22\n"), "{colored:?}");
     }
 
     #[test]

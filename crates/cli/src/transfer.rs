@@ -2,7 +2,7 @@
 //!
 //! An import creates the regions that the table lacks, each whole in one commit: with its prefix, its counter and its former prefixes.
 //! It removes nothing, and changes nothing if any existing region differs from the file. A table of up to 48 regions is one commit. A
-//! larger one is several: an interrupted import is continued by importing the file again.
+//! larger one takes several: to continue an interrupted import, import the file again.
 
 mod compare;
 mod file;
@@ -49,7 +49,7 @@ async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     Ok(())
 }
 
-/// All regions of one revision, and that revision. An edit between two pages tears the list, which then starts again.
+/// All regions of one revision, and that revision. If the table is edited between two pages, the listing starts again.
 async fn listing(space: &str, at_revision: u64, daemon: &Daemon) -> Result<(Vec<Region>, u64), Failure> {
     for _ in 0..LISTINGS {
         let (mut regions, mut page_token, mut revision) = (Vec::new(), String::new(), None);
@@ -149,13 +149,13 @@ fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What an import has to do.
+/// The work of an import.
 struct Work<'f> {
     space: &'f str,
     header: &'f Header,
     /// The number of regions that the table has already.
     present: usize,
-    /// The regions that differ, and how.
+    /// The regions that differ from the file, with the differences.
     differing: Vec<(String, Vec<String>)>,
     /// Regions to create, outer regions before inner ones.
     missing: Vec<Entry>,

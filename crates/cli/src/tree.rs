@@ -95,7 +95,7 @@ pub(crate) fn plant(regions: Vec<Region>) -> Vec<Branch> {
     grow(roots, &children, |index| slots.get_mut(index).and_then(Option::take))
 }
 
-/// Walks the forest, parents first. It takes each region once, so that it ends even if a wrong answer has a cycle.
+/// Walks the forest, parents first. It takes each region once, so it ends even if a wrong answer has a cycle.
 fn grow(roots: Vec<usize>, children: &[Vec<usize>], mut take: impl FnMut(usize) -> Option<Region>) -> Vec<Branch> {
     let mut branches = Vec::with_capacity(children.len());
     let mut pending: Vec<(usize, usize, String, String)> = Vec::new();

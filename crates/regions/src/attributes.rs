@@ -42,14 +42,14 @@ impl Order {
     }
 }
 
-/// The automatic behaviour of a region, and its limits.
+/// The automatic behavior of a region, and its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Whether and when it expands before it is full.
     pub auto_expand: Option<AutoExpand>,
     /// The largest number of suffixes to issue, if below the capacity.
     pub cap: Option<Count>,
-    /// The number of suffixes that each chunk reserves, if any.
+    /// The number of suffixes that each chunk reserves, or none in a strict region.
     pub chunk: ChunkPolicy,
 }
 

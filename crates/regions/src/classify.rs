@@ -150,8 +150,8 @@ impl Table {
         path
     }
 
-    /// Every region that has or had this prefix, with the first and the last revision of that (`None`: it still has
-    /// it).
+    /// Every region that has or had this prefix, with the first and the last revision at which it had it (`None` if it still
+    /// has it).
     pub fn held(&self, prefix: Prefix) -> Vec<(&Region, Revision, Option<Revision>)> {
         let mut holders = Vec::new();
         // A region's current prefix begins with all of its former prefixes.

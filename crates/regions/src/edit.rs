@@ -166,13 +166,13 @@ pub struct Start {
 pub struct NewRegion {
     /// The name of the region.
     pub name: String,
-    /// The width of its suffix in bits (s). Only the all-zero subregion may leave it out, and then has its parent's.
+    /// The width of its suffix in bits (s). Only the all-zero subregion may omit it, and then has its parent's.
     pub suffix: Option<u8>,
     /// The k bits after the old prefix. By default, the lowest free extension, in the order of the new regions. It is the
     /// all-zero one only in a subdivision that assigns all extensions or has `reserve_others`.
     pub extension: Option<Prefix>,
     /// Its initial attributes. The all-zero subregion continues its parent's counter: it always has its parent's order,
-    /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it as any subregion.
+    /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it like any subregion.
     pub start: Start,
 }
 
@@ -183,7 +183,7 @@ impl Edit {
     }
 
     /// Whether the edit may stop grants that a daemon could make before it: a seal, a cap, a strict policy, or numbers that are
-    /// declared as issued. So its author waits until every daemon follows it.
+    /// declared as issued. So the daemon that makes it waits until every daemon follows it.
     pub const fn stops_grants(&self) -> bool {
         let Self::Update { patch, .. } = self else { return false };
         let Patch { sealed, policy, next, .. } = patch;

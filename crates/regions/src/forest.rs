@@ -84,7 +84,7 @@ impl Forest {
     /// Plans an edit of one of the tables.
     ///
     /// # Errors
-    /// Those of [`Table::plan`]. Also `space-in-use` for the end of a delegation whose local table has regions.
+    /// Those of [`Table::plan`], and `space-in-use` for the end of a delegation whose local table has regions.
     pub fn plan(&self, key: TableKey, edit: &Edit) -> Result<Plan, Refusal> {
         let plan = self.table(key).plan(edit)?;
         if let (Edit::Undelegate { name }, Some(region)) = (edit, plan.subject())

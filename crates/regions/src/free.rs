@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_is_given_back_joins_what_is_free_beside_it() {
+    fn ok_a_released_prefix_merges_with_its_free_sibling() {
         let mut free = FreeBlocks::all();
         let taken: [Prefix; 4] = ["00", "010", "011", "1"].map(|text| text.parse().expect("a prefix"));
         taken.into_iter().for_each(|prefix| free.take(prefix));

@@ -1,4 +1,4 @@
-//! Decides whether a region grants identifiers, who grants instead of it, and when it expands automatically.
+//! Decides whether a region grants identifiers, which region grants instead of it, and when it expands automatically.
 
 use crate::{
     attributes::{ChunkPolicy, Order},
@@ -32,8 +32,8 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Finds the innermost seal that covers a region. `levels` are the region's table and the region and, if that is the table of a
-    /// delegated region, the table of the delegated region and that region, and so on outward.
+    /// Finds the innermost seal that covers a region. `levels` begins with the region's table and the region. If that is the
+    /// local table of a delegated region, the table and the delegated region around it come next, and so on outward.
     pub fn over<'t>(levels: impl IntoIterator<Item = (&'t Table, &'t Region)>) -> Option<Self> {
         levels.into_iter().enumerate().find_map(|(outward, (table, region))| {
             let sealed = table.outward(region).find(|region| region.sealed)?;
@@ -43,8 +43,8 @@ impl Seal {
 }
 
 impl Table {
-    /// The region that continues a closed region's counter: its all-zero subregion or, if that is closed as well, the one inside
-    /// that. `None` for a region that is not closed.
+    /// The region that continues a closed region's counter: its all-zero subregion or, if that is closed as well, the all-zero
+    /// subregion of that one, and so on. `None` for a region that is not closed.
     pub fn heir<'t>(&'t self, closed: &'t Region) -> Option<&'t Region> {
         let mut heir = closed;
         while heir.kind == Kind::Closed {
@@ -167,7 +167,7 @@ mod tests {
         table.apply(&plan).expect("applied");
     }
 
-    /// A partial region `r` (1), in it `a` (2), in that `b` (3), and beside `a` the open region `c` (4).
+    /// A partial region `r` (1), in it `a` (2), in that `b` (3), and next to `a` the open region `c` (4).
     fn nested() -> Table {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01".parse().expect("a prefix"));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_seal_covers_all_regions_inside_and_none_beside() {
+    fn ok_a_seal_covers_all_regions_inside_and_no_others() {
         let mut table = nested();
         let seals =
             |table: &Table| [1, 2, 3, 4].map(|number| Seal::over([level(table, number)]).map(|seal| seal.region.0));

@@ -52,12 +52,12 @@ impl Index {
         let direct = next.0 <= u64::from(NONE);
         // OK because numbers below NONE fit, and a table of 2^32 regions does not fit into memory.
         let label = |at: usize, number: RegionNumber| if direct { number.0 as Label } else { at as Label };
-        let labelled = sorted.clone().enumerate().map(|(at, (prefix, number))| (prefix, label(at, number)));
+        let labeled = sorted.clone().enumerate().map(|(at, (prefix, number))| (prefix, label(at, number)));
         let longest = sorted.clone().map(|(prefix, _)| prefix.len()).max().unwrap_or(0);
         let narrow = bits.min(64);
         let width = match longest <= narrow {
-            true => Width::Narrow(Tree::new(&intervals(narrow, count, labelled)), u32::from(bits - narrow)),
-            false => Width::Wide(Tree::new(&intervals(bits, count, labelled))),
+            true => Width::Narrow(Tree::new(&intervals(narrow, count, labeled)), u32::from(bits - narrow)),
+            false => Width::Wide(Tree::new(&intervals(bits, count, labeled))),
         };
         let regions = if direct { Vec::new() } else { sorted.map(|(_, number)| number).collect() };
         Self { revision, bits, width, regions }
@@ -138,7 +138,7 @@ mod tests {
         around.max_by_key(|(prefix, _)| prefix.len()).map(|(_, number)| *number)
     }
 
-    /// Zero, the last identifier, and the first and last one of every region, each with its neighbours.
+    /// Zero, the last identifier, and the first and last one of every region, each with its neighbors.
     fn boundaries(bits: u8, regions: &[(Prefix, RegionNumber)]) -> Vec<u128> {
         let last = Prefix::EMPTY.last(bits);
         let ends = regions.iter().flat_map(|(prefix, _)| [prefix.base(bits), prefix.last(bits)]);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_neighbours() {
+    fn ok_neighbors() {
         assert_eq!(prefix("1011").first(2), prefix("10"));
         assert_eq!(prefix("1011").first(200), prefix("1011"));
         assert_eq!((prefix("10").sibling(), Prefix::EMPTY.sibling()), (Some(prefix("11")), None));

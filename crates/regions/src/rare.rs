@@ -1,4 +1,4 @@
-//! A value that most regions have in common, and that uses memory only in the others.
+//! A value that most regions share. It uses memory only in the other regions.
 
 use alloc::boxed::Box;
 use core::ops::Deref;

@@ -148,7 +148,7 @@ pub enum Refusal {
         missing: Count,
     },
     /// `closed`: the region has no identifiers of its own.
-    #[error("region {region:?} is closed: region {heir:?} inside it has its identifiers")]
+    #[error("region {region:?} is closed: its identifiers belong to region {heir:?} inside it")]
     Closed {
         /// The name of the region.
         region: String,
@@ -195,8 +195,8 @@ pub enum Refusal {
     },
     /// `use-unknown`: the caller must confirm that no number of an external region is in use.
     #[error(
-        "region {region:?} is external: users choose its numbers, and the table does not show whether any is in use; delete it only if none is, \
-         and confirm that"
+        "region {region:?} is external: users choose its numbers, and the table does not show whether any is in use; to delete it, confirm that \
+         none is"
     )]
     UseUnknown {
         /// The name of the region.
@@ -270,7 +270,7 @@ pub enum Refusal {
     #[error("the update changes nothing: give at least one attribute")]
     NoChange,
     /// `bad-import`: the imported regions break an invariant of the table.
-    #[error("the imported regions do not fit the table: of region {region:?}, {what}")]
+    #[error("the imported regions do not fit the table: region {region:?}: {what}")]
     NotImported {
         /// The name of the region.
         region: String,

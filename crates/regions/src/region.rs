@@ -81,7 +81,7 @@ pub struct Region {
     pub history: Vec<FormerPrefix>,
     /// The order in which its suffixes are issued.
     pub order: Order,
-    /// The speed at which its suffixes may be issued.
+    /// The maximum average rate at which its suffixes may be issued.
     pub pace: Pace,
     /// Whether it is sealed: neither it nor any region inside it grants anything until it is unsealed.
     pub sealed: bool,

@@ -1,4 +1,4 @@
-//! Whether an edit that comes again under the same request ID is the edit that was made.
+//! Checks whether an edit that is repeated under the same request ID is the edit that was made.
 
 use crate::{
     attributes::Patch,

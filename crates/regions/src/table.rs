@@ -185,7 +185,7 @@ impl Table {
         region.parent.and_then(|parent| self.get(parent))
     }
 
-    /// A region, its parent, that one's parent, and so on.
+    /// A region, its parent, the parent of that, and so on.
     pub fn outward<'t>(&'t self, region: &'t Region) -> impl Iterator<Item = &'t Region> {
         core::iter::successors(Some(region), |region| self.parent(region))
     }

@@ -1,4 +1,4 @@
-//! The reversal of a past edit: by another edit, or the reason that there is none.
+//! The reversal of a past edit: the edit that reverts it, or the reason that no edit does.
 
 use alloc::string::String;
 
@@ -35,8 +35,8 @@ pub enum NotUndone {
 }
 
 impl Table {
-    /// Returns the edit that reverts the latest edit of its regions, given its changes and whether it `declared` suffixes
-    /// as issued.
+    /// Returns the edit that reverts an edit, given the changes of that edit and whether it `declared` suffixes as issued. It must
+    /// be the latest edit of these regions.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Imports of regions of another table.
+//! Imports of the regions of another table.
 
 use kent_regions::{Edit, Imported, Region};
 use prost::Message;
@@ -14,10 +14,10 @@ use crate::v1;
 /// 24 parts of the history, an import fits the 128 operations of one commit.
 pub const IMPORT_REGIONS_MAX: usize = 48;
 
-/// The maximum size of the regions of one import, in bytes: they are stored twice, as records and in the history, in parts of 16 KiB.
+/// The maximum size of the regions of one import, in bytes: they are stored twice, as records and in the history, in parts of about 12 KiB.
 pub const IMPORT_BYTES_MAX: usize = 128 * 1024;
 
-/// An edit that imports regions, and what the table must be like.
+/// An edit that imports regions, and the width that the table must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportInput {
     /// The edit.
@@ -57,7 +57,7 @@ const FIELD: &str = "regions";
 
 fn imported(space: &str, message: v1::Region) -> Result<Imported, Invalid> {
     let named = message.name.clone();
-    let of_region = |problem: &dyn std::fmt::Display| Invalid::new(FIELD, format!("of {named:?}, {problem}"));
+    let of_region = |problem: &dyn std::fmt::Display| Invalid::new(FIELD, format!("region {named:?}: {problem}"));
     if message.reserved.is_empty() {
         return Err(of_region(&"reserved is missing: all suffixes below it count as issued"));
     }
@@ -75,7 +75,7 @@ fn in_space(space: &str, name: &str) -> Result<String, Invalid> {
     let found = RegionName::parse(FIELD, name)?;
     match found.space == space {
         true => Ok(found.region),
-        false => Err(Invalid::new(FIELD, format!("has {name:?}, but the import is into space {space:?}"))),
+        false => Err(Invalid::new(FIELD, format!("{name:?} is not in space {space:?}, the space of the import"))),
     }
 }
 
@@ -120,7 +120,10 @@ mod tests {
             (vec![v1::Region { reserved: "many".to_owned(), ..region("r") }], "reserved"),
             (vec![v1::Region { pace: 0, ..region("r") }], "pace: is missing"),
             (vec![v1::Region { kind: 0, ..region("r") }], "kind: must be"),
-            (vec![v1::Region { name: "spaces/other/regions/r".to_owned(), ..region("r") }], "into space \"default\""),
+            (
+                vec![v1::Region { name: "spaces/other/regions/r".to_owned(), ..region("r") }],
+                "is not in space \"default\"",
+            ),
             (vec![v1::Region { parent: "outer".to_owned(), ..region("r") }], "regions"),
         ] {
             let invalid = ImportInput::try_from(request(regions)).expect_err(problem).to_string();

@@ -75,7 +75,7 @@ pub(super) fn shown(text: &str) -> String {
 /// A number of characters that exceeds any valid name.
 const SHOWN_MAX: usize = 80;
 
-/// The key, in the `ErrorInfo` of a closed region's refusal, of the source that continues the region's numbers.
+/// The metadata key in the `ErrorInfo` of a refusal by a closed region. Its value is the source that continues the numbers.
 pub const HEIR: &str = "heir";
 
 /// `spaces/SPACE`.

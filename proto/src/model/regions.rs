@@ -534,7 +534,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The number of issued suffixes if this many are reserved, as far as this daemon knows.
+    /// The number of issued suffixes if `reserved` are issued or reserved, as far as this daemon knows.
     pub fn issued(&self, reserved: Count) -> Count {
         reserved.get().map_or(reserved, |reserved| Count::Below(reserved.saturating_sub(self.unused)))
     }
@@ -572,7 +572,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         owner: region.texts.owner.clone(),
         description: region.texts.description.clone(),
         labels: region.texts.labels.clone(),
-        // A region that has closed may have granted a minute ago, but its rate says nothing any more.
+        // A region that has closed may have granted a minute ago, but its rate no longer means anything.
         rate: if region.kind == Kind::Closed { 0.0 } else { usage.rate },
         full_in_seconds: region.full_in(issued, usage.rate),
         parent_number: region.parent.map_or(0, |parent| parent.0),

@@ -171,6 +171,6 @@ pub fn encode_undated(count: u64) -> Vec<u8> {
 ///
 /// [`Malformed`] names the value that is wrong.
 pub fn decode_undated(value: &[u8]) -> Result<u64, Malformed> {
-    let record: records::UndatedRecord = decode(value, "the number of request_ids")?;
+    let record: records::UndatedRecord = decode(value, "the number of request IDs")?;
     Ok(record.count)
 }

@@ -33,12 +33,12 @@ pub enum ConfigError {
         /// The allowed values.
         allowed: String,
     },
-    /// A setting needs another one.
+    /// A setting needs another one, or conflicts with it.
     #[error("{setting} needs {needed}")]
     Needs {
         /// The setting.
         setting: &'static str,
-        /// The required setting.
+        /// What the setting needs.
         needed: &'static str,
     },
     /// A file that a setting names cannot be read.

@@ -70,11 +70,11 @@ impl FromStr for NoArchive {
     }
 }
 
-/// The form of log lines.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Text for people.
+    /// Human-readable text.
     Text,
     /// One JSON object per line.
     Json,
@@ -92,7 +92,7 @@ impl FromStr for LogFormat {
     }
 }
 
-/// A duration, written as `1m 30s`.
+/// A duration, written like `1m 30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct Span(#[serde(with = "humantime_serde")] pub Duration);
 

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn err_what_is_not_a_pattern_is_shown() {
+    fn err_an_invalid_pattern_is_quoted() {
         for (text, expected) in
             [("a[", "\"a[\" is not a pattern"), ("a,,b", "a pattern is empty"), ("a@", "a pattern is empty")]
         {

@@ -18,7 +18,7 @@ macro_rules! settings {
         $(#[$more:meta])*
         $name:ident: $type:ty $(= $default:literal)? $([$min:literal to $max:literal])?, $env:literal $value:literal: $help:literal;
     )*})*) => {
-        /// All settings, each optional: the form of the file, the environment and the flags.
+        /// All settings, each optional, as the file, the environment and the flags give them.
         #[derive(Clone, Debug, Default, Deserialize, Serialize, clap::Args)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case")]
         pub struct Settings {
@@ -95,10 +95,10 @@ settings! {
         witness: PathBuf, "KENT_WITNESS" "DIR":
             "Directory outside the stores that records how many times each store was started, so that the daemon detects an old copy of a \
              store. Put it on another disk [default: witness in $STATE_DIRECTORY, or kent/witness in $XDG_STATE_HOME or ~/.local/state, \
-             whichever is the first on another disk than the data; none for etcd]";
+             the first of these on another disk than the data, otherwise the first; none for etcd]";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         new_store: bool, "KENT_NEW_STORE" "BOOL":
-            "Begin an empty store even if the witness has seen another store at the same location: the new store may issue the other one's \
+            "Create a store even if the witness has recorded another store at the same location: the new store may issue the other one's \
              numbers again";
         archive: PathBuf, "KENT_ARCHIVE" "DIR":
             "Existing directory, on another disk or a mounted share, to which the embedded store writes every commit before it acknowledges \
@@ -144,7 +144,7 @@ settings! {
     }
     "Retention" {
         request_retention: Span = "30d" ["1s" to "36500d"], "KENT_REQUEST_RETENTION" "DURATION":
-            "How long to keep a request_id of a strict grant or an edit that is a version 7 UUID; older ones are rejected";
+            "How long to keep request_ids of strict grants and edits if they are version 7 UUIDs; older ones are rejected";
         requests_max: u64 = "10000000", "KENT_REQUESTS_MAX" "COUNT":
             "Maximum number of other request_ids, which are kept permanently: per strict region, and per space for edits";
         history_keep: u64 = "100000" ["1" to "1000000000000"], "KENT_HISTORY_KEEP" "COUNT":
@@ -155,7 +155,7 @@ settings! {
             "Regions with metrics of their own, by NAME or NAME@SPACE with `*`, `?` and `[...]`, such as `orders-*,*@parts`; \
              `*@*` selects all. Up to 1000 regions [default: none]";
         log_format: LogFormat = "text", "KENT_LOG_FORMAT" "FORMAT":
-            "Form of the log on standard error: `text` or `json`";
+            "Format of the log on standard error: `text` or `json`";
         log: String = "info", "KENT_LOG" "FILTER":
             "What to log, such as `info` or `kentd=debug,tonic=warn`";
     }

@@ -55,7 +55,7 @@ impl fmt::Display for Exhausted {
                 self.needed()
             );
         }
-        // The smallest width that holds them.
+        // The smallest width with enough suffixes.
         let missing = Count::Below(self.needed()).bits().saturating_sub(self.suffix_bits).max(1);
         match expandable_bits {
             0 => write!(f, "it cannot be expanded further"),

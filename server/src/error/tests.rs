@@ -32,7 +32,7 @@ fn ok_suggested_commands_name_the_space_where_it_is_not_the_default() {
     ];
     for (at, default, other) in [
         (0, "(kent region unseal r)", "(kent region unseal r --space a/b)"),
-        (1, "until that is unsealed (kent region unseal eu)", "(kent region unseal eu --space a/b)"),
+        (1, "until that region is unsealed (kent region unseal eu)", "(kent region unseal eu --space a/b)"),
         (2, "(kent alloc region:r2)", "(kent alloc region:r2@a/b)"),
         (3, "`kent region id r VALUE`", "`kent region id r --space a/b VALUE`"),
         (4, "(kent region set r --next N,", "(kent region set r --space a/b --next N,"),

@@ -98,7 +98,7 @@ impl RegionGrants {
     }
 
     /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked meanwhile, so no thread cuts from a
-    /// region after a seal is applied to it. A strict region, or a request with a request ID, gets nothing here.
+    /// region after a seal is applied to it. Cuts nothing for a strict region or a request ID.
     fn cut(&self, space: &Space, region: &str, count: NonZeroU64, request_id: &str) -> Result<Cut, AllocateError> {
         let cut = space.with_facts(region, |found| {
             let facts = check(found)?;
@@ -144,7 +144,7 @@ impl RegionGrants {
         }
     }
 
-    /// Expands a region if its policy requires it for `count` more suffixes. Returns whether it did, or another replica did.
+    /// Expands a region if its policy requires it for `count` more suffixes. Returns true if this or another replica expanded it.
     async fn expand(&self, space: &Space, number: RegionNumber, count: NonZeroU64) -> bool {
         // The region may have been renamed since the request, and its old name may now be another region's.
         let due = space.read(|table| {
@@ -192,7 +192,7 @@ impl RegionGrants {
         false
     }
 
-    /// Queues one attempt at a strict grant: durable before it is answered, and made once for a request ID.
+    /// Queues one attempt at a strict grant, which is durable before it is answered and is made only once for each request ID.
     fn enqueue(
         &self,
         space: &Arc<Space>,
@@ -235,7 +235,7 @@ impl RegionGrants {
             let outcomes: Vec<Outcome> = match granted {
                 Ok(outcomes) => outcomes,
                 Err(AllocateError::Store(failure)) => requests.iter().map(|_| Err(failure.clone().into())).collect(),
-                // The region cannot be granted from; each request finds out why when it tries again.
+                // The region does not grant. Each request gets the reason when it tries again.
                 Err(_) => requests.iter().map(|_| Ok(None)).collect(),
             };
             // The next commit can begin while the answers go out.
@@ -244,8 +244,8 @@ impl RegionGrants {
         }
     }
 
-    /// Waits briefly until a quarter of the callers that were just answered have sent another request. A commit costs the same for one
-    /// request as for many, and the others can queue while it is in progress.
+    /// Waits briefly until a quarter of the callers that were just answered have sent another request. A commit costs the same for
+    /// one request as for many, and the others can queue while it is in progress.
     async fn gather(cell: &Cell, answered: usize) {
         if let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 4)) {
             // OK because later requests share the following commit.
@@ -272,7 +272,7 @@ impl RegionGrants {
         // The commit compares what the check has read, so it fails if a seal comes in between.
         let Some((facts, guards)) = space.guarded_facts(number) else { return Err(gone(space, region)) };
         let facts = usable(space, Some(facts), || region.to_owned())?;
-        // The rest of a chunk that was reserved before the region became strict would be a gap.
+        // Otherwise the rest of a chunk that was reserved before the region became strict would be a gap.
         space.give_back(&*self.store, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
         let last = cell.with_queue(Queue::take_last);
@@ -329,7 +329,7 @@ impl RegionGrants {
         }
     }
 
-    /// Waits for edits of this daemon that are in progress, and reads the tables again, of this space and those around it.
+    /// Waits for edits of this daemon that are in progress, and reads the tables of this space and those around it again.
     async fn follow_all(&self, space: &Space) -> Result<(), AllocateError> {
         let contended = |_| AllocateError::Contended { attempts: 1 };
         self.directory.refresh(space).await.map_err(contended)?;
@@ -439,8 +439,8 @@ impl RegionGrants {
     }
 }
 
-/// The counter of a region, guarded by the region's record: a reservation fails if the region's capacity changes. A seal of a region
-/// around it does not matter to a reservation, because each grant from the chunk checks for it.
+/// The counter of a region, guarded by the region's record: a reservation fails if the region's capacity changes. A seal of a
+/// region around it does not matter to a reservation, because each grant from the chunk checks for it.
 fn record(space: &Space, facts: &RegionFacts) -> Record {
     Record {
         key: keys::counter(space.key(), facts.number.0),
@@ -474,13 +474,14 @@ fn usable(
     check(found).map_err(|reason| refused(space, region(), reason))
 }
 
-/// Checks that a region is there and grants.
+/// Checks that a region exists and grants.
 fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>> {
     let facts = found.ok_or(None)?;
     facts.granting.map(|()| facts).map_err(Some)
 }
 
-/// The error of a region that does not grant, or is not there. Looks up names, so no table is locked.
+/// The error of a region that does not grant or does not exist. It locks tables to look up names, so the caller must not hold a
+/// table's lock.
 fn refused(space: &Space, region: String, reason: Option<NotGranting>) -> AllocateError {
     let name = space.name();
     match reason {

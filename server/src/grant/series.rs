@@ -1,8 +1,9 @@
 //! Grants from series: sources with a durable counter and no region.
 //!
 //! Only *listed* series issue identifiers. A request for a series that is not listed adds it, up to `--series-on-demand` of them;
-//! operators list and forget others. Forgetting removes only the listing: the counter's record stays, so a series that is listed
-//! again continues where it stopped. A reservation compares the version of the listing, so that other replicas notice a change.
+//! operators list others, and forget them. Forgetting removes only the listing: the counter's record stays, so a series that is
+//! listed again continues where it stopped. A reservation compares the version of the listing, so that other replicas notice a
+//! change.
 
 use std::{
     collections::BTreeMap,
@@ -265,7 +266,7 @@ impl SeriesGrants {
     }
 
     /// Changes the listing of a series and the number of listed series in one commit. Returns the new version of the
-    /// listing, or `None` if another replica changed it first or the outcome is unknown, and it must be read again.
+    /// listing. Returns `None` if another replica changed it first or the outcome is unknown: then the caller reads it again.
     async fn list(
         &self,
         series: &Series,

@@ -1,4 +1,4 @@
-//! Chunks are prefetched for regions and series.
+//! Chunks are prefetched for regions and series, and the unknown outcome of a strict grant is reported as unknown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -93,7 +93,7 @@ async fn ok_the_next_chunk_is_reserved_before_the_present_one_is_used_up() {
     }
 }
 
-/// A strict grant whose commit is not answered may have been made. A caller who was told otherwise would leave a gap.
+/// A strict grant whose commit is not answered may have been made. A caller that believes it was refused leaves a gap.
 #[tokio::test]
 async fn err_a_strict_grant_of_unknown_outcome_is_unknown() {
     let slow = || Fault::DelayBefore(Box::pin(time::sleep(Duration::from_secs(3))));

@@ -23,7 +23,7 @@ pub(crate) struct Computing {
 
 /// The limit of calls that compute or wait is reached.
 #[derive(Clone, Copy, Debug, Error)]
-#[error("{max} calls compute or wait already, which is the maximum")]
+#[error("{max} calls are already computing or waiting, which is the maximum")]
 pub(crate) struct Busy {
     /// The maximum number of calls.
     pub(crate) max: usize,

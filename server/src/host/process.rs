@@ -1,4 +1,4 @@
-//! What this process uses: processor time, memory and files.
+//! The resources that this process uses: processor time, memory and files.
 
 use std::{fs, time::Duration};
 
@@ -9,23 +9,23 @@ use rustix::{
 
 use crate::host::clock::processor_time;
 
-/// What this process uses. A value is `None` if the system does not tell it.
+/// The resources that this process uses. A value is `None` if the system does not report it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessUse {
     pub(crate) cpu: Duration,
     pub(crate) resident_bytes: Option<u64>,
     pub(crate) open_files: Option<u64>,
-    /// The maximum number of open files, or `None` if there is none.
+    /// The maximum number of open files, or `None` if there is no limit.
     pub(crate) open_files_max: Option<u64>,
 }
 
 impl ProcessUse {
-    /// Reads what this process uses now. This takes longer the more files are open.
+    /// Reads the current values. The more files are open, the longer this takes.
     pub(crate) fn read() -> Self {
         Self {
             cpu: processor_time(),
             resident_bytes: resident_bytes(),
-            // Without the directory that is being read.
+            // The directory that is being read does not count.
             open_files: fs::read_dir("/proc/self/fd").ok().map(|files| (files.count() as u64).saturating_sub(1)),
             open_files_max: getrlimit(Resource::Nofile).current,
         }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ok_linux_tells_what_a_process_uses() {
+    fn ok_linux_reports_the_resources_of_a_process() {
         let before = ProcessUse::read();
         let file = tempfile::tempfile().expect("a file");
         let with_file = ProcessUse::read();

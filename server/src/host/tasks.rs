@@ -1,11 +1,11 @@
 //! Tasks. This is the only file of the daemon that spawns them.
 //!
-//! Tasks run on three runtimes. The daemon's own tasks (slot, presence, health) have a runtime that no gRPC call uses. Calls that
-//! may take long run on a second one with low priority. Work that keeps a processor busy and holds no lock runs on a third one,
-//! whose threads run only when no other thread needs the processor.
+//! Tasks run on three runtimes. The daemon's own tasks (slot keeper, heartbeat, health reporter) have a runtime that no gRPC call
+//! uses. Calls that may take a long time run on a second one with low priority. Work that keeps a processor busy and holds no lock
+//! runs on a third one, whose threads run only when no other thread needs the processor.
 //!
-//! Every task has a name and an owner. If a task ends early, by an error or a panic, the daemon stops rather than continuing
-//! without the task.
+//! Each of the daemon's own tasks has a name. If one ends early, by an error or a panic, the daemon stops rather than continuing
+//! without it.
 
 use std::{
     error::Error,
@@ -116,7 +116,7 @@ impl Tasks {
     }
 
     /// Spawns a call that is aborted when the handle is dropped. [`Tasks::stop`] does not wait for it, because the ports have
-    /// already.
+    /// already done so.
     pub(crate) fn spawn_call<F>(&self, call: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -134,7 +134,8 @@ impl Tasks {
     }
 
     /// Spawns work that ends by itself and keeps a processor busy. It runs when no other thread needs the processor, or immediately
-    /// where no such threads exist. The work must not hold a lock that grants or edits need: it may be suspended for a long time.
+    /// if busy work has no threads of its own. The work must not hold a lock that grants or edits need: it may be suspended for a
+    /// long time.
     pub(crate) fn spawn_busy<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         self.spawn_blocking(work, &self.busy)
     }

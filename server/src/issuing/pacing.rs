@@ -61,7 +61,7 @@ impl Pacing {
         Stored { version: read.version, value }
     }
 
-    /// If the pace refused a reservation, waits until it allows it, but not beyond `wait_limit`.
+    /// If the pace refused a reservation, waits until the pace allows it, unless that exceeds `wait_limit`.
     pub(crate) async fn wait(
         &self,
         reserved: Result<(), AllocateError>,

@@ -10,8 +10,8 @@ use tokio::{sync::oneshot, task};
 use super::requests::{Request, RequestKind};
 use crate::{error::AllocateError, host::deadline::WaitLimit};
 
-/// The maximum number of requests that share a commit. With the counter, the region, the floor of request IDs and their
-/// number this stays below etcd's limit of 128 operations.
+/// The maximum number of requests that share a commit. With the counter, the guards, and the floor and number of
+/// request IDs, this stays below etcd's limit of 128 operations.
 const SHARED_MAX: usize = 100;
 
 /// The number of requests that are answered before the task yields.
@@ -219,7 +219,7 @@ mod tests {
         queue.expire(after);
         waiters.iter_mut().for_each(|waiter| waiter.answer(Ok(None)));
         assert!(matches!(committed.outcome().await, Err(AllocateError::OutcomeUnknown)), "its commit is in progress");
-        assert!(matches!(queued.outcome().await, Ok(None)), "a commit that came in time");
+        assert!(matches!(queued.outcome().await, Ok(None)), "its commit finished in time");
         assert!(matches!(late.outcome().await, Err(AllocateError::Late)));
         assert_eq!(next(&mut queue), 0, "an answered request is removed");
     }

@@ -1,9 +1,8 @@
 //! Request IDs: each grant or edit under a request ID is recorded, and not made again.
 //!
-//! Dated request IDs (version 7 UUIDs) are kept for a time; the others permanently, up to a maximum number. Records of dated
-//! request IDs are removed only below the *floor*, a stored time. Every commit under a dated request ID compares the floor's
-//! version, so a removed request is never made again, even by a replica that has not heard of the removal, and whatever its clock
-//! says.
+//! Dated request IDs (version 7 UUIDs) are kept for the retention time; the others permanently, up to a maximum number. Records of
+//! dated request IDs are removed only below the *floor*, a stored time. Every commit under a dated request ID compares the floor's
+//! version, so a removed request is never made again, even by a replica that does not know of the removal or whose clock is wrong.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

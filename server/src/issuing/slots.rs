@@ -61,7 +61,7 @@ pub(crate) struct HeldSlot {
     pub(crate) slot: Slot,
     /// Its record.
     pub(crate) record: SlotRecord,
-    /// The time that it lasts without the store.
+    /// The time for which it can still be used without the store.
     pub(crate) window_left: Duration,
 }
 
@@ -87,7 +87,7 @@ impl Slots {
         }
     }
 
-    /// The holder id of this run.
+    /// The holder ID of this run.
     pub(crate) fn holder(&self) -> HolderId {
         self.lock().issuer.holder()
     }
@@ -105,7 +105,7 @@ impl Slots {
         Ok((granted?, reading.steady))
     }
 
-    /// Waits up to `wait_limit` for the clock or the slot that a grant was refused for. Returns a block if one can be granted
+    /// Waits up to `wait_limit` for the clock or the slot, whichever `refusal` names. Returns a block if one can be granted
     /// before the wait begins.
     ///
     /// # Errors
@@ -212,7 +212,7 @@ impl Slots {
             if let Err(error) = self.supply().await {
                 if !error.is_temporary() {
                     error!(%error, "the slot records cannot be trusted; stopping");
-                    // Drop the slot without writing to the store, which must not be touched any more.
+                    // Drop the slot without writing to the store, which must no longer be changed.
                     let _ = self.lock().issuer.plan_give_back();
                     return;
                 }
@@ -378,7 +378,7 @@ impl Slots {
 
     async fn commit(&self, plan: &SlotPlan) -> Result<u64, CommitError> {
         let key = keys::slot(plan.slot());
-        // The key of this daemon's identifiers is the key of this store: a replica that hung while the store was replaced stops.
+        // A store that replaced this one has another cluster key: a replica that hung meanwhile must not continue on it.
         let txn = Txn::new().expect(keys::CLUSTER, self.founded).expect(key.clone(), Version::new(plan.guard()));
         let txn = txn.put(key, stored::encode_slot(plan.record()));
         Ok(self.store.commit(txn).await?.version.get())
@@ -427,7 +427,7 @@ fn log_step(back: Duration) {
 fn stored_slot(versioned: &kent_store::Versioned) -> Result<Stored<SlotRecord>, stored::Malformed> {
     Ok(Stored { version: versioned.version.get(), value: stored::decode_slot(&versioned.value)? })
 }
-/// The store has another cluster key than at the start of this daemon.
+/// The error for a store whose cluster key has changed since this daemon started.
 fn replaced() -> StoreFailure {
     StoreFailure::Replaced { found: keys::CLUSTER.to_string() }
 }

@@ -1,4 +1,4 @@
-//! Archives: copies of all commits of a daemon, and restores from them, which lose and skip nothing.
+//! Archives: copies of all commits of a daemon, and restores from them, which neither lose nor skip anything.
 //!
 //! An archive contains every acknowledged commit (`kent_store::Archiving`), so it is exact, independent of clocks and tables. The
 //! old daemon must not continue next to the restored store: the restore locks the archive and records in it which store replaces
@@ -56,7 +56,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// Reads the archive of the chosen store, and locks it if a new store in `into` is to be made from it. Writes nothing.
+/// Reads the archive of the chosen store, from which `into` is to be restored. Locks it unless this is a dry run. Writes nothing.
 pub(crate) fn open(
     dir: &Path,
     store: Option<&str>,

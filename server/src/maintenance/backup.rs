@@ -109,7 +109,7 @@ impl BackupInProgress {
             }
             let began = self.engine.clock().steady();
             let Some(page) = pages.next().await? else { break };
-            // Others need the store as well.
+            // Other calls need the store as well.
             time::sleep(PAUSE_FACTOR * self.engine.clock().steady().saturating_sub(began)).await;
             // Notes of replicas are not part of the state.
             let records = page.into_iter().filter(|(key, _)| !key.starts_with(&keys::PRESENT));
@@ -172,7 +172,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Backup, BadBackup> {
             .map(|message| message.part),
     };
     let Some(backup_part::Part::Begin(begin)) = next()? else {
-        return Err(BadBackup::Malformed("it does not begin like one"));
+        return Err(BadBackup::Malformed("its first message is not a beginning"));
     };
     if begin.schema > SCHEMA.into() {
         return Err(BadBackup::Newer { found: begin.schema });
@@ -183,12 +183,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Backup, BadBackup> {
             Some(backup_part::Part::Records(part)) => {
                 for record in part.records {
                     add(&mut sum, &record);
-                    let key = Key::new(record.key).map_err(|_| BadBackup::Malformed("a key"))?;
+                    let key = Key::new(record.key).map_err(|_| BadBackup::Malformed("a key is not valid"))?;
                     records.push((key, record.value.to_vec()));
                 }
             }
             Some(backup_part::Part::End(end)) => break end,
-            _ => return Err(BadBackup::Malformed("a part of an unknown kind")),
+            _ => return Err(BadBackup::Malformed("a part is of an unknown kind")),
         }
     };
     if end.count != records.len() as u64 || end.crc32 != sum.finalize() {

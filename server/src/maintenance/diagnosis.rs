@@ -19,7 +19,7 @@ use crate::{
     host::{clock::Clock, process::ProcessUse},
 };
 
-/// What the daemon depends on.
+/// The measurements of what the daemon depends on.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) directories: Vec<Directory>,

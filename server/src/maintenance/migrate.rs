@@ -1,7 +1,7 @@
 //! Migrates a store from a directory to etcd, permanently.
 //!
 //! The directory is opened as a daemon opens it, so that no daemon can be using it. First the store on etcd is marked as incomplete
-//! ([`filling`](crate::maintenance::filling)), then the directory as moved, and only then are records written. After the second
+//! ([`filling`]), then the directory as moved, and only then are records written. After the second
 //! mark no daemon starts on either store, until the store on etcd is complete. The same command finishes an interrupted migration.
 
 use std::{path::PathBuf, sync::Arc};
@@ -101,8 +101,8 @@ pub enum MigrateError {
         /// The reason.
         source: NotWhole,
     },
-    /// It was moved before, to another address, or to this one, where the store no longer exists.
-    #[error("{} was moved to {to} before, and only that store knows what was issued since", dir.display())]
+    /// It was moved earlier, to another address, or to this one, where the store no longer exists.
+    #[error("{} was moved to {to} earlier, and only that store knows what was issued since", dir.display())]
     MovedBefore {
         /// The directory.
         dir: PathBuf,
@@ -110,7 +110,7 @@ pub enum MigrateError {
         to: String,
     },
     /// The prefix on etcd is in use.
-    #[error("{to} holds a store already: choose another prefix")]
+    #[error("{to} already holds a store: choose another prefix")]
     NotEmpty {
         /// The address on etcd.
         to: String,
@@ -162,8 +162,8 @@ impl Migration {
         source.onto(Arc::new(target), witness, SystemClock::new().wall(), Arc::new(SystemEntropy)).await
     }
 
-    /// Like [`Migration::plan`], for two stores that the caller has opened, with a time and random bits of the caller. `to` is the
-    /// address of the second store that the first one records.
+    /// Like [`Migration::plan`], for two stores that the caller has opened, with the caller's time and random bits. `to` is the
+    /// address of the target, which the source records.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Migration {
     pub async fn make(self, progress: impl Fn(usize, usize)) -> Result<(), MigrateError> {
         let Self { source, target, witness, entropy, restore, from, to, moved } = self;
         if let Some(witness) = witness {
-            // The migration counts as a start, so that an earlier copy of the directory counts as an old one.
+            // The migration counts as a start, so that the witness rejects a copy of the directory that was made before.
             let location = from.canonicalize().unwrap_or_else(|_| from.clone());
             witness.attest(&*source, &location.display().to_string()).await?;
         }

@@ -1,11 +1,11 @@
-//! Restores a new store from a backup or an old copy of a data directory, such that no identifier is issued twice.
+//! Restores a new store from a backup or an old copy of a data directory, so that no identifier is issued twice.
 //!
-//! A backup does not contain what was issued after it was taken, but the pace of each counter bounds how far it can have come. The
-//! restore moves every counter past that bound; if fewer numbers are left, the counter issues nothing until an operator names a
+//! A backup does not contain what was issued after it was taken, but the pace of each counter bounds how far it can have advanced.
+//! The restore moves every counter past that bound; if fewer numbers are left, the counter issues nothing until an operator names a
 //! floor. It reserves every slot until the time of the restore, and moves its fence far ahead. It seals the regions, unless the
 //! operator confirms that no table was edited since. If another store was restored from an older backup before, that backup bounds
 //! the counters as well. The clocks of lost hosts may have been ahead of this one's by `--clock-error`, so the new store issues
-//! nothing before that time has passed. It gets a new identity.
+//! nothing before that time has passed. The new store gets a new identity.
 
 mod bound;
 mod renew;
@@ -73,8 +73,8 @@ pub struct RestoreArgs {
     /// Continue this source at N, regardless of what it may have issued: N must be above every number in use. Can be repeated.
     #[arg(long, value_name = "SOURCE=N", value_parser = parse_floor)]
     pub floor: Vec<Floor>,
-    /// The oldest backup of this store that was restored before, if it is older than this one. What that restored store issued is
-    /// skipped as well.
+    /// The oldest backup of this store that was restored before, if it is older than this one. The identifiers that the
+    /// restored store issued are skipped as well.
     #[arg(long, value_name = "FILE|DIR")]
     pub restored_before: Option<PathBuf>,
     /// Confirm that no table was edited after the backup, so that the regions are not sealed.
@@ -101,7 +101,7 @@ fn parse_floor(text: &str) -> Result<Floor, String> {
     let (source, next) = text.rsplit_once('=').ok_or("a floor is SOURCE=N, such as region:orders=5000")?;
     let source = source.parse::<Source>().map_err(|error| error.to_string())?;
     if matches!(source, Source::Format(_)) {
-        return Err(format!("{source} counts nothing: only regions and series have a floor"));
+        return Err(format!("{source} has no counter: only regions and series have a floor"));
     }
     let next = next.replace('_', "").parse().map_err(|_| format!("{next:?} is not a number"))?;
     Ok(Floor { source, next })
@@ -134,7 +134,7 @@ pub struct Restore {
     records: BTreeMap<Key, Vec<u8>>,
 }
 
-/// Reasons that nothing is restored.
+/// Reasons that a restore fails.
 #[derive(Debug, Error)]
 pub enum RestoreError {
     /// The source is not a valid backup.
@@ -154,7 +154,7 @@ pub enum RestoreError {
         source: NotWhole,
     },
     /// The older backup is of another store, or not older.
-    #[error("{} is not of the same store, or not older", path.display())]
+    #[error("{} is a backup of another store, or is newer than the backup to restore", path.display())]
     NotOlder {
         /// The other backup or directory.
         path: PathBuf,
@@ -172,12 +172,12 @@ pub enum RestoreError {
     #[error(transparent)]
     Archive(#[from] NotRestored),
     /// The target directory is in use.
-    #[error("{} holds a store already: restore into a new directory", dir.display())]
+    #[error("{} already holds a store: restore into a new directory", dir.display())]
     NotEmpty {
         /// The directory.
         dir: PathBuf,
     },
-    /// This host's clock is further behind than assumed.
+    /// This host's clock is further behind than `--clock-error` allows.
     #[error(
         "this host's clock says {}, but the store contains the later time {}: correct the clock, or allow for the difference (--clock-error)",
         now.rfc3339(0).unwrap_or_default(),
@@ -215,7 +215,7 @@ impl Restore {
         Self::plan_at(args, SystemClock::new().wall(), &SystemEntropy).await
     }
 
-    /// Like [`Restore::plan`], with a time and random bits of the caller.
+    /// Like [`Restore::plan`], with the caller's time and random bits.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@
 //! and not grants.
 //!
 //! The default directory depends on the environment of the process: a service and a shell may have different ones. So the store
-//! remembers the directories of its witnesses, and a start asks all of them.
+//! remembers the directories of its witnesses, and a start reads all of them.
 
 use std::{
     env,
@@ -45,8 +45,8 @@ struct StartRecord {
 pub enum WitnessError {
     /// The store is older than the witness.
     #[error(
-        "the store at {store} is an old copy: it was started {starts} times, and {} has seen {seen}. Identifiers issued since the \
-         copy was made could be issued again. Put the newer store back, or restore this one, which skips them: kentd \
+        "the store at {store} is an old copy: its start count is {starts}, but the witness {} has counted {seen}. Identifiers issued \
+         since the copy was made could be issued again. Put the newer store back, or restore this one, which skips them: kentd \
          restore DIRECTORY|BACKUP --data NEW",
         witness.display()
     )]
@@ -62,8 +62,8 @@ pub enum WitnessError {
     },
     /// The store is new, but another store was at the same location before.
     #[error(
-        "the store at {store} is empty, but the store {before} was there before: it was started {starts} times. If its disk is not \
-         mounted, mount it. A new store may issue the same numbers again; to begin one nevertheless: kentd --new-store"
+        "the store at {store} is empty, but the store {before} was there before, with a start count of {starts}. If its disk is not \
+         mounted, mount it. A new store may issue the same numbers again; to create one anyway: kentd --new-store"
     )]
     StoreGone {
         /// The location.
@@ -197,7 +197,7 @@ impl Witness {
         let record = StartRecord { place: place.to_owned(), starts };
         // An earlier directory may be on another replica's machine, or on a disk that is absent.
         for witness in earlier.into_iter().filter(|witness| witness.dir.is_dir()) {
-            // A service's directory may be closed to a shell.
+            // A daemon that was started from a shell may lack the permission to write to a service's directory.
             if let Err(error) = witness.write(&witness.file(store.store_id()), &record) {
                 warn!(%error, witness = %witness.dir.display(), "cannot write to an earlier witness of this store");
             }
@@ -213,18 +213,18 @@ impl Witness {
         Ok(dirs.filter(|dir| dir.is_absolute() && *dir != self.dir).map(|dir| Self { dir }).collect())
     }
 
-    /// Checks that a new store at this location does not take the place of another one, whose disk may only be absent.
+    /// Checks that a new store at this location does not take the place of another one, whose disk may just not be mounted.
     ///
     /// # Errors
     ///
-    /// [`WitnessError::StoreGone`], or the store cannot be read. A witness that cannot be read has seen no other store.
+    /// [`WitnessError::StoreGone`], or an error if the store cannot be read. A witness that cannot be read counts as empty.
     pub(crate) async fn check_new(&self, store: &dyn Store, place: &str) -> Result<(), WitnessError> {
         let is_started = store.get(&keys::BOOTS).await.map_err(StoreFailure::from)?.is_some();
         // A restored store has slots before its first start.
         if is_started || !store.scan(&keys::SLOTS).await.map_err(StoreFailure::from)?.is_empty() {
             return Ok(());
         }
-        // With its disk absent, the data may have another default witness than before.
+        // Without its disk, the data may have a different default witness than before.
         let dirs = StateDirs::of_process().candidates().into_iter().chain([self.dir.clone()]);
         let files = dirs.flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten()).map(|entry| entry.path());
         for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "toml")) {

@@ -1,4 +1,4 @@
-//! The metrics of the process, with the names that all exporters of Prometheus use.
+//! The metrics of the process, with the standard names of Prometheus client libraries.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -39,13 +39,13 @@ impl ProcessMetrics {
         process.register("max_fds", "Maximum number of open file descriptors", self.open_files_max.clone());
         process.register_with_unit(
             "start_time",
-            "When the daemon started, since 1970",
+            "Time at which the daemon started, since 1970",
             Unit::Seconds,
             self.started.clone(),
         );
     }
 
-    /// Sets what the process uses. A value that cannot be read keeps its last one.
+    /// Sets the metrics. One whose value cannot be read keeps its last value.
     pub(crate) fn set(&self, now: &ProcessUse) {
         self.cpu.inner().store(now.cpu.as_secs_f64().to_bits(), Relaxed);
         let gauges = [

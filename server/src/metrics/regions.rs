@@ -20,9 +20,9 @@ pub(crate) struct RegionMetrics {
 
 impl RegionMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("region_capacity", "Identifiers that the region may issue in all", self.capacity.clone());
-        registry.register("region_issued", "Identifiers issued, or in chunks of other replicas", self.issued.clone());
-        registry.register("region_reserved", "Identifiers issued, or in chunks of replicas", self.reserved.clone());
+        registry.register("region_capacity", "Identifiers that the region may issue in total", self.capacity.clone());
+        registry.register("region_issued", "Identifiers issued, or reserved by other replicas", self.issued.clone());
+        registry.register("region_reserved", "Identifiers issued, or reserved by any replica", self.reserved.clone());
         registry.register_with_unit(
             "region_full_in",
             "Time until the region is full at this daemon's recent rate; absent if it grants nothing",

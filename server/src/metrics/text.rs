@@ -1,4 +1,4 @@
-//! The text formats of metrics: OpenMetrics 1.0.0, and Prometheus 0.0.4, which everything understands.
+//! The text formats of metrics: OpenMetrics 1.0.0, and Prometheus 0.0.4, which every scraper understands.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub(crate) enum Exposition {
 }
 
 impl Exposition {
-    /// The format that a client prefers by its `Accept` header: OpenMetrics only if it asks for it.
+    /// The format that a client prefers by its `Accept` header: OpenMetrics only if the header names it.
     pub(crate) fn accepted(accept: &str) -> Self {
         let quality = |wanted: &str| accept.split(',').filter_map(|range| quality(range, wanted)).fold(0.0, f32::max);
         let open_metrics = quality("application/openmetrics-text");
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn ok_a_client_gets_the_format_that_it_prefers() {
-        // What a Prometheus 3 server sends.
+        // The header that a Prometheus 3 server sends.
         let server = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                       application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,\
                       text/plain;version=0.0.4;q=0.3,*/*;q=0.2";

@@ -18,7 +18,7 @@ pub enum StoreFailure {
     Malformed(#[from] Malformed),
     /// The store was replaced or rolled back while the daemon was running.
     #[error(
-        "the store was replaced or rolled back under this daemon ({found}): end all replicas before you start one again"
+        "the store was replaced or rolled back while this daemon was running ({found}): stop all replicas before you start one again"
     )]
     Replaced {
         /// The record that shows it.
@@ -56,8 +56,8 @@ pub enum LoadError {
     },
     /// A restore or a migration was interrupted.
     #[error(
-        "this store is incomplete: a restore or a migration into it was interrupted. Finish a migration with the same kentd migrate; after a \
-         restore, remove the directory and restore again"
+        "this store is incomplete: a restore or a migration into it was interrupted. To finish a migration, repeat the same kentd migrate; \
+         after a restore, remove the directory and restore again"
     )]
     HalfRestored,
     /// The replicas use a newer schema than this program supports.
@@ -72,7 +72,7 @@ pub enum LoadError {
         known: u16,
     },
     /// The store was migrated.
-    #[error("this store was moved to {to}: start the daemon there (--store)")]
+    #[error("this store was moved to {to}: start the daemon with --store {to}")]
     Moved {
         /// The address of the new store.
         to: String,

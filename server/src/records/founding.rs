@@ -1,4 +1,4 @@
-//! Decides whether a store is complete, so that it may be issued from or copied.
+//! Decides whether a store is complete, so that a daemon may issue from it or it may be copied.
 //!
 //! The commit that writes the record `cluster` completes a store. A daemon initializes a new store with that commit, and writes
 //! nothing before it. A restore or a migration ([`filling`](crate::maintenance::filling)) marks the store first, and writes
@@ -41,7 +41,7 @@ pub enum NotWhole {
 }
 
 /// Reads the key of the keyed permutation, with the version of its record; in a new store, draws and stores it first. A daemon
-/// writes nothing else before that. The record never changes, so another version shows another store.
+/// writes nothing else before that. The record never changes, so another version means another store.
 ///
 /// # Errors
 ///

@@ -12,7 +12,7 @@ pub(crate) const CLUSTER: Key = Key::from_static("cluster");
 pub(crate) const BOOTS: Key = Key::from_static("boots");
 /// The directories of the store's witnesses.
 pub(crate) const WITNESSES: Key = Key::from_static("witnesses");
-/// Present while a store is being restored: it is incomplete.
+/// Present while a restore or a migration fills the store: it is incomplete.
 pub(crate) const RESTORING: Key = Key::from_static("restoring");
 /// The restores in the history of the store.
 pub(crate) const RESTORES: Key = Key::from_static("restores");
@@ -175,7 +175,7 @@ pub(crate) fn parse_history(key: &Key) -> Result<(u64, u32), Malformed> {
     revision.zip(part).ok_or(Malformed { what: "the key of the record of an edit" })
 }
 
-/// The oldest edit of a space that is kept.
+/// The record of the edits of a space that are forgotten: those up to a revision.
 pub(crate) fn oldest(space: &str) -> Key {
     valid(format!("oldest/{space}"))
 }

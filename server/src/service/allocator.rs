@@ -74,8 +74,8 @@ impl Allocator for AllocatorService {
 
 /// The answers to a stream of requests, in their order.
 ///
-/// A request is read only after the one before it is answered, and each block belongs to exactly one message. So a client that
-/// disconnects leaves nothing behind that another one could get.
+/// A request is read only after the one before it is answered, and each block belongs to exactly one message. So after a client
+/// disconnects, no other client can get a block that was meant for it.
 pub(crate) struct Replies {
     requests: Streaming<AllocateRequest>,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,

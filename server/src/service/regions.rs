@@ -54,7 +54,7 @@ impl RegionsService {
         self.engine.directory().find(space).map_err(|missing| status::no_such_space(&missing))
     }
 
-    /// Makes an edit; all edits use this function.
+    /// Makes an edit of a table; every edit except undo uses this function.
     async fn edit(&self, caller: String, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
@@ -370,7 +370,7 @@ const PART: u32 = 16;
 /// The maximum number of the table's edits to read for a page of one region's history.
 const HISTORY_SCAN_MAX: usize = 20_000;
 
-/// The caller: the name that it gives itself, and its address.
+/// Describes the caller: the name that it gives in the request, and its address.
 fn caller<T>(request: &Request<T>) -> String {
     let name = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let name: String = name.chars().take(PRINCIPAL_CHARS_MAX).collect();

@@ -50,8 +50,8 @@ pub(crate) struct Directory {
 /// The width of the space `default`, which every store has.
 const DEFAULT_BITS: u32 = 64;
 
-/// The maximum number of spaces, including those of delegated regions and the records of deleted ones: each keeps a table in memory
-/// permanently, and reports list them all. Several replicas together may create a few more.
+/// The maximum number of spaces, including those of delegated regions and the records of deleted ones: each space keeps a table
+/// in memory, and each record stays permanently. Several replicas together may create a few more.
 const SPACES_MAX: usize = 10_000;
 
 impl Directory {
@@ -160,7 +160,7 @@ impl Directory {
         self.by_key(space.key()).is_some_and(|current| Arc::ptr_eq(&current, space))
     }
 
-    /// Removes a space whose record says at this revision that it is deleted.
+    /// Removes a space that its record marks as deleted at this revision.
     pub(super) fn remove(&self, space: &Space, revision: Revision) {
         let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
         // Another space of this name may have been created meanwhile.
@@ -193,7 +193,7 @@ impl Directory {
         let outer = match keys::parse_inner_space(key)? {
             None => None,
             Some((outer, number)) => {
-                let missing = Malformed { what: "the space around a delegated region is gone" };
+                let missing = Malformed { what: "the space around a delegated region is missing" };
                 Some((self.by_key(outer).ok_or(missing)?, RegionNumber(number)))
             }
         };

@@ -1,8 +1,9 @@
 //! Edits of tables.
 //!
-//! An edit is first planned on the table in memory. Then the counter that it depends on is settled, and the edit is committed under
-//! the revision of the plan, together with every region that it changes. Only then is it applied to the table in memory. An edit
-//! that depends on issued suffixes locks the region's counter meanwhile.
+//! An edit is first planned on the table in memory. Then the daemon returns the rest of its chunk, reads the counter that the edit
+//! depends on, and plans the edit again. It commits the edit under the revision of the plan, together with every region that the
+//! edit changes. Only then is the edit applied to the table in memory. An edit that depends on issued suffixes locks the region's
+//! counter meanwhile.
 
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ pub(crate) struct EditCommand {
     pub(crate) undoes: Option<Revision>,
 }
 
-/// The effect of an edit that was made or rehearsed.
+/// The effect of an edit that was made, or planned in a dry run.
 #[derive(Clone, Debug)]
 pub(crate) struct Edited {
     pub(crate) space: Arc<Space>,
@@ -57,7 +58,7 @@ pub(crate) struct Edited {
     pub(crate) again: bool,
 }
 
-/// The change of the space of a region that is being delegated, or no longer is.
+/// The change to a delegated region's space: the start of a delegation creates it, the end deletes it.
 enum Inner {
     Made { key: String, place: Vacant, table: Box<Table>, constants: (ClusterKey, TextForm) },
     Deleted { space: Arc<Space>, version: Version, facts: SpaceFacts },
@@ -114,8 +115,8 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Checks that declared numbers are counted as issued still, if the earlier edit changed nothing: its record does not contain
-    /// them, and a counter never goes back.
+    /// If the earlier edit changed nothing, checks that the numbers declared now already count as issued. The earlier edit's record
+    /// does not contain its numbers, but a counter never goes back, so they still count as issued.
     async fn check_unchanged(
         &self,
         space: &Arc<Space>,
@@ -129,12 +130,12 @@ impl Directory {
         let plan = self.plan_edit(space, command, &counters).await?;
         match plan.revision == plan.base {
             true => Ok(()),
-            false => Err(Invalid::new("request_id", "was used before, for another number of --next").into()),
+            false => Err(Invalid::new("request_id", "was used before, with another value of --next").into()),
         }
     }
 
-    /// Waits for other edits of the space, and reads those of other replicas, so that an edit is not rejected as unknown or stale
-    /// because of them.
+    /// Waits for other edits of the space, and reads those of other replicas, so that the edit does not fail with an unknown region
+    /// or a stale revision because of them.
     pub(super) async fn begin_editing<'s>(&self, space: &'s Arc<Space>) -> Result<MutexGuard<'s, ()>, EditError> {
         let editing = space.editing.lock().await;
         if self.store.peers().is_some() {
@@ -203,7 +204,7 @@ impl Directory {
         self.adopt(space, command, draft, outcome).await
     }
 
-    /// Returns the chunks that the edited regions' policies do not allow any more.
+    /// Returns the chunks that the edited regions' policies no longer allow.
     pub(super) async fn give_back_forbidden(&self, space: &Space, plan: &Plan) {
         for after in plan.changes.iter().filter_map(|change| change.after.as_ref()).filter(|it| it.may_forbid_chunks())
         {
@@ -242,8 +243,8 @@ impl Directory {
         Ok(if declares_nothing { plan.without_effect() } else { plan })
     }
 
-    /// Records the request ID of an edit that changes nothing, so that a retry changes nothing either. Returns `None` if another edit
-    /// changed the table meanwhile.
+    /// Records the request ID of an edit that changes nothing, so that a retry changes nothing either. Returns `None` if another
+    /// edit changed the table meanwhile.
     async fn record_unchanged(
         &self,
         space: &Space,
@@ -383,7 +384,7 @@ impl Directory {
         true
     }
 
-    /// The spaces that delegations create, or the one that the end of one deletes.
+    /// The spaces that delegations create, or the space that the end of a delegation deletes.
     async fn inner_of(&self, space: &Space, command: &EditCommand, plan: &Plan) -> Result<Vec<Inner>, EditError> {
         if let (Edit::Undelegate { .. }, Some(region)) = (&command.edit, plan.subject()) {
             let key = keys::inner_space(space.key(), region.number.0);
@@ -421,8 +422,8 @@ impl Directory {
             let (_, version) = space.versions(change.number);
             txn = txn.expect(key.clone(), version);
             let Some(after) = &change.after else {
-                // The commit compares the counter, so nothing was reserved since it was read. Every reservation compares the region's
-                // record, so nothing is reserved later. The record of the counter, if there is one, stays, as all counters do.
+                // The commit compares the counter, so nothing was reserved since it was read. Every reservation compares the
+                // region's record, so nothing is reserved later. The counter's record, if any, stays, as all counters do.
                 txn = txn.delete(key);
                 continue;
             };

@@ -25,7 +25,7 @@ impl Directory {
     /// Updates a table in memory from the store. The caller holds `editing`.
     pub(crate) async fn reload(&self, space: &Space) -> Result<(), EditError> {
         let read = self.store.get(&keys::space(space.key())).await.map_err(StoreFailure::from)?;
-        let missing = Malformed { what: "a space that was there is gone" };
+        let missing = Malformed { what: "the record of a space is missing" };
         let record = read.ok_or_else(|| StoreFailure::from(missing))?;
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
         if facts.deleted {
@@ -60,7 +60,7 @@ impl Directory {
             Some(space) => space,
             None => {
                 let _making = self.making.lock().await;
-                // It may have been added here meanwhile, or be deleted again.
+                // It may have been added here meanwhile, or deleted again.
                 if self.by_key(key).is_none()
                     && let Some(state) = State::load(&*self.store, key).await?
                 {
@@ -93,7 +93,7 @@ impl Directory {
                 None => {
                     info!(space = space.name(), missing, "reading the whole table again");
                     let Some(state) = State::load(&*self.store, space.key()).await? else {
-                        // The next record says so.
+                        // The space was deleted; the next record reports that.
                         return Ok(true);
                     };
                     space.replace(state);

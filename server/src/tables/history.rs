@@ -28,8 +28,8 @@ pub(crate) enum HistoryError {
 /// The requested revision is older than the oldest one that can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "the history up to revision {oldest} has been deleted (kentd --history-keep): the oldest revision that the table can be shown or watched \
-     from is {oldest}"
+    "the history up to revision {oldest} has been deleted (kentd --history-keep): the table can be shown and watched from revision \
+     {oldest} on"
 )]
 pub(crate) struct ForgottenRevision {
     /// The oldest revision that can be shown.
@@ -81,7 +81,7 @@ pub(crate) async fn expected(
         return Ok(entry);
     }
     check(store, space, Revision(revision.0.saturating_sub(1))).await?;
-    Err(StoreFailure::from(Malformed { what: "the record of an edit is gone" }).into())
+    Err(StoreFailure::from(Malformed { what: "the record of an edit is missing" }).into())
 }
 
 /// Fails unless all edits after a revision are kept, so that the table can be shown and watched from there.

@@ -24,7 +24,7 @@ use crate::{
 /// The number of past tables to keep.
 const KEPT_MAX: usize = 2;
 
-/// The past tables that were requested last.
+/// The past tables that were requested most recently.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     kept: Mutex<VecDeque<Arc<PastTable>>>,
@@ -49,7 +49,7 @@ pub(crate) enum PastError {
     /// The record of an edit was removed, or could not be read.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// Too many calls compute already.
+    /// Too many calls are computing.
     #[error(transparent)]
     Busy(#[from] Busy),
 }
@@ -59,7 +59,7 @@ impl Past {
     ///
     /// # Errors
     ///
-    /// [`NoPast`].
+    /// [`PastError`].
     pub(crate) async fn table(
         &self,
         store: &dyn Store,
@@ -85,7 +85,7 @@ impl Past {
         Ok(made)
     }
 
-    /// Returns the table if it is kept, and marks it as requested last.
+    /// Returns the table if it is kept, and marks it as the one requested most recently.
     fn kept(&self, space: &Space, revision: Revision) -> Option<Arc<PastTable>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|table| table.space == space.key() && table.revision == revision)?;
@@ -95,7 +95,7 @@ impl Past {
     }
 }
 
-/// Dropping a large table takes long, so it yields.
+/// Dropping a large table takes a long time, so it yields.
 impl Drop for PastTable {
     fn drop(&mut self) {
         let mut yields = YieldEvery::new(STEPS);

@@ -18,8 +18,8 @@ use crate::{
 };
 
 impl Directory {
-    /// Deletes a space without regions. The space of a delegated region becomes the region's own suffixes again. A dry run only
-    /// checks whether it can be deleted.
+    /// Deletes a space without regions. If it is the space of a delegated region, the region grants its suffixes itself again.
+    /// A dry run only checks whether the space can be deleted.
     pub(crate) async fn delete_space(
         &self,
         name: &str,
@@ -51,7 +51,7 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Checks that a space exists and has no regions, also after the latest edits of other replicas. The caller holds `editing`.
+    /// Checks that a space exists and has no regions, after reading the latest edits of other replicas. The caller holds `editing`.
     pub(super) async fn check_unused(&self, space: &Arc<Space>) -> Result<(), EditError> {
         self.reload(space).await?;
         if !self.is_current(space) {

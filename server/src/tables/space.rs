@@ -179,7 +179,7 @@ impl Space {
         Ok(())
     }
 
-    /// Marks the space as deleted at this revision, for its watchers.
+    /// Tells the space's watchers the revision at which it was deleted.
     pub(crate) fn delete(&self, revision: Revision) {
         self.newest.send_replace(revision);
     }
@@ -212,8 +212,8 @@ impl Space {
         }
     }
 
-    /// Returns the rest of a region's chunk to the store if its policy does not allow it any more: the region is strict now, or has
-    /// a cap below the end of the chunk.
+    /// Returns the rest of a region's chunk to the store if its policy no longer allows it: the region is strict now, or has a cap
+    /// below the end of the chunk.
     pub(crate) async fn give_back_forbidden(&self, store: &dyn Store, number: RegionNumber) {
         let cell = self.counters.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
         let Some(cell) = cell else { return };
@@ -237,7 +237,7 @@ impl Space {
         cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));
     }
 
-    /// Reserves the building of an index; returns `None` if another task is building one.
+    /// Reserves the right to build an index; returns `None` if another task is building one.
     pub(crate) fn begin_indexing(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
         self.indexing.clone().try_lock_owned().ok()
     }
@@ -247,12 +247,12 @@ impl Space {
         self.state_mut().table.set_index(index);
     }
 
-    /// Replaces the table by one read from the store.
+    /// Replaces the table with one read from the store.
     pub(crate) fn replace(&self, state: State) {
         let revision = state.table.revision();
         let old = mem::replace(&mut *self.state_mut(), state);
         self.newest.send_replace(revision);
-        // Dropping a large table takes long, so it happens outside the lock.
+        // Dropping a large table takes a long time, so it happens outside the lock.
         drop(old);
     }
 
@@ -341,7 +341,7 @@ impl State {
 
     /// Reads a space from the store and checks it. Returns `None` if it is deleted.
     pub(crate) async fn load(store: &dyn Store, name: &str) -> Result<Option<Self>, LoadError> {
-        let missing = Malformed { what: "a space that was there is gone" };
+        let missing = Malformed { what: "the record of a space is missing" };
         loop {
             let read = async || store.get(&keys::space(name)).await.map_err(StoreFailure::from);
             let before = read().await?.ok_or_else(|| StoreFailure::from(missing))?;

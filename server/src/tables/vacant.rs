@@ -1,7 +1,7 @@
 //! The records of deleted spaces, and the places of new spaces.
 //!
 //! The record of a deleted space stays, marked as deleted. A new space of the same name continues its revisions and the numbers of
-//! its regions, so no key of a region, a counter or an edit is used twice, and every commit that an old table was planned for fails.
+//! its regions, so no key of a region, a counter or an edit is used twice, and every commit that was planned on an old table fails.
 
 use std::iter;
 

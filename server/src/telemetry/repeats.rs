@@ -49,7 +49,7 @@ impl Repeats {
     /// Decides whether to write a message. Returns the number of messages that were left out since the last one.
     fn admit(&self, event: &Event<'_>, now: Duration) -> Option<u64> {
         let level = *event.metadata().level();
-        // A message of a lower level records something that happened, such as an edit, and each one counts.
+        // A less severe message records an event, such as an edit, so none is left out.
         if level > Level::WARN || event.metadata().target() == TARGET {
             return Some(0);
         }
@@ -69,7 +69,7 @@ impl Repeats {
         Some(mem::take(&mut place.held))
     }
 
-    /// Takes the messages that were left out and that no later one has counted.
+    /// Takes the counts of left-out messages that no later message has reported.
     fn take_held(&self, now: Duration) -> Vec<(Level, String, u64)> {
         let mut places = self.places();
         let due = places.values_mut().filter(|place| place.held > 0 && now.saturating_sub(place.written) >= PAUSE);
@@ -80,8 +80,8 @@ impl Repeats {
         due.map(take).collect()
     }
 
-    /// Once per second, writes how many messages were left out and not counted by a later one. Never returns.
-    pub async fn tell(&self) {
+    /// Once per second, writes how many messages were left out and not reported by a later one. Never returns.
+    pub async fn report(&self) {
         loop {
             tokio::time::sleep(PAUSE).await;
             self.write_held(self.clock.steady());
@@ -89,7 +89,7 @@ impl Repeats {
     }
 
     /// Writes how many messages were left out, at the end of the process.
-    pub fn tell_rest(&self) {
+    pub fn report_rest(&self) {
         self.write_held(Duration::MAX);
     }
 
@@ -120,11 +120,11 @@ impl Visit for Message {
     }
 }
 
-/// Formats events as `inner` does, except for repeated ones.
+/// Formats events as `inner` does, but leaves out repeated ones.
 pub(super) struct Limited<F> {
     pub(super) inner: F,
     pub(super) repeats: Repeats,
-    /// Each event is a JSON object.
+    /// Whether each event is a JSON object.
     pub(super) is_json: bool,
 }
 
@@ -220,8 +220,8 @@ mod tests {
             info!("an edit");
             wait(repeats);
             retry(3);
-            repeats.tell_rest();
-            repeats.tell_rest();
+            repeats.report_rest();
+            repeats.report_rest();
         });
         let ends: Vec<_> =
             lines.iter().map(|line| line.split_once("repeats::tests: ").map_or(&**line, |it| it.1)).collect();

@@ -1,7 +1,7 @@
-//! Services whose calls may take long: they run on the runtime of calls, not on the thread of the connection.
+//! Services whose calls may take a long time: they run on the runtime of calls, not on the thread of the connection.
 //!
 //! A thread of the gRPC port answers each grant within microseconds, one after the other. A page of a table or ten thousand
-//! classifications would delay all grants on its connections. So the runtime of calls makes such answers, and passes them to the
+//! classifications would delay all grants on its connections. So the runtime of calls computes such answers, and passes them to the
 //! connection in small pieces, as fast as the connection sends them.
 
 use std::{
@@ -18,7 +18,10 @@ use std::{
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body::Frame;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::{
+    sync::{Semaphore, mpsc, oneshot},
+    time,
+};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{
     Status,
@@ -32,7 +35,7 @@ use tonic::{
 
 use crate::{host::tasks::Tasks, status};
 
-/// The maximum number of concurrent calls of one service. Each may have an answer of some megabytes in memory.
+/// The maximum number of concurrent calls of one service. Each may have an answer of several megabytes in memory.
 const CALLS_MAX: usize = 256;
 
 /// Calls that last as long as their caller wants; they have limits of their own.
@@ -47,6 +50,11 @@ const PIECE_BYTES: usize = 16 * 1024;
 const PIECES_MAX: usize = 4;
 /// The longest time that the connection may take to accept a piece; then the answer is abandoned.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A large answer pauses after this many bytes, so that it sends at most 32 MiB per second. Without the pauses, listings of an
+/// old table up to double the 99th percentile of strict grants (docs/performance.md).
+const PAUSE_BYTES: usize = 32 * 1024;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A service that runs on the runtime of calls.
 #[derive(Clone, Debug)]
@@ -97,9 +105,9 @@ where
             let _ = answer.send((head, is_empty));
             match (is_empty, is_large) {
                 (true, _) => {}
-                (false, false) => carry(body, pieces).await,
+                (false, false) => carry(body, pieces, usize::MAX).await,
                 // OK because it fails only after the daemon has stopped.
-                (false, true) => tasks.spawn_idle(carry(body, pieces)).await.unwrap_or_default(),
+                (false, true) => tasks.spawn_idle(carry(body, pieces, PAUSE_BYTES)).await.unwrap_or_default(),
             }
         });
         Box::pin(async move {
@@ -124,9 +132,9 @@ enum Piece {
     End,
 }
 
-/// Passes an answer on as it is made and as the connection takes it.
-async fn carry(body: Body, pieces: mpsc::Sender<Piece>) {
-    let mut body = pin!(body);
+/// Passes an answer on as it is made and as the connection takes it, with a pause after every `pause_each` bytes.
+async fn carry(body: Body, pieces: mpsc::Sender<Piece>, pause_each: usize) {
+    let (mut body, mut unpaused) = (pin!(body), 0);
     let hand_over = async |piece| pieces.send_timeout(piece, READ_TIMEOUT).await.is_ok();
     while let Some(frame) = future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         let taken = match frame.map(Frame::into_data) {
@@ -134,9 +142,14 @@ async fn carry(body: Body, pieces: mpsc::Sender<Piece>) {
                 let mut taken = true;
                 while taken && !data.is_empty() {
                     let piece = data.split_to(data.len().min(PIECE_BYTES));
-                    // As in `yielding`.
+                    // A grant may be waiting for the processor, as in `yielding`.
                     thread::yield_now();
+                    unpaused += piece.len();
                     taken = hand_over(Piece::Frame(Ok(Frame::data(piece)))).await;
+                    if unpaused >= pause_each {
+                        unpaused = 0;
+                        time::sleep(PAUSE).await;
+                    }
                 }
                 taken
             }
@@ -178,7 +191,7 @@ mod tests {
         let (pieces, mut arriving) = mpsc::channel(PIECES_MAX);
         let answer = "0123456789".repeat(10_000);
         let carried = async {
-            carry(Body::new(answer.clone()), pieces).await;
+            carry(Body::new(answer.clone()), pieces, PAUSE_BYTES).await;
         };
         let taken = async {
             let (mut taken, mut is_whole) = (Vec::new(), false);

@@ -29,7 +29,7 @@ use tonic::{
 };
 use tracing::{error, warn};
 
-/// The pause after a failure to accept a connection, because too many open files do not close immediately.
+/// The pause after a failure to accept a connection: the usual cause, too many open files, does not end immediately.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// TCP keepalive: the first probe after 30 s idle, then one every 5 s; the connection is dropped after 4 missed probes.
@@ -97,7 +97,7 @@ impl Workers {
                 Ok((connection, _)) => {
                     // A connection that is closed already must not affect the others.
                     if let Ok(connection) = set_up(&connection).and_then(|()| connection.into_std()) {
-                        // OK because the loop above notices a thread that has ended.
+                        // OK because this loop ends when a thread has ended.
                         drop(lane.send(connection));
                     }
                 }

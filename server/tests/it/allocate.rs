@@ -148,7 +148,7 @@ async fn ok_calls_wait_until_the_clock_allows_the_count() {
 }
 
 #[tokio::test]
-async fn ok_a_deadline_is_honoured() {
+async fn ok_a_deadline_is_honored() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     let mut client = daemon.allocator();

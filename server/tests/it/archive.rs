@@ -269,7 +269,7 @@ async fn ok_an_interrupted_restore_is_finished() {
     let done = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
     assert!(done.status.success(), "{}", said(&done));
     let twice = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
-    assert!(!twice.status.success() && said(&twice).contains("holds a store already"), "{}", said(&twice));
+    assert!(!twice.status.success() && said(&twice).contains("already holds a store"), "{}", said(&twice));
     let daemon = Daemon::start(&at("new"));
     ledger.record("uuidv7", until_granted(&daemon, "uuidv7").await);
     issue(&daemon, &mut ledger, 2).await;

@@ -68,7 +68,7 @@ async fn ok_a_handle_bridges_a_crash_and_restart_of_the_daemon() {
 }
 
 #[tokio::test]
-async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_told_to() {
+async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_configured() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     create(&daemon, "orders", 20).await;
@@ -90,10 +90,7 @@ async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_told_to() {
             assert!(seen.insert(follows.next().await.expect("from the heir")));
         }
     }
-    assert!(
-        seen.iter().all(|id| id >> 21 == seen.iter().min().expect("some") >> 21),
-        "all are in the part of `orders`"
-    );
+    assert!(seen.iter().all(|id| id >> 21 == seen.iter().min().expect("some") >> 21), "all are inside `orders`");
     let block = follows.fetch_block(5).await.expect("from the heir");
     assert!(block.into_iter().all(|id| seen.insert(id)));
     let error = stays.take(100).await.expect_err("closed");

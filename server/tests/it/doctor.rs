@@ -1,4 +1,4 @@
-//! `kent doctor` on daemons that are well, and on daemons that are not.
+//! `kent doctor` on daemons with and without problems.
 
 use std::{
     net::TcpStream,
@@ -44,7 +44,7 @@ fn ok_a_daemon_on_sled_is_measured() {
     operator.kent("alloc region:orders -n 100");
     let (code, text) = doctor(&operator.daemon, &[]);
     let (json_code, page) = page(&operator.daemon);
-    // A slow disk or a small one may be wrong on the machine of the test.
+    // The disk of the test machine may be slow or nearly full, which `kent doctor` reports.
     assert_eq!((code, json_code, page["ok"].as_bool()), (i32::from(code != 0), code, Some(code == 0)), "{text}");
     let checks: Vec<_> = page["checks"].as_array().expect("checks").iter().map(|it| it["check"].as_str()).collect();
     assert_eq!(checks, ["daemon", "clock", "disk", "store", "limits", "regions"].map(Some));
@@ -115,7 +115,7 @@ fn err_a_full_region_is_wrong() {
 }
 
 #[test]
-fn ok_the_members_of_etcd_are_asked() {
+fn ok_the_members_of_etcd_are_measured() {
     let mut etcd = Etcd::start(3);
     let data = data_dir();
     let start = |number: &str| {

@@ -28,8 +28,8 @@ async fn take(daemon: &Daemon, ledger: &mut Ledger) {
     ledger.record("region:orders", identifiers(reply.get_ref()));
 }
 
-/// An operator declares numbers as used twice with one request ID, by a script with a fixed one. The grants of strict regions
-/// refuse a request ID that comes back with another count.
+/// A script with a fixed request ID declares two different numbers. The second declaration must not be answered with the result of
+/// the first. Strict grants, too, refuse a repeated request ID with another count.
 #[tokio::test]
 async fn err_a_request_id_of_an_edit_is_not_used_again_for_another_number() {
     let dir = data_dir();
@@ -49,10 +49,10 @@ async fn err_a_request_id_of_an_edit_is_not_used_again_for_another_number() {
     }
 }
 
-/// An archive is copied to a larger disk, and the daemon gets the new directory. The old directory no longer has every commit, and
-/// nothing in it says so. It is restored later: the only restore, and of the original, not of the copy.
+/// An archive is copied to a larger disk, and the daemon gets the new directory. The old directory then lacks the later
+/// commits, but does not record that. Later the old directory is restored, and the copy is not.
 #[tokio::test]
-async fn err_an_archive_that_the_daemon_has_left_for_a_copy_is_not_restored_as_a_whole_one() {
+async fn err_an_archive_that_the_daemon_has_left_for_a_copy_is_not_restored_as_complete() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let start =
@@ -120,10 +120,10 @@ async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
 }
 
 /// A replica was started before the move, so `kent migrate` refuses the prefix. The operator removes the prefix and repeats the
-/// command; the replica hangs meanwhile (otherwise its announcement keeps the prefix from being empty, and the move is refused
-/// again). It goes on in the moved store, with the key of the one that was removed.
+/// command. The replica hangs meanwhile; otherwise its announcement would fill the prefix, and the move would be refused again.
+/// Afterwards the replica must not continue in the moved store with the key of the removed one.
 #[tokio::test(flavor = "multi_thread")]
-async fn err_a_replica_does_not_go_on_in_another_store_under_the_same_prefix() {
+async fn err_a_replica_does_not_continue_in_another_store_under_the_same_prefix() {
     let (dir, etcd) = (data_dir(), Etcd::start(1));
     let (data, address) = (dir.path().join("data"), etcd.address("kent"));
     let daemon = Daemon::start(&data);
@@ -139,7 +139,7 @@ async fn err_a_replica_does_not_go_on_in_another_store_under_the_same_prefix() {
         command.args(["migrate", "--from", &from, "--to", &address, "--yes"]).output().expect("it ran")
     };
     let refused = migrate();
-    assert!(!refused.status.success() && said(&refused).contains("holds a store already"), "{}", said(&refused));
+    assert!(!refused.status.success() && said(&refused).contains("already holds a store"), "{}", said(&refused));
     early.pause();
     let removed = Command::new("etcdctl")
         .env("ETCDCTL_API", "3")
@@ -167,8 +167,8 @@ async fn err_a_replica_does_not_go_on_in_another_store_under_the_same_prefix() {
     }
 }
 
-/// A running replica finds a counter that is lower than what it has issued from it itself: the records were removed, or etcd was
-/// rolled back and the next heartbeat is some seconds away.
+/// A running replica reads a counter below the numbers that it has issued itself: the records were removed, or etcd was rolled back
+/// and the next heartbeat is still some seconds away.
 #[tokio::test(flavor = "multi_thread")]
 async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
     let (dir, etcd) = (data_dir(), Etcd::start(1));
@@ -189,10 +189,10 @@ async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
     }
 }
 
-/// The disk of the data is not mounted after a reboot. While it was mounted, the default witness was the first directory on another
-/// disk than the data; now the mount point is on the disk of that directory, and another one is the first.
+/// The disk of the data is not mounted after a reboot. The default witness is the first of several directories that is on another
+/// disk than the data. The empty mount point is on the disk of that directory, so now another directory is chosen.
 #[tokio::test]
-async fn err_an_empty_mount_point_is_no_new_store_with_two_directories_for_state() {
+async fn err_an_empty_mount_point_is_not_a_new_store_with_two_state_directories() {
     let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));
     let (data, state, home) = (dir.path().join("disk"), dir.path().join("service"), other.path().join("home"));
     fs::create_dir(&data).expect("a mount point");

@@ -128,7 +128,7 @@ async fn ok_regions_that_match_have_metrics() {
     assert!(metric("full_in_seconds", "orders-eu").is_some_and(|seconds| (3.0..1e4).contains(&seconds)));
     take(&daemon, "region:orders-eu", 3096).await;
     assert_eq!(metric("full_in_seconds", "orders-eu"), Some(0.0));
-    // Edits change what is there.
+    // Edits change the metrics.
     let name = "spaces/default/regions/orders-eu".to_owned();
     let expand = ExpandRegionRequest { name, by_bits: 1, ..ExpandRegionRequest::default() };
     daemon.regions().expand_region(expand).await.expect("expanded");
@@ -196,7 +196,7 @@ async fn ok_the_page_lists_all_metrics() {
     let (data, etcd) = (data_dir(), Etcd::start(1));
     let mut command = kentd(data.path());
     let daemon = Daemon::spawn(command.args(["--store", &etcd.address("kent"), "--metrics-regions", "*"]));
-    // Everything that has labels happens once.
+    // Every metric with labels gets a sample.
     create(&daemon, "default", "orders", 20).await;
     take(&daemon, "region:orders", 5).await;
     daemon.allocator().allocate(request("region:none", 1, Encoding::Lease)).await.expect_err("there is none");

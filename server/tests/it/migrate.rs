@@ -86,7 +86,7 @@ async fn ok_a_store_moves_to_etcd_once() {
     let (moved, said) = migrate(&store, &other, &["--yes"]);
     assert!(!moved && said.contains("was moved to"), "{said}");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
-    assert!(!moved && said.contains("holds a store already"), "{said}");
+    assert!(!moved && said.contains("already holds a store"), "{said}");
 
     let replicas = [(); 2].map(|()| Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"])));
     for replica in &replicas {
@@ -136,7 +136,7 @@ async fn ok_an_interrupted_move_is_finished_by_the_same_command() {
     assert!(!moved && said.contains("no store in"), "{said}");
     Daemon::start(&data.path().join("other")).kill();
     let (moved, said) = migrate(&data.path().join("other"), &address, &["--yes"]);
-    assert!(!moved && said.contains("holds a store already"), "another store does not continue it: {said}");
+    assert!(!moved && said.contains("already holds a store"), "another store does not continue it: {said}");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
     let replica = Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"]));
@@ -164,7 +164,7 @@ async fn err_a_replica_that_starts_between_plan_and_move_keeps_its_store() {
     }
     let before = open(&address).await.scan(&Key::from_static("series/")).await.expect("read");
     let refused = migration.make(|_, _| {}).await.expect_err("a replica came first");
-    assert!(refused.to_string().contains("holds a store already"), "{refused}");
+    assert!(refused.to_string().contains("already holds a store"), "{refused}");
     assert_eq!(open(&address).await.scan(&Key::from_static("series/")).await.expect("read"), before);
     replica.kill();
     let replica = Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"]));

@@ -94,16 +94,16 @@ fn ok_an_edit_that_changes_nothing_makes_no_revision_and_says_so() {
         "region set r --no-policy",
         "region set r --label team=",
     ] {
-        assert_eq!(operator.kent(words), "nothing changed: it was so before; revision 1\n", "{words}");
+        assert_eq!(operator.kent(words), "nothing changed: the edit was already in effect; revision 1\n", "{words}");
         assert_eq!(operator.json(words)["unchanged"], json!(true), "{words}");
     }
     assert!(operator.kent("region set r --next 101").contains("revision 1 → 2"));
     assert!(operator.kent("region seal r").contains("revision 2 → 3"));
-    assert_eq!(operator.kent("region seal r"), "nothing changed: it was so before; revision 3\n");
+    assert_eq!(operator.kent("region seal r"), "nothing changed: the edit was already in effect; revision 3\n");
     assert!(!operator.kent("region history").contains("revision 4"));
 }
 
-/// The retry of an edit that changed nothing must not change anything later.
+/// An edit that changed nothing must change nothing when it is retried later.
 #[tokio::test]
 async fn ok_the_retry_of_an_edit_that_changed_nothing_changes_nothing() {
     let data = data_dir();

@@ -1,4 +1,4 @@
-//! `kent` in pipes: lines are answered as they arrive, a bad line costs no other, and `-` is standard output.
+//! `kent` in pipes: lines are answered as they arrive, a bad line does not affect the others, and `-` is standard output.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -13,7 +13,7 @@ use super::{
     operator::kent_binary,
 };
 
-/// The files and directories below a path, and it, which others may use in any way.
+/// Lists the path and the files and directories below it that other users may access in any way.
 fn open_to_others(path: &Path) -> Vec<PathBuf> {
     let metadata = fs::symlink_metadata(path).expect("there");
     let own = (metadata.permissions().mode() & 0o077 != 0).then(|| path.to_owned());

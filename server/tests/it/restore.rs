@@ -409,7 +409,11 @@ async fn ok_a_newer_backup_is_restored_after_an_older_one() {
     let another = text("another");
     for (source, before) in [("newer", &another), ("older", &newer)] {
         let refused = restore(&at(source), &at("two"), &known(before));
-        assert!(!refused.status.success() && said(&refused).contains("not of the same store"), "{}", said(&refused));
+        assert!(
+            !refused.status.success() && said(&refused).contains("is a backup of another store"),
+            "{}",
+            said(&refused)
+        );
     }
     let done = restore(&at("newer"), &at("two"), &known(&older));
     assert!(done.status.success(), "{}", said(&done));

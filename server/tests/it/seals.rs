@@ -1,5 +1,5 @@
-//! Edits that stop grants: seals, which cover all regions inside, and caps, which bind the chunks in hand. Once the answer says that
-//! all replicas have confirmed, none of them makes a grant that the edit forbids.
+//! Edits that stop grants: seals, which cover all regions inside, and caps, which also limit chunks that are already held. Once the
+//! answer says that all replicas have confirmed, none of them makes a grant that the edit forbids.
 
 use std::{
     sync::{
@@ -26,7 +26,8 @@ use super::{
     operator::Operator,
 };
 
-/// The regions below `outer`: a subregion, a region of its delegated subregion's space, one that is strict, and one two spaces below.
+/// The regions below `outer`: a subregion, a region of its delegated subregion's space, one that is strict, and one two spaces
+/// below.
 const INSIDE: [&str; 4] =
     ["region:sub", "region:x@default/emea", "region:strict@default/emea", "region:deep@default/emea/y"];
 
@@ -102,7 +103,7 @@ async fn ok_a_seal_covers_subregions_and_delegated_spaces() {
     let daemon = Daemon::start(data.path());
     make(&daemon).await;
     for source in INSIDE {
-        draw(&daemon, source, 3).await.expect("granted, and the rest of the chunk is in hand");
+        draw(&daemon, source, 3).await.expect("granted, and the rest of the chunk is held");
     }
     assert_eq!(seal(&daemon, "default", "outer", true).await.unconfirmed, [""; 0]);
     for source in INSIDE.into_iter().chain(["region:outer"]) {
@@ -118,7 +119,7 @@ async fn ok_a_seal_covers_subregions_and_delegated_spaces() {
     daemon.regions().delegate_region(delegate("default/emea", "late")).await.expect("delegated");
     daemon.regions().create_region(create("default/emea/late", "later", 5)).await.expect("created");
     check_sealed(draw(&daemon, "region:later@default/emea/late", 1).await, "(kent region unseal outer)");
-    // A seal of its own stays.
+    // A seal inside `outer` stays when `outer` is unsealed.
     seal(&daemon, "default/emea", "x", true).await;
     check_sealed(draw(&daemon, INSIDE[1], 1).await, "(kent region unseal x --space default/emea)");
     let inner = seal(&daemon, "default/emea", "y", false).await;
@@ -222,7 +223,7 @@ async fn cap(daemon: &Daemon, region: &str, cap: u128) -> EditResponse {
 }
 
 #[test]
-fn ok_a_cap_binds_the_chunk_in_hand() {
+fn ok_a_cap_limits_a_chunk_that_is_already_held() {
     let operator = Operator::new();
     operator.kent("region create c --suffix 20");
     assert_eq!(operator.kent("alloc region:c -n 3").lines().count(), 3);
@@ -288,7 +289,7 @@ async fn ok_no_replica_grants_beyond_a_cap_after_its_answer() {
     for daemon in &replicas {
         ledger.record("region:c", draw(daemon, "region:c", 100).await.expect("the cap was raised"));
     }
-    // Below what is issued, the cap stops everything at once.
+    // A cap below the issued numbers stops all grants.
     assert_eq!(cap(&replicas[1], "c", 5).await.unconfirmed, [""; 0]);
     for daemon in &replicas {
         draw(daemon, "region:c", 1).await.expect_err("beyond the cap");

@@ -25,7 +25,7 @@ async fn create_invoices(daemon: &Daemon) {
 }
 
 #[tokio::test]
-async fn ok_sigterm_ends_streams_after_the_present_answer_and_leaves_no_gap() {
+async fn ok_sigterm_ends_streams_after_the_current_answer_and_leaves_no_gap() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());
     create_invoices(&daemon).await;

@@ -13,13 +13,13 @@ use tokio::time::Instant;
 
 use super::harness::{data_dir, http_get, kentd};
 
-/// A daemon that need not serve yet. It is killed when it is dropped.
+/// A daemon that may not serve yet. It is killed when it is dropped.
 struct Starting {
     child: Child,
     http: String,
 }
 
-/// The time that anything here may take on a busy machine: less than the daemon waits for etcd.
+/// The timeout of each wait on a busy machine: shorter than the daemon waits for etcd.
 const LIMIT: Duration = Duration::from_secs(20);
 
 impl Starting {

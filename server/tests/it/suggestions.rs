@@ -53,5 +53,5 @@ fn ok_suggested_commands_work_when_pasted() {
         }
         operator.kent(then);
     }
-    assert_eq!(operator.kent("table export"), default, "nothing has happened in the space of the same names");
+    assert_eq!(operator.kent("table export"), default, "the default space, which has the same names, is unchanged");
 }

@@ -1,4 +1,4 @@
-//! A daemon or its store hangs: `kent` names the endpoint, how to find out about an edit, and that etcd is unreachable.
+//! A daemon or its store hangs: `kent` names the endpoint, how to find out whether an edit was made, and that etcd is unreachable.
 
 use std::{thread, time::Duration};
 
@@ -111,5 +111,5 @@ fn until(mut holds: impl FnMut() -> bool) {
         }
         thread::sleep(Duration::from_millis(100));
     }
-    panic!("it never came");
+    panic!("not within a minute");
 }

@@ -1,4 +1,4 @@
-//! Old copies of a store that are put back, and stores whose disk is absent.
+//! Old copies of a store that are put back, and stores whose disk is not mounted.
 
 use std::{
     fs,
@@ -58,7 +58,7 @@ async fn err_an_old_copy_is_refused_in_the_same_environment() {
     put_back(&data, &data, |_| {}, |_| {}).await;
 }
 
-/// systemd sets `$STATE_DIRECTORY` for the service; an operator who looks after the machine starts the daemon by hand.
+/// systemd sets `$STATE_DIRECTORY` for the service; an operator later starts the daemon by hand.
 #[tokio::test]
 async fn err_an_old_copy_is_refused_if_it_is_started_by_hand_and_not_by_systemd() {
     let dir = data_dir();
@@ -67,7 +67,7 @@ async fn err_an_old_copy_is_refused_if_it_is_started_by_hand_and_not_by_systemd(
     put_back(&data, &data, by_systemd, |_| {}).await;
 }
 
-/// The setting is forgotten once. An archive that is forgotten once is refused.
+/// The operator omits `--witness` once. (A daemon that is started without its `--archive` is refused, too.)
 #[tokio::test]
 async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
     let dir = data_dir();
@@ -75,7 +75,7 @@ async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
     put_back(&data, &data, |command| _ = command.arg("--witness").arg(&witness), |_| {}).await;
 }
 
-/// A snapshot of the data's disk is mounted beside it, and the daemon is started on that with unchanged settings.
+/// A snapshot of the data's disk is mounted next to it, and the daemon is started on the snapshot with unchanged settings.
 #[tokio::test]
 async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
     let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));
@@ -117,9 +117,10 @@ async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     }
 }
 
-/// The data's disk is not mounted after a reboot: its mount point is an empty directory. `--archive` has a guard for that.
+/// The data's disk is not mounted after a reboot: its mount point is an empty directory. The archive of a store detects the same
+/// mistake.
 #[tokio::test]
-async fn err_an_empty_mount_point_is_no_new_store() {
+async fn err_an_empty_mount_point_is_not_a_new_store() {
     let dir = data_dir();
     let (data, state) = (dir.path().join("data"), dir.path().join("state"));
     let start = || Daemon::try_spawn(kentd(&data).env("XDG_STATE_HOME", &state).stderr(Stdio::null()));

@@ -26,7 +26,7 @@ pub(super) struct Fetched {
     pub(super) form: Form,
 }
 
-/// How many identifiers are wanted and printed, for messages.
+/// The numbers of requested and of printed identifiers, for messages.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     wanted: u64,
@@ -38,7 +38,7 @@ impl Tally {
         Self { wanted, printed: Arc::default() }
     }
 
-    /// Adds to a failure how many identifiers were printed before it. A request that was refused at once needs no count.
+    /// Adds to a failure how many identifiers were printed before it. A request that was refused before anything was printed needs no count.
     pub(super) fn stopped_by(&self, cause: Failure) -> Failure {
         match self.printed.load(Ordering::Relaxed) {
             0 if !matches!(cause, Failure::Interrupted | Failure::TimedOut { .. }) => cause,

@@ -1,4 +1,4 @@
-//! Says on standard error that `kent alloc` waits: for what, for how long, and when it gives up.
+//! Messages on standard error while `kent alloc` waits: for what, for how long, and when it gives up.
 
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
@@ -13,13 +13,13 @@ use crate::failure::Refusal;
 use crate::notice;
 use crate::number;
 
-/// The time without an identifier after which the first message is printed. Each further message takes twice as long.
+/// The time without an identifier after which the first message is printed. The pause doubles with each further message.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
 
 /// The longest time between two messages.
 const EVERY_MAX: Duration = Duration::from_secs(60);
 
-/// What is waited for.
+/// What `kent alloc` waits for.
 pub(super) struct Waiting {
     source: String,
     /// When the command gives up, such as "after 30s".
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_message_says_what_is_waited_for_and_how_long() {
+    fn ok_a_message_says_what_kent_waits_for_and_how_long() {
         let waited = Duration::from_millis(3900);
         assert_eq!(
             waiting(false).line(10_000, waited),

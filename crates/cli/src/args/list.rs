@@ -83,7 +83,7 @@ impl FromStr for SortOrder {
     }
 }
 
-/// List the free blocks of a space, the largest first, and show where a new region would go.
+/// List the free blocks of a space, largest first, and show where a new region would go.
 ///
 /// A free block is a prefix that overlaps no top-level region: `kent region create` puts regions there. A block of B bits
 /// holds 2^B identifiers. With --suffix, also show the prefix that `kent region create` would choose.

@@ -47,7 +47,7 @@ pub(crate) enum RegionCommand {
     /// Stop granting from a region and everything inside it. Issued identifiers stay valid.
     ///
     /// A seal covers all identifiers that begin with the region's prefix: its subregions, and the spaces of delegated regions in
-    /// it, to any depth, also those made later. The answer says whether all replicas have stopped.
+    /// it, to any depth, including those created later. The answer says whether all replicas have stopped.
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
     /// Lift the seal of a region. Seals of regions inside it, and of regions around it, stay.
@@ -130,7 +130,7 @@ pub(crate) struct EditArgs {
 
 /// Create a top-level region.
 ///
-/// Without --prefix, the daemon takes the free prefix that wastes least, and leaves an expansion zone of Z bits (by
+/// Without --prefix, the daemon takes the free prefix that wastes the least space, and leaves an expansion zone of Z bits (by
 /// default 8, or fewer if no prefix leaves 8).
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
@@ -160,7 +160,7 @@ pub(crate) struct CreateArgs {
     /// suffix of up to 40 bits, 2^30 from 50 bits on].
     #[arg(long, value_name = "N", value_parser = parse_pace, allow_negative_numbers = true)]
     pub(crate) pace: Option<NonZeroU64>,
-    /// If no prefix is free, split the region that loses least.
+    /// If no prefix is free, split the region that loses the least capacity.
     #[arg(long, conflicts_with = "split_donor")]
     pub(crate) auto_split: bool,
     /// If no prefix is free, split this region.
@@ -223,8 +223,8 @@ pub(crate) struct SplitArgs {
     /// The number of zeros to append to the prefix.
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
-    /// Create a region with a suffix of SUFFIX bits. BITS are the K bits after the old prefix; by default the lowest that
-    /// are free.
+    /// Create a region with a suffix of SUFFIX bits. BITS are the K bits after the old prefix; by default the lowest
+    /// free ones.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]")]
     pub(crate) new_regions: Vec<NewRegion>,
     #[command(flatten)]
@@ -251,10 +251,10 @@ pub(crate) struct SubdivideArgs {
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the lowest
-    /// that are free, all zeros only if the command assigns every extension.
+    /// free ones, all zeros only if the command assigns every extension.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
     pub(crate) new_regions: Vec<NewRegion>,
-    /// Assign the all-zero bits although other subregions do not exist yet. The missing subregions stay reserved.
+    /// Assign the all-zero bits even if other subregions do not exist yet. The missing subregions stay reserved.
     #[arg(long = "abstract")]
     pub(crate) is_abstract: bool,
     #[command(flatten)]
@@ -354,7 +354,7 @@ pub(crate) struct PolicyArgs {
     /// Never expand automatically.
     #[arg(long, conflicts_with = "auto_expand")]
     pub(crate) no_auto_expand: bool,
-    /// Issue at most N identifiers in total, also from the chunks that daemons hold already.
+    /// Issue at most N identifiers in total, including those from chunks that daemons already hold.
     #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) cap: Option<u128>,
     /// Issue as many identifiers as fit the suffix.

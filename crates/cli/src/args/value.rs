@@ -101,7 +101,7 @@ pub(super) fn parse_bits(text: &str) -> Result<u32, String> {
     within(text, 0, 128).ok_or_else(|| "expected a number of bits from 0 to 128, such as 40".to_owned())
 }
 
-/// A width in bits of at least one, or a number of bits to move.
+/// A width of at least one bit, or a number of bits to move.
 pub(super) fn parse_width(text: &str) -> Result<u32, String> {
     within(text, 1, 128).ok_or_else(|| "expected a number of bits from 1 to 128, such as 2".to_owned())
 }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn err_numbers_say_what_was_wanted() {
+    fn err_numbers_say_what_was_expected() {
         for text in ["", "x", "-1", "129", "1.5"] {
             assert!(parse_bits(text).is_err_and(|error| error.contains("from 0 to 128, such as 40")), "{text}");
         }

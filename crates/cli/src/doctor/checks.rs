@@ -1,4 +1,4 @@
-//! The checks: what was measured, and which of it is a problem.
+//! The checks: the measured values, and which of them are problems.
 
 mod etcd;
 
@@ -30,7 +30,7 @@ pub(crate) struct Problem {
     pub(crate) within: Option<f64>,
 }
 
-/// How bad it is.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
     Ok,
@@ -55,7 +55,7 @@ impl State {
         }
     }
 
-    /// How bad a value is that should stay below both thresholds.
+    /// The severity of a value that should stay below both thresholds.
     fn above(value: f64, warning: f64, wrong: f64) -> Self {
         match () {
             () if value >= wrong => Self::Wrong,
@@ -204,7 +204,9 @@ fn disk(directories: &[Directory]) -> Check {
         check.problem(
             State::above(sync, SYNC_WARNING_MS, SYNC_WRONG_MS),
             format!("writes to {path} take {} to become durable", millis(sync)),
-            format!("Every commit waits for that: put --{setting} on a faster disk, or find what else uses this one."),
+            format!(
+                "Every commit waits for that: put --{setting} on a faster disk, or find out what else uses this one."
+            ),
         );
         let state = match *free_bytes {
             free if free < FREE_WRONG_BYTES => State::Wrong,
@@ -214,7 +216,7 @@ fn disk(directories: &[Directory]) -> Check {
         check.problem(
             state,
             format!("{path} has {free} of {total} free"),
-            format!("On a full disk no edit and no new chunk is possible: free space, or move --{setting}."),
+            format!("On a full disk no edit and no new chunk is possible: free some space, or move --{setting}."),
         );
     }
     check
@@ -256,16 +258,16 @@ fn limits(diagnosis: &Diagnosis) -> Check {
             check.problem(
                 State::above(open as f64 / max as f64, SHARE_WARNING, SHARE_WRONG),
                 format!("{} of {} open files are in use: the daemon will accept no more connections", number(open), number(max)),
-                "Raise LimitNOFILE= of its systemd unit, or `ulimit -n`, and restart it; or find who holds the connections.",
+                "Raise LimitNOFILE= of its systemd unit, or `ulimit -n`, and restart it; or find out which clients hold the connections.",
             );
         }
         (Some(open), None) => check.fact(format!("{} open files, without a maximum", number(open))),
-        (None, _) => check.fact("the system does not say how many files are open"),
+        (None, _) => check.fact("the system does not report how many files are open"),
     }
     check
 }
 
-/// The time since a replica was last heard of, in milliseconds, from which it is a problem: three of its announcements.
+/// The time since the last announcement of a replica, in milliseconds, from which it is a problem: three intervals.
 const SILENT_MS: u64 = 15_000;
 
 fn replicas(replicas: &[ReplicaStatus]) -> Check {
@@ -278,10 +280,10 @@ fn replicas(replicas: &[ReplicaStatus]) -> Check {
     for replica in replicas.iter().filter(|replica| !replica.answering) {
         let (address, heard) = (&replica.address, duration(replica.heard_ms_ago as f64 / 1000.0));
         let ahead = replica.clock_ahead_ms.unwrap_or_default();
-        check.fact(format!("{address}: kentd {}, heard {heard} ago, clock {ahead:+} ms", replica.version));
+        check.fact(format!("{address}: kentd {}, last heard from {heard} ago, clock {ahead:+} ms", replica.version));
         check.problem(
             if replica.heard_ms_ago > SILENT_MS { State::Warning } else { State::Ok },
-            format!("the replica at {address} was last heard of {heard} ago"),
+            format!("the replica at {address} was last heard from {heard} ago"),
             "It has ended or cannot reach etcd. Edits that seal a region wait for it: check that it runs.",
         );
         check.problem(

@@ -30,7 +30,7 @@ pub(crate) fn differences(here: &Entry, file: &Entry, space: &str) -> Vec<String
     compare("former_prefixes", &|region| json(&region.former_prefixes));
     let next = |region: &Entry| region.reserved.map_or(0, |reserved| reserved.0);
     if next(here) < next(file) {
-        // Only an operator may raise the counter, knowing that nothing above it was issued. After a restore that is unknown.
+        // The import does not raise a counter: only an operator can know that no number above the new value was issued.
         let (name, here, file, space) = (&here.name, next(here), next(file), names::space_option(space));
         differences.push(format!(
             "its counter is {here} in the table, {file} in the file (raise it with `kent region set {name} --next {file}{space}`)"

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_a_region_survives_the_way_through_a_file() {
+    fn ok_a_region_survives_writing_and_reading() {
         let former = v1::FormerPrefix { prefix: "0".into(), from_revision: 3, to_revision: 5, reserved: "9".into() };
         let auto_expand = Some(v1::AutoExpand { at_percent: 80, by_bits: 1, max_suffix_bits: 12 });
         let policy = v1::Policy { auto_expand, cap: "77".to_owned(), min_chunk: 1, max_chunk: 5, strict: false };
@@ -498,7 +498,7 @@ mod tests {
             (without("order"), "missing field `order`"),
             (without("policy"), "missing field `policy`"),
             (without("parent"), "missing field `parent`"),
-            (with("colour", json!("red")), "unknown field `colour`"),
+            (with("color", json!("red")), "unknown field `color`"),
             (with("kind", json!("shut")), "unknown variant `shut`"),
             (with("prefix", json!("012")), "a prefix of zeros and ones"),
             (with("suffix_bits", json!(11)), "17 bits in total"),

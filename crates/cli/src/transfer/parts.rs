@@ -23,8 +23,8 @@ pub(crate) fn parts(regions: Vec<Region>) -> Result<Vec<Vec<Region>>, String> {
         let end = part[..before].iter().rposition(|region| region.kind() == region::Kind::Open).map(|last| last + 1);
         let Some(end) = end else {
             return Err(format!(
-                "region {:?} is inside too many others: one commit creates at most {IMPORT_REGIONS_MAX} regions of together \
-                 {IMPORT_BYTES_MAX} bytes; create the outer ones by hand first",
+                "region {:?} is inside too many others: one commit creates at most {IMPORT_REGIONS_MAX} regions, of {IMPORT_BYTES_MAX} \
+                 bytes in total; create the outer ones by hand first",
                 crate::names::short(&part[before].name)
             ));
         };

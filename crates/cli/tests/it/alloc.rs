@@ -60,7 +60,7 @@ fn err_a_named_request_that_is_too_large_is_not_split() {
     let count = LEASE_COUNT + 1;
     let run = alloc(&daemon, &format!("region:orders -n {count} --request-id a"));
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{}", run.stderr);
-    assert_eq!(daemon.calls(), [(count, false)], "a request with a name must not be split");
+    assert_eq!(daemon.calls(), [(count, false)], "a request with a request ID must not be split");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn ok_kent_says_what_it_waits_for_and_stops_at_the_timeout() {
 
 #[test]
 fn ok_a_timeout_outlasts_the_retries_of_a_request() {
-    // With this hint, the client itself would give up at once.
+    // With this hint, the client itself would give up immediately.
     let daemon =
         FakeDaemon::start(|call| (call < 2).then(|| refusal(Code::ResourceExhausted, Some(Duration::from_secs(60)))));
     let run = alloc(&daemon, "xid --timeout 1m");

@@ -159,7 +159,7 @@ fn err_a_bad_file_fails_only_the_commands_that_need_it() {
         home.kent("inspect 1");
         home.kent("completions bash");
     }
-    // The last one can be mended.
+    // The last one can be repaired.
     home.kent("context use prod");
 }
 
@@ -175,7 +175,7 @@ fn ok_a_region_without_a_space_is_in_the_space_of_the_context() {
 }
 
 #[test]
-fn ok_a_variable_that_hides_the_chosen_context_is_told() {
+fn ok_a_variable_that_overrides_the_chosen_context_is_reported() {
     let home = Home::new();
     home.kent("context set prod --space shop");
     home.kent("context set test --space shop");

@@ -14,7 +14,7 @@ fn ok_the_text_shows_time_fields_and_bits() {
     for part in [V7, "uuidv7", "2022-02-22T19:22:22.000Z", "1645557742000", "unix_ms", "┌", "0 1 1 1", "└"] {
         assert!(run.stdout.contains(part), "{part} is not in\n{}", run.stdout);
     }
-    assert!(!run.stdout.contains('\u{1b}'), "no colours in a pipe");
+    assert!(!run.stdout.contains('\u{1b}'), "no colors in a pipe");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Colours, and plain ASCII where the locale requires it.
+//! Colors, and plain ASCII where the locale requires it.
 
 use std::process::Output;
 
@@ -22,9 +22,9 @@ fn ok_errors_are_red_on_a_terminal_only() {
     for arguments in
         ["frobnicate", "status --endpoint 127.0.0.1:1", "classify 12x", "inspect 0O", "context use nowhere"]
     {
-        let coloured = stderr(arguments, &[FORCED]);
-        let mark = coloured.split_once("error:").unwrap_or_else(|| panic!("{arguments}: {coloured}")).0;
-        assert!(mark.starts_with("\u{1b}[") && mark.contains("31m"), "{arguments}: {coloured:?}");
+        let colored = stderr(arguments, &[FORCED]);
+        let mark = colored.split_once("error:").unwrap_or_else(|| panic!("{arguments}: {colored}")).0;
+        assert!(mark.starts_with("\u{1b}[") && mark.contains("31m"), "{arguments}: {colored:?}");
         for variables in [&[][..], &[FORCED, ("NO_COLOR", "1")], &[("CLICOLOR", "0")]] {
             let plain = stderr(arguments, variables);
             assert!(plain.starts_with("error: "), "{arguments}: {plain:?}");

@@ -81,14 +81,14 @@ mod tests {
 
     #[track_caller]
     fn check(bits: u8, prefixes: &[&str], expected: &[(u128, Label)]) {
-        let labelled = prefixes.iter().zip(0..).map(|(text, at)| (text.parse().expect("a prefix"), at));
-        let found = intervals::<u128>(bits, prefixes.len(), labelled);
+        let labeled = prefixes.iter().zip(0..).map(|(text, at)| (text.parse().expect("a prefix"), at));
+        let found = intervals::<u128>(bits, prefixes.len(), labeled);
         let found: Vec<(u128, Label)> = found.iter().map(|found| (found.last, found.owner)).collect();
         assert_eq!(found, expected, "{prefixes:?}");
     }
 
     #[test]
-    fn ok_gaps_nests_and_neighbours() {
+    fn ok_gaps_nests_and_neighbors() {
         check(4, &[], &[(15, NONE)]);
         check(4, &[""], &[(15, 0)]);
         check(4, &["01"], &[(3, NONE), (7, 0), (15, NONE)]);

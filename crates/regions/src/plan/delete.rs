@@ -55,7 +55,7 @@ fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region
             suffix: sub.suffix,
             zone: table.bits() - parent.prefix.len() - sub.suffix, // OK because the longer prefix leaves these bits
             issued: Count::ZERO,
-            sealed: sub.sealed,
+            sealed: parent.sealed || sub.sealed,
             policy: sub.policy.clone(),
             ..parent.clone()
         })),

@@ -1,4 +1,4 @@
-//! Plans an import: regions of another table come in whole, with their prefixes, counters and former prefixes.
+//! Plans an import: regions of another table are created whole, with their prefixes, counters and former prefixes.
 //!
 //! The new regions must obey every invariant of a stored table, together with the regions around them. An import changes
 //! no region that exists.
@@ -54,7 +54,7 @@ fn number_of(table: &Table, names: &BTreeMap<&str, RegionNumber>, parent: &str) 
     imported.map_or_else(|| table.named(parent).map(|parent| parent.number), Ok)
 }
 
-/// Checks what an import shares with other edits, whose refusals say more than a broken invariant.
+/// Makes the checks that other edits make as well: their refusals say more than a broken invariant.
 fn check_alone(table: &Table, region: &Region) -> Result<(), Refusal> {
     let (prefix, bits) = (region.prefix, table.bits());
     if prefix.len() > bits {
@@ -85,7 +85,7 @@ fn check_together(table: &Table, plan: &Plan) -> Result<(), Refusal> {
     for region in made() {
         let mut outer = around(table, region.prefix);
         while let Some(region) = outer.filter(|region| regions.insert(region.number, region).is_none()) {
-            // A region with subregions needs its first one, and so does that one.
+            // A region with subregions needs its first subregion, which in turn may need its own.
             let mut first = table.children(region).next();
             while let Some(region) = first.filter(|region| regions.insert(region.number, region).is_none()) {
                 first = table.children(region).next();

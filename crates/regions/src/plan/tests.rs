@@ -426,7 +426,7 @@ fn err_an_automatic_expansion_below_the_present_suffix() {
     let mut table = sample();
     apply(&mut table, &set(4));
     apply(&mut table, &expand("open", 1));
-    // A policy that has done its work stays when another part of it changes.
+    // A policy that has reached its limit stays when another part of it changes.
     let cap = PolicyPatch { cap: Some(Some(Count::Below(20))), ..PolicyPatch::default() };
     apply(&mut table, &update("open", Patch { policy: cap, ..Patch::default() }));
     let policy = *table.named("open").expect("it").policy;

@@ -242,7 +242,7 @@ impl Run {
         assert_eq!(restored.as_ref(), Ok(table));
     }
 
-    /// The step's value, and the first and last identifiers of every region and of its suffixes, and their neighbours.
+    /// The step's value, and the first and last identifiers of every region and of its suffixes, and their neighbors.
     fn check_ids(&self, step: &Step) {
         let bits = self.table.bits();
         let last = u128::MAX >> (128 - bits);
@@ -297,8 +297,8 @@ impl Run {
     }
 }
 
-/// Checks that only an unseal, a new policy or the end of a delegation makes an identifier grantable that its region had before but did not
-/// grant.
+/// Checks that only an unseal, a new policy or the end of a delegation makes an identifier grantable that its region already
+/// had but did not grant.
 fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &Edit) {
     if matches!(edit, Edit::Undelegate { .. }) {
         return;

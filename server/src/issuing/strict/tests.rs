@@ -215,7 +215,7 @@ async fn ok_only_dated_request_ids_below_the_floor_are_forgotten() {
 
 #[tokio::test]
 async fn ok_grants_respect_the_pace() {
-    // A burst may use the pace of 1024 seconds.
+    // A burst may use up 1024 seconds of the pace.
     let mut region = Region::at(Counter::NEW, 1).await;
     region.record.capacity = Position::new(10_000);
     let attempted = region.attempt(&[request(1000), request(25), request(24), request(1)], None).await;

@@ -1,4 +1,4 @@
-//! How far a counter can have come when the store that had it was lost.
+//! How far a counter can have advanced when its store was lost.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -74,7 +74,7 @@ pub(crate) struct Copy<'f> {
     /// The name of the operation in the history.
     pub(crate) operation: &'static str,
     pub(crate) now: UnixNanos,
-    /// The time for which nothing is known; `None` if nothing has happened since the records were read.
+    /// The period whose grants and edits are unknown; `None` if there were none since the records were read.
     pub(crate) lost: Option<Restored>,
     /// The older backup from which another store was restored.
     pub(crate) older: Option<&'f OlderBackup>,

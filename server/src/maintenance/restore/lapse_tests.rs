@@ -92,7 +92,7 @@ fn ok_naming_an_older_backup_never_shortens_a_lapse_that_the_backup_records() {
     assert!(hours <= 0, "the {hours} h that the backup itself records as unknown are forgotten");
 }
 
-/// The same, seen from a series that was begun after Monday's backup.
+/// The same for a series that was first used after Monday's backup.
 #[test]
 fn ok_naming_an_older_backup_never_lowers_a_series_that_the_backup_lacks() {
     let monday = TAKEN;
@@ -130,7 +130,7 @@ fn ok_of_two_floors_of_one_source_the_higher_counts_or_both_are_refused() {
     let flags = args(&["--floor", "serial:AB=5000", "--floor", "serial:AB=9000"]);
     let Ok(restore) = plan(&flags, backup, None, TAKEN.offset(HOUR), &SystemEntropy) else { return };
     let next = stored::decode_counter(&restore.records[&keys::series(&series)]).expect("a counter").reserved;
-    assert_eq!(number(next), 9000, "the second floor was ignored without a word");
+    assert_eq!(number(next), 9000, "the second floor was silently ignored");
 }
 
 /// A host whose oscillator is 111 ppm fast, and whose wall clock is stepped back to true time every hour.

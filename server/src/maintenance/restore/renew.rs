@@ -17,7 +17,7 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// The least distance by which fences, revisions and region numbers move: more than a store used since its backup.
+/// The minimum distance by which fences, revisions and region numbers move: assumed to exceed what a store used since its backup.
 pub(super) const LEAP: u64 = 1_000_000;
 /// The longest time by which an identifier issued before the restore can be ahead of the restore.
 const AHEAD: Duration = Duration::from_secs(2);
@@ -161,7 +161,7 @@ impl Restore {
                 names.insert(keys::inner_space(id, number.0), format!("{space}/{}", region.name));
             }
             if region.kind != Kind::Closed && region.order != Order::External && !region.delegated {
-                // Even a region without a counter may have issued since.
+                // Even a region without a counter may have issued since the backup.
                 let source = Source::Region { name: region.name.clone(), space: space.clone() };
                 let (first, capacity, record) = (Count::ZERO, region.capacity(), Some(key.clone()));
                 let kind = CounterKind { first, pace: region.pace, capacity, order: region.order, record };
@@ -208,7 +208,7 @@ impl Restore {
         Ok(())
     }
 
-    /// Reserves every slot, even without a record, until the restore, and gives it a fence that was never used.
+    /// Reserves every slot, even one without a record, until the restore, and gives it a fence that was never used.
     fn reserve_slots(&mut self, now: UnixNanos, entropy: &dyn Entropy) -> Result<(), Malformed> {
         for slot in Slot::all() {
             let key = keys::slot(slot);

@@ -182,11 +182,11 @@ fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
     let (with_series, with_region, lapse) = restored(Some(of(TAKEN.offset(-day), 500, true)));
     // A day earlier, 200 fewer had been issued.
     let pace = u128::from(Pace::for_bits(20).get());
-    let moved = |from: &Counter| from.reserved.checked_add(pace * 24 * 3600 - 200).expect("room");
+    let moved = |from: &Counter| from.reserved.checked_add(pace * 24 * 3600 - 200).expect("no overflow");
     assert_eq!(with_region, Counter { reserved: moved(&alone_region), ..alone_region });
     assert_eq!(with_series.unsure, alone_series.unsure);
     assert_eq!(lapse, Lapse { since: alone.since.offset(-day), ..alone });
-    // The region was created since, and may have been created elsewhere too, with any number.
+    // The region was created after the older backup, and may have been created elsewhere too, with any number.
     let (_, unknown, _) = restored(Some(of(TAKEN.offset(-day), 500, false)));
     assert_eq!(unknown, Counter { reserved: Count::Below(700), unsure: true, ..alone_region });
     for (other, key) in [(TAKEN.offset(1), [2; 16]), (TAKEN, [3; 16])] {
@@ -341,7 +341,7 @@ fn ok_a_floor_may_equal_the_capacity() {
     assert_eq!(floor_of(&unsure, "region:mixed"), None);
     let refused = floored("region:mixed=1048577").expect_err("one more");
     assert!(matches!(refused, RestoreError::FloorTooHigh { capacity: Count::Below(0x10_0000), .. }), "{refused}");
-    let refused = floored("region:nobody=1").expect_err("no such region");
+    let refused = floored("region:missing=1").expect_err("no such region");
     assert!(matches!(refused, RestoreError::NoSuchSource { .. }), "{refused}");
     // A series whose counter was lost has one, too.
     let restore = floored("serial:CD=17").expect("planned");
@@ -349,10 +349,10 @@ fn ok_a_floor_may_equal_the_capacity() {
 }
 
 #[test]
-fn err_a_malformed_floor() {
+fn err_a_malformed_floor_is_refused() {
     assert!(parse_floor("region:r=1_000").is_ok_and(|floor| floor.next == Count::Below(1000)));
     for (text, says) in
-        [("region:r", "SOURCE=N"), ("uuidv7=1", "counts nothing"), ("region:r=x", "not a number"), ("=1", "")]
+        [("region:r", "SOURCE=N"), ("uuidv7=1", "has no counter"), ("region:r=x", "not a number"), ("=1", "")]
     {
         let error = parse_floor(text).expect_err(text);
         assert!(error.contains(says), "{error}");
@@ -390,7 +390,7 @@ fn ok_earlier_restores_are_kept_and_bound_missing_counters() {
 }
 
 #[test]
-fn ok_an_older_backup_replaces_the_restores_since_by_one() {
+fn ok_an_older_backup_replaces_later_restores_with_one() {
     let lapse = |hours: i128| Lapse { since: TAKEN.offset(-hours * HOUR), until: TAKEN.offset((1 - hours) * HOUR) };
     let first = Restored { lapse: lapse(90), tables_edited: false };
     for tables_edited in [false, true] {
@@ -453,7 +453,7 @@ async fn err_a_store_that_is_not_empty_is_not_touched() {
 }
 
 #[tokio::test]
-async fn ok_an_archive_is_held_while_it_is_restored_and_knows_then_which_store_goes_on() {
+async fn ok_an_archive_is_locked_while_it_is_restored_and_is_not_restored_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = |name: &str| dir.path().join(name);
     std::fs::create_dir(path("archive")).expect("created");
@@ -479,7 +479,7 @@ async fn ok_an_archive_is_held_while_it_is_restored_and_knows_then_which_store_g
     assert!(matches!(refused, RestoreError::Archive(_)), "{refused}");
     drop(held);
     let restore = planned(false).await.expect("planned");
-    assert!(hold().is_err(), "no daemon can go on");
+    assert!(hold().is_err(), "no daemon can continue");
     let counter = counter_of(&restore, &keys::counter("default", 0));
     assert_eq!(counter.reserved, Count::Below(500), "nothing is skipped");
     restore.write(&args).await.expect("written");

@@ -147,8 +147,8 @@ async fn err_a_forgotten_request_id_is_not_granted_again() {
     assert_eq!(draw(&other, "r", &id).await.expect("granted before"), 0);
     assert_eq!(draw(&other, "r", &id.to_uppercase()).await.expect("the same UUID"), 0);
     assert_eq!(replicas.count(&keys::DATED).await, 1);
-    for hands in [&clock, &behind] {
-        hands.advance(10);
+    for clock in [&clock, &behind] {
+        clock.advance(10);
     }
     replicas.emptied(&keys::DATED).await;
     // The other replica has not heard of the floor, but its commit detects it.
@@ -189,7 +189,7 @@ async fn err_an_edit_under_a_forgotten_request_id_is_not_made_again() {
 }
 
 #[tokio::test]
-async fn err_undated_request_ids_beyond_the_limit() {
+async fn err_undated_request_ids_beyond_the_limit_are_refused() {
     let replicas = Replicas::new(Settings { requests_max: Some(3), ..Settings::default() });
     let clock = ManualClock::at(NOW);
     let (one, other) = (replicas.start(&clock).await, replicas.start(&clock).await);
@@ -377,5 +377,5 @@ async fn ok_the_last_edits_are_kept_and_older_ones_are_reported_as_deleted() {
         check_refused(rename(node, 2, "rename 2").await, Code::AlreadyExists, "MADE_AND_FORGOTTEN");
     }
     let said = name_at(&one, 1).await.expect_err("forgotten");
-    assert!(said.message().contains(&format!("from is {oldest}")), "{said}");
+    assert!(said.message().contains(&format!("from revision {oldest} on")), "{said}");
 }

@@ -1,4 +1,4 @@
-//! What a grant needs to know about a region, read together with the tables around its space.
+//! The facts about a region that a grant needs, read together with the tables around its space.
 //!
 //! A seal covers the spaces below it. So a grant from an inner space locks the tables of all spaces around it, and no seal is
 //! applied to any of them in the middle of a grant.
@@ -32,7 +32,7 @@ pub(crate) struct RegionFacts {
     pub(crate) expandable_bits: u8,
     /// The number of suffixes that may be issued.
     pub(crate) limit: Count,
-    /// Whether this is because of its cap.
+    /// Whether the cap sets this limit.
     pub(crate) is_capped: bool,
     /// One past the last suffix that can be granted.
     pub(crate) capacity: Position,
@@ -61,8 +61,8 @@ impl Space {
     }
 
     /// Returns the facts of a region, and the records that a commit must compare so that it fails if a seal has covered the region
-    /// since: the region, and all that contain it. Where many do, the space's record stands for those of its regions, because a
-    /// transaction compares few records.
+    /// since: the region, and all that contain it. If a region lies inside two or more others of its space, the space's record
+    /// replaces theirs, because a transaction can compare only a few records.
     pub(crate) fn guarded_facts(&self, number: RegionNumber) -> Option<(RegionFacts, Vec<(Key, Version)>)> {
         let (around, state) = (self.lock_around(), self.state());
         let facts = state.facts(state.table.get(number)?, &around);
@@ -102,8 +102,8 @@ impl Space {
         iter::successors(self.outer.as_ref(), |(space, _)| space.outer.as_ref()).map(|(space, _)| space)
     }
 
-    /// Locks the tables of the spaces around this one, outermost first, as everyone does who holds several. Returns each with the
-    /// delegated region in it.
+    /// Locks the tables of the spaces around this one, outermost first, as all code that locks several tables does. Returns each
+    /// with the delegated region in it.
     fn lock_around(&self) -> Vec<Level<'_>> {
         let Some((outer, region)) = &self.outer else { return Vec::new() };
         let mut around = outer.lock_around();

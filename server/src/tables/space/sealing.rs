@@ -1,4 +1,4 @@
-//! Tests of what a strict grant compares: a seal of any region around it must make its commit fail.
+//! Tests of the records that a strict grant compares: a seal of any region around it must make its commit fail.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ fn name(space: &str, region: &str) -> String {
     format!("spaces/{space}/regions/{region}")
 }
 
-/// A daemon with the region `a`, in it `b`, `c` and `d`, each inside the one before. `d` is delegated, and in its space is `e`, in it
-/// `f`.
+/// Starts a daemon with the region `a`, which contains `b`, which contains `c`, which contains `d`. `d` is delegated, and its space
+/// has the region `e`, which contains `f`.
 async fn nested(disk: &MemoryStore) -> Node {
     let config = Config::check(Settings::default()).expect("valid");
     let (store, clock, entropy) = (

@@ -68,7 +68,7 @@ async fn ok_a_deletion_that_commits_first_prevents_a_reservation_of_another_repl
     deleted.expect("nothing was reserved");
     assert_eq!(drawn.expect_err("deleted").code(), Code::NotFound);
     disk.plan(|_| Fault::None);
-    // The number is not used again, even by the replica that learns late, but the prefix is.
+    // The number is not used again, even by the replica that learns of the deletion late, but the prefix is.
     make(&other, 20, 4).await;
     settle().await;
     assert_eq!(get(&other).await.number, number + 1);
@@ -98,7 +98,7 @@ async fn ok_a_reservation_that_commits_first_prevents_a_deletion_on_another_repl
 }
 
 #[tokio::test]
-async fn ok_an_own_chunk_is_given_back_before_a_deletion() {
+async fn err_a_region_that_has_issued_is_not_deleted_on_any_replica() {
     let disk = disk();
     let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
     make(&one, 20, 4).await;
@@ -175,7 +175,7 @@ async fn ok_replicas_follow_the_deletion_of_a_space_and_a_new_one_of_its_name() 
     }
     let second = create_in(&other, SPACE).await.expect("created");
     assert_eq!(second.number, made.number + 1);
-    // So does a daemon that starts later.
+    // A daemon that starts later reads the same table.
     let third = start(&disk, Settings::default()).await;
     let list = ListRegionsRequest { parent: SPACE.to_owned(), ..ListRegionsRequest::default() };
     let regions = third.regions().list_regions(Request::new(list)).await.expect("listed").into_inner().regions;
@@ -200,7 +200,7 @@ async fn ok_a_new_region_and_the_deletion_of_its_space_do_not_both_succeed() {
 
 /// The answer to the commit of a deletion is lost, or the commit itself.
 #[tokio::test]
-async fn ok_a_deletion_of_a_space_without_an_answer_is_found_out() {
+async fn ok_a_deletion_of_a_space_without_an_answer_is_looked_up_in_the_store() {
     let disk = disk();
     let node = start(&disk, Settings::default()).await;
     create_space(&node, 20).await.expect("created");

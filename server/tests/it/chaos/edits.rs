@@ -72,7 +72,7 @@ pub(super) async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<Wo
         };
         let (kind, region) = (requested.kind, &requested.region);
         match answer {
-            // Its region was so already, as with a second seal.
+            // The region already was as the edit requires, for example sealed.
             Ok(edited) if edited.revision == edited.base_revision => {}
             Ok(edited) => {
                 let twice = acknowledged.edits.insert(edited.revision, requested.request_id);

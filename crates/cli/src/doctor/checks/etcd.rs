@@ -5,11 +5,11 @@ use kent_proto::v1::{Etcd, EtcdMember};
 use super::{Check, SHARE_WARNING, SHARE_WRONG, State};
 use crate::number::{bytes, millis};
 
-/// Times of a read, in milliseconds, from which they are a problem. The daemon gives up after 5 s.
+/// The times of a read, in milliseconds, from which they are a problem. The daemon gives up after 5 s.
 const READ_WARNING_MS: f64 = 100.0;
 const READ_WRONG_MS: f64 = 1000.0;
 
-/// The quota of a member that does not say its own: etcd's default.
+/// The quota of a member that does not report its own: etcd's default.
 const QUOTA_DEFAULT_BYTES: u64 = 2 << 30;
 
 /// Checks the cluster. The daemon issues time-based identifiers for `window_left` seconds without it.
@@ -89,7 +89,7 @@ fn member(check: &mut Check, member: &EtcdMember) {
     };
     let quota = member.quota_bytes.unwrap_or(QUOTA_DEFAULT_BYTES);
     let (database, whole) = (bytes(member.database_bytes), bytes(quota));
-    // etcd says its quota since version 3.6.
+    // etcd reports its quota since version 3.6.
     let assumed = if member.quota_bytes.is_some() { "" } else { " by default" };
     check.fact(format!(
         "{label}: etcd {}{role}, answers in {}, database {database} of {whole}{assumed}",
@@ -115,7 +115,7 @@ fn member(check: &mut Check, member: &EtcdMember) {
     }
 }
 
-/// Whether one more member may fail.
+/// Warns if the failure of one more member would cost the majority.
 fn majority(check: &mut Check, members: &[EtcdMember]) {
     let voters = members.iter().filter(|member| !member.learner);
     let (all, down) = (voters.clone().count(), voters.filter(|member| !member.problem.is_empty()).count());

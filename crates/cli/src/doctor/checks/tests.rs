@@ -1,4 +1,4 @@
-//! Diagnoses, and what is said about them.
+//! Diagnoses, and the problems that the checks find in them.
 
 use kent_proto::v1::{ClockQuarantine, Etcd, EtcdMember, SlotStatus, StoreSize, StoreStatus};
 
@@ -53,7 +53,7 @@ fn on_etcd() -> Diagnosis {
     Diagnosis { etcd: Some(etcd), directories: Vec::new(), store_size: None, ..healthy() }
 }
 
-/// The problems that `change` makes, as "check state: what".
+/// The problems that `change` causes, as "check state: what".
 fn problems(mut diagnosis: Diagnosis, offset: Offset, change: impl FnOnce(&mut Diagnosis, &mut Status)) -> Vec<String> {
     let mut status = diagnosis.status.take().expect("a status");
     change(&mut diagnosis, &mut status);
@@ -151,7 +151,7 @@ fn err_each_problem_of_another_replica_is_found() {
     };
     finds(
         ReplicaStatus { heard_ms_ago: 20_000, ..one.clone() },
-        "the replica at b:7600 was last heard of 20 seconds ago",
+        "the replica at b:7600 was last heard from 20 seconds ago",
     );
     finds(
         ReplicaStatus { clock_ahead_ms: Some(-300), ..one.clone() },

@@ -56,6 +56,18 @@ fn ok_the_last_subregion_leaves_an_open_region() {
 }
 
 #[test]
+fn ok_a_seal_outlives_the_subregions() {
+    let seal = || Patch { sealed: Some(true), ..Patch::default() };
+    for (parent, subregions) in [("closed", ["c1", "c0"].as_slice()), ("partial", &["p1"])] {
+        let mut table = sample();
+        apply(&mut table, &update(parent, seal()));
+        subregions.iter().for_each(|sub| apply(&mut table, &delete(sub)));
+        let after = table.named(parent).expect("it");
+        assert_eq!((after.kind, after.sealed), (Kind::Open, true), "{parent}");
+    }
+}
+
+#[test]
 fn err_a_suffix_issued_after_the_plan_was_made() {
     let mut table = sample();
     let plan = table.plan(&delete("p1")).expect("legal");

@@ -1,4 +1,4 @@
-//! Tests of imports: what comes in, and which regions do not fit the table.
+//! Tests of imports: the regions that are created, and those that do not fit the table.
 
 use super::*;
 use crate::{FormerPrefix, Imported, Kind, Rare, Region, RegionNumber, Revision};
@@ -39,7 +39,7 @@ fn import(regions: &[(Region, Option<&str>)]) -> Edit {
 }
 
 #[test]
-fn ok_regions_come_in_whole_and_get_numbers_of_their_own() {
+fn ok_regions_are_imported_whole_and_get_new_numbers() {
     let mut table = sample();
     let former = FormerPrefix { prefix: prefix("0"), from: Revision(1), to: Revision(40), issued: Count::Below(2) };
     let split = Region { history: vec![former], issued: Count::Below(3), ..region("split", "0001", 2) };
@@ -58,7 +58,7 @@ fn ok_regions_come_in_whole_and_get_numbers_of_their_own() {
 }
 
 #[test]
-fn ok_missing_subregions_come_into_an_existing_region() {
+fn ok_missing_subregions_are_imported_into_an_existing_region() {
     let mut table = sample();
     apply(&mut table, &import(&[(region("p3", "0111", 1), Some("partial"))]));
     apply(&mut table, &reserve("open", 2, &["o0 00"]));

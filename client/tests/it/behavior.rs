@@ -130,7 +130,7 @@ async fn err_no_daemon_is_unavailable() {
 }
 
 #[tokio::test]
-async fn err_a_refusal_comes_through_with_its_reason_and_is_not_repeated() {
+async fn err_a_refusal_is_returned_with_its_reason_and_not_retried() {
     let daemon = Daemon::start(Script::new()).await;
     let details =
         ErrorDetails::with_error_info("CAPACITY_EXHAUSTED", "kent", [("capacity".to_owned(), "8".to_owned())]);
@@ -144,7 +144,7 @@ async fn err_a_refusal_comes_through_with_its_reason_and_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn ok_an_heir_is_followed_only_if_told_to_and_never_with_a_request_id() {
+async fn ok_an_heir_is_followed_only_on_request_and_never_with_a_request_id() {
     let daemon = Daemon::start(Script::new()).await;
     let close = || {
         let details =
