@@ -473,12 +473,9 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::UseUnknown { region } => format!(" (kent region delete {} --unused)", arguments(region, space)),
         TableRefusal::DelegatedPolicy { region } => format!(" (kent region ls --space {space}/{region})"),
         TableRefusal::CapOfZero { region } => format!(" (kent region seal {})", arguments(region, space)),
-        TableRefusal::ExpandsBeyond { region, auto, most } => format!(
-            " (kent region set {} --auto-expand {}:{}:{most})",
-            arguments(region, space),
-            auto.at_percent,
-            auto.by_bits
-        ),
+        TableRefusal::ExpandsBeyond { region, at_percent, by_bits, most, .. } => {
+            format!(" (kent region set {} --auto-expand {at_percent}:{by_bits}:{most})", arguments(region, space))
+        }
         TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree --filter {})", arguments(parent, space)),
         _ => String::new(),
     }

@@ -4,9 +4,9 @@ use alloc::{string::String, vec::Vec};
 
 use crate::{
     attributes::{Order, Patch, Policy},
+    change::Change,
     count::Count,
     pace::Pace,
-    plan::Change,
     prefix::Prefix,
     region::Region,
 };
@@ -98,7 +98,7 @@ pub enum Edit {
     },
     /// Makes every region as it was before a past edit, if they are as that edit left them.
     Revert {
-        /// The changes of that edit.
+        /// The changes of that edit. The counter of an all-zero subregion is the one that it inherited.
         changes: Vec<Change>,
     },
 }

@@ -6,7 +6,6 @@ use core::fmt;
 use thiserror::Error;
 
 use crate::{
-    attributes::AutoExpand,
     count::Count,
     limits::TEXT_BYTES_MAX,
     prefix::{BadPrefix, Prefix, bits as noun},
@@ -231,12 +230,16 @@ pub enum Refusal {
         max: u8,
     },
     /// `bad-input`: an automatic expansion beyond the width of the space.
-    #[error("the suffix of region {region:?} can have at most {most} {}, not {}", noun(*most), auto.max_suffix)]
+    #[error("the suffix of region {region:?} can have at most {most} {}, not {}", noun(*most), max)]
     ExpandsBeyond {
         /// The name of the region.
         region: String,
-        /// The automatic expansion.
-        auto: AutoExpand,
+        /// The percentage of the capacity at which the region expands.
+        at_percent: u8,
+        /// The number of bits of one expansion.
+        by_bits: u8,
+        /// The largest suffix in bits to expand to.
+        max: u8,
         /// The largest suffix in bits below the region's prefix.
         most: u8,
     },

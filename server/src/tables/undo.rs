@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kent_proto::{model::EditOptions, stored::HistoryEntry};
-use kent_regions::{Change, Edit, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, Count, Edit, Kind, Region, RegionNumber, Revision, Table};
 
 use super::{
     counted::{lock_all, reverted_counters},
@@ -57,14 +57,15 @@ impl Directory {
     async fn reversal(&self, space: &Arc<Space>, command: &UndoCommand) -> Result<EditCommand, EditError> {
         let (revision, entry) = self.last_edit(space, command.region.as_deref()).await?;
         let counters = self.counters_at(space, counted(&entry.changes));
-        let mut rests = Vec::new();
+        let (mut rests, mut changes) = (Vec::new(), entry.changes.clone());
         let _reserving = lock_all(&counters).await;
         for (number, cell) in &counters {
             // As if the rest of this daemon's chunk were returned, which the edit does.
             let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
+            set_inherited(&mut changes, *number, read.value.reserved);
             rests.push((*number, cell.rest_of(read)));
         }
-        let edit = space.read_as_if(&rests, |table| table.undo(&entry.changes, entry.declared.is_some()));
+        let edit = space.read_as_if(&rests, |table| table.undo(&changes, entry.declared.is_some()));
         let (name, operation) = (space.name(), entry.operation.clone());
         let edit = match edit {
             Ok(Edit::Revert { changes }) if self.may_have_lost_edits() && changes.iter().any(shortens) => {
@@ -132,6 +133,18 @@ fn counted(changes: &[Change]) -> Vec<RegionNumber> {
 fn shortens(change: &Change) -> bool {
     let sides = change.before.as_ref().zip(change.after.as_ref());
     sides.is_some_and(|(before, after)| before.prefix.len() < after.prefix.len())
+}
+
+/// Sets the counter that an all-zero subregion inherited, if the region with this number was closed by the edit: its counter has stayed
+/// as it was. The history does not contain counters.
+fn set_inherited(changes: &mut [Change], closed: RegionNumber, reserved: Count) {
+    let closed = changes.iter().find(|change| change.number == closed).and_then(|change| change.after.as_ref());
+    let Some(zero) = closed.filter(|it| it.kind == Kind::Closed).map(|it| it.prefix.zeros(it.sub_bits)) else { return };
+    for heir in changes.iter_mut().filter(|change| change.creates()).filter_map(|change| change.after.as_mut()) {
+        if heir.prefix == zero {
+            heir.issued = reserved;
+        }
+    }
 }
 
 /// Whether a change deletes a region of this name.

@@ -2,7 +2,7 @@
 //!
 //! A region that the edit created is deleted, if none of its suffixes was issued or reserved. One that it deleted is created again,
 //! with another number. A prefix becomes shorter only if no other region has a part of it. A closed region takes its counter back
-//! from its all-zero subregion. So every identifier stays with the region that issued it, or with the one that continues its numbers.
+//! from its all-zero subregion, if that has issued nothing since. So every identifier stays with the region that issued it.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -46,6 +46,8 @@ struct Reversal<'t> {
     table: &'t Table,
     /// The new numbers of the regions that are created again, by their old numbers.
     numbers: BTreeMap<RegionNumber, RegionNumber>,
+    /// The counters with which the edit created regions.
+    inherited: BTreeMap<RegionNumber, Count>,
     created: Vec<Change>,
     changed: Vec<Change>,
     deleted: Vec<Change>,
@@ -55,8 +57,18 @@ struct Reversal<'t> {
 impl<'t> Reversal<'t> {
     fn new(table: &'t Table, changes: &[Change]) -> Self {
         let missing = changes.iter().filter(|change| change.after.is_none()).map(|change| change.number);
+        let made = changes.iter().filter(|change| change.creates()).filter_map(|change| change.after.as_ref());
+        let inherited = made.map(|region| (region.number, region.issued)).collect();
         let numbers = missing.zip((table.next_number().0..).map(RegionNumber)).collect();
-        Self { table, numbers, created: Vec::new(), changed: Vec::new(), deleted: Vec::new(), counter_move: None }
+        Self {
+            table,
+            numbers,
+            inherited,
+            created: Vec::new(),
+            changed: Vec::new(),
+            deleted: Vec::new(),
+            counter_move: None,
+        }
     }
 
     /// Creates a deleted region again. Nothing was ever issued from it, so its former prefixes do not matter.
@@ -83,6 +95,11 @@ impl<'t> Reversal<'t> {
                 (Kind::Closed, Kind::Open | Kind::Partial) => {
                     let heir = at(&self.deleted, before.sub_bits).ok_or_else(changed)?;
                     let heir = self.deleted[heir].before.as_ref().ok_or_else(changed)?;
+                    // An identifier never leaves its region, except to a subregion.
+                    let inherited = self.inherited.get(&heir.number).copied().unwrap_or(Count::ZERO);
+                    if heir.issued > inherited {
+                        return Err(Refusal::InUse { region: heir.name.clone(), issued: heir.issued });
+                    }
                     after.issued = heir.issued;
                     self.counter_move = Some(CounterMove { from: heir.number, to: after.number });
                 }

@@ -77,7 +77,8 @@ fn check_effect(table: &Table, region: &Region, patch: &PolicyPatch) -> Result<(
     // The largest width stands for no limit.
     let most = table.bits() - region.prefix.len(); // OK because a prefix fits its space
     if auto.max_suffix > table.bits() && auto.max_suffix != BITS_MAX {
-        return Err(Refusal::ExpandsBeyond { region: region.name.clone(), auto, most });
+        let (at_percent, by_bits, max) = (auto.at_percent, auto.by_bits, auto.max_suffix);
+        return Err(Refusal::ExpandsBeyond { region: region.name.clone(), at_percent, by_bits, max, most });
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kent_regions::{
-    Change, Count, CounterMove, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, PolicyPatch,
-    Prefix, Region, RegionNumber, Revision, Seal, Start, Status, Table, Zone,
+    Change, Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, PolicyPatch, Prefix,
+    Region, RegionNumber, Revision, Seal, Start, Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -120,7 +120,6 @@ impl Run {
         assert_eq!(self.table, before);
         let Ok(plan) = plan else { return };
         self.table.apply(&plan).expect("a fresh plan");
-        self.follow(&plan);
         check_no_identifier_becomes_grantable(&before, &self.table, &edit);
         assert_eq!(self.table.revision(), plan.revision);
         let after = self.table.clone();
@@ -143,13 +142,6 @@ impl Run {
         }
         self.check_undo(&before, &plan);
         self.last = (plan.changes, plan.declared.is_some());
-    }
-
-    /// Follows identifiers to the region that continues the counter of a deleted one.
-    fn follow(&mut self, plan: &Plan) {
-        let Some(CounterMove { from, to }) = plan.counter_move else { return };
-        let is_deleted = self.table.get(from).is_none();
-        self.issued.iter_mut().filter(|issued| is_deleted && issued.by == from).for_each(|issued| issued.by = to);
     }
 
     /// Checks that the reversal of the last edit, if there is one, restores every region, and so does the reversal of that.
@@ -376,7 +368,6 @@ proptest! {
         let before = run.table.clone();
         match run.table.apply(&plan) {
             Ok(()) => {
-                run.follow(&plan);
                 run.check(&edit);
             }
             Err(refusal) => {
