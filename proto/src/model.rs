@@ -1,6 +1,7 @@
 //! Conversions between messages of `kent.v1` and domain types.
 
 mod block;
+mod command;
 mod copy;
 mod free;
 mod import;
@@ -11,6 +12,7 @@ use thiserror::Error;
 use tonic::Code;
 
 pub use block::AllocateInput;
+pub use command::{region_source, region_words, space_option};
 pub use copy::{BadCopy, apply_change, table_of};
 pub use free::{FreeInput, free_blocks};
 pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};

@@ -1,11 +1,17 @@
 //! The command line of `kentd`.
 
 use std::{
+    env,
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
 };
 
-use clap::{CommandFactory, Parser};
+use clap::{
+    CommandFactory, FromArgMatches, Parser,
+    builder::StyledStr,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use crate::{
     config::{Config, ConfigError, Settings},
@@ -68,6 +74,18 @@ pub enum Command {
 }
 
 impl Args {
+    /// Reads the command line and the variables.
+    ///
+    /// # Errors
+    ///
+    /// What clap refuses, with the help of the option concerned: its purpose, its range and its default.
+    pub fn read() -> Result<Self, clap::Error> {
+        let mut command = with_negative_numbers(Self::command());
+        let matches = command.try_get_matches_from_mut(env::args_os());
+        let matches = matches.map_err(|error| with_tips(error, &command))?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
     /// Writes a manual page for `kentd` and one for each command.
     ///
     /// # Errors
@@ -90,4 +108,60 @@ impl Args {
         };
         Config::check(self.settings.over(file))
     }
+}
+
+/// The command line in which a negative number or duration is a value, so that the refusal says what is allowed.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let is_duration =
+        |arg: &clap::Arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DURATION"));
+    let command = command.mut_args(|arg| match arg.get_action().takes_values() {
+        true if is_duration(&arg) => arg.allow_hyphen_values(true),
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    });
+    command.mut_subcommands(with_negative_numbers)
+}
+
+/// Adds to an error the help of the option concerned and an example.
+fn with_tips(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    if !error.use_stderr() {
+        return error;
+    }
+    let words: Vec<_> = env::args_os().skip(1).collect();
+    let inner = words.iter().find_map(|word| command.find_subcommand(word)).unwrap_or(command);
+    let invalid = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(text)) => text.split([' ', '=', '[']).next().and_then(|word| word.strip_prefix("--")),
+        _ => None,
+    };
+    let arg = [inner, command].iter().find_map(|command| command.get_arguments().find(|arg| arg.get_long() == invalid));
+    let help =
+        arg.filter(|_| invalid.is_some()).and_then(|arg| Some(format!("--{}: {}", arg.get_long()?, arg.get_help()?)));
+    let after = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let examples: Vec<_> = after.lines().map(|line| line.trim_start().trim_start_matches("Example: ")).collect();
+    let mut examples = examples.into_iter().filter(|line| line.starts_with("kentd ")).collect::<Vec<_>>();
+    // One with the option, if there is one.
+    examples.sort_by_key(|line| !invalid.is_some_and(|option| line.contains(&format!("--{option} "))));
+    let unknown = (error.kind() == ErrorKind::InvalidSubcommand).then(|| {
+        let commands: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+        format!("kentd serves if no command is given; its commands are {}", commands.join(", "))
+    });
+    let example = examples.first().map(|example| format!("for example: {example}"));
+    let value = match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) => Some(value.as_str()),
+        _ => None,
+    };
+    let variable = arg
+        .and_then(clap::Arg::get_env)
+        .filter(|name| value.is_some() && env::var_os(name).as_deref() == value.map(OsStr::new));
+    let variable = variable.map(|name| format!("the value is that of the variable {}", name.to_string_lossy()));
+    let tips = variable.into_iter().chain(help).chain(unknown).chain(example);
+    let tips = tips.map(StyledStr::from).collect();
+    if error.get(ContextKind::Usage).is_some() {
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(inner.clone().render_usage()));
+    }
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    error
 }

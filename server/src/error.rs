@@ -5,40 +5,24 @@ mod exhausted;
 mod tests;
 mod undone;
 
-use std::{fmt, num::NonZeroU64, time::Duration};
+use std::{num::NonZeroU64, time::Duration};
 
-use kent_ids::{DEFAULT_SPACE, Source, UnixNanos};
+use kent_ids::{DEFAULT_SPACE, UnixNanos, counted, grouped};
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
-use kent_proto::model::Invalid;
+use kent_proto::model::{Invalid, region_source as source, region_words as arguments};
 use kent_regions::{NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
 pub(crate) use self::{exhausted::Exhausted, undone::Deleted};
 use crate::records::failure::{LoadError, StoreFailure};
 
-/// A region as the arguments of a suggested `kent` command: the command works when it is pasted.
-struct Arguments<'a> {
-    region: &'a str,
-    space: &'a str,
+/// A number that was requested, with the verb.
+fn were(requested: u64) -> String {
+    format!("{} {}", grouped(requested), if requested == 1 { "was" } else { "were" })
 }
 
-fn arguments<'a>(region: &'a str, space: &'a str) -> Arguments<'a> {
-    Arguments { region, space }
-}
-
-impl fmt::Display for Arguments<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.region)?;
-        match self.space {
-            DEFAULT_SPACE => Ok(()),
-            space => write!(f, " --space {space}"),
-        }
-    }
-}
-
-/// Returns a region as a source.
-fn source(region: &str, space: &str) -> Source {
-    Source::Region { name: region.to_owned(), space: space.to_owned() }
+fn be(count: u64) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 /// The space does not exist.
@@ -145,9 +129,9 @@ pub(crate) enum AllocateError {
         region: String,
     },
     /// The request exceeds the pace of the counter.
-    #[error("{subject} issues at most {pace} on average, and at most {burst} in a burst: {}", match wait {
-        Some(wait) => format!("{requested} more are allowed after {:.1} s", wait.as_secs_f64()),
-        None => format!("{requested} were requested"),
+    #[error("{subject} issues at most {pace} on average, and at most {} in a burst: {}", grouped(burst), match wait {
+        Some(wait) => format!("{} more {} allowed after {:.1} s", grouped(requested), be(*requested), wait.as_secs_f64()),
+        None => format!("{} requested", were(*requested)),
     })]
     TooFast {
         /// The source.
@@ -199,7 +183,7 @@ pub(crate) enum AllocateError {
     )]
     OutOfTouch,
     /// The request ID was used before, with another count.
-    #[error("request_id was used before for {count} identifiers: use a new one")]
+    #[error("was used before for {}: use a new one", counted(count, "identifier"))]
     Reused {
         /// The number of identifiers granted under it.
         count: u64,
@@ -211,7 +195,15 @@ pub(crate) enum AllocateError {
     #[error("{0}")]
     Exhausted(Box<Exhausted>),
     /// The series has too few identifiers left.
-    #[error("{series} has {left} identifiers left, but {requested} were requested; a series cannot grow")]
+    #[error(
+        "{series} has {} left, but {} requested; a series cannot grow: {}",
+        counted(left, "identifier"),
+        were(*requested),
+        match left {
+            0 => "continue with another symbol".to_owned(),
+            left => format!("take these (kent alloc {series} -n {left}), then continue with another symbol"),
+        }
+    )]
     SeriesExhausted {
         /// The series.
         series: kent_ids::Series,
@@ -222,8 +214,9 @@ pub(crate) enum AllocateError {
     },
     /// Requests have created the maximum number of series.
     #[error(
-        "{series} is new, and requests have created {max} series already (kentd --series-on-demand): create it as an operator (kent series \
-         create {series}), or forget others (kent series ls, kent series forget SERIES)"
+        "{series} is new, and requests have created {} series already (kentd --series-on-demand): create it as an operator (kent series \
+         create {series}), or forget others (kent series ls, kent series forget SERIES)",
+        grouped(max)
     )]
     TooManySeries {
         /// The requested series.
@@ -289,7 +282,8 @@ pub(crate) enum SeriesError {
     },
     /// Operators have created the maximum number of series.
     #[error(
-        "operators have created {max} series, which is the maximum: forget some (kent series ls, kent series forget SERIES)"
+        "operators have created {} series, which is the maximum: forget some (kent series ls, kent series forget SERIES)",
+        grouped(max)
     )]
     TooMany {
         /// The maximum.
@@ -320,9 +314,9 @@ pub(crate) enum EditError {
     NoSuchRegion(#[from] NoSuchRegion),
     /// The space has regions, so it cannot be deleted.
     #[error(
-        "space {space:?} has {regions} region{}, so it cannot be deleted: delete {} first (kent region ls --space {space}, kent region \
-         delete NAME --space {space})",
-        if *regions == 1 { "" } else { "s" },
+        "space {space:?} has {}, so it cannot be deleted: delete {} first (kent region ls --space {space}, kent region delete NAME \
+         --space {space})",
+        counted(regions, "region"),
         if *regions == 1 { "it" } else { "them" }
     )]
     SpaceInUse {
@@ -333,7 +327,7 @@ pub(crate) enum EditError {
     },
     /// The default space cannot be deleted.
     #[error(
-        "space \"{DEFAULT_SPACE}\" is in every store and cannot be deleted; its regions can (kent region delete NAME)"
+        "space \"{DEFAULT_SPACE}\" is in every store and cannot be deleted; its regions can (kent region delete NAME --space {DEFAULT_SPACE})"
     )]
     DefaultSpace,
     /// No edit is left to revert.
@@ -381,15 +375,16 @@ pub(crate) enum EditError {
         operation: String,
     },
     /// A space of this name already exists.
-    #[error("space {space:?} already exists")]
+    #[error("space {space:?} already exists (kent region ls --space {space}; kent space ls)")]
     SpaceTaken {
         /// Its name.
         space: String,
     },
     /// The maximum number of spaces already exists.
     #[error(
-        "there are {max} spaces, which is the maximum: create a region in one of them instead (kent region create NAME --suffix BITS \
-         --space SPACE)"
+        "there are {} spaces, which is the maximum: create a region in one of them instead (kent region create NAME --suffix BITS \
+         --space SPACE)",
+        grouped(max)
     )]
     TooManySpaces {
         /// The maximum.
@@ -411,7 +406,8 @@ pub(crate) enum EditError {
     },
     /// The table has changed since the author read it.
     #[error(
-        "the table of space {space:?} is at revision {present}, not {expected}: read the table again and repeat the edit"
+        "the table of space {space:?} is at revision {present}, not {expected}: see what has changed (kent region history --space \
+         {space}) and repeat the edit"
     )]
     Stale {
         /// The space.
@@ -464,11 +460,38 @@ pub(crate) enum EditError {
 /// Returns the end of a refusal's message: a command that helps, or an empty string.
 pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
     match refusal {
+        TableRefusal::NoSuchRegion { .. } => format!(" in space {space:?} (kent region ls --space {space})"),
+        TableRefusal::NameTaken { name } => {
+            format!(" in space {space:?} (kent region show {})", arguments(name, space))
+        }
+        TableRefusal::PrefixConflict { region, .. } => {
+            format!(" (kent region show {}; kent space free {space})", arguments(region, space))
+        }
+        TableRefusal::ZoneTooSmall { region, .. }
+        | TableRefusal::SuffixInUse { region, .. }
+        | TableRefusal::SuffixTooNarrow { region, .. } => format!(" (kent region show {})", arguments(region, space)),
+        TableRefusal::IsSubregion { parent: region, .. } | TableRefusal::LevelMismatch { region, .. } => {
+            format!(" (kent region tree --filter {})", arguments(region, space))
+        }
+        TableRefusal::SuffixEmpty { region } => format!(" (kent region expand {} --by 1)", arguments(region, space)),
+        TableRefusal::Populated { .. } => {
+            format!("; create another one for this (kent region create NAME --suffix BITS --space {space})")
+        }
+        TableRefusal::NoFreePrefix(_) => format!(" (kent space free {space})"),
+        TableRefusal::Closed { heir, .. } => {
+            format!(": edit that one instead (kent region show {})", arguments(heir, space))
+        }
+        TableRefusal::HasSubregions { region, .. } => {
+            format!(" (kent region tree --filter {})", arguments(region, space))
+        }
         TableRefusal::InUse { region, .. } => {
             format!("; `kent region seal {}` stops its grants", arguments(region, space))
         }
         TableRefusal::Delegated { region, .. } => {
-            format!("; while that space has no regions, `kent space delete {space}/{region}` ends the delegation")
+            format!(
+                "; its regions are in that space (kent region ls --space {space}/{region}), and while there are none, `kent space \
+                 delete {space}/{region}` ends the delegation"
+            )
         }
         TableRefusal::UseUnknown { region } => format!(" (kent region delete {} --unused)", arguments(region, space)),
         TableRefusal::DelegatedPolicy { region } => format!(" (kent region ls --space {space}/{region})"),

@@ -9,7 +9,7 @@ mod series;
 
 use std::{sync::Arc, time::Duration};
 
-use kent_ids::Source;
+use kent_ids::{Source, counted, grouped};
 use kent_proto::model::{AllocateInput, Invalid};
 use kent_regions::Table;
 use tokio::time;
@@ -214,7 +214,10 @@ impl Grants {
 
 fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {
     match count > max {
-        true => Err(Invalid::new("count", format!("is {count}, but at most {max} identifiers fit {scope}"))),
+        true => Err(Invalid::new(
+            "count",
+            format!("is {}, but at most {} fit {scope}", grouped(count), counted(max, "identifier")),
+        )),
         false => Ok(()),
     }
 }

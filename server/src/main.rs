@@ -6,8 +6,7 @@ mod restoring;
 use std::{io, process::ExitCode};
 
 use anstyle::AnsiColor;
-use clap::Parser;
-use kentd::{Args, Command, Config, Daemon, telemetry};
+use kentd::{Args, Command, Config, Daemon, LogFormat, telemetry};
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
@@ -24,7 +23,7 @@ const USAGE: u8 = 64;
 fn main() -> ExitCode {
     // The store, its archive and a restored store contain secret keys. sled opens its files itself, so only the umask sets modes.
     rustix::process::umask(OTHERS);
-    let args = Args::parse();
+    let args = Args::read().unwrap_or_else(|error| error.exit());
     let check_only = args.check_config;
     if let Some(Command::Restore(restore)) = args.command {
         return match runtime() {
@@ -81,6 +80,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 }
 
 async fn run(config: Config) -> ExitCode {
+    let is_json = config.set.log_format == LogFormat::Json;
     // Listen for signals before anything is opened, so that a signal always ends in a clean stop.
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
@@ -97,7 +97,11 @@ async fn run(config: Config) -> ExitCode {
     let daemon = match started {
         Ok(daemon) => daemon,
         Err(error) => {
-            error!(error = chain(&error), "kentd cannot start");
+            // Once only: a log for people is on standard error as well.
+            if is_json {
+                error!(error = chain(&error), "kentd cannot start");
+                return ExitCode::from(1);
+            }
             return fail(1, &error);
         }
     };

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use kent_ids::Source;
+use kent_ids::{Source, grouped};
 use kent_issue::{Refusal as TimeRefusal, RequestRefusal};
-use kent_proto::model::{HEIR, Invalid, region_name};
+use kent_proto::model::{HEIR, Invalid, region_name, region_words};
 use kent_regions::{NotComposed, Refusal};
 use kent_store::{CommitError, ReadError};
 use prost::Message;
@@ -154,13 +154,13 @@ pub(crate) fn no_such_region(missing: &NoSuchRegion) -> Status {
 
 /// The status for a stream beyond the limit of concurrent streams.
 pub(crate) fn too_many_streams(max: usize) -> Status {
-    let message = format!("{max} AllocateStream calls are already open, which is the maximum");
+    let message = format!("{} AllocateStream calls are already open, which is the maximum", grouped(max));
     passing(Code::ResourceExhausted, "TOO_MANY_STREAMS", message, RETRY_AFTER)
 }
 
 /// The status for a call beyond the limit of concurrent calls of its kind.
 pub(crate) fn too_many(kind: &str, max: usize) -> Status {
-    let message = format!("{max} {kind} calls are already in progress, which is the maximum");
+    let message = format!("{} {kind} calls are already in progress, which is the maximum", grouped(max));
     passing(Code::ResourceExhausted, "TOO_MANY_CALLS", message, RETRY_AFTER)
 }
 
@@ -272,13 +272,19 @@ fn from_store(failure: &StoreFailure, message: String, outcome: Outcome) -> Stat
 }
 
 /// The status of a value that is not a suffix or an identifier of a region.
-pub(crate) fn from_composing(field: &'static str, refused: &NotComposed) -> Status {
+pub(crate) fn from_composing(field: &'static str, space: &str, refused: &NotComposed) -> Status {
     let (field, reason) = match refused {
         NotComposed::Closed { .. } => ("name", "CLOSED"),
         NotComposed::Suffix { .. } => (field, "SUFFIX_RANGE"),
         NotComposed::Prefix { .. } | NotComposed::Zone { .. } => (field, "BAD_ID"),
     };
-    from_invalid(&Invalid::new(field, refused).because(reason))
+    let hint = match refused {
+        NotComposed::Closed { region } => format!(" (kent region tree --filter {})", region_words(region, space)),
+        NotComposed::Suffix { region, .. } | NotComposed::Prefix { region, .. } | NotComposed::Zone { region, .. } => {
+            format!(" (kent region show {})", region_words(region, space))
+        }
+    };
+    from_invalid(&Invalid::new(field, format!("{refused}{hint}")).because(reason))
 }
 
 /// The status for an edit that a rule of the table forbids. The code gives the kind of rule, the reason gives the rule.
@@ -286,11 +292,11 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     let message = format!("{refusal}{}", refusal_hint(space, refusal));
     let field = match refusal {
         Refusal::BadName { .. } => Some("region_id"),
-        Refusal::NoBits => Some("by_bits"),
+        Refusal::NoBits | Refusal::SuffixTooNarrow { .. } => Some("by_bits"),
         Refusal::BadPrefix(kent_regions::BadPrefix::Character { .. } | kent_regions::BadPrefix::TooLong { .. }) => {
             Some("prefix")
         }
-        Refusal::BadPrefix(_) | Refusal::SuffixMissing { .. } => Some("new_regions"),
+        Refusal::BadPrefix(_) | Refusal::SuffixMissing { .. } | Refusal::NameTwice { .. } => Some("new_regions"),
         Refusal::SuffixBits { .. } => Some("suffix_bits"),
         Refusal::SuffixValue { .. } => Some("next"),
         Refusal::TextTooLong { .. } => Some("description"),

@@ -23,6 +23,7 @@ mod it {
     mod imports;
     mod large;
     mod listing;
+    mod messages;
     mod metrics;
     mod migrate;
     mod mistakes;

@@ -16,7 +16,7 @@ use self::{
     region::REGION_HELP,
     value::{
         parse_count, parse_duration, parse_name, parse_request_id, parse_revision, parse_revision_or_0, parse_source,
-        parse_width,
+        parse_timestamp_width, parse_width,
     },
 };
 pub(crate) use self::{
@@ -69,7 +69,8 @@ pub(crate) struct Global {
         env = "KENT_REQUEST_TIMEOUT",
         default_value = DEFAULT_TIMEOUT,
         value_name = "TIME",
-        value_parser = parse_timeout
+        value_parser = parse_timeout,
+        allow_hyphen_values = true
     )]
     pub(crate) request_timeout: Duration,
     /// Take the endpoint, the space and the timeout from this context unless they are given; see `kent context --help`.
@@ -131,7 +132,7 @@ pub(crate) enum DaemonCommand {
     Region(Box<RegionCommand>),
     #[command(subcommand, after_help = SERIES_HELP)]
     Series(SeriesCommand),
-    #[command(subcommand)]
+    #[command(subcommand, after_help = TABLE_HELP)]
     Table(TableCommand),
     Watch(WatchArgs),
     /// Write a consistent snapshot of everything the daemon stores to a file.
@@ -246,7 +247,7 @@ pub(crate) struct AllocArgs {
     pub(crate) count: NonZeroU64,
     /// Keep trying for this time, such as 500ms, 30s or 5m, and then stop [default: stop when nothing was granted for three
     /// times --request-timeout].
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -274,7 +275,7 @@ Examples:
 #[command(after_help = INSPECT_HELP)]
 pub(crate) struct InspectArgs {
     /// UUIDs, xids and other identifiers as text; - reads them from standard input, one per line.
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub(crate) ids: Vec<String>,
     /// Read the identifiers in this format, such as uuidv7-draft01-us, uuidv8-draft01-60, uid11-snowish, ulid or
     /// snowflake-discord. The bits alone do not distinguish formats that share a version, the profiles of uid11, or the
@@ -294,7 +295,7 @@ pub(crate) struct InspectArgs {
     #[arg(long, value_name = "s|ms|us|ns")]
     pub(crate) precision: Option<String>,
     /// With --as uuidv8-draft01: the width of the timestamp in bits.
-    #[arg(long, value_name = "32|48|60|64")]
+    #[arg(long, value_name = "32|48|60|64", value_parser = parse_timestamp_width, allow_negative_numbers = true)]
     pub(crate) width: Option<u32>,
     /// Also ask a daemon to which regions of this space the identifiers belong.
     #[arg(long, value_name = "SPACE", value_parser = parse_space)]
@@ -456,6 +457,11 @@ pub(crate) enum TableCommand {
     )]
     Import(ImportArgs),
 }
+
+const TABLE_HELP: &str = "\
+Examples:
+  kent table export > table.jsonl
+  kent table import table.jsonl --dry-run";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {

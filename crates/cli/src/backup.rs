@@ -20,23 +20,26 @@ use crate::failure::Failure;
 use crate::notice;
 use crate::output::Out;
 
+/// The file that stands for standard output.
+const STDOUT: &str = "-";
+
 /// Writes the backup to standard output for `-`, and otherwise to a temporary file, which it renames when it is complete.
 pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    if file == Path::new("-") {
+    if file == Path::new(STDOUT) {
         return to_stdout(daemon, out.is_json()).await;
     }
     // A link is followed; a device or a named pipe must not be replaced by a file.
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
         let problem = format!(
-            "cannot write the backup to {}: it is not a regular file; `-` writes to standard output",
+            "cannot write the backup to {}: it is not a regular file; name a file (kent backup kent.backup), or `-` for standard output",
             file.display()
         );
         return Err(Failure::Usage(problem));
     }
     let mut part_path = target.as_os_str().to_owned();
     part_path.push(".part");
-    let (records, bytes) = match to_file(Path::new(&part_path), daemon, out.is_json()).await {
+    let (records, bytes) = match to_file(Path::new(&part_path), file, daemon, out.is_json()).await {
         Ok(received) => received,
         Err(failure) => {
             // OK because the next backup overwrites a leftover file.
@@ -44,7 +47,7 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
             return Err(failure);
         }
     };
-    fs::rename(&part_path, &target).map_err(cannot_write)?;
+    fs::rename(&part_path, &target).map_err(|error| cannot_write(file, error))?;
     if out.is_json() {
         return out.json(&json!({"file": file.display().to_string(), "records": records, "bytes": bytes}));
     }
@@ -54,30 +57,34 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
 async fn to_stdout(daemon: &Daemon, json: bool) -> Result<(), Failure> {
     let stdout = io::stdout();
     if stdout.is_terminal() {
-        return Err(Failure::Usage("standard output is a terminal; write the backup to a file or a pipe".to_owned()));
+        return Err(Failure::Usage(
+            "standard output is a terminal; write the backup to a file or a pipe (kent backup kent.backup)".to_owned(),
+        ));
     }
     let mut written = BufWriter::new(stdout);
-    let (records, bytes) = receive(&mut written, daemon, json).await?;
+    let target = Path::new(STDOUT);
+    let (records, bytes) = receive(&mut written, target, daemon, json).await?;
     // Unlike for other commands, a closed pipe is an error: the reader has only a part of the backup.
-    written.flush().map_err(cannot_write)?;
+    written.flush().map_err(|error| cannot_write(target, error))?;
     notice::write(&format!("kent: {records} records, {}\n", HumanBytes(bytes)), json);
     Ok(())
 }
 
-async fn to_file(part_path: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
+async fn to_file(part_path: &Path, target: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
     // A leftover may have other permissions. It may also be absent, which is not an error.
     let _ = fs::remove_file(part_path);
     // A backup contains secret keys, so only its owner can read it.
-    let file = File::options().write(true).create_new(true).mode(0o600).open(part_path).map_err(cannot_write)?;
+    let file = File::options().write(true).create_new(true).mode(0o600).open(part_path);
+    let file = file.map_err(|error| cannot_write(target, error))?;
     let mut written = BufWriter::new(file);
-    let received = receive(&mut written, daemon, json).await?;
-    let file = written.into_inner().map_err(|error| cannot_write(error.into_error()))?;
-    file.sync_all().map_err(cannot_write)?;
+    let received = receive(&mut written, target, daemon, json).await?;
+    let file = written.into_inner().map_err(|error| cannot_write(target, error.into_error()))?;
+    file.sync_all().map_err(|error| cannot_write(target, error))?;
     Ok(received)
 }
 
 /// Writes the parts of a backup, and returns the number of its records and bytes.
-async fn receive(written: &mut impl Write, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
+async fn receive(written: &mut impl Write, target: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
     // No deadline, because a large store takes long.
     let mut parts = daemon.admin().backup(Request::new(BackupRequest {})).await?.into_inner();
     let bar = ProgressBar::new_spinner();
@@ -87,7 +94,7 @@ async fn receive(written: &mut impl Write, daemon: &Daemon, json: bool) -> Resul
     let (mut bytes, mut records, mut is_dated) = (0, None, true);
     while let Some(part) = parts.message().await? {
         let message = part.encode_length_delimited_to_vec();
-        written.write_all(&message).map_err(cannot_write)?;
+        written.write_all(&message).map_err(|error| cannot_write(target, error))?;
         bytes += message.len() as u64; // OK because a usize has 64 bits at most
         bar.set_message(HumanBytes(bytes).to_string());
         bar.tick();
@@ -107,8 +114,12 @@ async fn receive(written: &mut impl Write, daemon: &Daemon, json: bool) -> Resul
     Ok((records, bytes))
 }
 
-fn cannot_write(error: io::Error) -> Failure {
-    Failure::Usage(format!("cannot write the backup: {error}"))
+/// The failure to write the backup, with what to do if the directory is missing.
+fn cannot_write(target: &Path, error: io::Error) -> Failure {
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    let hint = folder.map(|folder| format!("; its directory does not exist (mkdir -p {})", folder.display()));
+    let target = if target == Path::new(STDOUT) { "standard output".into() } else { target.display().to_string() };
+    Failure::Usage(format!("cannot write the backup to {target}: {error}{}", hint.unwrap_or_default()))
 }
 
 /// Runs a subcommand of `kentd`, which can access the store. A `kentd` in the directory of this program takes precedence over

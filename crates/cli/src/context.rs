@@ -77,7 +77,9 @@ fn set(
     let mut changes: Vec<_> = args.unset.iter().map(|setting| (setting.as_str(), None)).collect();
     for (setting, text) in given {
         if args.unset.iter().any(|unset| unset == setting) {
-            return Err(Failure::Usage(format!("--unset {setting} contradicts --{setting} {text}")));
+            return Err(Failure::Usage(format!(
+                "--unset {setting} contradicts --{setting} {text}: give one of the two"
+            )));
         }
         changes.push((setting, Some(text)));
     }

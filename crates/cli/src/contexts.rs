@@ -57,7 +57,7 @@ pub(crate) const SETTINGS: [&str; 3] = ["endpoint", "space", "request-timeout"];
 pub(crate) enum Fault {
     #[error("cannot find your configuration directory: set HOME, XDG_CONFIG_HOME or KENT_CLIENT_CONFIG")]
     Homeless,
-    #[error("cannot {what} {}: {error}", path.display())]
+    #[error("cannot {what} the file of contexts {}: {error}", path.display())]
     File { what: &'static str, path: PathBuf, error: io::Error },
     #[error("{} is not valid: {error}", path.display())]
     Syntax { path: PathBuf, error: String },

@@ -108,7 +108,7 @@ pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
         if policy.strict {
             rows.push(("strict", "no gaps; a request_id is granted once".to_owned()));
         } else if policy.max_chunk != 0 {
-            let grouped = |number: u64| number::grouped(&number.to_string());
+            let grouped = |number: u64| number::grouped(number);
             rows.push(("chunk", format!("{} to {}", grouped(policy.min_chunk), grouped(policy.max_chunk))));
         }
     }
@@ -159,11 +159,11 @@ pub(crate) fn covering_seal(region: &Region) -> Option<String> {
 /// A forecast in the largest unit that fits into it at least twice.
 pub(crate) fn duration(seconds: f64) -> String {
     const UNITS: [(&str, f64); 5] =
-        [("years", 31_557_600.0), ("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0)];
-    let fits = UNITS.into_iter().find(|(_, unit)| seconds >= 2.0 * unit).unwrap_or(("seconds", 1.0));
+        [("year", 31_557_600.0), ("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0)];
+    let fits = UNITS.into_iter().find(|(_, unit)| seconds >= 2.0 * unit).unwrap_or(("second", 1.0));
     match seconds / fits.1 {
-        many if many >= 1e6 => format!("{many:.0e} {}", fits.0),
-        many => format!("{many:.0} {}", fits.0),
+        many if many >= 1e6 => format!("{many:.0e} {}s", fits.0),
+        many => number::counted(format!("{many:.0}"), fits.0),
     }
 }
 

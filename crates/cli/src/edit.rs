@@ -70,7 +70,10 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
             Err(refusal) => plan::write(args, &refusal, out),
             Ok(answer) => write(&answer.into_inner(), out),
         },
-        false => write(&make(edit, call, out).await?, out),
+        false => {
+            let made = make(edit, call, out).await;
+            write(&made.map_err(|failure| plan::with_commands(args, failure))?, out)
+        }
     }
 }
 
@@ -190,6 +193,13 @@ pub(crate) async fn rename(args: &RenameArgs, daemon: &Daemon, out: &mut Out) ->
 }
 
 pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    if !changes_something(args) {
+        let region = names::region_words(&args.name, &args.edit.space.space);
+        return Err(Failure::Usage(format!(
+            "nothing to set: add --owner, --description, --label, --next or a policy such as --cap, --auto-expand, --chunk, --strict, or \
+             --no-policy, as in `kent region set {region} --owner shop`"
+        )));
+    }
     let (set, removed): (Vec<_>, Vec<_>) = args.labels.iter().cloned().partition(|(_, value)| value.is_some());
     let call = async |edit: &EditArgs| {
         let message = edit_request!(
@@ -247,6 +257,15 @@ fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// Whether the arguments name an attribute.
+fn changes_something(args: &SetArgs) -> bool {
+    args.owner.is_some()
+        || args.description.is_some()
+        || !args.labels.is_empty()
+        || args.next.is_some()
+        || !policy_mask(&args.policy).paths.is_empty()
 }
 
 /// The policy from the arguments. Only the parts that [`policy_mask`] names count.
@@ -530,7 +549,8 @@ revision 7 → 8
         let region = response.region.as_mut().expect("there");
         region.sealed_by = names::region("default", "all");
         let text = render(&response, Palette::PLAIN);
-        let line = "nothing is granted from it, because it is sealed with all (kent region unseal all)\n";
+        let line =
+            "nothing is granted from it, because it is sealed with all (kent region unseal all --space default)\n";
         assert!(text.contains(line), "{text}");
     }
 

@@ -72,13 +72,13 @@ mod tests {
     #[test]
     fn ok_the_command_that_finds_out_is_complete() {
         for (words, command) in [
-            ("region create r --suffix 4", "kent region history r"),
+            ("region create r --suffix 4", "kent region history r --space default"),
             ("region expand r --by 1 --space s", "kent region history r --space s"),
-            ("region split r --by 1", "kent region history r"),
-            ("region subdivide r --by 1 --new n:4", "kent region history r"),
+            ("region split r --by 1", "kent region history r --space default"),
+            ("region subdivide r --by 1 --new n:4", "kent region history r --space default"),
             ("region seal r --space a/b", "kent region history r --space a/b"),
             ("region rename r q --space s", "kent region history --space s"),
-            ("region set r --owner ops", "kent region history r"),
+            ("region set r --owner ops", "kent region history r --space default"),
             ("space create s --bits 8", "kent space ls"),
             ("series create serial:X", "kent series ls"),
             ("table import f --space s", "kent table import f --space s --dry-run"),

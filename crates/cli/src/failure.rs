@@ -1,5 +1,6 @@
 //! Failures of commands: the exit code and the message on standard error.
 
+mod options;
 mod unanswered;
 
 use std::error::Error;
@@ -85,6 +86,8 @@ pub(crate) struct Refusal {
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) violations: Vec<Violation>,
     pub(crate) retry_after: Option<Duration>,
+    /// What helps, for people.
+    pub(crate) advice: Vec<String>,
     /// The connection broke before the response arrived, so whether the call took effect is unknown.
     pub(crate) is_broken: bool,
 }
@@ -136,13 +139,17 @@ impl Refusal {
         let info = details.error_info();
         let mut facts: Vec<_> = info.map(|info| info.metadata.clone().into_iter().collect()).unwrap_or_default();
         facts.sort();
+        let violations = violations(&details);
+        let fields = violations.iter().map(|violation| violation.subject.as_str());
+        let message = options::in_place_of(fields, message(status));
         Self {
             code: status.code(),
             reason: info.map(|info| info.reason.clone()).filter(|reason| !reason.is_empty()),
-            message: message(status),
+            message,
             facts,
-            violations: violations(&details),
+            violations,
             retry_after: details.retry_info().and_then(|retry| retry.retry_delay),
+            advice: Vec::new(),
             is_broken: is_broken(status),
         }
     }
@@ -157,10 +164,22 @@ fn message(status: &Status) -> String {
     let message = status.message();
     match status.source() {
         Some(cause) if is_broken(status) => {
-            format!("the connection broke before the response arrived: {}", innermost(cause))
+            let cause = innermost(cause);
+            // What a server that speaks another protocol sends is no frame of HTTP/2.
+            let hint = match cause.contains("frame with invalid size") || cause.contains("invalid preface") {
+                true => {
+                    "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint 127.0.0.1:7600`"
+                }
+                false => "",
+            };
+            format!("the connection broke before the response arrived: {cause}{hint}")
         }
         _ if message.starts_with("grpc-status header missing") => {
-            format!("{message}; is this a daemon's gRPC port? (kentd serves gRPC on port 7600 and HTTP on port 7601)")
+            let answer = message.trim_start_matches("grpc-status header missing, mapped from ");
+            format!(
+                "the server at this endpoint speaks HTTP, but not gRPC ({answer}): use the gRPC port of kentd, by default 7600 (its HTTP \
+                 port is 7601), as in `kent status --endpoint 127.0.0.1:7600`"
+            )
         }
         _ => message.to_owned(),
     }
@@ -195,9 +214,9 @@ impl Failure {
     /// The same failure, which names the endpoint and how to find out about an edit if no answer arrived.
     pub(crate) fn at(self, endpoint: &str, edit: Option<Edit>) -> Self {
         match self {
-            Self::Refused(refusal) => match Unanswered::new(*refusal, endpoint.to_owned(), edit) {
+            Self::Refused(refusal) => match Unanswered::new(refusal, endpoint.to_owned(), edit) {
                 Ok(unanswered) => Self::Unanswered(Box::new(unanswered)),
-                Err(refusal) => Self::Refused(Box::new(refusal)),
+                Err(refusal) => Self::Refused(refusal),
             },
             other => other,
         }
@@ -255,7 +274,7 @@ impl Failure {
             Self::Refused(refusal) => refusal.to_text(),
             Self::Unanswered(unanswered) => unanswered.to_text(),
             Self::Stopped { cause, printed, wanted } => {
-                let printed = number::grouped(&printed.to_string());
+                let printed = number::grouped(printed);
                 let printed = format!("printed {printed} of {}", number::counted(wanted, "identifier"));
                 match **cause {
                     Self::Interrupted => format!("interrupted: {printed}\n"),
@@ -348,7 +367,11 @@ impl InvalidId {
     pub(crate) fn render(&self, json: bool) -> String {
         let Self { text, code, message } = self;
         if !json {
-            return format!("error: {text:?} is not a valid identifier: {message} ({code})\n");
+            // The text is not to blame for an option.
+            return match matches!(*code, "bad-format" | "bad-layout" | "bad-precision" | "bad-width") {
+                true => format!("error: {message} ({code})\n"),
+                false => format!("error: {text:?} is not a valid identifier: {message} ({code})\n"),
+            };
         }
         let value = json!({"error": {
             "code": "INVALID_ARGUMENT",
@@ -360,6 +383,24 @@ impl InvalidId {
     }
 }
 
+/// Facts for programs, which every message has in words.
+const SAID: [&str; 14] = [
+    "cap",
+    "capacity",
+    "donors",
+    "expandable_bits",
+    "free_blocks",
+    "heir",
+    "left",
+    "oldest_revision",
+    "present_revision",
+    "region",
+    "reserved",
+    "resume_after",
+    "sealed_by",
+    "space",
+];
+
 impl Refusal {
     fn to_text(&self) -> String {
         let reason = self.reason.as_deref().map(|reason| format!(", {reason}")).unwrap_or_default();
@@ -367,10 +408,14 @@ impl Refusal {
         // The message often contains the descriptions of the violations.
         let unsaid = self.violations.iter().filter(|violation| !self.message.contains(&violation.description));
         let violations = unsaid.map(|violation| (&violation.subject, &violation.description));
-        let facts = self.facts.iter().map(|(name, value)| (name, value));
+        let facts = self.facts.iter().filter(|(name, _)| !SAID.contains(&name.as_str()));
+        let facts = facts.map(|(name, value)| (name, value));
         for (name, value) in violations.chain(facts) {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "  {name}: {value}");
+        }
+        for advice in &self.advice {
+            let _ = writeln!(text, "  {advice}");
         }
         if let Some(delay) = self.retry_after {
             let _ = writeln!(text, "  retry after {}", humantime::format_duration(rounded(delay)));

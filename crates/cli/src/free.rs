@@ -139,7 +139,7 @@ impl Found {
 /// Where `kent region create` would put the region, or what to do if no block is large enough.
 fn choice_text(suffix: u32, args: &FreeArgs, choice: Option<&PlaceOfRegion>, palette: Palette) -> String {
     let zone = args.zone.map(|zone| format!(" --zone {zone}")).unwrap_or_default();
-    let space = if args.space == "default" { String::new() } else { format!(" --space {}", args.space) };
+    let space = names::space_option(&args.space);
     let create = format!("kent region create NAME --suffix {suffix}{zone}{space}");
     match choice {
         Some(choice) => {
@@ -217,6 +217,6 @@ and 1 block, not larger; -n 3 shows all
         assert!(text.ends_with(expected), "{text}");
         found.choice = None;
         let text = found.render(&args("--suffix 16"), Palette::PLAIN);
-        assert!(text.ends_with("kent region create NAME --suffix 16 would find no free block; with --plan it shows which regions could be split to free one\n"), "{text}");
+        assert!(text.ends_with("kent region create NAME --suffix 16 --space default would find no free block; with --plan it shows which regions could be split to free one\n"), "{text}");
     }
 }

@@ -34,6 +34,7 @@ mod output;
 mod pages;
 mod plan;
 mod prefix;
+mod reach;
 mod region;
 mod series;
 mod settings;
@@ -44,6 +45,7 @@ mod suggestions;
 mod table;
 mod transfer;
 mod tree;
+mod usage;
 
 use std::env;
 use std::ffi::OsString;
@@ -55,6 +57,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::args::{Command, DaemonCommand, Global};
 use crate::failure::Failure;
 use crate::output::Out;
+use crate::reach::Reach;
 use crate::settings::{Parsed, Settings};
 
 fn main() -> ExitCode {
@@ -66,10 +69,10 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return refuse_arguments(&error),
     };
-    let json = parsed.cli.global.json;
+    let (json, reach) = (parsed.cli.global.json, Reach::of(&parsed.settings));
     match run(parsed) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => report(&failure, json),
+        Err(failure) => report(&failure, json, &reach),
     }
 }
 
@@ -77,7 +80,7 @@ fn main() -> ExitCode {
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let json = env::args_os().any(|argument| argument == "--json");
     if error.use_stderr() && json {
-        return report(&Failure::Usage(first_paragraph(&error.render().to_string())), true);
+        return report(&Failure::Usage(first_paragraph(&error.render().to_string())), true, &Reach::default());
     }
     // OK because a reader that closed the stream does not want the text.
     let _ = error.print();
@@ -92,9 +95,9 @@ fn first_paragraph(text: &str) -> String {
     lines.join(" ")
 }
 
-fn report(failure: &Failure, json: bool) -> ExitCode {
+fn report(failure: &Failure, json: bool, reach: &Reach) -> ExitCode {
     if let Some(text) = failure.render(json) {
-        notice::write(&text, json);
+        notice::write(&reach.add_to(&text), json);
     }
     failure.exit_code()
 }

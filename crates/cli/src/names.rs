@@ -1,11 +1,11 @@
 //! Resource names of the API, and the short names that people type.
 
-pub(crate) use kent_proto::model::{region_name as region, space_name as space};
+pub(crate) use kent_proto::model::{region_name as region, region_words, space_name as space, space_option};
 
-/// A region by its resource name, as the words of a suggested command: `NAME`, or `NAME --space SPACE`.
+/// A region by its resource name, as the words of a suggested command: `NAME --space SPACE`.
 pub(crate) fn words(resource: &str) -> String {
     match resource.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/")) {
-        Some((space, region)) => format!("{region}{}", space_option(space)),
+        Some((space, region)) => region_words(region, space),
         None => resource.to_owned(),
     }
 }
@@ -24,22 +24,14 @@ pub(crate) fn space_of(region: &str) -> &str {
     space.rsplit_once("/regions/").map_or(space, |(space, _)| space)
 }
 
-/// The option of a suggested command that names this space, with a space before it. Empty for the default space.
-pub(crate) fn space_option(space: &str) -> String {
-    match space {
-        kent_ids::DEFAULT_SPACE => String::new(),
-        space => format!(" --space {space}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ok_the_words_of_a_region_name_its_space_unless_it_is_the_default_one() {
+    fn ok_the_words_of_a_region_name_its_space() {
         for (resource, expected) in [
-            ("spaces/default/regions/r1", "r1"),
+            ("spaces/default/regions/r1", "r1 --space default"),
             ("spaces/parts/regions/r1", "r1 --space parts"),
             ("spaces/default/emea/regions/r1", "r1 --space default/emea"),
         ] {

@@ -1,6 +1,7 @@
 //! Parsing and formatting numbers for people.
 
 use kent_ids::{Uid11, dce};
+pub(crate) use kent_ids::{counted, grouped};
 use kent_proto::v1::space::TextForm;
 
 /// Reads a number below 2^128: decimal or, after `0x`, hexadecimal; underscores between digits are skipped.
@@ -112,22 +113,6 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// A decimal number with its digits in groups of three, as `kent` reads numbers: 1_099_511_627_776.
-pub(crate) fn grouped(decimal: &str) -> String {
-    let first = match decimal.len() % 3 {
-        0 => 3,
-        rest => rest,
-    };
-    let mut grouped = String::with_capacity(decimal.len() * 4 / 3);
-    for (index, digit) in decimal.chars().enumerate() {
-        if index >= first && (index - first) % 3 == 0 {
-            grouped.push('_');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 /// A number of bytes in the largest unit that fits into it.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -145,15 +130,6 @@ pub(crate) fn millis(millis: f64) -> String {
         _ => 2,
     };
     format!("{millis:.digits$} ms")
-}
-
-/// A count and its noun in the singular or plural: "1 region", "1_024 regions".
-pub(crate) fn counted(count: impl ToString, noun: &str) -> String {
-    let ending = if noun.ends_with("sh") { "es" } else { "s" };
-    match count.to_string().as_str() {
-        "1" => format!("1 {noun}"),
-        count => format!("{} {noun}{ending}", grouped(count)),
-    }
 }
 
 /// Writes a decimal number that is a power of two as "2^40", and any other number with grouped digits.
@@ -295,14 +271,5 @@ mod tests {
         ] {
             assert_eq!((grouped(decimal).as_str(), power_of_two(decimal).as_str()), (groups, power), "{decimal}");
         }
-    }
-
-    #[test]
-    fn ok_nouns_are_singular_or_plural() {
-        for (count, expected) in [(0, "0 regions"), (1, "1 region"), (2, "2 regions"), (1_000_000, "1_000_000 regions")]
-        {
-            assert_eq!(counted(count, "region"), expected);
-        }
-        assert_eq!((counted(1, "flush"), counted(2, "flush")), ("1 flush".to_owned(), "2 flushes".to_owned()));
     }
 }

@@ -39,6 +39,16 @@ pub(crate) fn write(args: &CreateArgs, status: &Status, out: &mut Out) -> Result
     out.text(&text)
 }
 
+/// Adds to a refusal because no prefix is free the commands that help. What they replace are facts for programs.
+pub(crate) fn with_commands(args: &CreateArgs, failure: Failure) -> Failure {
+    let Failure::Refused(mut refusal) = failure else { return failure };
+    if refusal.reason.as_deref() == Some("NO_FREE_PREFIX") {
+        let donor = donors(&refusal).first().map(|donor| command(args, donor));
+        refusal.advice.extend(donor.map(|command| format!("to split the region that loses least: {command}")));
+    }
+    Failure::Refused(refusal)
+}
+
 fn donors(refusal: &Refusal) -> Vec<Donor<'_>> {
     let fact = refusal.facts.iter().find(|(name, _)| name == "donors");
     let donor = |text| {

@@ -12,6 +12,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use crate::args::{Cli, parse_space};
 use crate::connect::{Endpoints, parse_timeout};
 use crate::contexts::{Context, Contexts, Fault, SETTINGS};
+use crate::usage;
 
 /// A command line, and where its settings come from.
 pub(crate) struct Parsed {
@@ -43,8 +44,10 @@ pub(crate) fn parse(line: &[OsString]) -> Result<Parsed, clap::Error> {
         Ok(contexts) => (choose(line, &contexts), Ok(contexts)),
         Err(fault) => (Ok(Chosen::default()), Err(fault)),
     };
-    let mut command = command(chosen.as_ref().ok().map(|chosen| &chosen.context));
-    let mut matches = command.try_get_matches_from_mut(line)?;
+    let make = || command(chosen.as_ref().ok().map(|chosen| &chosen.context));
+    let mut command = make();
+    let matches = command.try_get_matches_from_mut(line);
+    let mut matches = matches.map_err(|error| usage::improve(error, line, make()))?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     while let Some((_, inner)) = matches.remove_subcommand() {
         matches = inner;

@@ -98,7 +98,7 @@ fn table(spaces: &[Space]) -> Table {
         let mut cells = vec![
             Cell::from(names::short(&space.name)),
             space.bits.into(),
-            number::grouped(&space.region_count.to_string()).into(),
+            number::grouped(space.region_count).into(),
             space.revision.into(),
         ];
         if is_any_sealed {

@@ -30,6 +30,8 @@ const SOURCES: [&str; 9] = [
 const SAMPLES: [&str; 3] = ["1", "serial:SAMPLE", "80:1"];
 /// Characters that end a command within a sentence.
 const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '&', '<', '>', '\n'];
+/// The source of tips for wrong command lines, which has such lines.
+const TIPS: &str = "crates/cli/src/usage.rs";
 /// Texts that name a command without suggesting it.
 const LABELS: [&str; 1] = ["kent context use"];
 
@@ -98,7 +100,7 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
     while let Some((before, after)) = rest.split_once('{') {
         whole.push_str(before);
         if !before.is_empty() {
-            whole.push_str(sample);
+            whole.push_str(if before.ends_with(" -n ") { SAMPLES[0] } else { sample });
         }
         rest = after.split_once('}').map_or("", |(_, after)| after);
     }
@@ -123,7 +125,7 @@ fn ok_every_suggested_command_can_be_parsed() {
     let mut paths = Vec::new();
     SOURCES.iter().for_each(|folder| files(&root.join(folder), &mut paths));
     let (mut seen, mut wrong) = (0, Vec::new());
-    for path in paths {
+    for path in paths.into_iter().filter(|path| !path.ends_with(TIPS)) {
         let source = fs::read_to_string(&path).expect("UTF-8");
         let mut texts = Vec::new();
         literals(source.parse().expect("Rust"), &mut texts);

@@ -9,7 +9,7 @@ mod file;
 mod parts;
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::Daemon;
@@ -21,6 +21,8 @@ use crate::args::{ExportArgs, ImportArgs, TableCommand};
 use crate::connect::request;
 use crate::failure::Failure;
 use crate::names;
+use crate::notice;
+use crate::number;
 use crate::output::Out;
 use crate::pages::PRESENT;
 
@@ -42,8 +44,11 @@ async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     out.flush()?;
     for delegated in regions.iter().filter(|region| !region.delegated_space.is_empty()) {
         let (region, inner) = (names::short(&delegated.name), names::short(&delegated.delegated_space));
-        eprintln!(
-            "kent: region {region} is delegated, and its table is not in this file: kent table export --space {inner}"
+        notice::write(
+            &format!(
+                "kent: region {region} is delegated, and its table is not in this file: kent table export --space {inner}\n"
+            ),
+            false,
         );
     }
     Ok(())
@@ -246,10 +251,11 @@ impl<'f> Work<'f> {
                 Ok(response) => revision = response.into_inner().revision,
                 Err(status) => {
                     bar.finish_and_clear();
-                    eprintln!(
-                        "kent: {created} of {} regions were created before the failure; import the file again to continue",
-                        self.missing.len()
+                    let all = number::counted(self.missing.len(), "region");
+                    let done = format!(
+                        "kent: {created} of {all} created before the failure; import the file again to continue\n"
                     );
+                    notice::write(&done, false);
                     return Err(status.into());
                 }
             }
@@ -274,10 +280,9 @@ impl<'f> Work<'f> {
         match (dry_run, self.missing.len()) {
             (_, 0) => Ok(()),
             (true, _) => out.text("dry run: nothing was changed\n"),
-            (false, created) => out.text(&format!(
-                "created {created} {}\nrevision {before} → {after}\n",
-                if created == 1 { "region" } else { "regions" }
-            )),
+            (false, created) => {
+                out.text(&format!("created {}\nrevision {before} → {after}\n", number::counted(created, "region")))
+            }
         }
     }
 }
@@ -288,7 +293,11 @@ fn text(file: &str) -> Result<String, Failure> {
             let mut text = String::new();
             io::stdin().lock().read_to_string(&mut text).map(|_| text).map_err(Failure::Input)
         }
-        path => std::fs::read_to_string(path).map_err(|error| Failure::Usage(format!("cannot read {path}: {error}"))),
+        path => std::fs::read_to_string(path).map_err(|error| {
+            Failure::Usage(format!(
+                "cannot read {path}: {error}; `kent table export > table.jsonl` writes a file to import"
+            ))
+        }),
     }
 }
 
@@ -299,8 +308,7 @@ fn confirmed() -> Result<bool, Failure> {
             "standard input is not a terminal; add --yes to import without confirmation".to_owned(),
         ));
     }
-    eprint!("import them? [y/N] ");
-    io::stderr().flush().map_err(Failure::Output)?;
+    notice::write("import them? [y/N] ", false);
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(Failure::Input)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

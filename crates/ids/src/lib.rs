@@ -32,6 +32,7 @@ mod tails;
 mod time;
 pub mod uid11;
 mod wide;
+mod words;
 
 pub use uuid::Uuid;
 
@@ -48,3 +49,4 @@ pub use source::{DEFAULT_SPACE, MAX_NAME_LEN, NameFault, RegionConstants, Source
 pub use tails::Tails;
 pub use time::{UnixNanos, UnixSeconds};
 pub use uid11::Uid11;
+pub use words::{counted, counted_be, grouped};

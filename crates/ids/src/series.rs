@@ -169,9 +169,18 @@ impl FromStr for Series {
             None if token == FULL_RAND => Ok(Self::FullRand),
             None => Err(CodecError::new(
                 ErrorCode::BadFormat,
-                format!("there is no series {token:?}: use {FULL_RAND} or {SERIAL}:SYMBOL"),
+                format!("there is no series {token:?}: {}use {FULL_RAND} or {SERIAL}:SYMBOL", hint(token)),
             )),
         }
+    }
+}
+
+/// A hint for the author of an unknown name, ready to precede the list of names, or an empty text.
+fn hint(token: &str) -> String {
+    let symbol = token.strip_prefix("series:").unwrap_or(token);
+    match Serials::new(symbol, None) {
+        Ok(_) if symbol != SERIAL && !symbol.contains(':') => format!("did you mean {SERIAL}:{symbol}? Otherwise "),
+        _ => String::new(),
     }
 }
 

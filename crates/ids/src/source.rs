@@ -77,7 +77,9 @@ pub enum SourceError {
         error: CodecError,
     },
     /// The name of the region or the space is invalid.
-    #[error("{what} {name:?}: {fault}")]
+    #[error(
+        "{what} {name:?}: {fault}; a name has 1 to {MAX_NAME_LEN} of a-z A-Z 0-9 - _ . and begins with a letter or a digit, as in region:orders"
+    )]
     BadName {
         /// `region` or `space`.
         what: &'static str,
@@ -92,7 +94,7 @@ pub enum SourceError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NameFault {
     /// The name is empty.
-    #[error("the name is empty: a name has 1 to {MAX_NAME_LEN} symbols")]
+    #[error("the name is empty")]
     Empty,
     /// The name is too long.
     #[error("a name has at most {MAX_NAME_LEN} symbols, but this one has {len}")]
@@ -198,12 +200,17 @@ fn hint(token: &str) -> String {
         }
         "ulid" | "ksuid" => "did you mean uuidv7, which is also ordered by time? Otherwise ",
         "snowflake" => "did you mean uid11-snowish? Otherwise ",
+        "serial" | "series" => "a series needs a symbol: serial:SYMBOL, such as serial:INVOICE. Otherwise ",
+        "region" | "regions" => "a region needs a name: region:NAME, such as region:orders. Otherwise ",
         _ if check_name(token).is_ok() && !spelled.starts_with("uuid") => {
             return format!("did you mean region:{token}? Otherwise ");
         }
         _ => match token.split_once(':') {
-            Some((scheme, name)) if scheme.eq_ignore_ascii_case("region") => {
+            Some((scheme, name)) if matches!(normal(scheme).as_str(), "region" | "regions") => {
                 return format!("did you mean region:{name}? Otherwise ");
+            }
+            Some((scheme, symbol)) if matches!(normal(scheme).as_str(), "series" | "serial" | "serials") => {
+                return format!("did you mean serial:{symbol}? Otherwise ");
             }
             _ => "",
         },
@@ -272,11 +279,20 @@ mod tests {
             ("snowflake", "did you mean uid11-snowish? Otherwise "),
             ("orders", "did you mean region:orders? Otherwise "),
             ("Region:a", "did you mean region:a? Otherwise "),
+            ("regions:a", "did you mean region:a? Otherwise "),
+            ("series:A", "did you mean serial:A? Otherwise "),
+            ("serial", "a series needs a symbol: serial:SYMBOL, such as serial:INVOICE. Otherwise "),
+            ("region", "a region needs a name: region:NAME, such as region:orders. Otherwise "),
         ] {
             check_err(token, &["there is no source \"", token, "\": ", hint, known].concat());
         }
-        check_err("region:", "region \"\": the name is empty: a name has 1 to 63 symbols");
-        check_err("region:a@", "space \"\": the name is empty: a name has 1 to 63 symbols");
+        let check_err = |text: &str, message: &str| {
+            let rule =
+                "; a name has 1 to 63 of a-z A-Z 0-9 - _ . and begins with a letter or a digit, as in region:orders";
+            check_err(text, &[message, rule].concat());
+        };
+        check_err("region:", "region \"\": the name is empty");
+        check_err("region:a@", "space \"\": the name is empty");
         check_err("region:-a", "region \"-a\": a name must begin with one of a-z A-Z 0-9");
         check_err("region:a b", "region \"a b\": ' ' is not one of a-z A-Z 0-9 - _ .");
         check_err("region:a@b@c", "space \"b@c\": '@' is not one of a-z A-Z 0-9 - _ .");

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use kent_ids::{UnixNanos, Uuid, dce};
+use kent_ids::{UnixNanos, Uuid, dce, grouped};
 use thiserror::Error;
 
 /// A request ID that contains its creation time: a UUID of version 7, in any spelling.
@@ -79,8 +79,9 @@ pub enum RequestRefusal {
     },
     /// The maximum number of undated request IDs is reached.
     #[error(
-        "{max} request_ids without a time are stored, the maximum (kentd --requests-max): use UUIDs of version 7, which expire \
-         (kent alloc uuidv7)"
+        "{} request_ids without a time are stored, the maximum (kentd --requests-max): use UUIDs of version 7, which expire \
+         (kent alloc uuidv7)",
+        grouped(max)
     )]
     TooMany {
         /// The maximum number.

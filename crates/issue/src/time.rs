@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 use core::{num::NonZeroU64, time::Duration};
 
-use kent_ids::{Block, ClusterKey, Format, Line, Position, Slot, SlotConstants, UnixNanos, UnixSeconds};
+use kent_ids::{Block, ClusterKey, Format, Line, Position, Slot, SlotConstants, UnixNanos, UnixSeconds, counted};
 use thiserror::Error;
 
 use crate::{AllSlotsReserved, HolderId, Sequence, SlotPlan, SlotRecord, Stored, choose_slot};
@@ -101,7 +101,7 @@ pub enum Refusal {
         wait: Duration,
     },
     /// The request is larger than any one grant can be.
-    #[error("one request can have at most {max} identifiers")]
+    #[error("one request can have at most {}", counted(max, "identifier"))]
     TooMany {
         /// The largest number of identifiers in one grant.
         max: u64,

@@ -2,6 +2,8 @@
 
 use core::{fmt, num::NonZeroU64};
 
+use kent_ids::grouped;
+
 /// The largest average number of identifiers per second that a counter may issue.
 ///
 /// A restore from a backup skips the identifiers that the counter may have issued since the backup: its pace times that
@@ -41,7 +43,7 @@ impl Pace {
 
 impl fmt::Display for Pace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} a second", self.0)
+        write!(f, "{} per second", grouped(self.0))
     }
 }
 
@@ -60,6 +62,6 @@ mod tests {
 
     #[test]
     fn ok_a_pace_is_shown_with_its_unit() {
-        assert_eq!(Pace::for_bits(20).to_string(), "1048576 a second");
+        assert_eq!(Pace::for_bits(20).to_string(), "1_048_576 per second");
     }
 }

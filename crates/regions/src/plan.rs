@@ -175,6 +175,14 @@ impl Table {
         }
     }
 
+    /// The refusal of an edit that needs a region without subregions.
+    fn has_subregions(&self, region: &Region) -> Refusal {
+        const NAMED_MAX: usize = 8;
+        let subregions = self.children(region).take(NAMED_MAX).map(|sub| sub.name.clone()).collect();
+        let (region_name, count) = (region.name.clone(), self.children(region).count());
+        Refusal::HasSubregions { region: region_name, sub_bits: region.sub_bits, subregions, count }
+    }
+
     /// The subject of an edit. Also rejects a number of bits that is zero.
     fn subject(&self, name: &str, by: u8) -> Result<&Region, Refusal> {
         let region = self.named(name)?;

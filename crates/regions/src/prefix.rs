@@ -45,7 +45,7 @@ pub enum BadPrefix {
     #[error("the all-zero extension stays with the region that is split")]
     AllZero,
     /// All extensions of this length are assigned.
-    #[error("there are only {max} extensions for new regions")]
+    #[error("there are only {max} extensions for new regions, and none is left")]
     NoneLeft {
         /// The number of extensions for new regions.
         max: u64,

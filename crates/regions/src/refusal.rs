@@ -1,8 +1,9 @@
 //! Refusals: the errors of edits and counter operations, with the allowed alternatives.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{format, string::String, vec::Vec};
 use core::fmt;
 
+use kent_ids::{counted, counted_be, grouped};
 use thiserror::Error;
 
 use crate::{
@@ -24,6 +25,12 @@ pub enum Refusal {
     /// `name-taken`: another region has the name.
     #[error("region {name:?} already exists")]
     NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// `name-taken`: two new regions of one edit have the name.
+    #[error("{name:?} is the name of two of the new regions: each needs its own")]
+    NameTwice {
         /// The name.
         name: String,
     },
@@ -53,12 +60,25 @@ pub enum Refusal {
         taken: Prefix,
     },
     /// `suffix-range`: the suffix has too many bits.
-    #[error("a suffix here can have at most {max} bits, not {bits}")]
+    #[error("a suffix here can have at most {max} {}, not {bits}", noun(*max))]
     SuffixBits {
         /// The requested number of bits.
         bits: u8,
         /// The maximum number of bits.
         max: u8,
+    },
+    /// `suffix-range`: the suffix has fewer bits than it would lose.
+    #[error(
+        "the suffix of region {region:?} has {suffix} {}, so it can shrink by at most {suffix}, not by {by}",
+        noun(*suffix)
+    )]
+    SuffixTooNarrow {
+        /// The name of the region.
+        region: String,
+        /// The width of its suffix in bits.
+        suffix: u8,
+        /// The number of bits to take from it.
+        by: u8,
     },
     /// `suffix-range`: a new region's suffix width is not given and cannot be inherited.
     #[error("the suffix of {name:?} must be given: only the all-zero subregion inherits its parent's")]
@@ -67,7 +87,7 @@ pub enum Refusal {
         name: String,
     },
     /// `suffix-range`: a suffix is too large for the region.
-    #[error("suffix {suffix} does not fit {bits} {}, which hold values below {}", noun(*bits), Count::power_of_two(*bits))]
+    #[error("suffix {} does not fit {bits} {}, which hold values below {}", grouped(suffix), noun(*bits), grouped(Count::power_of_two(*bits)))]
     SuffixValue {
         /// The suffix.
         suffix: u128,
@@ -75,8 +95,14 @@ pub enum Refusal {
         bits: u8,
     },
     /// `suffix-in-use`: issued identifiers need a wider suffix.
-    #[error("{issued} suffixes are issued or reserved and need {needed} {}: {requested} would be too few", noun(*needed))]
+    #[error(
+        "{} issued or reserved in region {region:?} and need {needed} {}: {requested} would be too few",
+        counted_be(issued, "suffix"),
+        noun(*needed)
+    )]
     SuffixInUse {
+        /// The name of the region.
+        region: String,
         /// The number of issued or reserved suffixes.
         issued: Count,
         /// The smallest sufficient width in bits.
@@ -112,13 +138,19 @@ pub enum Refusal {
     },
     /// `has-subregions`: the operation needs a region without subregions.
     #[error(
-        "region {region:?} has subregions, {sub_bits} bits below it: only regions without subregions can be split, delegated or deleted"
+        "region {region:?} has {}, {sub_bits} {} below it: only regions without subregions can be split, delegated or deleted",
+        named(subregions, *count),
+        noun(*sub_bits)
     )]
     HasSubregions {
         /// The name of the region.
         region: String,
         /// The number of bits between parent and subregions (k).
         sub_bits: u8,
+        /// The names of the first subregions, at most eight.
+        subregions: Vec<String>,
+        /// The number of subregions.
+        count: usize,
     },
     /// `level-mismatch`: all subregions of a region must be the same number of bits below it.
     #[error(
@@ -136,9 +168,10 @@ pub enum Refusal {
     },
     /// `zero-extension`: the all-zero extension is assigned while others are not.
     #[error(
-        "the all-zero extension is assigned, but {missing} of the {all} extensions are not: assign all, leave the all-zero one \
-         unassigned, or use `abstract` to reserve the others",
-        all = Count::power_of_two(*bits),
+        "the all-zero extension is assigned, but {} of the {all} extensions are not: assign all, leave the all-zero one \
+         unassigned, or add --abstract to reserve the others",
+        grouped(missing),
+        all = grouped(Count::power_of_two(*bits)),
     )]
     ZeroExtension {
         /// The number of bits between parent and subregions (k).
@@ -175,7 +208,10 @@ pub enum Refusal {
         region: String,
     },
     /// `region-populated`: only a region from which nothing was issued can be delegated.
-    #[error("{issued} suffixes of region {region:?} are issued or reserved: only an unused region can be delegated")]
+    #[error(
+        "{} issued or reserved in region {region:?}: only an unused region can be delegated",
+        counted_be(issued, "suffix")
+    )]
     Populated {
         /// The name of the region.
         region: String,
@@ -184,7 +220,8 @@ pub enum Refusal {
     },
     /// `region-populated`: only a region from which nothing was issued can be deleted.
     #[error(
-        "{issued} suffixes of region {region:?} are issued or reserved, so they may be in use: only a region without any can be deleted"
+        "{} issued or reserved in region {region:?} and may be in use: only a region without any can be deleted",
+        counted_be(issued, "suffix")
     )]
     InUse {
         /// The name of the region.
@@ -212,7 +249,7 @@ pub enum Refusal {
         parent: String,
     },
     /// `space-in-use`: the space of a delegated region has regions.
-    #[error("the space of region {region:?} has {regions} regions: delete them first")]
+    #[error("the space of region {region:?} has {}: delete {} first", counted(regions, "region"), if *regions == 1 { "it" } else { "them" })]
     SpaceInUse {
         /// The name of the region.
         region: String,
@@ -258,7 +295,11 @@ pub enum Refusal {
         region: String,
     },
     /// `bad-input`: the texts of a region are too long.
-    #[error("owner, description and labels together have {bytes} bytes, but may have at most {TEXT_BYTES_MAX}")]
+    #[error(
+        "owner, description and labels together have {}, but may have at most {}",
+        counted(bytes, "byte"),
+        grouped(TEXT_BYTES_MAX)
+    )]
     TextTooLong {
         /// Their total length in bytes.
         bytes: usize,
@@ -294,7 +335,9 @@ pub enum Refusal {
     },
     /// `capacity-exhausted`: too few suffixes are left.
     #[error(
-        "{issued} of {capacity} suffixes are issued; region {region:?} can be expanded by up to {expandable_bits} {}",
+        "{} of {} issued; region {region:?} can be expanded by up to {expandable_bits} {}",
+        grouped(issued),
+        counted_be(capacity, "suffix"),
         noun(*expandable_bits)
     )]
     CapacityExhausted {
@@ -341,7 +384,14 @@ pub struct Donor {
 
 impl fmt::Display for NoFreePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no free prefix leaves {} {}; ", self.requested, noun(self.requested))?;
+        match self.requested > self.bits {
+            true => write!(
+                f,
+                "suffix and zone together have {} bits, but an identifier here has {}; ",
+                self.requested, self.bits
+            )?,
+            false => write!(f, "no free prefix leaves {} {}; ", self.requested, noun(self.requested))?,
+        }
         match self.free[..] {
             [] => f.write_str("no block is free")?,
             [Prefix::EMPTY] => write!(f, "the whole space is free, but has only {} {}", self.bits, noun(self.bits))?,
@@ -373,6 +423,13 @@ impl NoFreePrefix {
     }
 }
 
+/// Subregions: their number, and the names of the first ones.
+fn named(names: &[String], count: usize) -> String {
+    let listed: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    let more = if names.len() < count { ", ..." } else { "" };
+    format!("{} ({}{more})", counted(count, "subregion"), listed.join(", "))
+}
+
 const fn comma(at: usize) -> &'static str {
     if at == 0 { "" } else { ", " }
 }
@@ -382,12 +439,13 @@ impl Refusal {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::BadName { .. } => "bad-name",
-            Self::NameTaken { .. } => "name-taken",
+            Self::NameTaken { .. } | Self::NameTwice { .. } => "name-taken",
             Self::NoSuchRegion { .. } => "no-such-region",
             Self::NoBits | Self::NoSubregions => "range",
             Self::BadPrefix(_) => "bad-prefix",
             Self::PrefixConflict { .. } => "prefix-conflict",
             Self::SuffixBits { .. }
+            | Self::SuffixTooNarrow { .. }
             | Self::SuffixMissing { .. }
             | Self::SuffixValue { .. }
             | Self::SuffixEmpty { .. } => "suffix-range",

@@ -130,7 +130,12 @@ impl Region {
         if self.issued <= Count::power_of_two(self.suffix) {
             return Ok(());
         }
-        Err(Refusal::SuffixInUse { issued: self.issued, needed: self.issued.bits(), requested: self.suffix })
+        Err(Refusal::SuffixInUse {
+            region: self.name.clone(),
+            issued: self.issued,
+            needed: self.issued.bits(),
+            requested: self.suffix,
+        })
     }
 
     /// Checks that no suffix is issued or reserved.

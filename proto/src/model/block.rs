@@ -54,8 +54,10 @@ impl AllocateInput {
             }
         };
         if request.request_id.len() > REQUEST_ID_BYTES_MAX {
-            let problem =
-                format!("has {} bytes, but at most {REQUEST_ID_BYTES_MAX} are allowed", request.request_id.len());
+            let problem = format!(
+                "has {} bytes, but at most {REQUEST_ID_BYTES_MAX} are allowed",
+                kent_ids::grouped(request.request_id.len())
+            );
             return Err(Invalid::new("request_id", problem));
         }
         self.request_id.clone_from(&request.request_id);

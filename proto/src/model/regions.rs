@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use kent_ids::{counted, grouped};
 use kent_regions::{
     AutoExpand, BITS_MAX, BadPrefix, Change, ChunkPolicy, Classification, Count, Donate, Edit, Kind, NewRegion, Order,
     Pace, Patch, Place, Plan, Policy, PolicyPatch, Prefix, Region, RegionNumber, Revision, Start, Status, Table, Zone,
@@ -112,7 +113,10 @@ impl EditOptions {
         reason: String,
     ) -> Result<Self, Invalid> {
         let within = |field, text: &str, max: usize| match text.len() > max {
-            true => Err(Invalid::new(field, format!("has {} bytes, but at most {max} are allowed", text.len()))),
+            true => Err(Invalid::new(
+                field,
+                format!("has {}, but at most {} are allowed", counted(text.len(), "byte"), grouped(max)),
+            )),
             false => Ok(()),
         };
         within("request_id", &request_id, REQUEST_ID_BYTES_MAX)?;
@@ -376,7 +380,8 @@ const CHUNK_MAX: u64 = 1 << 20;
 fn new_regions(new_regions: Vec<v1::NewRegion>) -> Result<Vec<NewRegion>, Invalid> {
     const FIELD: &str = "new_regions";
     if new_regions.len() > NEW_REGIONS_MAX {
-        let problem = format!("has {} regions, but one edit creates at most {NEW_REGIONS_MAX}", new_regions.len());
+        let problem =
+            format!("has {} regions, but one edit creates at most {NEW_REGIONS_MAX}", grouped(new_regions.len()));
         return Err(Invalid::new(FIELD, problem));
     }
     let checked = new_regions.into_iter().map(|new_region| {
@@ -431,7 +436,11 @@ impl TryFrom<v1::ClassifyRequest> for ClassifyInput {
         let space = SpaceName::parse("parent", &request.parent)?.into_inner();
         let count = request.identifiers.len();
         if count > CLASSIFY_MAX {
-            let problem = format!("has {count} identifiers, but one call classifies at most {CLASSIFY_MAX}");
+            let problem = format!(
+                "has {}, but one call classifies at most {}",
+                counted(count, "identifier"),
+                grouped(CLASSIFY_MAX)
+            );
             return Err(Invalid::new("identifiers", problem));
         }
         Ok(Self { space, identifiers: request.identifiers.into_iter().map(u128::from).collect() })
@@ -455,7 +464,8 @@ impl TryFrom<v1::ComposeRequest> for ComposeInput {
     fn try_from(request: v1::ComposeRequest) -> Result<Self, Invalid> {
         for (field, count) in [("suffixes", request.suffixes.len()), ("identifiers", request.identifiers.len())] {
             if count > CLASSIFY_MAX {
-                let problem = format!("has {count} entries, but one call composes at most {CLASSIFY_MAX}");
+                let problem =
+                    format!("has {} entries, but one call composes at most {}", grouped(count), grouped(CLASSIFY_MAX));
                 return Err(Invalid::new(field, problem));
             }
         }

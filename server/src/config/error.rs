@@ -16,7 +16,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is not valid TOML, or names an unknown setting.
-    #[error("the configuration file {} is not valid", path.display())]
+    #[error("the configuration file {} is not valid (kentd --check-config prints every setting)", path.display())]
     Malformed {
         /// The path of the file.
         path: PathBuf,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kent_ids::{counted_be, grouped};
 use kent_regions::Count;
 
 use super::arguments;
@@ -29,10 +30,21 @@ pub(crate) struct Exhausted {
     pub(crate) expandable_bits: u8,
 }
 
+const fn bits_noun(bits: u8) -> &'static str {
+    if bits == 1 { "bit" } else { "bits" }
+}
+
 impl Exhausted {
     /// The number of suffixes with which everything that the caller needs could be granted.
     fn needed(&self) -> u128 {
         self.reserved.saturating_add(self.wanted.into())
+    }
+}
+
+impl Exhausted {
+    /// The command that helps if no expansion does.
+    fn elsewhere(&self) -> String {
+        format!(": create another region (kent region create NAME --suffix BITS --space {})", self.space)
     }
 }
 
@@ -42,10 +54,14 @@ impl fmt::Display for Exhausted {
         let (is, command) = (if self.is_capped { "at its cap" } else { "full" }, arguments(region, space));
         write!(
             f,
-            "region {region:?} of space {space:?} is {is}: {reserved} of {capacity} suffixes are issued or reserved, {requested} more were requested"
+            "region {region:?} of space {space:?} is {is}: {} of {} issued or reserved, and {} more {} requested",
+            grouped(reserved),
+            counted_be(capacity, "suffix"),
+            grouped(requested),
+            if *requested == 1 { "was" } else { "were" }
         )?;
         if wanted > requested {
-            write!(f, ", of {wanted} in all")?;
+            write!(f, ", of {} in all", grouped(wanted))?;
         }
         f.write_str("; ")?;
         if self.is_capped {
@@ -58,11 +74,14 @@ impl fmt::Display for Exhausted {
         // The smallest width with enough suffixes.
         let missing = Count::Below(self.needed()).bits().saturating_sub(self.suffix_bits).max(1);
         match expandable_bits {
-            0 => write!(f, "it cannot be expanded further"),
-            bits if missing > *bits => write!(f, "it can be expanded by {bits} bits only"),
+            0 => write!(f, "it cannot be expanded further{}", self.elsewhere()),
+            bits if missing > *bits => {
+                write!(f, "it can be expanded by {bits} {} only{}", bits_noun(*bits), self.elsewhere())
+            }
             bits => write!(
                 f,
-                "it can be expanded by up to {bits} bits (ExpandRegion, kent region expand {command} --by {missing})"
+                "it can be expanded by up to {bits} {} (ExpandRegion, kent region expand {command} --by {missing})",
+                bits_noun(*bits)
             ),
         }
     }

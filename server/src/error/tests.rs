@@ -20,7 +20,7 @@ fn full(space: &str, requested: u64, cap: Option<u128>, expandable_bits: u8) -> 
 }
 
 #[test]
-fn ok_suggested_commands_name_the_space_where_it_is_not_the_default() {
+fn ok_suggested_commands_name_the_space() {
     let unsure = |space: &str| EditError::Unsure { space: space.to_owned(), region: "r".to_owned() }.to_string();
     let refused: [fn(String) -> AllocateError; 6] = [
         |space| AllocateError::Sealed { by: ("r".to_owned(), space.clone()), region: "r".to_owned(), space },
@@ -31,11 +31,15 @@ fn ok_suggested_commands_name_the_space_where_it_is_not_the_default() {
         |space| AllocateError::Delegated { region: "r".to_owned(), space },
     ];
     for (at, default, other) in [
-        (0, "(kent region unseal r)", "(kent region unseal r --space a/b)"),
-        (1, "until that region is unsealed (kent region unseal eu)", "(kent region unseal eu --space a/b)"),
-        (2, "(kent alloc region:r2)", "(kent alloc region:r2@a/b)"),
-        (3, "`kent region id r VALUE`", "`kent region id r --space a/b VALUE`"),
-        (4, "(kent region set r --next N,", "(kent region set r --space a/b --next N,"),
+        (0, "(kent region unseal r --space default)", "(kent region unseal r --space a/b)"),
+        (
+            1,
+            "until that region is unsealed (kent region unseal eu --space default)",
+            "(kent region unseal eu --space a/b)",
+        ),
+        (2, "(kent alloc region:r2@default)", "(kent alloc region:r2@a/b)"),
+        (3, "`kent region id r --space default VALUE`", "`kent region id r --space a/b VALUE`"),
+        (4, "(kent region set r --space default --next N,", "(kent region set r --space a/b --next N,"),
         (5, "(kent region ls --space default/r)", "(kent region ls --space a/b/r)"),
     ] {
         for (space, command) in [("default", default), ("a/b", other)] {
@@ -49,13 +53,13 @@ fn ok_suggested_commands_name_the_space_where_it_is_not_the_default() {
 #[test]
 fn ok_a_full_region_names_the_command_that_makes_it_large_enough() {
     for (error, help) in [
-        (full("default", 3, None, 8), "up to 8 bits (ExpandRegion, kent region expand r --by 1)"),
+        (full("default", 3, None, 8), "up to 8 bits (ExpandRegion, kent region expand r --space default --by 1)"),
         (full("a/b", 50, None, 8), "kent region expand r --space a/b --by 2)"),
-        (full("default", 51, None, 8), "kent region expand r --by 3)"),
+        (full("default", 51, None, 8), "kent region expand r --space default --by 3)"),
         (full("default", 51, None, 2), "it can be expanded by 2 bits only"),
         (full("default", 3, None, 0), "it cannot be expanded further"),
         (full("default", 3, Some(15), 8), "at its cap: 14 of 15"),
-        (full("default", 3, Some(15), 8), "raise the cap (UpdateRegion, kent region set r --cap 17)"),
+        (full("default", 3, Some(15), 8), "raise the cap (UpdateRegion, kent region set r --space default --cap 17)"),
         (full("a/b", 1, Some(14), 0), "kent region set r --space a/b --cap 15)"),
     ] {
         let message = error.to_string();

@@ -50,7 +50,7 @@ pub enum BadBackup {
     #[error("it cannot be read")]
     Unreadable(#[from] io::Error),
     /// It is not a backup.
-    #[error("it is not a Kent backup, or it is damaged: {0}")]
+    #[error("it is not a Kent backup (as `kent backup FILE` writes it), or it is damaged: {0}")]
     Malformed(&'static str),
     /// A newer version made it.
     #[error("its records have schema {found}, which needs a newer kentd")]

@@ -338,7 +338,7 @@ impl RegionsService {
     async fn list_at(&self, space: &Space, page: &Page, revision: Revision) -> Result<ListRegionsResponse, Status> {
         let present = space.read(Table::revision);
         if revision > present {
-            let problem = format!("is {revision}, but the table is at {present}");
+            let problem = format!("is {revision}, but must be 1 to {present}, the present revision of the table");
             return Err(status::from_invalid(&Invalid::new("at_revision", problem)));
         }
         let after = parse_after(page)?;
@@ -386,7 +386,7 @@ const PRINCIPAL_CHARS_MAX: usize = 100;
 
 /// Converts suffixes to identifiers, and identifiers to suffixes.
 fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> Result<ComposeResponse, Status> {
-    let refused = |field| move |refused: NotComposed| status::from_composing(field, &refused);
+    let refused = |field| move |refused: NotComposed| status::from_composing(field, &input.region.space, &refused);
     let suffixes = input.suffixes.iter().map(|suffix| {
         let identifier = region.compose(*suffix, bits).map_err(refused("suffixes"));
         identifier.map(|identifier| (*suffix, identifier))

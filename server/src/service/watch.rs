@@ -56,7 +56,9 @@ pub(super) fn watch(
 ) -> Result<impl Stream<Item = Result<WatchTableResponse, Status>> + Send + 'static, Status> {
     let present = space.read(Table::revision);
     if after > present {
-        let problem = format!("is {after}, but the table is at {present}: watch from 0 for a snapshot");
+        let problem = format!(
+            "is {after}, but must be 0 to {present}, the present revision of the table; 0 begins with a snapshot"
+        );
         return Err(status::from_invalid(&Invalid::new("after_revision", problem)));
     }
     let (sender, receiver) = mpsc::channel(WAITING_MAX);

@@ -96,7 +96,7 @@ async fn ok_a_handle_follows_the_heirs_of_a_closed_region_if_configured() {
     let error = stays.take(100).await.expect_err("closed");
     assert_eq!((error.heir().as_deref(), error.is_retryable()), (Some("region:de"), false));
     let Error::Refused { reason, message, .. } = error else { panic!("refused") };
-    assert!(reason == "CLOSED" && message.contains("(kent alloc region:de)"), "{message}");
+    assert!(reason == "CLOSED" && message.contains("(kent alloc region:de@default)"), "{message}");
     // A request ID belongs to one region.
     let refused = follows.fetch_block(1).request_id("once").await.expect_err("the heir is not strict");
     assert!(matches!(&refused, Error::Refused { field, .. } if field == "request_id"), "{refused}");

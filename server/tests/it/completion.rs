@@ -46,6 +46,8 @@ fn ok_names_are_completed_from_the_daemon() {
         ("kent region rename orders o", &[]),
         ("kent region ls --space p", &["parts"]),
         ("kent region ls --space=p", &["--space=parts"]),
+        ("kent space free p", &["parts"]),
+        ("kent space delete p", &["parts"]),
         ("kent alloc region:o", &["region:orders", "region:orders-eu"]),
         ("kent alloc reg", &["region:invoices", "region:orders", "region:orders-eu"]),
         ("kent alloc --space parts region:", &["region:bolts"]),

@@ -9,8 +9,9 @@ use std::{
 
 use kent_ids::{Block, Format, Id};
 use kent_proto::v1::{
-    AllocateRequest, AllocateResponse, Encoding, admin_client::AdminClient, allocate_response::Identifiers,
-    allocator_client::AllocatorClient, codec_client::CodecClient, regions_client::RegionsClient,
+    AllocateRequest, AllocateResponse, CreateRegionRequest, Encoding, admin_client::AdminClient,
+    allocate_response::Identifiers, allocator_client::AllocatorClient, codec_client::CodecClient,
+    regions_client::RegionsClient,
 };
 use tonic::transport::{Channel, Endpoint};
 
@@ -100,6 +101,11 @@ impl Daemon {
         kent_test_etcd::resume(&self.child);
     }
 
+    /// The address of the HTTP port.
+    pub(crate) fn http_address(&self) -> &str {
+        &self.http
+    }
+
     /// The address of the gRPC port.
     pub(crate) fn grpc_address(&self) -> &str {
         &self.grpc
@@ -159,6 +165,24 @@ impl Drop for Daemon {
 /// A request for `count` identifiers.
 pub(crate) fn request(source: &str, count: u64, encoding: Encoding) -> AllocateRequest {
     AllocateRequest { source: source.to_owned(), count, encoding: encoding.into(), ..AllocateRequest::default() }
+}
+
+/// The resource name of the default space.
+pub(crate) const SPACE: &str = "spaces/default";
+
+/// The resource name of a region of the default space.
+pub(crate) fn name(region: &str) -> String {
+    format!("{SPACE}/regions/{region}")
+}
+
+/// A request for a region of the default space, with a suffix of 20 bits.
+pub(crate) fn create(region: &str) -> CreateRegionRequest {
+    CreateRegionRequest {
+        parent: SPACE.to_owned(),
+        region_id: region.to_owned(),
+        suffix_bits: Some(20),
+        ..CreateRegionRequest::default()
+    }
 }
 
 /// The identifiers of a reply, in order, as numbers.

@@ -9,24 +9,9 @@ use tonic::Code;
 use tonic_types::StatusExt;
 
 use super::{
-    harness::{Daemon, data_dir, request},
+    harness::{Daemon, create, data_dir, name, request},
     operator::Operator,
 };
-
-const SPACE: &str = "spaces/default";
-
-fn name(region: &str) -> String {
-    format!("{SPACE}/regions/{region}")
-}
-
-fn create(region: &str) -> CreateRegionRequest {
-    CreateRegionRequest {
-        parent: SPACE.to_owned(),
-        region_id: region.to_owned(),
-        suffix_bits: Some(20),
-        ..CreateRegionRequest::default()
-    }
-}
 
 #[test]
 fn ok_an_unused_region_is_deleted_and_its_name_and_prefix_are_free() {
@@ -47,7 +32,7 @@ fn ok_an_unused_region_is_deleted_and_its_name_and_prefix_are_free() {
     assert!(operator.kent("table export --at 1").contains("\"ordrs\""));
     operator.kent("alloc region:ordrs");
     let refused = operator.refused("region delete ordrs", "REGION_POPULATED");
-    assert!(refused.contains("kent region seal ordrs"), "{refused}");
+    assert!(refused.contains("kent region seal ordrs --space default"), "{refused}");
 }
 
 #[test]
@@ -57,7 +42,7 @@ fn err_regions_that_may_be_in_use_or_are_not_empty_are_not_deleted() {
     operator.refused("region delete legacy", "REGION_POPULATED");
     operator.kent("region create staff --suffix 20 --order external");
     let refused = operator.refused("region delete staff", "USE_UNKNOWN");
-    assert!(refused.contains("kent region delete staff --unused"), "{refused}");
+    assert!(refused.contains("kent region delete staff --space default --unused"), "{refused}");
     operator.kent("region delete staff --unused");
     operator.kent("region create d --suffix 10");
     operator.kent("region subdivide d --by 1 --new old::0 --new new:10:1");

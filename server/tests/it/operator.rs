@@ -38,9 +38,15 @@ pub(crate) fn keep_settings(command: &mut Command) {
 
 /// Runs `kent` with these arguments and this endpoint. Returns its exit code, standard output and standard error.
 pub(crate) fn run_at(endpoint: &str, words: &str) -> (i32, String, String) {
+    run_in(&[("KENT_ENDPOINT", endpoint)], words)
+}
+
+/// Like [`run_at`], with these variables.
+pub(crate) fn run_in(variables: &[(&str, &str)], words: &str) -> (i32, String, String) {
     let mut command = Command::new(kent_binary());
-    command.args(words.split_whitespace()).env("KENT_ENDPOINT", endpoint);
+    command.args(words.split_whitespace());
     keep_settings(&mut command);
+    command.env_remove("KENT_ENDPOINT").envs(variables.iter().copied());
     let output = command.stdin(Stdio::null()).output().expect("kent runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))

@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     process::{Child, Command, Stdio},
+    thread,
 };
 
 use super::{
@@ -43,6 +44,25 @@ fn ok_lines_are_answered_as_they_arrive_and_bad_ones_are_reported() {
         let said = String::from_utf8(ended.stderr).expect("UTF-8");
         assert_eq!(ended.status.code(), Some(2), "{words}: {said}");
         assert!(said.contains(bad), "{words}: {said}");
+    }
+}
+
+/// Standard error that nobody reads, as in `2> >(head -1)`, ends no command early.
+#[test]
+fn ok_a_closed_standard_error_costs_no_answer() {
+    let operator = Operator::new();
+    let lines = "zebra\n5\n".repeat(2000);
+    for (words, code, answers) in [("classify - --json", 2, 2000), ("inspect - --json", 2, 2000), ("region show", 2, 0)]
+    {
+        let mut kent = start(&operator, words);
+        drop(kent.stderr.take());
+        let mut input = kent.stdin.take().expect("piped");
+        let lines = lines.clone();
+        let writer = thread::spawn(move || drop(input.write_all(lines.as_bytes())));
+        let ended = kent.wait_with_output().expect("kent ends");
+        writer.join().expect("written");
+        let answered = ended.stdout.iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!((ended.status.code(), answered), (Some(code), answers), "{words}");
     }
 }
 

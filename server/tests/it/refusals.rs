@@ -8,9 +8,7 @@ use kent_proto::v1::{
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::harness::{Daemon, data_dir, request};
-
-const SPACE: &str = "spaces/default";
+use super::harness::{Daemon, SPACE, create, data_dir, name, request};
 
 /// Checks the code, that the details name the field or reason, and that the message contains the help.
 #[track_caller]
@@ -26,15 +24,6 @@ fn check(refused: Result<impl Sized, Status>, code: Code, subject: &str, help: &
     assert!(status.message().contains(help), "{:?} does not say {help:?}", status.message());
 }
 
-fn create(region: &str) -> CreateRegionRequest {
-    CreateRegionRequest {
-        parent: SPACE.to_owned(),
-        region_id: region.to_owned(),
-        suffix_bits: Some(20),
-        ..CreateRegionRequest::default()
-    }
-}
-
 #[tokio::test]
 async fn err_allocate() {
     let data = data_dir();
@@ -42,8 +31,8 @@ async fn err_allocate() {
     let mut client = daemon.allocator();
     let mut ask = async |source: &str, count: u64| client.allocate(request(source, count, Encoding::Lease)).await;
     check(ask("uuidv7", 0).await, Code::InvalidArgument, "count", "at least 1");
-    check(ask("uuidv7", 1_000_000_001).await, Code::InvalidArgument, "count", "1000000000");
-    check(ask("uuidv6", 20_000_000).await, Code::InvalidArgument, "count", "10000001");
+    check(ask("uuidv7", 1_000_000_001).await, Code::InvalidArgument, "count", "1_000_000_000");
+    check(ask("uuidv6", 20_000_000).await, Code::InvalidArgument, "count", "10_000_001");
     check(ask("uuidv9", 1).await, Code::InvalidArgument, "source", "uuidv7");
     check(ask("", 1).await, Code::InvalidArgument, "source", "uuidv7");
     check(ask("region:", 1).await, Code::InvalidArgument, "source", "name");
@@ -53,7 +42,7 @@ async fn err_allocate() {
     check(ask("region:nope", 1).await, Code::NotFound, "NO_SUCH_REGION", "nope");
     check(ask("region:nope@nowhere", 1).await, Code::NotFound, "NO_SUCH_SPACE", "nowhere");
     let packed = client.allocate(request("uuidv7", 200_000, Encoding::Packed)).await;
-    check(packed, Code::InvalidArgument, "count", "131072");
+    check(packed, Code::InvalidArgument, "count", "131_072");
     let strange = AllocateRequest { encoding: 77, ..request("uuidv7", 1, Encoding::Lease) };
     check(client.allocate(strange).await, Code::InvalidArgument, "encoding", "LEASE");
     client.allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("the daemon is up");
@@ -92,8 +81,8 @@ async fn err_edits() {
     check(edit(prefix("10x1")).await, bad, "BAD_PREFIX", "'x'");
     check(edit(prefix(&"1".repeat(65))).await, bad, "prefix", "64");
     let suffix = |bits| CreateRegionRequest { suffix_bits: Some(bits), ..create("s") };
-    check(edit(suffix(65)).await, Code::FailedPrecondition, "NO_FREE_PREFIX", "no free prefix leaves 65 bits");
-    check(edit(suffix(u32::MAX)).await, Code::FailedPrecondition, "NO_FREE_PREFIX", "no free prefix");
+    check(edit(suffix(65)).await, Code::FailedPrecondition, "NO_FREE_PREFIX", "an identifier here has 64");
+    check(edit(suffix(u32::MAX)).await, Code::FailedPrecondition, "NO_FREE_PREFIX", "an identifier here has 64");
     let both = CreateRegionRequest { zone_bits: Some(3), ..prefix("11") };
     check(edit(both).await, bad, "zone_bits", "prefix");
     let stale = CreateRegionRequest { expected_revision: 99, ..create("late") };
@@ -103,7 +92,7 @@ async fn err_edits() {
     let malformed = CreateRegionRequest { parent: "nowhere".to_owned(), ..create("x") };
     check(edit(malformed).await, bad, "parent", "spaces/");
     let next = CreateRegionRequest { next: Some((1u128 << 21).into()), ..create("x") };
-    check(edit(next).await, bad, "next", "1048576");
+    check(edit(next).await, bad, "next", "1_048_576");
 }
 
 #[tokio::test]
@@ -112,15 +101,14 @@ async fn err_expand_split_and_subdivide() {
     let daemon = Daemon::start(data.path());
     let mut client = daemon.regions();
     client.create_region(create("r")).await.expect("created");
-    let name = || format!("{SPACE}/regions/r");
-    let expand = |by_bits| ExpandRegionRequest { name: name(), by_bits, ..ExpandRegionRequest::default() };
+    let region = || name("r");
+    let expand = |by_bits| ExpandRegionRequest { name: region(), by_bits, ..ExpandRegionRequest::default() };
     check(client.expand_region(expand(9)).await, Code::FailedPrecondition, "ZONE_TOO_SMALL", "8");
     check(client.expand_region(expand(0)).await, Code::InvalidArgument, "by_bits", "at least 1");
-    let gone =
-        ExpandRegionRequest { name: format!("{SPACE}/regions/gone"), by_bits: 1, ..ExpandRegionRequest::default() };
+    let gone = ExpandRegionRequest { name: name("gone"), by_bits: 1, ..ExpandRegionRequest::default() };
     check(client.expand_region(gone).await, Code::NotFound, "NO_SUCH_REGION", "gone");
     let split =
-        |new_regions| SplitRegionRequest { name: name(), by_bits: 1, new_regions, ..SplitRegionRequest::default() };
+        |new_regions| SplitRegionRequest { name: region(), by_bits: 1, new_regions, ..SplitRegionRequest::default() };
     let new_region = |extension: &str| NewRegion {
         region_id: "new".to_owned(),
         suffix_bits: Some(4),
@@ -131,7 +119,7 @@ async fn err_expand_split_and_subdivide() {
     check(client.split_region(split(vec![new_region("10")])).await, Code::InvalidArgument, "new_regions", "1 bit");
     let many = (0..200).map(|_| new_region("1")).collect();
     check(client.split_region(split(many)).await, Code::InvalidArgument, "new_regions", "56");
-    let none = AddSubregionsRequest { name: name(), by_bits: 1, ..AddSubregionsRequest::default() };
+    let none = AddSubregionsRequest { name: region(), by_bits: 1, ..AddSubregionsRequest::default() };
     check(client.add_subregions(none).await, Code::InvalidArgument, "new_regions", "at least one");
     let get = GetRegionRequest { name: "regions/r".to_owned() };
     check(client.get_region(get).await, Code::InvalidArgument, "name", "spaces/");
@@ -155,7 +143,7 @@ async fn err_spaces_lists_and_queries() {
     };
     check(client.list_regions(list).await, Code::InvalidArgument, "page_token", "page");
     let many = ClassifyRequest { parent: SPACE.to_owned(), identifiers: vec![1u128.into(); 10_001] };
-    check(client.classify(many).await, Code::InvalidArgument, "identifiers", "10000");
+    check(client.classify(many).await, Code::InvalidArgument, "identifiers", "10_000");
     client.create_space(space("small", 8)).await.expect("created");
     let outside = ClassifyRequest { parent: "spaces/small".to_owned(), identifiers: vec![256u128.into()] };
     check(client.classify(outside).await, Code::InvalidArgument, "identifiers", "8");

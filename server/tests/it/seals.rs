@@ -107,7 +107,7 @@ async fn ok_a_seal_covers_subregions_and_delegated_spaces() {
     }
     assert_eq!(seal(&daemon, "default", "outer", true).await.unconfirmed, [""; 0]);
     for source in INSIDE.into_iter().chain(["region:outer"]) {
-        check_sealed(draw(&daemon, source, 1).await, "(kent region unseal outer)");
+        check_sealed(draw(&daemon, source, 1).await, "(kent region unseal outer --space default)");
     }
     draw(&daemon, "region:beside", 1).await.expect("it is not inside");
     let (outer, deep) = (get(&daemon, "default", "outer").await, get(&daemon, "default/emea/y", "deep").await);
@@ -115,10 +115,13 @@ async fn ok_a_seal_covers_subregions_and_delegated_spaces() {
     assert_eq!([outer.sealed_by, deep.sealed_by], [(); 2].map(|()| name("default", "outer")));
     // Regions that are made below the seal are covered as well.
     daemon.regions().create_region(create("default/emea", "late", 10)).await.expect("created");
-    check_sealed(draw(&daemon, "region:late@default/emea", 1).await, "(kent region unseal outer)");
+    check_sealed(draw(&daemon, "region:late@default/emea", 1).await, "(kent region unseal outer --space default)");
     daemon.regions().delegate_region(delegate("default/emea", "late")).await.expect("delegated");
     daemon.regions().create_region(create("default/emea/late", "later", 5)).await.expect("created");
-    check_sealed(draw(&daemon, "region:later@default/emea/late", 1).await, "(kent region unseal outer)");
+    check_sealed(
+        draw(&daemon, "region:later@default/emea/late", 1).await,
+        "(kent region unseal outer --space default)",
+    );
     // A seal inside `outer` stays when `outer` is unsealed.
     seal(&daemon, "default/emea", "x", true).await;
     check_sealed(draw(&daemon, INSIDE[1], 1).await, "(kent region unseal x --space default/emea)");
@@ -230,7 +233,10 @@ fn ok_a_cap_limits_a_chunk_that_is_already_held() {
     operator.kent("region set c --cap 5");
     let refused = operator.refused("alloc region:c -n 1000", "CAPACITY_EXHAUSTED");
     assert!(refused.contains("at its cap: 3 of 5 suffixes are issued or reserved"), "{refused}");
-    assert!(refused.contains("kent region set c --cap 1003)") && !refused.contains("expand region"), "{refused}");
+    assert!(
+        refused.contains("kent region set c --space default --cap 1003)") && !refused.contains("expand region"),
+        "{refused}"
+    );
     assert_eq!(operator.json("region show c")["reserved"], "3", "the chunk was given back");
     assert_eq!(operator.kent("alloc region:c -n 2").lines().count(), 2);
     operator.refused("alloc region:c", "CAPACITY_EXHAUSTED");
@@ -272,7 +278,7 @@ async fn ok_no_replica_grants_beyond_a_cap_after_its_answer() {
         // Below the cap, but beyond what is left of it.
         let refused = draw(daemon, "region:c", 1500).await.expect_err("beyond the cap");
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
-        assert!(refused.message().contains("kent region set c --cap "), "{refused}");
+        assert!(refused.message().contains("kent region set c --space default --cap "), "{refused}");
     }
     let base = get(&replicas[0], "default", "c").await.prefix;
     let zeros = 64 - u32::try_from(base.len()).expect("short");

@@ -1,22 +1,47 @@
-//! Commands that refusals suggest do what they say when they are pasted, in a space that is not the default one.
+//! Commands that refusals suggest do what they say when they are pasted, whatever space a variable or a context makes the default.
+
+use std::fs;
 
 use regex::Regex;
 
-use super::operator::Operator;
+use super::operator::{Operator, run_in};
 
-/// Two spaces with regions of the same names: the suggestions are about those of `parts`.
-const SETUP: [&str; 11] = [
+/// Regions that refuse, the same in each space.
+const SETUP: [&str; 8] = [
     "region create full --suffix 4 --zone 4",
     "region create shut --suffix 4",
+    "region subdivide shut --by 1 --new old::0 --new new:4:1",
     "region create sealed --suffix 4",
     "region create capped --suffix 8",
-    "space create parts --bits 32",
-    "region create full --suffix 4 --zone 4 --space parts",
-    "region create shut --suffix 4 --space parts",
-    "region subdivide shut --by 1 --new old::0 --new new:4:1 --space parts",
-    "region create sealed --suffix 4 --space parts",
-    "region create capped --suffix 8 --space parts",
-    "region create people --suffix 8 --order external --space parts",
+    "region create people --suffix 8 --order external",
+    "region seal sealed",
+    "region set capped --cap 2",
+];
+
+const SPACES: [&str; 3] = ["default", "parts", "other"];
+
+/// A refused command about a region of space S, the first command that its message suggests, and a command that works after that.
+const REFUSED: [(&str, &str, &str); 16] = [
+    ("alloc region:full@S -n 17", "region expand full --space S --by 1", "alloc region:full@S -n 17"),
+    ("alloc region:capped@S -n 9", "region set capped --space S --cap 9", "alloc region:capped@S -n 9"),
+    ("alloc region:sealed@S", "region unseal sealed --space S", "alloc region:sealed@S"),
+    ("alloc region:shut@S", "alloc region:old@S", "alloc region:new@S"),
+    ("alloc region:people@S", "region id people --space S VALUE", "region id people --space S 7"),
+    ("alloc region:nothing@S", "region ls --space S", "region ls --space S"),
+    ("alloc region:nothing@nowhere", "space ls", "space ls"),
+    ("region show nothing --space S", "region ls --space S", "region ls --space S"),
+    ("region expand nothing --by 1 --space S", "region ls --space S", "region ls --space S"),
+    ("region expand shut --by 1 --space S", "region show old --space S", "region expand old --by 1 --space S"),
+    ("region create full --suffix 4 --space S", "region show full --space S", "region show full --space S"),
+    ("region create full2 --suffix 4 --prefix 0 --space S", "region show full --space S", "space free S"),
+    ("region create wide --suffix 100 --space S", "space free S", "space free S"),
+    ("region delete shut --space S", "region tree --filter shut --space S", "region show new --space S"),
+    ("region id shut 5 --space S", "region tree --filter shut --space S", "region id new 5 --space S"),
+    (
+        "region set capped --space S",
+        "region set capped --space S --owner shop",
+        "region set capped --space S --owner ops",
+    ),
 ];
 
 /// The commands in a message, up to the end of their sentence.
@@ -26,32 +51,69 @@ fn suggested(message: &str) -> Vec<String> {
     command.captures_iter(message).map(|found| found[1].to_owned()).collect()
 }
 
-#[test]
-fn ok_suggested_commands_work_when_pasted() {
+/// Checks all refusals about one space, with these variables.
+#[track_caller]
+fn check(subject: &str, variables: &[(&str, &str)]) {
     let operator = Operator::new();
-    SETUP.iter().for_each(|words| drop(operator.kent(words)));
-    operator.kent("region seal sealed --space parts");
-    operator.kent("region set capped --cap 2 --space parts");
-    let default = operator.kent("table export");
-    for (refused, suggestion, then) in [
-        ("alloc region:full@parts -n 17", "region expand full --space parts --by 1", "alloc region:full@parts -n 17"),
-        ("alloc region:capped@parts -n 9", "region set capped --space parts --cap 9", "alloc region:capped@parts -n 9"),
-        ("alloc region:sealed@parts", "region unseal sealed --space parts", "alloc region:sealed@parts"),
-        ("alloc region:shut@parts", "alloc region:old@parts", "alloc region:new@parts"),
-        ("alloc region:people@parts", "region id people --space parts VALUE", "region id people --space parts 7"),
-        ("alloc region:nothing@parts", "region ls --space parts", "region ls --space parts"),
-        ("alloc region:nothing@nowhere", "space ls", "space ls"),
-        ("region show nothing --space parts", "region ls --space parts", "region ls --space parts"),
-        ("region expand shut --by 1 --space parts", "", "region expand old --by 1 --space parts"),
-    ] {
-        let (code, _, message) = operator.run(refused);
-        assert_eq!(code, 1, "{refused}: {message}");
+    for space in SPACES {
+        if space != "default" {
+            operator.kent(&format!("space create {space} --bits 32"));
+        }
+        SETUP.iter().for_each(|words| drop(operator.kent(&format!("{words} --space {space}"))));
+    }
+    let variables = [&[("KENT_ENDPOINT", operator.daemon.grpc_address())], variables].concat();
+    let kent = |words: &str| {
+        let (code, stdout, stderr) = run_in(&variables, words);
+        assert_eq!(code, 0, "{subject}, {variables:?}: kent {words}: {stderr}");
+        stdout
+    };
+    let tables = || SPACES.map(|space| operator.kent(&format!("table export --space {space}")));
+    let before = tables();
+    for words in REFUSED {
+        let [refused, suggestion, then] = <[&str; 3]>::from(words).map(|words| {
+            let words = words.replace("@S", &format!("@{subject}")).replace("--space S", &format!("--space {subject}"));
+            words.replace("free S", &format!("free {subject}"))
+        });
+        let (code, _, message) = run_in(&variables, &refused);
+        assert_ne!(code, 0, "{refused}: {message}");
         let commands = suggested(&message);
         assert_eq!(commands.first().map_or("", String::as_str), suggestion, "{refused}: {message}");
         for command in commands {
-            operator.kent(&command.replace("VALUE", "7"));
+            kent(&command.replace("VALUE", "7"));
         }
-        operator.kent(then);
+        kent(&then);
     }
-    assert_eq!(operator.kent("table export"), default, "the default space, which has the same names, is unchanged");
+    for ((space, before), after) in SPACES.iter().zip(before).zip(tables()) {
+        assert_eq!(before == after, *space != subject, "{space} has changed, or {subject} has not: {variables:?}");
+    }
+}
+
+#[test]
+fn ok_suggested_commands_work_when_pasted() {
+    check("parts", &[]);
+    check("default", &[("KENT_SPACE", "other")]);
+    check("parts", &[("KENT_SPACE", "other")]);
+}
+
+#[test]
+fn ok_suggested_commands_work_in_a_context_with_another_space() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("config.toml");
+    fs::write(&file, "current = \"c\"\n[contexts.c]\nspace = \"other\"\n").expect("written");
+    check("default", &[("KENT_CLIENT_CONFIG", file.to_str().expect("UTF-8"))]);
+}
+
+#[test]
+fn ok_suggested_commands_reach_the_daemon_of_the_command_line() {
+    let operator = Operator::new();
+    operator.kent("region create r --suffix 4");
+    operator.kent("region seal r");
+    let endpoint = format!("--endpoint {}", operator.daemon.grpc_address());
+    let elsewhere = [("KENT_ENDPOINT", "127.0.0.1:1")];
+    let (code, _, message) = run_in(&elsewhere, &format!("alloc region:r {endpoint}"));
+    assert_eq!(code, 1, "{message}");
+    let command = format!("{endpoint} region unseal r --space default");
+    assert!(message.contains(&format!("(kent {command})")), "{message}");
+    assert_eq!(run_in(&elsewhere, &command).0, 0);
+    operator.kent("alloc region:r");
 }

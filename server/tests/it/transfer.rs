@@ -301,7 +301,7 @@ fn err_an_import_that_the_daemon_would_refuse_changes_nothing() {
     let (_, exported) = table(&here, dir.path());
     let there = Operator::new();
     for (key, value, says) in [
-        ("owner", json!("o".repeat(5000)), "5000 bytes, but may have at most 4096"),
+        ("owner", json!("o".repeat(5000)), "5_000 bytes, but may have at most 4_096"),
         ("parent", json!(null), "not its parent"),
         ("parent", json!("unknown"), "there is no region \"unknown\""),
         ("reserved", json!("1073741825"), "more suffixes are issued than it can hold"),

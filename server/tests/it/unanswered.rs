@@ -20,7 +20,7 @@ fn err_a_daemon_that_hangs_is_named_and_the_message_says_how_to_find_out() {
     operator.daemon.pause();
     let edits = [
         ("region seal r --space parts", "kent region history r --space parts"),
-        ("region create q --suffix 8 --request-id 7", "kent region history q"),
+        ("region create q --suffix 8 --request-id 7", "kent region history q --space default"),
         ("space create more --bits 8", "kent space ls"),
     ];
     thread::scope(|scope| {

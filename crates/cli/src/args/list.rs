@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use kent_ids::DEFAULT_SPACE;
 
 use super::InSpace;
 use super::value::{parse_bits, parse_positive, parse_space};
@@ -91,7 +92,7 @@ impl FromStr for SortOrder {
 #[command(after_help = FREE_HELP)]
 pub(crate) struct FreeArgs {
     /// The space.
-    #[arg(default_value = "default", value_parser = parse_space)]
+    #[arg(env = "KENT_SPACE", default_value = DEFAULT_SPACE, value_parser = parse_space)]
     pub(crate) space: String,
     /// List only blocks of at least 2^BITS identifiers.
     #[arg(long, value_name = "BITS", default_value = "0", hide_default_value = true, value_parser = parse_bits, allow_negative_numbers = true)]

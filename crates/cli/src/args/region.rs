@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::InSpace;
 use super::list::{LS_HELP, LsArgs};
 use super::value::{
-    Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_name, parse_pace, parse_positive,
+    Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_pace, parse_positive, parse_region,
     parse_request_id, parse_revision, parse_u128, parse_width,
 };
 
@@ -100,7 +100,7 @@ pub(crate) struct TreeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) space: InSpace,
@@ -136,7 +136,7 @@ pub(crate) struct EditArgs {
 #[command(after_help = CREATE_HELP)]
 pub(crate) struct CreateArgs {
     /// The name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or digit.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The width of the suffix in bits: the region can issue 2^S identifiers.
     #[arg(long, value_name = "S", value_parser = parse_bits, allow_negative_numbers = true)]
@@ -164,7 +164,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, conflicts_with = "split_donor")]
     pub(crate) auto_split: bool,
     /// If no prefix is free, split this region.
-    #[arg(long, value_name = "REGION", value_parser = parse_name)]
+    #[arg(long, value_name = "REGION", value_parser = parse_region)]
     pub(crate) split_donor: Option<String>,
     /// Show the prefix that the region would get, or, if no prefix is free, which regions could be split and at what cost.
     /// Changes nothing.
@@ -201,7 +201,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ResizeArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The number of bits.
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
@@ -218,7 +218,7 @@ pub(crate) struct ResizeArgs {
 #[command(after_help = SPLIT_HELP)]
 pub(crate) struct SplitArgs {
     /// The region; it must be a top-level region without subregions.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The number of zeros to append to the prefix.
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
@@ -245,7 +245,7 @@ Examples:
 #[command(after_help = SUBDIVIDE_HELP)]
 pub(crate) struct SubdivideArgs {
     /// The region to subdivide.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The number of bits by which the subregions' prefixes are longer.
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
@@ -271,7 +271,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct NamedArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
@@ -281,7 +281,7 @@ pub(crate) struct NamedArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// Confirm that no number of an external region is in use: you chose the numbers, so the daemon does not know.
     #[arg(long)]
@@ -294,7 +294,7 @@ pub(crate) struct DeleteArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
     /// Revert the last edit of this region, or its deletion. By default, the last edit of the space.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
@@ -305,10 +305,10 @@ pub(crate) struct UndoArgs {
 #[command(after_help = "Example:\n  kent region rename orders purchases")]
 pub(crate) struct RenameArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The new name.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) new_name: String,
     #[command(flatten)]
     pub(crate) edit: EditArgs,
@@ -321,7 +321,7 @@ pub(crate) struct RenameArgs {
 #[command(after_help = SET_HELP)]
 pub(crate) struct SetArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The owner of the region, such as a team.
     #[arg(long)]
@@ -349,7 +349,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, conflicts_with_all = ["auto_expand", "cap", "chunk", "strict", "no_auto_expand", "no_cap", "no_chunk", "no_strict"])]
     pub(crate) no_policy: bool,
     /// Expand by K bits whenever PERCENT percent of the capacity is reserved, up to a suffix of MAX bits.
-    #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand)]
+    #[arg(long, value_name = "PERCENT:K[:MAX]", value_parser = parse_auto_expand, allow_hyphen_values = true)]
     pub(crate) auto_expand: Option<(u32, u32, u32)>,
     /// Never expand automatically.
     #[arg(long, conflicts_with = "auto_expand")]
@@ -361,7 +361,7 @@ pub(crate) struct PolicyArgs {
     #[arg(long, conflicts_with = "cap")]
     pub(crate) no_cap: bool,
     /// Reserve chunks of MIN to MAX suffixes.
-    #[arg(long, value_name = "MIN:MAX", value_parser = parse_chunk, conflicts_with = "strict")]
+    #[arg(long, value_name = "MIN:MAX", value_parser = parse_chunk, allow_hyphen_values = true, conflicts_with = "strict")]
     pub(crate) chunk: Option<(u64, u64)>,
     /// Let the daemon choose the size of chunks.
     #[arg(long, conflicts_with = "chunk")]
@@ -387,7 +387,7 @@ Examples:
 #[command(after_help = "Examples:\n  kent region history\n  kent region history orders -n 5")]
 pub(crate) struct HistoryArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: Option<String>,
     /// Show at most N edits.
     #[arg(short = 'n', long, value_name = "N", default_value = "50", value_parser = parse_positive, allow_negative_numbers = true)]
@@ -403,7 +403,7 @@ pub(crate) struct HistoryArgs {
 )]
 pub(crate) struct IdArgs {
     /// The region.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_region)]
     pub(crate) name: String,
     /// The suffixes; with --back, the identifiers.
     #[arg(required = true, value_name = "SUFFIX", value_parser = parse_u128, allow_negative_numbers = true)]

@@ -5,8 +5,9 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
-use kent_ids::{Source, SourceError, check_name};
+use kent_ids::{MAX_NAME_LEN, Source, SourceError, check_name};
 
+use crate::names;
 use crate::number;
 use crate::prefix;
 
@@ -18,21 +19,24 @@ pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String
 }
 
 pub(super) fn parse_auto_expand(text: &str) -> Result<(u32, u32, u32), String> {
-    let wrong = |_| "expected PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned();
-    let parts: Vec<u32> = text.split(':').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?;
+    let parts: Vec<u32> = text.split(':').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
     match parts[..] {
-        [percent, by] => Ok((percent, by, 0)),
-        [percent, by, max] => Ok((percent, by, max)),
-        _ => Err("expected PERCENT:K or PERCENT:K:MAX, such as 80:2:50".to_owned()),
+        [percent @ 1..=100, by @ 1..=128] => Ok((percent, by, 0)),
+        [percent @ 1..=100, by @ 1..=128, max @ 1..=128] => Ok((percent, by, max)),
+        _ => Err("expected PERCENT:K or PERCENT:K:MAX, with 1 to 100 percent, K of 1 to 128 bits and a largest suffix of 1 to 128 bits, \
+             such as 80:2:50"
+            .to_owned()),
     }
 }
 
 pub(super) fn parse_chunk(text: &str) -> Result<(u64, u64), String> {
-    let wrong = |_| "expected MIN:MAX, two numbers of suffixes such as 1:64".to_owned();
-    let (min, max) = text.split_once(':').ok_or(()).map_err(wrong)?;
-    let number =
-        |text: &str| number::parse(text).map_err(|_| ()).and_then(|number| u64::try_from(number).map_err(drop));
-    Ok((number(min).map_err(wrong)?, number(max).map_err(wrong)?))
+    let parts = text.split_once(':').and_then(|(min, max)| {
+        let max: u64 = within(max, 1, u64::MAX.into())?;
+        Some((within(min, 1, max.into())?, max))
+    });
+    parts.ok_or_else(|| {
+        "expected MIN:MAX, two numbers of suffixes, of which MIN is at least 1 and at most MAX, such as 1:64".to_owned()
+    })
 }
 
 /// The name of a space. The space of a delegated region has a path as its name, such as default/emea.
@@ -79,16 +83,40 @@ pub(super) fn parse_request_id(text: &str) -> Result<String, String> {
     }
 }
 
-/// The name of a region or a space, checked by the same function as in the daemon.
+/// The name of a region, a space or a context, checked by the same function as in the daemon.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
     match check_name(text) {
         Ok(()) => Ok(text.to_owned()),
-        Err(fault) => Err(fault.to_string()),
+        Err(fault) => Err(format!(
+            "{fault}: use 1 to {MAX_NAME_LEN} of a-z A-Z 0-9 - _ . and begin with a letter or a digit, as in orders"
+        )),
+    }
+}
+
+/// The name of a region. A region written as for `kent alloc` or as in the API gets the words to write instead.
+pub(super) fn parse_region(text: &str) -> Result<String, String> {
+    let resource = text.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/"));
+    let (space, region) = match (resource, text.strip_prefix("region:").unwrap_or(text)) {
+        (Some((space, region)), _) => (Some(space), region),
+        (None, region) => match region.split_once('@') {
+            Some((region, space)) => (Some(space), region),
+            None => (None, region),
+        },
+    };
+    let is_name = region != text && check_name(region).is_ok() && space.is_none_or(|space| parse_space(space).is_ok());
+    match space {
+        Some(space) if is_name => {
+            Err(format!("expected the name of a region alone: write {}", names::region_words(region, space)))
+        }
+        None if is_name => {
+            Err(format!("expected the name of a region alone: write {region}; only a source has `region:`"))
+        }
+        _ => parse_name(text),
     }
 }
 
 pub(super) fn parse_pace(text: &str) -> Result<NonZeroU64, String> {
-    let pace = u64::try_from(parse_u128(text)?).ok().and_then(NonZeroU64::new);
+    let pace = within(text, 1, u64::MAX.into()).and_then(NonZeroU64::new);
     pace.ok_or_else(|| "expected 1 to 2^64 - 1 identifiers per second, such as 1000".to_owned())
 }
 
@@ -106,16 +134,22 @@ pub(super) fn parse_width(text: &str) -> Result<u32, String> {
     within(text, 1, 128).ok_or_else(|| "expected a number of bits from 1 to 128, such as 2".to_owned())
 }
 
+/// The width of a timestamp in a uuidv8-draft01, in bits.
+pub(super) fn parse_timestamp_width(text: &str) -> Result<u32, String> {
+    let width = within(text, 32, 64).filter(|width| matches!(width, 32 | 48 | 60 | 64));
+    width.ok_or_else(|| "expected 32, 48, 60 or 64 bits".to_owned())
+}
+
 /// A number of lines or levels.
 pub(super) fn parse_positive(text: &str) -> Result<u32, String> {
     let most = u32::MAX;
-    within(text, 1, most.into()).ok_or_else(|| format!("expected a number from 1 to {most}, such as 20"))
+    within(text, 1, most.into())
+        .ok_or_else(|| format!("expected a number from 1 to {}, such as 20", number::grouped(most)))
 }
 
 pub(super) fn parse_revision(text: &str) -> Result<u64, String> {
-    let most = u64::MAX;
-    within(text, 1, most.into())
-        .ok_or_else(|| format!("expected a revision from 1 to {most}, such as 12 (`kent region history` lists them)"))
+    let revision = within(text, 1, u64::MAX.into());
+    revision.ok_or_else(|| "expected a revision from 1 on, such as 12 (`kent region history` lists them)".to_owned())
 }
 
 fn within<T: TryFrom<u128>>(text: &str, least: u128, most: u128) -> Option<T> {
@@ -217,7 +251,7 @@ mod tests {
         for (text, hint) in [
             ("", "NAME:SUFFIX"),
             ("returns", "NAME:SUFFIX"),
-            (":38", "a name has"),
+            (":38", "the name is empty"),
             ("a b:38", "' ' is not one of"),
             ("returns:", "all-zero"),
             ("returns::01", "all-zero"),
@@ -230,6 +264,33 @@ mod tests {
             let error = text.parse::<NewRegion>().expect_err(text);
             assert!(error.contains(hint), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn err_a_region_that_is_not_a_name_alone() {
+        assert_eq!(parse_region("orders"), Ok("orders".to_owned()));
+        for (text, hint) in [
+            ("region:orders", "write orders;"),
+            ("orders@parts", "write orders --space parts"),
+            ("region:orders@default/emea", "write orders --space default/emea"),
+            ("spaces/parts/regions/orders", "write orders --space parts"),
+            ("a b", "' ' is not one of a-z A-Z 0-9 - _ .: use 1 to 63 of"),
+            ("@parts", "as in orders"),
+        ] {
+            let error = parse_region(text).expect_err(text);
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn err_policies_say_what_was_wanted() {
+        for text in ["80", "0:1", "101:1", "80:0", "80:1:0", "80:1:129", "-1:1", "80:1:2:3", "many:1", ""] {
+            assert!(parse_auto_expand(text).is_err_and(|error| error.contains("such as 80:2:50")), "{text}");
+        }
+        for text in ["64", "0:64", "64:1", "1:", ":1", "-1:5", "1:18446744073709551616", ""] {
+            assert!(parse_chunk(text).is_err_and(|error| error.contains("such as 1:64")), "{text}");
+        }
+        assert_eq!((parse_auto_expand("80:2"), parse_chunk("1_000:0x800")), (Ok((80, 2, 0)), Ok((1000, 2048))));
     }
 
     #[test]
@@ -270,7 +331,7 @@ mod tests {
             assert!(parse_bits(text).is_err_and(|error| error.contains("from 0 to 128, such as 40")), "{text}");
         }
         assert!(parse_width("0").is_err_and(|error| error.contains("from 1 to 128, such as 2")));
-        assert!(parse_positive("0").is_err_and(|error| error.contains("from 1 to 4294967295")));
+        assert!(parse_positive("0").is_err_and(|error| error.contains("from 1 to 4_294_967_295")));
         assert!(parse_revision("0").is_err_and(|error| error.contains("kent region history")));
         assert_eq!((parse_bits("0"), parse_bits("128"), parse_width("0x10")), (Ok(0), Ok(128), Ok(16)));
         assert_eq!((parse_positive("1_000"), parse_revision("7")), (Ok(1000), Ok(7)));

@@ -8,6 +8,7 @@ use kent_proto::v1::{ClockStatus, Diagnosis, Directory, Forecast, ReplicaStatus,
 
 use super::clocks::Offset;
 use crate::describe::duration;
+use crate::names;
 use crate::number::{bytes, grouped, millis, share};
 use crate::output::Role;
 
@@ -228,8 +229,8 @@ fn store(diagnosis: &Diagnosis, status: &Status) -> Check {
     let size = diagnosis
         .store_size
         .map(|size| format!(", {} of which {} are the journal", bytes(size.bytes), bytes(size.journal_bytes)));
-    let commits = grouped(&store.commits.to_string());
-    let conflicts = grouped(&store.conflicts.to_string());
+    let commits = grouped(store.commits);
+    let conflicts = grouped(store.conflicts);
     check.fact(format!("{}{}; {commits} commits, {conflicts} conflicts", store.kind, size.unwrap_or_default()));
     if store.kind == "memory" {
         check.problem(
@@ -251,7 +252,7 @@ const SHARE_WRONG: f64 = 0.95;
 fn limits(diagnosis: &Diagnosis) -> Check {
     let mut check = Check::new("limits");
     let (open, max) = (diagnosis.open_files, diagnosis.open_files_max);
-    let number = |count: u64| grouped(&count.to_string());
+    let number = |count: u64| grouped(count);
     match (open, max) {
         (Some(open), Some(max)) => {
             check.fact(format!("{} of {} open files", number(open), number(max)));
@@ -317,7 +318,7 @@ fn regions(full_first: &[Forecast]) -> Check {
             .trim_start_matches("region:")
             .split_once('@')
             .unwrap_or_else(|| (source.trim_start_matches("region:"), "default"));
-        let space = if space == "default" { String::new() } else { format!(" --space {space}") };
+        let space = names::space_option(space);
         check.problem_within(
             Some(*full_in_seconds),
             match *full_in_seconds {

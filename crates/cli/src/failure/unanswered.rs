@@ -13,7 +13,7 @@ use crate::connect::call_timeout;
 #[derive(Debug)]
 pub(crate) struct Unanswered {
     endpoint: String,
-    refusal: Refusal,
+    refusal: Box<Refusal>,
     /// For an edit.
     edit: Option<Edit>,
 }
@@ -33,7 +33,7 @@ impl Unanswered {
     /// # Errors
     ///
     /// The refusal, if a daemon sent it and nothing changed.
-    pub(crate) fn new(refusal: Refusal, endpoint: String, edit: Option<Edit>) -> Result<Self, Refusal> {
+    pub(crate) fn new(refusal: Box<Refusal>, endpoint: String, edit: Option<Edit>) -> Result<Self, Box<Refusal>> {
         let is_unknown = edit.is_some() && refusal.reason.as_deref() == Some("OUTCOME_UNKNOWN");
         if is_unknown || refusal.is_broken || is_late(&refusal) {
             Ok(Self { endpoint, refusal, edit })
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn ok_only_a_missing_answer_is_unanswered() {
-        let new = |status: Status, edit| Unanswered::new(Refusal::new(&status), "http://a/".to_owned(), edit);
+        let new = |status: Status, edit| Unanswered::new(Box::new(Refusal::new(&status)), "http://a/".to_owned(), edit);
         let seal = || Some(Edit { command: "kent region history r".to_owned(), is_named: true });
         let late = new(Status::cancelled("Timeout expired"), seal()).expect("no answer");
         let text = "error: http://a/ accepted the call but did not answer within 10s: the daemon or its store hangs

@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use thiserror::Error;
 
 use crate::names;
+use crate::number::counted;
 
 /// The version of the format that this program writes and reads.
 const VERSION: u32 = 1;
@@ -152,7 +153,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
 /// Reasons that a file cannot be imported.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadFile {
-    #[error("the file is empty; expected a header")]
+    #[error("the file is empty; expected a header, as `kent table export` writes it")]
     Empty,
     #[error(
         "line 1: expected a header with format \"kent-table\" and version {VERSION}, as `kent table export` writes it: {0}"
@@ -165,8 +166,9 @@ pub(crate) enum BadFile {
     #[error("line {line}: {problem}")]
     Line { line: usize, problem: String },
     #[error(
-        "line 1 announces {announced} regions, but the file has {found}: it was cut short, or lines were removed. Export the \
-         table again, or correct \"regions\" in line 1 if that is intended"
+        "line 1 announces {}, but the file has {found}: it was cut short, or lines were removed. Export the table again, or correct \
+         \"regions\" in line 1 if that is intended",
+        counted(announced, "region")
     )]
     Count { announced: usize, found: usize },
 }
@@ -184,7 +186,7 @@ impl File {
         let (mut regions, mut names) = (Vec::new(), BTreeSet::new());
         for (index, line) in lines {
             let bad = |problem| BadFile::Line { line: index + 1, problem };
-            let entry: Entry = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
+            let entry: Entry = serde_json::from_str(line).map_err(|error| bad(problem(&error)))?;
             entry.check(header.bits).map_err(bad)?;
             if !names.insert(entry.name.clone()) {
                 return Err(bad(format!("duplicate region {:?}", entry.name)));
@@ -198,8 +200,24 @@ impl File {
     }
 }
 
+/// The problem of a line, without the number that the line has in a text of its own.
+fn problem(error: &serde_json::Error) -> String {
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let mut text = error.to_string();
+    if error.is_eof() {
+        // At the end of a line, which is not the end of the file.
+        text = text.replace("EOF while parsing", "it ends within");
+    }
+    let cut = if error.is_eof() { ": the file was cut short; export the table again" } else { "" };
+    match text.strip_suffix(&place) {
+        Some(problem) if error.column() > 0 => format!("{problem} at column {}{cut}", error.column()),
+        Some(problem) => problem.to_owned(),
+        None => text,
+    }
+}
+
 fn header(line: &str) -> Result<Header, BadFile> {
-    let bad = |error: serde_json::Error| BadFile::Header(error.to_string());
+    let bad = |error: serde_json::Error| BadFile::Header(problem(&error));
     // Check the version first, because a newer header may have fields that this program does not know.
     let value: serde_json::Value = serde_json::from_str(line).map_err(bad)?;
     match value["version"].as_u64() {
@@ -474,7 +492,9 @@ mod tests {
         let whole = file(&[line()]);
         let cut = whole.lines().next().expect("a header");
         let error = File::parse(cut).expect_err("rejected").to_string();
-        assert!(error.starts_with("line 1 announces 1 regions, but the file has 0"), "{error}");
+        assert!(error.starts_with("line 1 announces 1 region, but the file has 0"), "{error}");
+        let torn = File::parse(&whole[..whole.len() - 9]).expect_err("rejected").to_string();
+        assert!(torn.starts_with("line 2: it ends within") && torn.matches("line").count() == 1, "{torn}");
     }
 
     #[test]

@@ -26,13 +26,19 @@ pub enum SerialError {
     #[error("the symbol is empty: write it after the colon, as in serial:ISSN")]
     Empty,
     /// The scheme is unknown or not supported.
-    #[error("the scheme is not one of A, B, C, D and F")]
+    #[error("the scheme is not one of A, B, C, D and F: omit its letter, as in serial:ISSN")]
     NoSuchScheme,
     /// No allowed scheme has all characters of the name.
-    #[error("no allowed scheme has all characters of the name")]
+    #[error(
+        "no allowed scheme has all characters of the symbol: it may have A-Z a-z 0-9 . _ and, without a difference between upper and lower \
+         case, also ! @ # $ % ^ & + - * / \\ ~ , ' ` < = > ? | [ ] ( ), as in serial:ISSN"
+    )]
     BadSymbol,
     /// The name leaves no bits for numbers.
-    #[error("the name is too long: it leaves no bits for numbers")]
+    #[error(
+        "the symbol is too long: it leaves no bits for numbers; it may have up to 18 characters, up to 21 of A-Z 0-9 . _, or up to 23 \
+         of A-Z, as in serial:ISSN"
+    )]
     TooLong,
 }
 

@@ -15,7 +15,7 @@ pub(super) fn plan(table: &Table, name: &str) -> Result<Plan, Refusal> {
     let region = table.named(name)?;
     region.check_not_delegated()?;
     if region.kind != Kind::Open {
-        return Err(Refusal::HasSubregions { region: name.to_string(), sub_bits: region.sub_bits });
+        return Err(table.has_subregions(region));
     }
     if region.suffix == 0 {
         return Err(Refusal::SuffixEmpty { region: name.to_string() });

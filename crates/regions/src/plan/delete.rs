@@ -18,7 +18,7 @@ pub(super) fn plan(table: &Table, name: &str, unused: bool) -> Result<Plan, Refu
     let region = table.named(name)?;
     region.check_not_delegated()?;
     if region.kind != Kind::Open {
-        return Err(Refusal::HasSubregions { region: name.to_string(), sub_bits: region.sub_bits });
+        return Err(table.has_subregions(region));
     }
     region.check_unused()?;
     if region.order == Order::External && !unused {

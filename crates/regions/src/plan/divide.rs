@@ -29,7 +29,7 @@ pub(super) fn split(table: &Table, name: &str, by: u8, new_regions: &[NewRegion]
         return Err(Refusal::IsSubregion { region: name.to_string(), parent: parent.name.clone() });
     }
     if region.kind != Kind::Open {
-        return Err(Refusal::HasSubregions { region: name.to_string(), sub_bits: region.sub_bits });
+        return Err(table.has_subregions(region));
     }
     check_zone(region, by)?;
     let mut extensions = Extensions::new(table, region, by, new_regions);
@@ -148,7 +148,7 @@ fn check_new_names(table: &Table, new_regions: &[NewRegion]) -> Result<(), Refus
     let mut earlier = BTreeSet::new();
     new_regions.iter().try_for_each(|NewRegion { name, .. }| {
         table.check_new_name(name)?;
-        if earlier.insert(name) { Ok(()) } else { Err(Refusal::NameTaken { name: name.clone() }) }
+        if earlier.insert(name) { Ok(()) } else { Err(Refusal::NameTwice { name: name.clone() }) }
     })
 }
 

@@ -26,7 +26,7 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
 pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal> {
     let region = resizable(table, name, by)?;
     let Some(suffix) = region.suffix.checked_sub(by) else {
-        return Err(Refusal::SuffixBits { bits: by, max: region.suffix });
+        return Err(Refusal::SuffixTooNarrow { region: region.name.clone(), suffix: region.suffix, by });
     };
     // OK because zone and suffix together have at most 128 bits.
     let shrunk = Region { zone: region.zone + by, suffix, ..region.clone() };

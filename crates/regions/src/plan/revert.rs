@@ -177,7 +177,7 @@ impl<'t> Reversal<'t> {
         let mut children = self.table.children(region);
         match children.all(|child| self.deleted.iter().any(|change| change.number == child.number)) {
             true => Ok(()),
-            false => Err(Refusal::HasSubregions { region: region.name.clone(), sub_bits: region.sub_bits }),
+            false => Err(self.table.has_subregions(region)),
         }
     }
 

@@ -1,0 +1,82 @@
+//! Suggested commands that reach the same daemon: an `--endpoint` or a `--context` of the command line is repeated in them. Variables
+//! and the current context are in force anyway.
+
+use crate::settings::{Origin, Settings};
+
+/// The commands that ask a daemon.
+const COMMANDS: [&str; 10] =
+    ["alloc", "backup", "classify", "clock", "doctor", "region", "series", "space", "status", "table"];
+
+/// The options to repeat, each after a space.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reach(String);
+
+impl Reach {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let option = |setting: &str| match settings.get(setting) {
+            // A message may be JSON, in which these symbols are written differently.
+            (text, Origin::Option) if !text.contains(['"', '\'', '\\']) => format!(" --{setting} {}", quoted(&text)),
+            _ => String::new(),
+        };
+        Self(["endpoint", "context"].map(option).concat())
+    }
+
+    /// Adds the options to each command in a message.
+    pub(crate) fn add_to(&self, message: &str) -> String {
+        let mut whole = String::with_capacity(message.len());
+        let mut rest = message;
+        while let Some(at) = rest.find("kent ") {
+            let (before, command) = rest.split_at(at + "kent".len());
+            whole.push_str(before);
+            let is_word =
+                before.chars().nth_back("kent".len()).is_none_or(|mark| matches!(mark, ' ' | '`' | '(' | '"' | '\n'));
+            // A command with an endpoint of its own is complete.
+            let end = command.find(['`', ')', '\n']).unwrap_or(command.len());
+            let is_complete = command[..end].contains(" --endpoint ");
+            if is_word
+                && !is_complete
+                && COMMANDS.iter().any(|name| command.trim_start().split(' ').next() == Some(name))
+            {
+                whole.push_str(&self.0);
+            }
+            rest = command;
+        }
+        whole + rest
+    }
+}
+
+/// The text as one word of a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |symbol: char| symbol.is_ascii_alphanumeric() || "-_.:/,@%".contains(symbol);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{text}'") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_commands_reach_the_same_daemon() {
+        let reach = Reach(" --endpoint h:1".to_owned());
+        for (message, expected) in [
+            ("sealed (kent region unseal r)", "sealed (kent --endpoint h:1 region unseal r)"),
+            (
+                "`kent clock accept`, or kent space ls",
+                "`kent --endpoint h:1 clock accept`, or kent --endpoint h:1 space ls",
+            ),
+            (
+                "start kentd, use a kent client, or kent context show",
+                "start kentd, use a kent client, or kent context show",
+            ),
+            ("for kent", "for kent"),
+            ("as in `kent status --endpoint h:2`", "as in `kent status --endpoint h:2`"),
+        ] {
+            assert_eq!(reach.add_to(message), expected);
+            assert_eq!(Reach::default().add_to(message), message);
+        }
+        assert_eq!(
+            (quoted("[::1]:7600").as_str(), quoted("http://a:1,b:2").as_str()),
+            ("'[::1]:7600'", "http://a:1,b:2")
+        );
+    }
+}

@@ -1,0 +1,284 @@
+//! Errors in the command line: tips that help, an example, and a usage line that does not depend on variables.
+
+use std::env;
+use std::ffi::OsString;
+
+use clap::Command;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// What people type for a command that has another name here: the first one that exists is meant.
+const SYNONYMS: [(&str, &[&str]); 24] = [
+    ("add", &["create"]),
+    ("allocate", &["alloc"]),
+    ("change", &["set"]),
+    ("close", &["seal"]),
+    ("confirm", &["accept"]),
+    ("del", &["delete", "forget"]),
+    ("delete", &["forget"]),
+    ("drop", &["delete", "forget"]),
+    ("dump", &["export", "backup"]),
+    ("edit", &["set"]),
+    ("extend", &["expand"]),
+    ("grow", &["expand"]),
+    ("health", &["status"]),
+    ("info", &["show", "status"]),
+    ("lock", &["seal"]),
+    ("log", &["history"]),
+    ("mv", &["rename"]),
+    ("new", &["create"]),
+    ("next", &["alloc"]),
+    ("remove", &["delete", "forget"]),
+    ("revert", &["undo"]),
+    ("trust", &["accept"]),
+    ("unlock", &["unseal"]),
+    ("update", &["set"]),
+];
+
+/// Options that people expect of commands whose name begins so, and what to use instead.
+const OPTIONS: [((&str, &str), &str); 9] = [
+    (("kent", "timeout"), "--request-timeout"),
+    (("kent alloc", "number"), "-n"),
+    (("kent alloc", "size"), "-n"),
+    (("kent region create", "bits"), "--suffix"),
+    (("kent region create", "size"), "--suffix"),
+    (("kent region set", "name"), "`kent region rename`"),
+    (("kent region set", "suffix"), "`kent region expand` or `kent region shrink`"),
+    (("kent region", "force"), "--yes"),
+    (("kent space", "width"), "--bits"),
+];
+
+/// The error that people get for a line that `command` refuses.
+pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Command) -> clap::Error {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return error;
+    }
+    // Only a command that is built knows its whole name.
+    command.build();
+    let path = path(&command, line);
+    let mut tips = match error.kind() {
+        ErrorKind::UnknownArgument => unknown_option(&error, &command, &path),
+        ErrorKind::InvalidSubcommand => meant(&error, &path),
+        _ => from_variable(&error, &path).into_iter().collect(),
+    };
+    let is_better = !tips.is_empty();
+    for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue] {
+        match near(&error, kind).filter(|_| !is_better) {
+            Some(near) => drop(error.insert(kind, ContextValue::String(near))),
+            None => drop(error.remove(kind)),
+        }
+    }
+    let is_unknown =
+        error.kind() == ErrorKind::InvalidSubcommand && error.get(ContextKind::SuggestedSubcommand).is_none();
+    if is_unknown && !is_better {
+        tips.push(format!("the commands of `{}` are {}", name(&path), commands(&path).join(", ")));
+    }
+    let options = options(&error, &path);
+    let example = path.iter().rev().find_map(|command| example(command, &options));
+    tips.extend(example.map(|example| format!("for example: {example}")));
+    let tips = tips.into_iter().map(StyledStr::from).collect();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    // clap's line has what it suggests, and the options that variables set.
+    if let Some(last) = path.last().filter(|_| error.get(ContextKind::Usage).is_some()) {
+        error.insert(ContextKind::Usage, ContextValue::StyledStr((*last).clone().render_usage()));
+    }
+    error
+}
+
+/// The command that a line names, with the commands around it, outermost first.
+fn path<'c>(command: &'c Command, line: &[OsString]) -> Vec<&'c Command> {
+    let mut path = vec![command];
+    for word in line.iter().skip(1) {
+        let inner = path.last().and_then(|command| command.find_subcommand(word));
+        path.extend(inner);
+    }
+    path
+}
+
+fn name(path: &[&Command]) -> String {
+    path.iter().map(|command| command.get_name()).collect::<Vec<_>>().join(" ")
+}
+
+/// The names of the commands inside a command.
+fn commands(path: &[&Command]) -> Vec<String> {
+    let inner = path.iter().copied().next_back().into_iter().flat_map(Command::get_subcommands);
+    inner.filter(|inner| !inner.is_hide_set()).map(|inner| inner.get_name().to_owned()).collect()
+}
+
+/// Says where an unknown option belongs.
+fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec<String> {
+    fn collect<'c>(command: &'c Command, path: &mut Vec<&'c Command>, option: &str, found: &mut Vec<String>) {
+        path.push(command);
+        if command.get_arguments().any(|arg| arg.get_long() == Some(option)) {
+            found.push(format!("`{}`", name(path)));
+        }
+        command.get_subcommands().for_each(|inner| collect(inner, path, option, found));
+        path.pop();
+    }
+    let Some(option) = text(error, ContextKind::InvalidArg).and_then(|text| text.strip_prefix("--")) else {
+        return Vec::new();
+    };
+    let last = path.last().copied().unwrap_or(root);
+    if last.get_positionals().any(|arg| arg.get_id().as_str() == option) && option != "name" {
+        return vec![format!("`{}` takes the {option} without --{option}", name(path))];
+    }
+    if let Some((_, other)) = OPTIONS.iter().find(|((group, word), _)| *word == option && name(path).starts_with(group))
+    {
+        return vec![format!("for this, use {other}")];
+    }
+    let (mut found, mut seen) = (Vec::new(), Vec::new());
+    collect(root, &mut seen, option, &mut found);
+    // Commands of the same group are the likely ones.
+    let group = path
+        .get(..path.len().saturating_sub(1))
+        .filter(|group| group.len() > 1)
+        .map(|group| format!("`{} ", name(group)));
+    let near: Vec<String> =
+        found.iter().filter(|found| group.as_ref().is_some_and(|group| found.starts_with(group))).cloned().collect();
+    match if near.is_empty() { found } else { near } {
+        found if (1..=4).contains(&found.len()) => vec![format!("--{option} is an option of {}", found.join(" and "))],
+        _ => Vec::new(),
+    }
+}
+
+/// The command that is meant by an unknown one.
+fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
+    let Some(typed) = text(error, ContextKind::InvalidSubcommand) else { return Vec::new() };
+    let synonyms = SYNONYMS.iter().find(|(word, _)| *word == typed).map_or(&[][..], |(_, meant)| *meant);
+    let known = commands(path);
+    let meant = synonyms.iter().find(|meant| known.iter().any(|name| name == *meant));
+    meant.map(|meant| format!("the command for this is `{} {meant}`", name(path))).into_iter().collect()
+}
+
+/// The option that an error is about, as an example may write it: long, and short.
+fn options(error: &clap::Error, path: &[&Command]) -> Vec<String> {
+    let named = text(error, ContextKind::InvalidArg).unwrap_or_default();
+    let long = named.split([' ', '=', '[']).next().unwrap_or_default();
+    let arg = path.iter().rev().flat_map(|command| command.get_arguments());
+    let mut arg = arg.filter(|arg| arg.get_long().is_some_and(|name| long.strip_prefix("--") == Some(name)));
+    let short = arg.next().and_then(|arg| arg.get_short()).map(|short| format!(" -{short} "));
+    short.into_iter().chain((!long.is_empty()).then(|| format!(" {long} "))).collect()
+}
+
+/// An example of a command's help: one with these options, or the first one.
+fn example(command: &Command, options: &[String]) -> Option<String> {
+    let help = command.get_after_help()?.to_string();
+    let examples = help.lines().filter_map(|line| {
+        let line = line.trim_start().trim_start_matches("Example: ");
+        line.starts_with("kent ").then(|| line.split("   ").next().unwrap_or(line).trim_end())
+    });
+    let examples: Vec<&str> = examples.collect();
+    let about = examples.iter().find(|example| options.iter().any(|option| example.contains(option)));
+    about.or(examples.first()).map(|example| (*example).to_owned())
+}
+
+/// Says that the invalid value is that of a variable.
+fn from_variable(error: &clap::Error, path: &[&Command]) -> Option<String> {
+    let (arg, value) = (text(error, ContextKind::InvalidArg)?, text(error, ContextKind::InvalidValue)?);
+    let mut args = path.iter().rev().flat_map(|command| command.get_arguments());
+    let variable = args.find(|known| known.to_string() == arg)?.get_env()?;
+    let is_its_value = env::var_os(variable).is_some_and(|text| text == value);
+    is_its_value.then(|| format!("the value is that of the variable {}", variable.to_string_lossy()))
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text),
+        ContextValue::Strings(texts) => texts.first().map(String::as_str),
+        _ => None,
+    }
+}
+
+/// What clap suggests, if it differs in at most a third of its letters from what was typed.
+fn near(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    let typed = match kind {
+        ContextKind::SuggestedArg => ContextKind::InvalidArg,
+        ContextKind::SuggestedSubcommand => ContextKind::InvalidSubcommand,
+        _ => ContextKind::InvalidValue,
+    };
+    let typed = text(error, typed)?.trim_start_matches('-');
+    let suggested = match error.get(kind)? {
+        ContextValue::String(text) => std::slice::from_ref(text),
+        ContextValue::Strings(texts) => texts,
+        _ => return None,
+    };
+    let distance = |text: &&String| strsim::damerau_levenshtein(text.trim_start_matches('-'), typed);
+    let nearest = suggested.iter().min_by_key(distance)?;
+    let letters = nearest.trim_start_matches('-').chars().count();
+    (distance(&nearest) * 3 <= letters).then(|| nearest.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings;
+
+    fn message(line: &str) -> String {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let error = settings::command(None).try_get_matches_from(&words).expect_err(line);
+        improve(error, &words, settings::command(None)).render().to_string()
+    }
+
+    #[test]
+    fn ok_a_tip_names_a_command_that_helps() {
+        for (line, tips) in [
+            (
+                "kent region set r --order scrambled",
+                &["--order is an option of `kent region create`", "kent region set orders"][..],
+            ),
+            ("kent region create r --suffix 4 --owner ops", &["--owner is an option of `kent region set`"]),
+            (
+                "kent completions tcsh",
+                &["possible values: bash, elvish, fish, powershell, zsh", "for example: kent completions fish"],
+            ),
+            ("kent clock trust", &["`kent clock accept`"]),
+            ("kent series delete serial:A", &["`kent series forget`"]),
+            ("kent series remove serial:A", &["`kent series forget`"]),
+            ("kent region remove r", &["`kent region delete`"]),
+            ("kent region frobnicate", &["the commands of `kent region` are ls, tree, show, create"]),
+            ("kent region creat r", &["a similar subcommand exists: 'create'"]),
+            ("kent region create r --sufix 4", &["a similar argument exists: '--suffix'"]),
+            ("kent region create r --suffix x", &["such as 40", "for example: kent region create orders --suffix 40"]),
+            ("kent region create r", &["--suffix <S>", "for example: kent region create orders --suffix 40"]),
+            (
+                "kent region create r --suffix 4 --order random",
+                &["for example: kent region create employees --suffix 20 --order external"],
+            ),
+            ("kent alloc uuidv7 -n 0", &["for example: kent alloc xid -n 1M > ids.txt"]),
+            ("kent alloc uuidv7 --size 4", &["for this, use -n", "Usage: kent alloc [OPTIONS] <SOURCE>"]),
+            ("kent region set r --name x", &["for this, use `kent region rename`"]),
+            ("kent space free --space parts", &["`kent space free` takes the space without --space"]),
+            ("kent region set r --order x", &["Usage: kent region set [OPTIONS] <NAME>"]),
+        ] {
+            let message = message(line);
+            tips.iter().for_each(|tip| assert!(message.contains(tip), "{line}: {message}"));
+        }
+        for (line, poor) in [
+            ("kent region set r --order scrambled", "'--owner'"),
+            ("kent completions tcsh", "similar"),
+            ("kent clock trust", "similar"),
+            ("kent series delete serial:A", "similar"),
+        ] {
+            assert!(!message(line).contains(poor), "{line}: {}", message(line));
+        }
+    }
+
+    /// clap puts an option that a variable sets into the usage line.
+    #[test]
+    fn ok_a_usage_line_does_not_depend_on_variables() {
+        let line = ["kent", "region", "show"].map(OsString::from);
+        let message = |option: &str, variable: &'static str| {
+            let set = || {
+                settings::each_command(settings::command(None), &|command| {
+                    command.mut_args(|arg| if arg.get_id() == option { arg.env(variable) } else { arg })
+                })
+            };
+            let error = set().try_get_matches_from(&line).expect_err("refused");
+            improve(error, &line, set()).render().to_string()
+        };
+        let usage = message("space", "CARGO_PKG_NAME");
+        assert!(usage.contains("Usage: kent region show [OPTIONS] <NAME>\n"), "{usage}");
+        let invalid = message("endpoint", "CARGO_PKG_VERSION");
+        assert!(invalid.contains("tip: the value is that of the variable CARGO_PKG_VERSION"), "{invalid}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Each bad input gets a message that says what was wrong, what is allowed, and which command helps.
+
+use std::{fs, process::Command};
+
+use super::operator::{Operator, run_at, run_in};
+
+const SETUP: [&str; 9] = [
+    "region create orders --suffix 20",
+    "alloc region:orders -n 600000",
+    "region create shut --suffix 8",
+    "region subdivide shut --by 1 --new old::0 --new new:6:1",
+    "region create inner --suffix 10",
+    "region delegate inner",
+    "region create few --suffix 10",
+    "region create mixed --suffix 8 --order scrambled",
+    "space create parts --bits 32",
+];
+
+/// Commands that the daemon or `kent` refuses, and parts of the message.
+const REFUSED: [(&str, &[&str]); 46] = [
+    ("region shrink few --by 30", &["--by: the suffix of region \"few\" has 10 bits", "by at most 10, not by 30"]),
+    (
+        "region shrink orders --by 19",
+        &["600_000 suffixes are issued", "need 20 bits", "kent region show orders --space default"],
+    ),
+    (
+        "region expand orders --by 50",
+        &["has 8 bits, of which 8 can be used", "kent region show orders --space default"],
+    ),
+    ("region expand shut --by 1", &["\"old\" inside it", "(kent region show old --space default)"]),
+    ("region delete shut", &["has 2 subregions (\"old\", \"new\"), 1 bit below", "kent region tree --filter shut"]),
+    ("region delegate shut", &["has 2 subregions (\"old\", \"new\")"]),
+    ("region split new --by 1", &["subregion of \"shut\"", "kent region tree --filter shut"]),
+    ("region expand inner --by 1", &["is delegated", "(kent region ls --space default/inner)"]),
+    (
+        "region create orders --suffix 4",
+        &["already exists in space \"default\"", "kent region show orders --space default"],
+    ),
+    (
+        "region create wide --suffix 100",
+        &["together have 100 bits, but an identifier here has 64", "kent space free default"],
+    ),
+    ("region create low --suffix 4 --prefix 0", &["overlaps region \"orders\"", "kent space free default"]),
+    ("region create x --suffix 4 --next 99", &["--next: suffix 98 does not fit 4 bits", "below 16"]),
+    ("region subdivide orders --by 1 --new q:4:0", &["add --abstract to reserve the others"]),
+    ("region subdivide orders --by 1 --new q:4 --new q:4", &["--new: \"q\" is the name of two of the new regions"]),
+    ("region subdivide shut --by 1 --new z:4", &["only 2 extensions for new regions, and none is left"]),
+    ("region split orders --by 1 --new q:90", &["error: a suffix here can have at most 27 bits, not 90"]),
+    ("region expand nope --by 1", &["no region \"nope\" in space \"default\"", "(kent region ls --space default)"]),
+    ("region unseal nope --space parts", &["(kent region ls --space parts)"]),
+    ("region set orders", &["nothing to set", "`kent region set orders --space default --owner shop`"]),
+    ("region set mixed --strict", &["error: a strict region issues numbers without gaps"]),
+    ("region set orders --auto-expand 101:1", &["1 to 100 percent", "such as 80:2:50"]),
+    ("region set orders --chunk -1:5", &["MIN is at least 1 and at most MAX, such as 1:64"]),
+    ("region show region:orders", &["write orders;"]),
+    ("region show orders@parts", &["write orders --space parts"]),
+    ("region id shut 5", &["is closed", "kent region tree --filter shut --space default"]),
+    ("region history orders --space parts", &["in space \"parts\"", "kent region ls --space parts"]),
+    ("space create parts --bits 8", &["already exists", "kent region ls --space parts"]),
+    ("space create q --bits 32 --text uid11", &["--text: UID11 needs a space of 64 bits"]),
+    ("space delete default", &["(kent region delete NAME --space default)"]),
+    ("space delete default/inner --dry-runs", &["a similar argument exists: '--dry-run'"]),
+    ("table export --at 999", &["--at is 999, but must be 1 to "]),
+    ("watch --after 999", &["--after is 999, but must be 0 to "]),
+    ("watch --after -1", &["expected a revision such as 12"]),
+    ("backup /nonexistent/f", &["cannot write the backup to /nonexistent/f", "(mkdir -p /nonexistent)"]),
+    ("backup /tmp", &["/tmp: it is not a regular file", "(kent backup kent.backup)"]),
+    ("table import /nonexistent", &["cannot read /nonexistent", "`kent table export > table.jsonl`"]),
+    ("alloc region:inner", &["is delegated", "kent region ls --space default/inner"]),
+    ("alloc serial", &["a series needs a symbol: serial:SYMBOL"]),
+    ("alloc region", &["a region needs a name: region:NAME"]),
+    ("alloc series:x", &["did you mean serial:x?"]),
+    ("alloc regions:x", &["did you mean region:x?"]),
+    ("alloc serial:a,b,é", &["it may have A-Z a-z 0-9 . _", "as in serial:ISSN"]),
+    ("alloc region:few -n 2000", &["0 of 1_024 suffixes are issued", "2_000 more were requested", "--by 1"]),
+    ("alloc uuidv7 -n 3 --request-id abc --timeout -1s", &["such as 500ms, 30s or 5m", "--timeout 5s"]),
+    ("series create INVOICE", &["did you mean serial:INVOICE?"]),
+    (
+        "inspect --precision h --as uuidv7-draft01 017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+        &["error: \"h\" is not a valid precision: use s, ms, us or ns"],
+    ),
+];
+
+#[test]
+fn err_a_bad_input_gets_a_message_that_helps() {
+    let operator = Operator::new();
+    SETUP.iter().for_each(|words| drop(operator.kent(words)));
+    for (words, parts) in REFUSED {
+        let (code, _, message) = operator.run(words);
+        assert!(code == 1 || code == 2, "{words}: {message}");
+        assert_eq!(message.matches("error:").count(), 1, "{words}: {message}");
+        for part in parts {
+            assert!(message.contains(part), "{words}: {message} does not say {part}");
+        }
+        for field in ["suffix_bits", "by_bits", "at_percent", "min_chunk", "after_revision", "donors:", "  space:"] {
+            assert!(!message.contains(field), "{words}: {message}");
+        }
+    }
+}
+
+#[test]
+fn err_a_region_without_a_place_gets_the_command_that_makes_one() {
+    let operator = Operator::new();
+    operator.kent("space create tiny --bits 8");
+    operator.kent("region create all --suffix 4 --zone 4 --space tiny");
+    let refused = operator.refused("region create more --suffix 4 --space tiny", "NO_FREE_PREFIX");
+    let command = "region create more --suffix 4 --space tiny --split-donor all";
+    assert!(refused.contains(&format!("kent {command}")), "{refused}");
+    operator.kent(command);
+}
+
+#[test]
+fn err_a_file_that_was_cut_has_one_line_number() {
+    let operator = Operator::new();
+    operator.kent("region create orders --suffix 20");
+    let table = operator.kent("table export");
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("cut.jsonl");
+    fs::write(&file, &table[..table.len() - 20]).expect("written");
+    let (code, _, message) = operator.run(&format!("table import {} --yes", file.display()));
+    assert!(code == 2 && message.contains("line 2: it ends within"), "{message}");
+    assert!(message.contains("export the table again") && message.matches("line ").count() == 1, "{message}");
+}
+
+#[test]
+fn err_what_is_no_daemon_is_said_to_be_none() {
+    let operator = Operator::new();
+    let http = operator.daemon.http_address();
+    let (code, _, message) = run_at(http, "status");
+    assert!(code == 1 && message.contains("speaks HTTP, but not gRPC"), "{message}");
+    let (code, _, message) = run_in(&[], &format!("status --endpoint {http}"));
+    assert!(code == 1 && message.contains("`kent status --endpoint 127.0.0.1:7600`"), "{message}");
+    let (code, _, message) = run_in(&[("KENT_ENDPOINT", "foo")], "status");
+    assert!(code == 2 && message.contains("the value is that of the variable KENT_ENDPOINT"), "{message}");
+}
+
+#[test]
+fn err_a_variable_of_the_daemon_is_named() {
+    let mut kentd = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let output = kentd.env("KENT_THREADS", "x").output().expect("kentd runs");
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(message.contains("the value is that of the variable KENT_THREADS"), "{message}");
+}
+
+#[test]
+fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
+    for (words, parts) in [
+        ("--threads -1", &["invalid value '-1' for '--threads <COUNT>'", "1 to 1024"][..]),
+        ("--grace -1s", &["--grace: Time for requests in flight", "0s to 1h [default: 10s]"]),
+        ("--listen foo", &["[default: 127.0.0.1:7600]", "for example: kentd --data"]),
+        ("--threads 0", &["threads is 0, but must be 1 to 1024"]),
+        ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
+        ("serve", &["kentd serves if no command is given; its commands are restore, migrate, man"]),
+        ("restore b --data d --floor x", &["a floor is SOURCE=N", "for example: kentd restore /old/kent-data"]),
+        ("--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0", &["cannot listen on 192.0.2.1:1"]),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kentd")).args(words.split(' ')).output().expect("kentd runs");
+        let message = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(!output.status.success(), "{words}: {message}");
+        assert_eq!(message.matches("error:").count(), 1, "{words}: {message}");
+        assert!(!message.contains("cannot start"), "{words}: {message}");
+        parts.iter().for_each(|part| assert!(message.contains(part), "{words}: {message} does not say {part}"));
+    }
+}
