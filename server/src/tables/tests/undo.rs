@@ -44,7 +44,7 @@ async fn ok_a_counter_that_comes_back_repeats_nothing() {
         if round == 2 {
             drawn.push(draw_from(&other, "zero").await);
             let refused = one.regions().undo_edit(undo()).await.expect_err("an identifier would leave its region");
-            assert!(refused.message().contains("suffixes of region \"zero\" are issued"), "{refused}");
+            assert!(refused.message().contains("reserved in region \"zero\""), "{refused}");
             break;
         }
         editor.regions().undo_edit(undo()).await.expect("nothing was issued since");
