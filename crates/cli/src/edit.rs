@@ -238,7 +238,7 @@ fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
     let mut warnings = Vec::new();
     let issued: u128 = region.issued.parse().unwrap_or_default();
     if let Some(cap) = policy.cap.filter(|cap| *cap <= issued) {
-        let (issued, cap) = (number::grouped(&issued.to_string()), number::grouped(&cap.to_string()));
+        let (issued, cap) = (number::grouped(issued.to_string()), number::grouped(cap.to_string()));
         warnings.push(format!(
             "{name} has issued {issued} already, so with a cap of {cap} it issues nothing more; `{command} --no-cap` removes the cap"
         ));
