@@ -404,9 +404,8 @@ async fn apply(run: &Run, edit: &Edit) {
             Ok(made) => {
                 if let Some(region) = &made.region {
                     let within = Duration::from_millis(made.effective_within_ms);
-                    match &edit.what {
-                        EditKind::Seal(_) => run.sealed(&edit.space, region.number, Instant::now() + within),
-                        _ => {}
+                    if matches!(edit.what, EditKind::Seal(_)) {
+                        run.sealed(&edit.space, region.number, Instant::now() + within);
                     }
                 }
                 unsealing.iter().for_each(|number| run.unsealed(&edit.space, *number));
