@@ -20,6 +20,7 @@ use crate::{
 pub struct FetchBlock<T> {
     shared: Arc<Shared>,
     count: u64,
+    needed: u64,
     request_id: String,
     on_failure: Option<Report>,
     kind: PhantomData<fn() -> T>,
@@ -33,7 +34,14 @@ impl<T: Identifier> Handle<T> {
     /// [`request_id`](FetchBlock::request_id), every retry returns the same block.
     pub fn fetch_block(&self, count: u64) -> FetchBlock<T> {
         let request_id = String::new();
-        FetchBlock { shared: self.shared().clone(), count, request_id, on_failure: None, kind: PhantomData }
+        FetchBlock {
+            shared: self.shared().clone(),
+            count,
+            needed: count,
+            request_id,
+            on_failure: None,
+            kind: PhantomData,
+        }
     }
 }
 
@@ -52,6 +60,13 @@ impl<T> FetchBlock<T> {
     /// ```
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = id.into();
+        self
+    }
+
+    /// Says how many identifiers the program still needs, this block included, if it fetches them in several blocks. The daemon's
+    /// advice counts them all if the region is too full, such as by how much to expand it.
+    pub fn needed(mut self, count: u64) -> Self {
+        self.needed = count;
         self
     }
 
@@ -77,7 +92,7 @@ impl<T: Identifier> IntoFuture for FetchBlock<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let report = |status: &Status| self.on_failure.iter().for_each(|report| report(status));
-            let block = self.shared.fetch_block(self.count, self.request_id, report).await?;
+            let block = self.shared.fetch_block((self.count, self.needed), self.request_id, report).await?;
             // OK because zero is a value of every kind, so this checks the kind alone.
             T::from_id(block.kind().id(0)).ok_or_else(unusable)?;
             Ok(Block { block, kind: PhantomData })

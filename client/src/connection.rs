@@ -91,6 +91,9 @@ const DISCOVERED_MAX: usize = 64;
 /// The time after which the client tries the preferred endpoint again.
 const RETURN_AFTER: Duration = Duration::from_secs(30);
 
+/// The time in which one of several daemons must answer a new connection.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
 /// The shortest and the longest backoff.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -174,24 +177,43 @@ impl Connection {
         }
     }
 
-    /// Connects to the first endpoint that accepts a connection, starting with the current one.
+    /// Connects to the first endpoint that accepts a connection, starting with the current one. Of several endpoints, to the first that
+    /// also answers; if none does, to the first that accepts a connection.
     pub(crate) async fn connect(&self) -> Result<(usize, Channel), Error> {
         let mut attempts = Attempts::begin(self)?;
         let endpoints = self.lock().known.len();
+        let mut silent = None;
         for _ in 0..endpoints {
             let (at, endpoint) = self.lock().endpoint();
-            match endpoint.connect().await {
-                Ok(channel) => {
+            let opened = endpoint.connect().await.map_err(|error| Status::from_error(Box::new(error)));
+            let failed = match opened {
+                Ok(channel) if endpoints == 1 || self.answers(&channel, endpoints).await => {
                     self.keep(at, &endpoint, channel.clone());
                     return Ok((at, channel));
                 }
-                Err(error) => {
-                    attempts.failed(at, Status::from_error(Box::new(error)));
-                    self.leave(at);
+                Ok(channel) => {
+                    silent.get_or_insert((at, channel));
+                    Status::deadline_exceeded("it accepted the connection, but did not answer")
                 }
-            }
+                Err(failed) => failed,
+            };
+            attempts.failed(at, failed);
+            self.leave(at);
         }
-        Err(attempts.unavailable())
+        // A daemon may be slow, because its store is.
+        silent.ok_or_else(|| attempts.unavailable())
+    }
+
+    /// Whether the daemon of a new connection answers at once. One that hangs accepts connections, and would cost the whole timeout of
+    /// the call although another endpoint would answer.
+    async fn answers(&self, channel: &Channel, endpoints: usize) -> bool {
+        let share = self.settings.attempt_timeout / u32::try_from(endpoints + 1).unwrap_or(u32::MAX);
+        let mut admin = AdminClient::new(channel.clone());
+        match time::timeout(share.min(ANSWER_WITHIN), admin.get_status(GetStatusRequest {})).await {
+            // A status without a cause came from the daemon.
+            Ok(answer) => answer.err().is_none_or(|status| std::error::Error::source(&status).is_none()),
+            Err(_) => false,
+        }
     }
 
     /// The pauses between attempts: none in the first round over all endpoints, then doubling from 20 ms to a second.

@@ -303,15 +303,15 @@ impl Shared {
         }
     }
 
-    /// Fetches a block that does not go through the stock. An empty request ID means none.
+    /// Fetches a block of `count` of the `needed` identifiers that does not go through the stock. An empty request ID means none.
     pub(crate) async fn fetch_block(
         &self,
-        count: u64,
+        (count, needed): (u64, u64),
         request_id: String,
         report: impl Fn(&Status),
     ) -> Result<Block, Error> {
         let call = async |source: Arc<str>| {
-            let ask = AllocateRequest { request_id: request_id.clone(), ..lease(&source, count) };
+            let ask = AllocateRequest { request_id: request_id.clone(), needed, ..lease(&source, count) };
             let admits = |block: &Block| {
                 // A retry with a request ID returns the block of the first grant, whose revision can be older.
                 let admitted = self.fences.admit(&source, block) || !ask.request_id.is_empty();

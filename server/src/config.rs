@@ -17,6 +17,7 @@ use std::{
 
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_store::{Archiving, EtcdCredentials, EtcdTls, SCHEMA};
+use tonic::codegen::http::Uri;
 
 use crate::transport::tls::TlsFiles;
 
@@ -92,8 +93,9 @@ impl Config {
         }
         let (etcd_tls, etcd_credentials) = match &set.store {
             StoreKind::Etcd(address) => settings.etcd.read(address)?,
-            StoreKind::Sled | StoreKind::Memory => (None, None),
+            StoreKind::Sled | StoreKind::Memory => settings.etcd.check_unused().map(|()| (None, None))?,
         };
+        settings.advertise.as_deref().map_or(Ok(()), check_advertised)?;
         Ok(Self {
             threads: settings.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)),
             witness: settings.witness.clone(),
@@ -129,6 +131,25 @@ impl Config {
     /// Returns the retention of request IDs, and the maximum number of those that do not expire.
     pub fn requests(&self) -> RequestPolicy {
         RequestPolicy { retention: self.set.request_retention.0, undated_max: self.set.requests_max }
+    }
+}
+
+/// Rejects an advertised address that no client could use.
+fn check_advertised(address: &str) -> Result<(), ConfigError> {
+    let uri = format!("http://{address}").parse::<Uri>().ok();
+    let is_usable = uri.is_some_and(|uri| {
+        let authority = uri.authority().map(|authority| authority.as_str());
+        uri.host().is_some_and(|host| !host.is_empty())
+            && uri.port_u16().is_some_and(|port| port > 0)
+            && authority == Some(address)
+    });
+    match is_usable {
+        true => Ok(()),
+        false => Err(ConfigError::OutOfRange {
+            setting: "advertise".to_owned(),
+            value: format!("{address:?}"),
+            allowed: "HOST:PORT, such as kent-1.example.com:7600".to_owned(),
+        }),
     }
 }
 
@@ -218,15 +239,30 @@ mod tests {
         check_err("archive = 'a'\narchive-base-bytes = 5", "archive-base-bytes is 5, but must be");
         check_err("archive = 'a'\nstore = 'etcd://127.0.0.1:2379/kent'", "archive needs the embedded store");
         check_err("archive = 'a'\nno-archive = 'ended'", "archive needs no-archive to be unset");
+        for address in ["foo", "", ":7600", "foo:0", "foo:99999", "http://foo:7600", "foo:7600/x", "a b:1"] {
+            check_err(&format!("advertise = '{address}'"), "but must be HOST:PORT, such as");
+        }
+        for setting in ["store-user", "store-ca", "store-cert", "store-key", "store-password-file"] {
+            for store in ["sled", "memory"] {
+                let expected = format!("{setting} needs a store in etcd (--store etcd://HOST:PORT/PREFIX");
+                check_err(&format!("store = '{store}'\n{setting} = 'x'"), &expected);
+            }
+        }
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
     }
 
     #[test]
     fn ok_bounds_are_allowed_and_window_max_is_the_longest_window() {
-        for toml in
-            ["window = '1h'", "window = '2s'", "chunk-min = 1\nchunk-max = 1", "history-keep = 1", "threads = 1024"]
-        {
+        for toml in [
+            "advertise = 'kent-1:7600'",
+            "advertise = '[::1]:1'",
+            "window = '1h'",
+            "window = '2s'",
+            "chunk-min = 1\nchunk-max = 1",
+            "history-keep = 1",
+            "threads = 1024",
+        ] {
             Config::check(toml::from_str(toml).expect("well-formed")).expect(toml);
         }
         let longest = Settings { window: Some(Span(WINDOW_MAX + Duration::from_nanos(1))), ..Settings::default() };

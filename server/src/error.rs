@@ -3,16 +3,17 @@
 mod exhausted;
 #[cfg(test)]
 mod tests;
+mod undone;
 
 use std::{num::NonZeroU64, time::Duration};
 
 use kent_ids::{DEFAULT_SPACE, UnixNanos, counted, grouped};
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
 use kent_proto::model::{Invalid, region_source as source, region_words as arguments};
-use kent_regions::{NotUndone, Order, Pace, Refusal as TableRefusal, Revision};
+use kent_regions::{NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
-pub(crate) use self::exhausted::Exhausted;
+pub(crate) use self::{exhausted::Exhausted, undone::Deleted};
 use crate::records::failure::{LoadError, StoreFailure};
 
 /// A number that was requested, with the verb.
@@ -192,7 +193,7 @@ pub(crate) enum AllocateError {
     Request(#[from] RequestRefusal),
     /// The region has too few suffixes left.
     #[error("{0}")]
-    Exhausted(Exhausted),
+    Exhausted(Box<Exhausted>),
     /// The series has too few identifiers left.
     #[error(
         "{series} has {} left, but {} requested; a series cannot grow: {}",
@@ -249,11 +250,15 @@ pub(crate) enum AllocateError {
     Stopped,
 }
 
+/// The maximum number of identifiers that a counter of this pace issues in a burst.
+pub(crate) fn burst(pace: Pace) -> u128 {
+    u128::from(pace.get()) * u128::from(BURST.as_secs())
+}
+
 impl AllocateError {
     /// The error for a request that exceeds the pace of a counter.
     pub(crate) fn too_fast(subject: String, pace: Pace, requested: NonZeroU64, TooFast { wait }: TooFast) -> Self {
-        let burst = u128::from(pace.get()) * u128::from(BURST.as_secs());
-        Self::TooFast { subject, pace, burst, requested: requested.get(), wait }
+        Self::TooFast { subject, pace, burst: burst(pace), requested: requested.get(), wait }
     }
 }
 
@@ -345,7 +350,7 @@ pub(crate) enum EditError {
         oldest: Revision,
     },
     /// The edit cannot be reverted.
-    #[error("revision {revision} ({operation}) cannot be undone: {reason}{}", undo_hint(space, reason))]
+    #[error("revision {revision} ({operation}) cannot be undone: {reason}{}", undone::hint(space, reason, deleted.as_deref()))]
     NotUndone {
         /// The space.
         space: String,
@@ -355,6 +360,19 @@ pub(crate) enum EditError {
         operation: String,
         /// The reason.
         reason: Box<NotUndone>,
+        /// The region that it deleted.
+        deleted: Option<Box<Deleted>>,
+    },
+    /// After a restore, a region that was lost may have had one of the prefixes that the reversal would join.
+    #[error(
+        "revision {revision} ({operation}) cannot be undone: the store was restored, and lost regions may have had the freed prefixes; \
+         create regions there instead (kent space free)"
+    )]
+    MayBeLost {
+        /// The revision that it made.
+        revision: Revision,
+        /// The kind of edit.
+        operation: String,
     },
     /// A space of this name already exists.
     #[error("space {space:?} already exists (kent region ls --space {space}; kent space ls)")]
@@ -476,33 +494,12 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
             )
         }
         TableRefusal::UseUnknown { region } => format!(" (kent region delete {} --unused)", arguments(region, space)),
-        TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree --filter {})", arguments(parent, space)),
-        _ => String::new(),
-    }
-}
-
-/// Returns the end of the message: commands that revert the edit by hand, or an empty string.
-fn undo_hint(space: &str, reason: &NotUndone) -> String {
-    let delete = |made: &[String]| {
-        let commands = made.iter().map(|name| format!("kent region delete {}", arguments(name, space)));
-        commands.collect::<Vec<_>>().join("; ")
-    };
-    match reason {
-        NotUndone::Donor { made, .. } => format!(" ({})", delete(std::slice::from_ref(made))),
-        NotUndone::Split { made } if made.is_empty() => String::new(),
-        NotUndone::Split { made } => format!("; its new regions can be deleted ({})", delete(made)),
-        NotUndone::Subdivided { made } | NotUndone::Imported { made } => format!(" ({})", delete(made)),
-        NotUndone::Deleted { region } if region.parent.is_none() => {
-            let prefix = if region.prefix.len() == 0 { String::new() } else { format!(" --prefix {}", region.prefix) };
-            let order = if region.order == Order::Sequential { "" } else { region.order.as_str() };
-            let order = if order.is_empty() { String::new() } else { format!(" --order {order}") };
-            format!(
-                " (kent region create {} --suffix {}{prefix}{order})",
-                arguments(&region.name, space),
-                region.suffix
-            )
+        TableRefusal::DelegatedPolicy { region } => format!(" (kent region ls --space {space}/{region})"),
+        TableRefusal::CapOfZero { region } => format!(" (kent region seal {})", arguments(region, space)),
+        TableRefusal::ExpandsBeyond { region, at_percent, by_bits, most, .. } => {
+            format!(" (kent region set {} --auto-expand {at_percent}:{by_bits}:{most})", arguments(region, space))
         }
-        NotUndone::Refused(refusal) => refusal_hint(space, refusal),
+        TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree --filter {})", arguments(parent, space)),
         _ => String::new(),
     }
 }

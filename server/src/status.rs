@@ -79,6 +79,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::DefaultSpace => precondition("DEFAULT_SPACE", kent_ids::DEFAULT_SPACE, message),
         EditError::NothingToUndo { space, .. } => precondition("NOTHING_TO_UNDO", space, message),
         EditError::NotUndone { space, .. } => precondition("NOT_UNDONE", space, message),
+        EditError::MayBeLost { .. } => precondition("NOT_UNDONE", "history", message),
         EditError::TooDeep { region } => precondition("TOO_DEEP", region, message),
         EditError::TooManySpaces { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SPACES", message),
         EditError::SpaceTaken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
@@ -299,7 +300,10 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::SuffixBits { .. } => Some("suffix_bits"),
         Refusal::SuffixValue { .. } => Some("next"),
         Refusal::TextTooLong { .. } => Some("description"),
-        Refusal::BadPolicy { .. } | Refusal::ExpandsNever { .. } => Some("policy"),
+        Refusal::BadPolicy { .. }
+        | Refusal::ExpandsNever { .. }
+        | Refusal::ExpandsBeyond { .. }
+        | Refusal::CapOfZero { .. } => Some("policy"),
         Refusal::NoChange => Some("name"),
         _ => None,
     };

@@ -16,6 +16,7 @@ mod it {
     mod docs;
     mod doctor;
     mod edits;
+    mod effects;
     mod exchange;
     mod harness;
     mod hostile;

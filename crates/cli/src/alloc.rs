@@ -59,7 +59,7 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     let waiting = Waiting::new(source.to_string(), limit, printer.bar(), json);
     let fetcher = Fetcher {
         source,
-        request_id: args.request_id.clone(),
+        request_id: args.request_id.clone().unwrap_or_default(),
         missing: args.count.get(),
         limit: args.timeout,
         batch: Batch::new(),
@@ -153,7 +153,7 @@ impl Fetcher {
     async fn fetch(&self, ids: &Handle<Id>, count: u64) -> Result<Block<Id>, Error> {
         loop {
             let waiting = self.waiting.clone();
-            let block = ids.fetch_block(count).request_id(&self.request_id);
+            let block = ids.fetch_block(count).needed(self.missing).request_id(&self.request_id);
             match block.on_failure(move |status| waiting.note(status)).await {
                 Err(error) if error.is_retryable() && self.limit.is_some() => sleep(PAUSE).await,
                 answer => return answer,

@@ -15,7 +15,7 @@ use self::{
     context::CONTEXT_HELP,
     region::REGION_HELP,
     value::{
-        parse_count, parse_duration, parse_name, parse_revision, parse_revision_or_0, parse_source,
+        parse_count, parse_duration, parse_name, parse_request_id, parse_revision, parse_revision_or_0, parse_source,
         parse_timestamp_width, parse_width,
     },
 };
@@ -236,8 +236,8 @@ pub(crate) struct AllocArgs {
     /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same identifiers.
     /// Preferably a version 7 UUID (kent alloc uuidv7), which the daemon keeps for the time set by kentd
     /// --request-retention. It keeps other names permanently, but only a limited number of them.
-    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
-    pub(crate) request_id: String,
+    #[arg(long, value_name = "ID", value_parser = parse_request_id)]
+    pub(crate) request_id: Option<String>,
     /// Number of identifiers, such as 500, 1_000_000, 10k, 2M or 1G.
     #[arg(
         short = 'n',

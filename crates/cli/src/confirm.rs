@@ -1,4 +1,4 @@
-//! Questions on the terminal before an edit that cannot be undone.
+//! Questions on the terminal before an edit that can be undone only while nothing uses what it made, or not at all.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -20,17 +20,17 @@ pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Why an edit that would have this result cannot be undone. `None` if another edit reverts it.
+/// Why an edit that would have this result may be permanent. `None` if another edit reverts it.
 pub(crate) fn permanence(plan: &EditResponse) -> Option<&'static str> {
     let changed = || plan.changes.iter().filter_map(|change| Some((change.before.as_ref()?, change.after.as_ref()?)));
     if changed().any(|(before, after)| before.prefix != after.prefix) {
-        return Some("no edit makes a prefix shorter");
+        return Some("An undo works only while no other region uses the freed prefixes");
     }
     if changed().any(|(before, after)| before.kind() != Kind::Closed && after.kind() == Kind::Closed) {
-        return Some("a closed region issues no more identifiers");
+        return Some("An undo works only until a subregion issues");
     }
     if changed().any(|(before, after)| before.issued != after.issued) {
-        return Some("a counter never goes back");
+        return Some("This cannot be undone: a counter never goes back");
     }
     None
 }
@@ -48,9 +48,9 @@ mod tests {
         for (after, expected) in [
             (open(), None),
             (Region { zone_bits: 2, suffix_bits: 13, ..open() }, None),
-            (Region { prefix: "00".to_owned(), ..open() }, Some("shorter")),
+            (Region { prefix: "00".to_owned(), ..open() }, Some("freed prefixes")),
             (Region { kind: Kind::Partial.into(), ..open() }, None),
-            (Region { kind: Kind::Closed.into(), ..open() }, Some("closed")),
+            (Region { kind: Kind::Closed.into(), ..open() }, Some("until a subregion issues")),
             (Region { issued: "999".to_owned(), ..open() }, Some("counter")),
         ] {
             let plan = EditResponse {

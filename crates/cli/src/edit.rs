@@ -37,7 +37,7 @@ macro_rules! edit_request {
             $($field: $value,)*
             validate_only: $edit.dry_run,
             expected_revision: $edit.expect_revision.unwrap_or(ANY_REVISION),
-            request_id: $edit.request_id.clone(),
+            request_id: $edit.request_id.clone().unwrap_or_default(),
             reason: $edit.reason.clone(),
         })
     };
@@ -218,9 +218,45 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
         daemon.regions().update_region(message).await
     };
     match args.next {
-        Some(_) => write(&make(&args.edit, call, out).await?, out),
-        None => write(&call(&args.edit).await?.into_inner(), out),
+        Some(_) => write_set(args, &make(&args.edit, call, out).await?, out),
+        None => write_set(args, &call(&args.edit).await?.into_inner(), out),
     }
+}
+
+/// Like [`write()`], and warns of a policy that has no effect now.
+fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
+    write(response, out)?;
+    let warnings = response.region.as_ref().map(|region| set_warnings(&args.policy, region)).unwrap_or_default();
+    warnings.iter().for_each(|warning| notice::warn(warning, out.is_json()));
+    Ok(())
+}
+
+/// What an operator may not expect of a policy: a cap that is reached already, or an automatic expansion beyond the zone.
+fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
+    let (name, space) = (names::short(&region.name), names::space_of(&region.name));
+    let command = format!("kent region set {name} --space {space}");
+    let mut warnings = Vec::new();
+    let issued: u128 = region.issued.parse().unwrap_or_default();
+    if let Some(cap) = policy.cap.filter(|cap| *cap <= issued) {
+        let (issued, cap) = (number::grouped(issued.to_string()), number::grouped(cap.to_string()));
+        warnings.push(format!(
+            "{name} has issued {issued} already, so with a cap of {cap} it issues nothing more; `{command} --no-cap` removes the cap"
+        ));
+    }
+    if let Some((percent, by, max)) = policy.auto_expand {
+        let most = region.suffix_bits.saturating_add(region.zone_bits);
+        if region.zone_bits == 0 {
+            warnings.push(format!(
+                "{name} has no expansion zone, so it never expands; `{command} --no-auto-expand` removes the policy"
+            ));
+        } else if max > most {
+            warnings.push(format!(
+                "the expansion zone of {name} ends at a suffix of {most} bits, so it never expands to {max}; `{command} --auto-expand \
+                 {percent}:{by}:{most}` says so"
+            ));
+        }
+    }
+    warnings
 }
 
 /// Whether the arguments name an attribute.
@@ -256,7 +292,7 @@ fn policy_mask(args: &PolicyArgs) -> FieldMask {
     FieldMask { paths: parts.iter().filter(|(_, named)| *named).map(|(part, _)| (*part).to_owned()).collect() }
 }
 
-/// Makes an edit. If a person can answer, asks for confirmation first if the edit cannot be undone.
+/// Makes an edit. If a person can answer, asks for confirmation first if the edit may be permanent.
 async fn make(
     edit: &EditArgs,
     call: impl AsyncFn(&EditArgs) -> Result<Response<EditResponse>, Status>,
@@ -267,11 +303,11 @@ async fn make(
         let plan = call(&EditArgs { dry_run: true, ..edit.clone() }).await?.into_inner();
         if let Some(why) = confirm::permanence(&plan) {
             notice::write(&render(&plan, out.palette()), false);
-            if !confirm::ask(&format!("This cannot be undone: {why}. Make the edit?"))? {
+            if !confirm::ask(&format!("{why}. Make the edit?"))? {
                 return Err(Failure::NotConfirmed);
             }
             // A named edit may have been made already, at another revision.
-            if edit.request_id.is_empty() {
+            if edit.request_id.is_none() {
                 edit.expect_revision = Some(plan.base_revision);
             }
         }

@@ -53,7 +53,7 @@ fn of_region(command: &RegionCommand) -> Option<Edit> {
         "" => ["kent region history", &space].concat(),
         name => format!("kent region history {name}{space}"),
     };
-    (!edit.dry_run).then_some(Edit { command, is_named: !edit.request_id.is_empty() })
+    (!edit.dry_run).then_some(Edit { command, is_named: edit.request_id.is_some() })
 }
 
 #[cfg(test)]

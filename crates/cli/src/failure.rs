@@ -168,7 +168,8 @@ fn message(status: &Status) -> String {
             // What a server that speaks another protocol sends is no frame of HTTP/2.
             let is_other_protocol = cause.contains("frame with invalid size") || cause.contains("invalid preface");
             let hint = if is_other_protocol {
-                "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint 127.0.0.1:7600`"
+                "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint 127.0.0.1:7600`; if the daemon uses \
+                 TLS, name its CA with --ca"
             } else if cause.contains("broken pipe") || cause.contains("CertificateRequired") {
                 // A daemon ends a connection without TLS, and one without the certificate that it asks for.
                 "; if the daemon uses TLS, name its CA with --ca, and your certificate with --cert and --key if it asks for one"

@@ -48,6 +48,8 @@ const OPERATORS: [(&str, Comparison); 6] = [
     ("=", Comparison::Equal),
 ];
 
+const ORDERS: [&str; 3] = ["sequential", "scrambled", "external"];
+
 const STATES: [&str; 5] = ["open", "partial", "closed", "sealed", "delegated"];
 
 const WANTED: &str = "expected FIELD=PATTERN or FIELD!=PATTERN, where FIELD is name, owner, description, state, order or \
@@ -64,10 +66,19 @@ impl FromStr for Condition {
         let (field, value) = (field.trim(), value.trim());
         if field == "fill" {
             let percent = value.strip_suffix('%').unwrap_or(value).trim().parse().ok();
-            let percent = percent.filter(|percent: &f64| percent.is_finite());
-            return percent
-                .map(|percent| Self::Fill(operator, percent))
-                .ok_or_else(|| format!("{value:?} is not a percentage; {WANTED}"));
+            let percent: Option<f64> = percent.filter(|percent: &f64| percent.is_finite());
+            let percent = percent.ok_or_else(|| format!("{value:?} is not a percentage; {WANTED}"))?;
+            let is_possible = match operator {
+                Comparison::Above => (0.0..100.0).contains(&percent),
+                Comparison::Below => percent > 0.0 && percent <= 100.0,
+                _ => (0.0..=100.0).contains(&percent),
+            };
+            return match is_possible {
+                true => Ok(Self::Fill(operator, percent)),
+                false => Err(format!(
+                    "{text:?} says nothing about a region, whose fill is 0 to 100 percent, such as 'fill>80'"
+                )),
+            };
         }
         let field = match field.split_once('.') {
             None if field == "name" => Field::Name,
@@ -78,9 +89,7 @@ impl FromStr for Condition {
             Some(("label", name)) if !name.is_empty() => Field::Label(name.to_owned()),
             _ => return Err(format!("there is no field {field:?}; {WANTED}")),
         };
-        if field == Field::State && !STATES.contains(&value) {
-            return Err(format!("there is no state {value:?}; a region is {}", STATES.join(", ")));
-        }
+        field.check(value)?;
         let is_wanted = match operator {
             Comparison::Equal => true,
             Comparison::Different => false,
@@ -103,7 +112,29 @@ impl Condition {
     }
 }
 
+/// The symbols of a name, and those of a pattern.
+const NAME_SYMBOLS: &str = "-_.*?";
+
 impl Field {
+    /// Rejects a pattern that no region can match.
+    fn check(&self, pattern: &str) -> Result<(), String> {
+        match self {
+            Self::State if !STATES.contains(&pattern) => {
+                Err(format!("there is no state {pattern:?}; a region is {}", STATES.join(", ")))
+            }
+            Self::Order if !ORDERS.iter().any(|order| glob(pattern, order)) => {
+                Err(format!("there is no order {pattern:?}; a region is {}", ORDERS.join(", ")))
+            }
+            Self::Name if pattern.is_empty() || !pattern.chars().all(is_of_name) => Err(format!(
+                "no region has a name like {pattern:?}; expected a-z A-Z 0-9 - _ . with * for any text and ? for one symbol, such as 'name=eu-*'"
+            )),
+            Self::Label(name) if pattern.is_empty() => Err(format!(
+                "a label has no empty value; use -l '!{name}' for regions without the label, or -l {name} for those with it"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn matches(&self, region: &Region, pattern: &str) -> bool {
         match self {
             Self::Name => glob(pattern, names::short(&region.name)),
@@ -170,14 +201,23 @@ impl Label {
             (None, None, Some(name)) => (name, None, false),
             (None, None, None) => (text, None, true),
         };
-        if name.is_empty() || name.contains(['!', '=']) {
+        let name = name.trim_end();
+        // Other selectors, such as `team in (a,b)` and `tier>1`, would be taken for odd names.
+        if name.is_empty()
+            || name.contains(['!', '=', '<', '>', '~', '(', ')', ' ', '\t'])
+            || value.is_some_and(|value| value.is_empty() || value.starts_with('~'))
+        {
             return Err(format!(
                 "{text:?} is not a condition on a label; expected NAME=VALUE, NAME!=VALUE, NAME or !NAME, such as \
-team=checkout"
+team=checkout; 'label.NAME=PATTERN' of --filter compares with patterns"
             ));
         }
         Ok(Self { name: name.to_owned(), value: value.map(str::to_owned), is_wanted })
     }
+}
+
+fn is_of_name(symbol: char) -> bool {
+    symbol.is_ascii_alphanumeric() || NAME_SYMBOLS.contains(symbol)
 }
 
 /// Whether a text matches a pattern, in which `*` stands for any symbols and `?` for one.
@@ -234,8 +274,10 @@ mod tests {
             ("state!=delegated", true),
             ("state=closed", false),
             ("order=sequential", true),
+            ("order=s*", true),
+            ("fill<=100", true),
+            ("fill>=0", true),
             ("label.team=check*", true),
-            ("label.team=", false),
             ("label.none!=x", true),
             ("fill>24.9", true),
             ("fill>=25", true),
@@ -267,6 +309,17 @@ mod tests {
             ("label=team=x", "no field \"label\""),
             ("label.=x", "label.NAME"),
             ("state=shut", "open, partial, closed, sealed, delegated"),
+            ("order=random", "sequential, scrambled, external"),
+            ("order!=random", "sequential, scrambled, external"),
+            ("fill>101", "0 to 100"),
+            ("fill>100", "0 to 100"),
+            ("fill<0", "0 to 100"),
+            ("fill=-1", "0 to 100"),
+            ("fill!=200%", "0 to 100"),
+            ("name=", "such as 'name=eu-*'"),
+            ("name=eu orders", "such as 'name=eu-*'"),
+            ("label.team=", "-l '!team'"),
+            ("label.team!=", "-l team"),
             ("name>a", "only fill"),
             ("=a", "no field"),
         ] {
@@ -292,7 +345,21 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Selector>().expect(text).holds(&region()), expected, "{text}");
         }
-        for text in ["", ",", "team=checkout,", "=x", "!", "!=x", "!a=b"] {
+        for text in [
+            "",
+            ",",
+            "team=checkout,",
+            "=x",
+            "!",
+            "!=x",
+            "!a=b",
+            "team=",
+            "team in (a,b)",
+            "tier>1",
+            "a b=c",
+            "team=~x",
+            "(team=a)",
+        ] {
             let error = text.parse::<Selector>().expect_err(text);
             assert!(error.contains("such as team=checkout"), "{text}: {error}");
         }

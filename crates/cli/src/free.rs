@@ -21,6 +21,7 @@ const SHOWN: usize = 20;
 
 pub(crate) async fn run(args: &FreeArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let bits = width(&args.space, daemon).await?;
+    check(args, bits)?;
     let default = if out.is_json() { usize::MAX } else { SHOWN };
     let most = args.limit.map_or(default, |limit| limit as usize); // OK because a usize has 32 bits at least
     let mut found = Found { bits, blocks: Vec::new(), count: 0, share: 0.0, choice: None };
@@ -42,6 +43,20 @@ pub(crate) async fn run(args: &FreeArgs, daemon: &Daemon, out: &mut Out) -> Resu
             return found.write(args, out);
         }
     }
+}
+
+/// Rejects widths that no block of the space can have.
+fn check(args: &FreeArgs, bits: u32) -> Result<(), Failure> {
+    let wanted = args.suffix.unwrap_or_default().saturating_add(args.zone.unwrap_or_default());
+    for (flag, value) in [("--at-least", args.at_least), ("--suffix and --zone together", wanted)] {
+        if value > bits {
+            let space = &args.space;
+            return Err(Failure::Usage(format!(
+                "space {space} has identifiers of {bits} bits, so {flag} can be at most {bits}, not {value} (kent space free {space} --at-least {bits})"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The free blocks of a space.
@@ -174,6 +189,22 @@ and 1 block, not larger; -n 3 shows all
         );
         let empty = Found { bits: 16, blocks: Vec::new(), count: 0, share: 0.0, choice: None };
         assert_eq!(empty.render(&args(""), Palette::PLAIN), "0 free blocks: 0 % of the space\n");
+    }
+
+    #[test]
+    fn err_widths_beyond_the_space() {
+        for (line, is_allowed) in [
+            ("parts", true),
+            ("--at-least 16", true),
+            ("parts --at-least 17", false),
+            ("--suffix 16", true),
+            ("--suffix 17", false),
+            ("--suffix 10 --zone 7", false),
+        ] {
+            assert_eq!(check(&args(line), 16).is_ok(), is_allowed, "{line}");
+        }
+        let refused = check(&args("parts --at-least 99"), 16).expect_err("too wide").to_string();
+        assert!(refused.contains("at most 16, not 99 (kent space free parts --at-least 16)"), "{refused}");
     }
 
     #[test]

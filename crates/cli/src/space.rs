@@ -89,16 +89,32 @@ async fn delete(args: &SpaceDeleteArgs, daemon: &Daemon, out: &mut Out) -> Resul
 }
 
 fn table(spaces: &[Space]) -> Table {
-    let mut table = Table::new(["SPACE", ">BITS", ">REGIONS", ">REVISION"]);
+    let is_any_sealed = spaces.iter().any(|space| !space.sealed_by.is_empty());
+    let mut table = match is_any_sealed {
+        true => Table::new(["SPACE", ">BITS", ">REGIONS", ">REVISION", "SEALED WITH"]),
+        false => Table::new(["SPACE", ">BITS", ">REGIONS", ">REVISION"]),
+    };
     for space in spaces {
-        table.row([
+        let mut cells = vec![
             Cell::from(names::short(&space.name)),
             space.bits.into(),
             number::grouped(space.region_count).into(),
             space.revision.into(),
-        ]);
+        ];
+        if is_any_sealed {
+            cells.push(sealed_with(space).into());
+        }
+        table.push(cells);
     }
     table
+}
+
+/// The sealed region around a space, as NAME@SPACE.
+fn sealed_with(space: &Space) -> String {
+    match space.sealed_by.as_str() {
+        "" => String::new(),
+        by => format!("{}@{}", names::short(by), names::space_of(by)),
+    }
 }
 
 /// Revisions and counts grow by one and never reach 2^53, so they are JSON numbers.
@@ -108,6 +124,7 @@ fn to_json(space: &Space) -> Value {
         "bits": space.bits,
         "regions": space.region_count,
         "revision": space.revision,
+        "sealed_by": (!space.sealed_by.is_empty()).then_some(&space.sealed_by),
     })
 }
 
@@ -125,6 +142,17 @@ mod tests {
             "SPACE  BITS  REGIONS  REVISION\n\
              parts    32        2         7\n"
         );
-        assert_eq!(to_json(&space), json!({"name": "parts", "bits": 32, "regions": 2, "revision": 7}));
+        let expected = json!({"name": "parts", "bits": 32, "regions": 2, "revision": 7, "sealed_by": null});
+        assert_eq!(to_json(&space), expected);
+        let by = names::region("default", "emea");
+        let sealed =
+            Space { name: "spaces/default/emea".to_owned(), bits: 40, sealed_by: by.clone(), ..Space::default() };
+        assert_eq!(to_json(&sealed)["sealed_by"], json!(by));
+        assert_eq!(
+            table(&[space, sealed]).render(Palette::PLAIN),
+            "SPACE         BITS  REGIONS  REVISION  SEALED WITH\n\
+             parts           32        2         7\n\
+             default/emea    40        0         0  emea@default\n"
+        );
     }
 }

@@ -147,6 +147,12 @@ impl Policy {
             Some(AutoExpand { by_bits: 0, .. }) => return refused("auto_expand.by_bits must be at least 1"),
             _ => {}
         }
+        if self.cap == Some(Count::ZERO) {
+            return refused("a cap must be at least 1; a seal stops all grants");
+        }
+        if order == Order::External && *self != Self::default() {
+            return refused(EXTERNAL);
+        }
         match self.chunk {
             ChunkPolicy::Within { min, max } if min == 0 || min > max => {
                 refused("the smallest chunk must have at least 1 suffix, and must not be larger than the largest chunk")
@@ -158,6 +164,8 @@ impl Policy {
         }
     }
 }
+
+const EXTERNAL: &str = "an external region issues nothing, because its users choose the numbers: it can have no policy";
 
 const STRICT_AND_BOUNDS: &str = "a strict region reserves no chunks, so it cannot have bounds for them: clear one of the two in the same edit (--no-strict or --no-chunk)";
 
@@ -175,6 +183,18 @@ pub struct PolicyPatch {
 }
 
 impl PolicyPatch {
+    /// Whether the patch sets a part, so that it does more than clear others.
+    pub(crate) const fn sets(&self) -> bool {
+        let Self { auto_expand, cap, bounds, strict } = self;
+        let parts = matches!(auto_expand, Some(Some(_))) || matches!(cap, Some(Some(_)));
+        parts || matches!(bounds, Some(Some(_))) || matches!(strict, Some(true))
+    }
+
+    /// Whether the patch replaces the whole policy, as an import and an undo do.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.auto_expand.is_some() && self.cap.is_some() && self.bounds.is_some() && self.strict.is_some()
+    }
+
     /// The patch that makes every policy equal to this one.
     pub const fn to(policy: &Policy) -> Self {
         let (bounds, strict) = match policy.chunk {
@@ -274,8 +294,18 @@ mod tests {
     }
 
     #[test]
-    fn err_a_strict_region_is_not_scrambled() {
-        let strict = Policy { chunk: ChunkPolicy::Strict, ..Policy::default() };
-        assert!(matches!(strict.check(Order::Scrambled), Err(Refusal::BadPolicy { .. })));
+    fn err_policies_that_do_not_fit_the_order_and_caps_of_zero() {
+        let policy = Policy::default();
+        let strict = Policy { chunk: ChunkPolicy::Strict, ..policy };
+        let cap = |cap| Policy { cap: Some(Count::Below(cap)), ..policy };
+        for (policy, order) in [
+            (strict, Order::Scrambled),
+            (strict, Order::External),
+            (cap(9), Order::External),
+            (cap(0), Order::Sequential),
+        ] {
+            assert!(matches!(policy.check(order), Err(Refusal::BadPolicy { .. })), "{policy:?} {order:?}");
+        }
+        assert_eq!((policy.check(Order::External), cap(1).check(Order::Scrambled)), (Ok(()), Ok(())));
     }
 }

@@ -4,6 +4,7 @@ use alloc::{string::String, vec::Vec};
 
 use crate::{
     attributes::{Order, Patch, Policy},
+    change::Change,
     count::Count,
     pace::Pace,
     prefix::Prefix,
@@ -94,6 +95,11 @@ pub enum Edit {
     Import {
         /// The regions, at least one.
         regions: Vec<Imported>,
+    },
+    /// Makes every region as it was before a past edit, if they are as that edit left them.
+    Revert {
+        /// The changes of that edit. The counter of an all-zero subregion is the one that it inherited.
+        changes: Vec<Change>,
     },
 }
 
@@ -188,7 +194,7 @@ impl Edit {
     }
 
     /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, `undelegate`, `delete`, or
-    /// for an update its main effect: `rename`, `seal`, `unseal`, `note` or `update`; or `import`.
+    /// for an update its main effect: `rename`, `seal`, `unseal`, `note` or `update`; `import` or `revert`.
     pub const fn operation(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -205,10 +211,11 @@ impl Edit {
             Self::Update { patch: Patch { next: Some(_), .. }, .. } => "note",
             Self::Update { .. } => "update",
             Self::Import { .. } => "import",
+            Self::Revert { .. } => "revert",
         }
     }
 
-    /// The name of the region to edit; of an import, the first region.
+    /// The name of the region to edit; of an import or a reversal, the first region.
     pub fn subject(&self) -> &str {
         match self {
             Self::Create { name, .. }
@@ -222,6 +229,7 @@ impl Edit {
             | Self::Delete { name, .. }
             | Self::Update { name, .. } => name,
             Self::Import { regions } => regions.first().map_or("", |imported| &imported.region.name),
+            Self::Revert { changes } => changes.first().and_then(Change::region).map_or("", |region| &region.name),
         }
     }
 }

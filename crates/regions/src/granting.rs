@@ -79,13 +79,25 @@ impl Region {
         }
     }
 
+    /// The number of suffixes that may be issued after all expansions of the policy: the smaller of that capacity and the cap.
+    pub fn reach(&self) -> Count {
+        let reach = match self.policy.auto_expand {
+            Some(auto) if self.kind != Kind::Closed => {
+                let widest = self.suffix.saturating_add(self.expandable_bits()).min(auto.max_suffix.max(self.suffix));
+                Count::power_of_two(widest)
+            }
+            _ => self.capacity(),
+        };
+        self.policy.cap.map_or(reach, |cap| cap.min(reach))
+    }
+
     /// Whether the policy may forbid a chunk that was reserved before: the region is strict or has a cap.
     pub fn may_forbid_chunks(&self) -> bool {
         self.policy.cap.is_some() || self.policy.chunk == ChunkPolicy::Strict
     }
 
     /// The number of bits by which the policy expands the region before `count` more suffixes are granted, or `None` if
-    /// no expansion is due.
+    /// no expansion is due. None is due for more suffixes than all expansions can make, because they are not granted.
     pub fn expansion_due(&self, count: u64) -> Option<u8> {
         let auto = self.policy.auto_expand?;
         let by = auto.by_bits.min(self.expandable_bits()).min(auto.max_suffix.saturating_sub(self.suffix));
@@ -93,6 +105,9 @@ impl Region {
         let needed = self.issued.get()?.checked_add(count.into())?;
         // A region that is capped below its capacity never needs to expand.
         if by == 0 || self.policy.cap.is_some_and(|cap| cap <= Count::Below(capacity)) {
+            return None;
+        }
+        if Count::Below(needed) > self.reach() {
             return None;
         }
         // needed / capacity > percent / 100, without overflow.
@@ -107,15 +122,7 @@ impl Region {
         if rate <= 0.0 || self.kind == Kind::Closed {
             return None;
         }
-        let reach = match self.policy.auto_expand {
-            Some(auto) => {
-                let widest = self.suffix.saturating_add(self.expandable_bits()).min(auto.max_suffix.max(self.suffix));
-                Count::power_of_two(widest)
-            }
-            None => self.capacity(),
-        };
-        let reach = self.policy.cap.map_or(reach, |cap| cap.min(reach));
-        Some((reach.to_f64() - issued.to_f64()).max(0.0) / rate)
+        Some((self.reach().to_f64() - issued.to_f64()).max(0.0) / rate)
     }
 }
 
@@ -280,6 +287,13 @@ mod tests {
             (below(16), 1, (100, 3, 6), None, Some(2)),
             (below(16), 1, (100, 9, 99), None, Some(4)),
             (below(16), 1, (100, 1, 4), None, None),
+            // More than all expansions can hold is not granted, so the region does not expand for it.
+            (below(16), 48, (100, 1, 6), None, Some(1)),
+            (below(16), 49, (100, 1, 6), None, None),
+            (below(16), 240, (100, 1, 99), None, Some(1)),
+            (below(16), 241, (100, 1, 99), None, None),
+            (below(16), 4, (100, 1, 8), Some(below(20)), Some(1)),
+            (below(16), 5, (100, 1, 8), Some(below(20)), None),
             // A cap prevents the expansion unless it is above the capacity.
             (below(16), 1, (100, 1, 8), Some(below(16)), None),
             (below(16), 1, (100, 1, 8), Some(below(17)), Some(1)),

@@ -11,6 +11,7 @@
 extern crate alloc;
 
 mod attributes;
+mod change;
 mod classify;
 mod compose;
 mod count;
@@ -35,6 +36,7 @@ mod table;
 mod undo;
 
 pub use attributes::{AutoExpand, ChunkPolicy, Order, Patch, Policy, PolicyPatch, Texts};
+pub use change::Change;
 pub use classify::{Classification, Status};
 pub use compose::NotComposed;
 pub use count::Count;
@@ -45,7 +47,7 @@ pub use index::Index;
 pub use indexing::Indexing;
 pub use limits::{BITS_MAX, TEXT_BYTES_MAX};
 pub use pace::Pace;
-pub use plan::{Change, Choice, CounterMove, Plan};
+pub use plan::{Choice, CounterMove, Plan};
 pub use prefix::{BadPrefix, Prefix};
 pub use rare::{Rare, Usual};
 pub use refusal::{Donor, NoFreePrefix, Refusal};

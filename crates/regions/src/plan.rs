@@ -9,6 +9,7 @@ mod delete;
 mod divide;
 mod import;
 mod resize;
+mod revert;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -21,6 +22,7 @@ use alloc::{
 pub use self::create::Choice;
 
 use crate::{
+    change::Change,
     count::Count,
     edit::Edit,
     name::is_table_name,
@@ -57,55 +59,6 @@ pub struct Plan {
     pub unsure: Vec<RegionNumber>,
 }
 
-/// One region, before and after.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Change {
-    /// The number of the region.
-    pub number: RegionNumber,
-    /// The region before the edit, or `None` if the edit creates it.
-    pub before: Option<Region>,
-    /// The region after the edit, or `None` if the edit deletes it.
-    pub after: Option<Region>,
-}
-
-impl Change {
-    /// A region that is created.
-    pub const fn created(region: Region) -> Self {
-        Self { number: region.number, before: None, after: Some(region) }
-    }
-
-    /// A region that changes.
-    pub const fn changed(before: Region, after: Region) -> Self {
-        Self { number: after.number, before: Some(before), after: Some(after) }
-    }
-
-    /// A region that is deleted.
-    pub const fn deleted(region: Region) -> Self {
-        Self { number: region.number, before: Some(region), after: None }
-    }
-
-    /// The region after the edit, or before it if the edit deletes it.
-    pub fn region(&self) -> Option<&Region> {
-        self.after.as_ref().or(self.before.as_ref())
-    }
-
-    /// Whether the edit creates the region.
-    pub const fn creates(&self) -> bool {
-        self.before.is_none() && self.after.is_some()
-    }
-
-    /// Whether this may be the change of an edit that stops grants ([`Edit::stops_grants`]): the region is sealed, capped or
-    /// strict, even if it was before.
-    pub fn may_stop_grants(&self) -> bool {
-        self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks())
-    }
-
-    /// Both sides.
-    pub fn sides_mut(&mut self) -> impl Iterator<Item = &mut Region> {
-        self.before.iter_mut().chain(self.after.iter_mut())
-    }
-}
-
 /// A counter that moves to another region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CounterMove {
@@ -137,6 +90,7 @@ impl Table {
             Edit::Delete { name, unused } => delete::plan(self, name, *unused),
             Edit::Update { name, patch } => update::plan(self, name, patch),
             Edit::Import { regions } => import::plan(self, regions),
+            Edit::Revert { changes } => revert::plan(self, changes),
         }
     }
 
@@ -156,6 +110,8 @@ impl Table {
         for change in &plan.changes {
             match &change.after {
                 Some(after) => regions.push(self.with_counter(plan, after)?),
+                // Its counter continues in another region.
+                None if plan.counter_move.is_some_and(|moved| moved.from == change.number) => {}
                 None => self.get(change.number).map_or(Ok(()), Region::check_unused)?,
             }
         }
@@ -179,6 +135,20 @@ impl Table {
             after.check_issued()?;
         }
         Ok(after)
+    }
+
+    /// Checks that no region has changed since an edit with these changes. Counters do not matter.
+    pub(crate) fn check_latest(&self, changes: &[Change]) -> Result<(), Refusal> {
+        let shape = |region: &Region| Region { issued: Count::ZERO, ..region.clone() };
+        let changed =
+            changes.iter().find(|change| self.get(change.number).map(shape) != change.after.as_ref().map(shape));
+        match changed {
+            Some(change) => {
+                let region = change.region().map(|region| region.name.clone()).unwrap_or_default();
+                Err(Refusal::EditedSince { region })
+            }
+            None => Ok(()),
+        }
     }
 
     /// A plan that changes nothing yet.
@@ -237,17 +207,35 @@ fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
     }
 }
 
+/// The prefixes of deleted top-level regions that no changed region takes.
+fn released(changes: &[Change]) -> Vec<Prefix> {
+    let afters = || changes.iter().filter_map(|change| change.after.as_ref());
+    let deleted = changes.iter().filter(|change| change.after.is_none()).filter_map(|change| change.before.as_ref());
+    let freed = deleted.filter_map(delete::freed);
+    freed.filter(|prefix| !afters().any(|after| prefix.starts_with(after.prefix))).collect()
+}
+
+/// The counter that a past edit moved from a deleted all-zero subregion to its parent, which is no longer closed.
+fn reopened(changes: &[Change]) -> Option<CounterMove> {
+    let (before, after) = changes.iter().find_map(|change| {
+        let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
+        (before.kind == Kind::Closed && after.kind != Kind::Closed).then_some((before, after))
+    })?;
+    let zero = before.prefix.zeros(before.sub_bits);
+    let is_heir = |change: &&Change| change.after.is_none() && change.region().is_some_and(|it| it.prefix == zero);
+    changes.iter().find(is_heir).map(|heir| CounterMove { from: heir.number, to: after.number })
+}
+
 impl Plan {
     /// Reconstructs the plan of a past edit from its changes.
     pub fn made(revision: Revision, changes: Vec<Change>) -> Self {
         let split = |change: &Change| {
             let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
-            (before.prefix != after.prefix).then_some(before.prefix)
+            (before.prefix.len() < after.prefix.len()).then_some(before.prefix)
         };
-        let deleted =
-            |change: &Change| change.before.as_ref().filter(|_| change.after.is_none()).and_then(delete::freed);
         let freed = changes.first().and_then(split).map(|old| divide::freed(&changes, old));
-        let freed = freed.unwrap_or_else(|| changes.first().and_then(deleted).into_iter().collect());
+        let freed = freed.unwrap_or_else(|| released(&changes));
+        let counter_move = reopened(&changes);
         let makes = changes.first().is_some_and(Change::creates);
         let donor = changes.iter().find(|change| makes && split(change).is_some());
         let donor = donor.and_then(|change| change.after.as_ref()).map(|after| after.name.clone());
@@ -258,7 +246,7 @@ impl Plan {
             freed,
             block: None,
             donor,
-            counter_move: None,
+            counter_move,
             declared: None,
             delegated: Vec::new(),
             unsure: Vec::new(),

@@ -267,6 +267,34 @@ pub enum Refusal {
         /// The largest suffix in bits to expand to.
         max: u8,
     },
+    /// `bad-input`: an automatic expansion beyond the width of the space.
+    #[error("the suffix of region {region:?} can have at most {most} {}, not {}", noun(*most), max)]
+    ExpandsBeyond {
+        /// The name of the region.
+        region: String,
+        /// The percentage of the capacity at which the region expands.
+        at_percent: u8,
+        /// The number of bits of one expansion.
+        by_bits: u8,
+        /// The largest suffix in bits to expand to.
+        max: u8,
+        /// The largest suffix in bits below the region's prefix.
+        most: u8,
+    },
+    /// `bad-input`: a cap of zero.
+    #[error("a cap must be at least 1; a seal stops all grants of region {region:?}")]
+    CapOfZero {
+        /// The name of the region.
+        region: String,
+    },
+    /// `delegated`: a policy of a delegated region.
+    #[error(
+        "region {region:?} is delegated: it grants nothing itself, so a policy has no effect; the regions of its space have their own"
+    )]
+    DelegatedPolicy {
+        /// The name of the region.
+        region: String,
+    },
     /// `bad-input`: the texts of a region are too long.
     #[error(
         "owner, description and labels together have {}, but may have at most {}",
@@ -293,6 +321,12 @@ pub enum Refusal {
         region: String,
         /// The invariant that it breaks.
         what: &'static str,
+    },
+    /// `edited-since`: a later edit changed a region of the edit to revert, or a place in it.
+    #[error("region {region:?} was edited again since")]
+    EditedSince {
+        /// The name of the region.
+        region: String,
     },
     /// `not-due`: the region's policy does not expand it yet.
     #[error("the policy of region {region:?} does not expand it yet")]
@@ -424,17 +458,21 @@ impl Refusal {
             Self::LevelMismatch { .. } => "level-mismatch",
             Self::ZeroExtension { .. } => "zero-extension",
             Self::Closed { .. } => "closed",
-            Self::Delegated { .. } => "delegated",
+            Self::Delegated { .. } | Self::DelegatedPolicy { .. } => "delegated",
             Self::NotDelegated { .. } => "not-delegated",
             Self::Populated { .. } => "region-populated",
             Self::InUse { .. } => "region-populated",
             Self::UseUnknown { .. } => "use-unknown",
             Self::IsHeir { .. } => "is-heir",
             Self::SpaceInUse { .. } => "space-in-use",
-            Self::TextTooLong { .. } | Self::BadPolicy { .. } | Self::ExpandsNever { .. } | Self::NoChange => {
-                "bad-input"
-            }
+            Self::TextTooLong { .. }
+            | Self::BadPolicy { .. }
+            | Self::ExpandsNever { .. }
+            | Self::ExpandsBeyond { .. }
+            | Self::CapOfZero { .. }
+            | Self::NoChange => "bad-input",
             Self::NotImported { .. } => "bad-import",
+            Self::EditedSince { .. } => "edited-since",
             Self::NotDue { .. } => "not-due",
             Self::CapacityExhausted { .. } => "capacity-exhausted",
             Self::StaleRevision { .. } => "stale-revision",

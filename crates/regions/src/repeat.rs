@@ -2,9 +2,9 @@
 
 use crate::{
     attributes::Patch,
+    change::Change,
     count::Count,
     edit::{Edit, Imported, NewRegion, Place},
-    plan::Change,
     region::Region,
     table::Table,
 };

@@ -1,19 +1,15 @@
 //! The reversal of a past edit: the edit that reverts it, or the reason that no edit does.
 
-use alloc::{
-    boxed::Box,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::string::String;
 
 use thiserror::Error;
 
 use crate::{
     attributes::{Patch, PolicyPatch},
+    change::Change,
     count::Count,
     edit::Edit,
-    plan::{Change, Plan},
-    prefix::Prefix,
+    plan::Plan,
     refusal::Refusal,
     region::{Kind, Region},
     table::Table,
@@ -22,50 +18,10 @@ use crate::{
 /// Reasons that an edit cannot be reverted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotUndone {
-    /// A later edit changed a region of this edit.
-    #[error("region {region:?} was edited again since")]
-    Changed {
-        /// The name of the region.
-        region: String,
-    },
     /// It declared suffixes as issued.
     #[error("a counter never goes back: the suffixes that it declared as issued may be in use")]
     Declared,
-    /// It created a region and split another one to free the prefix.
-    #[error("it also split region {donor:?}, and no edit makes a prefix shorter; region {made:?} can be deleted")]
-    Donor {
-        /// The region that was created.
-        made: String,
-        /// The region that was split.
-        donor: String,
-    },
-    /// It split a region.
-    #[error("no edit makes a prefix shorter: the freed prefixes may belong to other regions")]
-    Split {
-        /// The regions that it created.
-        made: Vec<String>,
-    },
-    /// It created several subregions.
-    #[error("it created {} subregions, which must be deleted one by one", made.len())]
-    Subdivided {
-        /// The subregions, in the order in which they can be deleted.
-        made: Vec<String>,
-    },
-    /// It imported several regions.
-    #[error("it imported {} regions, which must be deleted one by one", made.len())]
-    Imported {
-        /// The regions, in the order in which they can be deleted.
-        made: Vec<String>,
-    },
-    /// It deleted a region.
-    #[error(
-        "the number of a deleted region is not used again, but the region can be created again, with another number"
-    )]
-    Deleted {
-        /// The deleted region.
-        region: Box<Region>,
-    },
-    /// It changed no region, or changed regions in a way that no single edit does, as a restore does.
+    /// It changed several regions that existed, as a restore does, or none.
     #[error("no single edit reverts it")]
     NoEdit,
     /// The reversal breaks a rule.
@@ -87,56 +43,35 @@ impl Table {
     ///
     /// [`NotUndone`].
     pub fn undo(&self, changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
-        self.check_latest(changes)?;
+        self.check_latest(changes).map_err(NotUndone::Refused)?;
         let edit = inverse(changes, declared)?;
         let plan = self.plan(&edit).map_err(NotUndone::Refused)?;
-        check_same(changes, &plan)?;
-        Ok(edit)
-    }
-
-    /// Checks that no region has changed since.
-    fn check_latest(&self, changes: &[Change]) -> Result<(), NotUndone> {
-        for change in changes {
-            let shape = |region: &Region| Region { issued: Count::ZERO, ..region.clone() };
-            if self.get(change.number).map(shape) != change.after.as_ref().map(shape) {
-                let region = change.region().map(|region| region.name.clone()).unwrap_or_default();
-                return Err(NotUndone::Changed { region });
-            }
+        // A reversal as a whole makes the regions as they were, except for the numbers of those that it creates again.
+        if !matches!(edit, Edit::Revert { .. }) {
+            check_same(changes, &plan)?;
         }
-        Ok(())
+        Ok(edit)
     }
 }
 
 /// The edit that reverts these changes, not checked against the table.
 fn inverse(changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
-    let [first, others @ ..] = changes else { return Err(NotUndone::NoEdit) };
-    match (&first.before, &first.after) {
-        (None, Some(made)) => match others.first().and_then(Change::region) {
-            None => Ok(Edit::Delete { name: made.name.clone(), unused: false }),
-            Some(_) if others.iter().all(Change::creates) => Err(NotUndone::Imported { made: inner_first(changes) }),
-            Some(donor) => Err(NotUndone::Donor { made: made.name.clone(), donor: donor.name.clone() }),
-        },
-        (Some(region), None) => Err(NotUndone::Deleted { region: Box::new(region.clone()) }),
-        (Some(before), Some(after)) => change(before, after, others, declared),
-        (None, None) => Err(NotUndone::NoEdit),
+    let existed = changes.iter().filter(|change| change.before.is_some() && change.after.is_some());
+    match changes {
+        [] => Err(NotUndone::NoEdit),
+        [Change { before: None, after: Some(made), .. }] => Ok(Edit::Delete { name: made.name.clone(), unused: false }),
+        [Change { before: Some(before), after: Some(after), .. }] if before.prefix == after.prefix => {
+            change(before, after, declared)
+        }
+        // An edit other than a restore changes at most one region that exists.
+        _ if existed.count() > 1 => Err(NotUndone::NoEdit),
+        _ => Ok(Edit::Revert { changes: changes.to_vec() }),
     }
 }
 
-/// The edit that reverts a change of one region, which may have created `others`.
-fn change(before: &Region, after: &Region, others: &[Change], declared: bool) -> Result<Edit, NotUndone> {
-    if !others.iter().all(Change::creates) {
-        return Err(NotUndone::NoEdit);
-    }
-    let made: Vec<&Region> = others.iter().filter_map(|change| change.after.as_ref()).collect();
+/// The edit that reverts a change of one region.
+fn change(before: &Region, after: &Region, declared: bool) -> Result<Edit, NotUndone> {
     let name = after.name.clone();
-    if before.prefix != after.prefix {
-        return Err(NotUndone::Split { made: made.iter().map(|region| region.name.clone()).collect() });
-    }
-    match made[..] {
-        [] => {}
-        [only] => return Ok(Edit::Delete { name: only.name.clone(), unused: false }),
-        _ => return Err(NotUndone::Subdivided { made: deletable(after.prefix, made) }),
-    }
     Ok(match (before.delegated, after.delegated) {
         (false, true) => Edit::Undelegate { name },
         (true, false) => Edit::Delegate { name },
@@ -145,19 +80,6 @@ fn change(before: &Region, after: &Region, others: &[Change], declared: bool) ->
         _ if after.suffix < before.suffix => Edit::Expand { name, by: before.suffix - after.suffix },
         _ => attributes(before, after, declared)?,
     })
-}
-
-/// The names of new regions, inner ones before outer ones.
-fn inner_first(changes: &[Change]) -> Vec<String> {
-    let mut made: Vec<&Region> = changes.iter().filter_map(|change| change.after.as_ref()).collect();
-    made.sort_by_key(|region| core::cmp::Reverse(region.prefix));
-    made.iter().map(|region| region.name.to_string()).collect()
-}
-
-/// The names of subregions, the all-zero one last.
-fn deletable(parent: Prefix, mut made: Vec<&Region>) -> Vec<String> {
-    made.sort_by_key(|region| region.prefix.rest(parent.len()).is_zero());
-    made.iter().map(|region| region.name.to_string()).collect()
 }
 
 /// The update that gives a region its old attributes.
@@ -201,10 +123,10 @@ fn check_same(changes: &[Change], plan: &Plan) -> Result<(), NotUndone> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
+    use alloc::{string::ToString, vec, vec::Vec};
 
     use super::*;
-    use crate::{NewRegion, Place, Start};
+    use crate::{Donate, NewRegion, Place, Prefix, RegionNumber, Revision, Start, Zone};
 
     fn name(name: &str) -> String {
         name.to_string()
@@ -242,16 +164,40 @@ mod tests {
         plan
     }
 
+    fn split(by: u8, made: &[(&str, &str)]) -> Edit {
+        let new_regions = made.iter().map(|(region, extension)| new_region(region, extension)).collect();
+        Edit::Split { name: name("r"), by, new_regions }
+    }
+
+    /// The regions without what a reversal need not restore: the numbers of those that it creates again, and when they got their
+    /// prefixes.
+    fn shapes(table: &Table) -> Vec<Region> {
+        let parent = |region: &Region| region.parent.is_some().then_some(RegionNumber(0));
+        let shape = |region: &Region| Region {
+            number: RegionNumber(0),
+            since: Revision(0),
+            parent: parent(region),
+            ..region.clone()
+        };
+        table.iter().map(shape).collect()
+    }
+
     #[test]
     fn ok_edits_are_reverted() {
         let cap = PolicyPatch { cap: Some(Some(Count::Below(9))), ..PolicyPatch::default() };
+        let zero = || vec![NewRegion { suffix: None, ..new_region("zero", "0") }];
         for (edit, inverse) in [
             (create("s", "10"), "delete"),
             (Edit::Expand { name: name("r"), by: 2 }, "shrink"),
             (Edit::Shrink { name: name("r"), by: 2 }, "expand"),
             (Edit::Delegate { name: name("r") }, "undelegate"),
-            (subdivide(vec![new_region("s", "1")], false), "delete"),
-            (subdivide(vec![NewRegion { suffix: None, ..new_region("s", "0") }], true), "delete"),
+            (Edit::Delete { name: name("r"), unused: false }, "revert"),
+            (split(1, &[]), "revert"),
+            (split(2, &[("s", "01"), ("t", "11")]), "revert"),
+            (subdivide(vec![new_region("s", "1")], false), "revert"),
+            (subdivide(zero(), true), "revert"),
+            (subdivide(vec![new_region("s", "0")], true), "revert"),
+            (subdivide(vec![new_region("s", "1"), new_region("zero", "0")], false), "revert"),
             (update(Patch { name: Some(name("s")), ..Patch::default() }), "rename"),
             (update(Patch { sealed: Some(true), ..Patch::default() }), "unseal"),
             (update(Patch { owner: Some(name("ops")), policy: cap, ..Patch::default() }), "update"),
@@ -259,41 +205,100 @@ mod tests {
         ] {
             let (before, mut table) = (table(), table());
             let plan = apply(&mut table, &edit);
+            let after = table.clone();
             let undo = table.undo(&plan.changes, false).expect("it can be reverted");
             assert_eq!(undo.operation(), inverse, "{edit:?}");
-            apply(&mut table, &undo);
-            assert!(table.iter().eq(before.iter()), "{edit:?}");
+            let undone = apply(&mut table, &undo);
+            assert_eq!(shapes(&table), shapes(&before), "{edit:?}");
+            assert_eq!(table.free_blocks(Prefix::EMPTY), before.free_blocks(Prefix::EMPTY), "{edit:?}");
             assert_eq!(table.check(), Ok(()), "{edit:?}");
+            // A replica that reads the edits from the history gets the same table.
+            let mut follower = after.clone();
+            follower.apply(&Plan::made(undone.revision, undone.changes.clone())).expect("it fits");
+            assert_eq!(follower, table, "{edit:?}");
+            assert_eq!(Plan::made(undone.revision, undone.changes.clone()).freed, undone.freed, "{edit:?}");
+            // The undo of the undo.
+            let redo = table.undo(&undone.changes, false).expect("it can be reverted");
+            apply(&mut table, &redo);
+            assert_eq!(table.check(), Ok(()), "{edit:?}");
+            let places = |table: &Table| -> Vec<_> {
+                shapes(table).into_iter().map(|it| Region { history: Vec::new(), ..it }).collect()
+            };
+            assert_eq!(places(&table), places(&after), "{edit:?}");
+        }
+    }
+
+    #[test]
+    fn ok_a_region_that_was_created_in_place_of_another_is_reverted_with_the_split() {
+        let mut table = Table::new(6).expect("a width");
+        let at = |prefix: &str| Place::At(prefix.parse().expect("a prefix"));
+        for (region, prefix) in [("a", "0"), ("b", "1")] {
+            apply(
+                &mut table,
+                &Edit::Create { name: name(region), suffix: 2, place: at(prefix), start: Start::default() },
+            );
+        }
+        let before = table.clone();
+        let place = Place::Chosen { zone: Zone::Exactly(0), donor: Donate::Named(name("b")) };
+        let plan = apply(&mut table, &Edit::Create { name: name("c"), suffix: 2, place, start: Start::default() });
+        assert_eq!(plan.donor.as_deref(), Some("b"));
+        let undo = table.undo(&plan.changes, false).expect("c is unused");
+        apply(&mut table, &undo);
+        assert_eq!((shapes(&table), table.check()), (shapes(&before), Ok(())));
+    }
+
+    #[test]
+    fn ok_a_counter_never_goes_back() {
+        let both = vec![new_region("s", "1"), NewRegion { suffix: None, ..new_region("zero", "0") }];
+        for (edit, heir) in [(split(2, &[("s", "01")]), "r"), (subdivide(both, false), "zero")] {
+            let mut table = table();
+            let ids: Vec<u128> = (0..3).map(|suffix| table.compose("r", suffix).expect("it fits")).collect();
+            table.issue("r", 3).expect("16 fit");
+            let plan = apply(&mut table, &edit);
+            let mut issued = table.clone();
+            issued.issue(heir, 2).expect("16 fit");
+            // An identifier of the all-zero subregion would leave it.
+            let undone = issued.undo(&plan.changes, false);
+            assert_eq!(undone.is_ok(), heir == "r", "{undone:?}");
+            if let Ok(undo) = undone {
+                apply(&mut issued, &undo);
+                assert_eq!(issued.issue("r", 1), Ok(5), "{edit:?}");
+            }
+            let undo = table.undo(&plan.changes, false).expect("nothing was issued since");
+            apply(&mut table, &undo);
+            assert_eq!(table.check(), Ok(()), "{edit:?}");
+            for id in ids {
+                let found = table.classify(id).expect("wide enough");
+                assert_eq!(
+                    (found.path.last().map(|it| &*it.name), found.issued()),
+                    (Some("r"), Some(true)),
+                    "{edit:?}"
+                );
+            }
+            assert_eq!(table.issue("r", 1), Ok(3), "{edit:?}: the counter continues");
         }
     }
 
     #[test]
     fn err_edits_that_no_edit_reverts() {
-        let both = vec![new_region("zero", "0"), new_region("one", "1")];
         let next = Some(Count::Below(3));
         let patch = Patch { next, owner: Some(name("ops")), ..Patch::default() };
-        type Check = fn(&NotUndone) -> bool;
-        let cases: [(Edit, Check); 6] = [
-            (
-                Edit::Split { name: name("r"), by: 1, new_regions: vec![new_region("s", "1")] },
-                |none| matches!(none, NotUndone::Split { made } if made == &["s"]),
-            ),
-            (subdivide(both, false), |none| matches!(none, NotUndone::Subdivided { made } if made == &["one", "zero"])),
-            (
-                subdivide(vec![new_region("s", "0")], true),
-                |none| matches!(none, NotUndone::Different { region } if region == "r"),
-            ),
-            (update(patch), |none| *none == NotUndone::Declared),
-            (Edit::Delete { name: name("r"), unused: false }, |none| matches!(none, NotUndone::Deleted { .. })),
-            (update(Patch { sealed: Some(false), ..Patch::default() }), |none| *none == NotUndone::NoEdit),
-        ];
-        for (edit, expected) in cases {
+        for (edit, expected) in [
+            (update(patch), NotUndone::Declared),
+            (update(Patch { sealed: Some(false), ..Patch::default() }), NotUndone::NoEdit),
+        ] {
             let mut table = table();
             let plan = apply(&mut table, &edit);
-            let refused = table.undo(&plan.changes, plan.declared.is_some()).expect_err("no edit reverts it");
-            assert!(expected(&refused), "{edit:?}: {refused:?}");
+            assert_eq!(table.undo(&plan.changes, plan.declared.is_some()), Err(expected), "{edit:?}");
         }
         assert_eq!(table().undo(&[], false), Err(NotUndone::NoEdit));
+    }
+
+    fn refusal(table: &Table, changes: &[Change]) -> &'static str {
+        match table.undo(changes, false) {
+            Err(NotUndone::Refused(refusal)) => refusal.code(),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -301,13 +306,52 @@ mod tests {
         let mut table = table();
         let plan = apply(&mut table, &Edit::Expand { name: name("r"), by: 1 });
         table.issue("r", 17).expect("32 fit");
-        let refused = table.undo(&plan.changes, false).expect_err("17 need five bits");
-        assert!(matches!(refused, NotUndone::Refused(Refusal::SuffixInUse { .. })), "{refused}");
+        assert_eq!(refusal(&table, &plan.changes), "suffix-in-use", "17 need five bits");
         apply(&mut table, &update(Patch { sealed: Some(true), ..Patch::default() }));
-        assert_eq!(table.undo(&plan.changes, false), Err(NotUndone::Changed { region: name("r") }));
+        assert_eq!(refusal(&table, &plan.changes), "edited-since");
         let plan = apply(&mut table, &create("s", "10"));
         table.issue("s", 1).expect("16 fit");
-        let refused = table.undo(&plan.changes, false).expect_err("one is issued");
-        assert!(matches!(refused, NotUndone::Refused(Refusal::InUse { .. })), "{refused}");
+        assert_eq!(refusal(&table, &plan.changes), "region-populated");
+    }
+
+    #[test]
+    fn err_a_split_whose_prefixes_are_in_use() {
+        let mut table = table();
+        let plan = apply(&mut table, &split(2, &[("s", "01")]));
+        let mut issued = table.clone();
+        issued.issue("s", 1).expect("4 fit");
+        assert_eq!(refusal(&issued, &plan.changes), "region-populated");
+        let mut taken = table.clone();
+        apply(&mut taken, &create("t", "0110"));
+        assert_eq!(refusal(&taken, &plan.changes), "prefix-conflict");
+        apply(&mut table, &Edit::Delete { name: name("s"), unused: false });
+        assert_eq!(refusal(&table, &plan.changes), "edited-since");
+    }
+
+    #[test]
+    fn err_subdivisions_and_deletions_whose_places_changed() {
+        let mut table = table();
+        let one = |region: &str, extension: &str| Edit::Subdivide {
+            name: name("r"),
+            by: 2,
+            new_regions: vec![new_region(region, extension)],
+            reserve_others: false,
+        };
+        let first = apply(&mut table, &one("a", "01"));
+        let second = apply(&mut table, &one("b", "10"));
+        assert_eq!(refusal(&table, &first.changes), "has-subregions", "b is there as well");
+        let deleted = apply(&mut table, &Edit::Delete { name: name("b"), unused: false });
+        assert_eq!(refusal(&table, &second.changes), "edited-since");
+        let mut taken = table.clone();
+        apply(&mut taken, &one("c", "10"));
+        assert_eq!(refusal(&taken, &deleted.changes), "prefix-conflict");
+        apply(&mut table, &Edit::Delete { name: name("a"), unused: false });
+        assert_eq!(refusal(&table, &deleted.changes), "edited-since", "r is open");
+        let deleted = apply(&mut table, &Edit::Delete { name: name("r"), unused: false });
+        let mut taken = table.clone();
+        apply(&mut taken, &create("q", "0"));
+        assert_eq!(refusal(&taken, &deleted.changes), "prefix-conflict");
+        apply(&mut table, &create("r", "1"));
+        assert_eq!(refusal(&table, &deleted.changes), "name-taken");
     }
 }

@@ -58,6 +58,8 @@ pub(crate) enum Mutant {
     OlderCounter,
     /// A thread that has checked a region grants later without a second check.
     GrantUnchecked,
+    /// A daemon grants without a check of the seals that cover the region.
+    NoSealCheck,
     /// A daemon adopts a slot whose record names it, even if a twin wrote the record.
     AdoptRecord,
     /// A restore continues from the counter of the backup.
@@ -95,7 +97,11 @@ impl Mutant {
         match self {
             Self::NoVersionCheck | Self::AnswerBeforeFlush | Self::GrantAfterGiveBack => Scope::Both,
             Self::StartBelowCeiling => Scope::Slots,
-            Self::NoRegionGuard | Self::NoRevisionCheck | Self::OlderCounter | Self::GrantUnchecked => Scope::Tables,
+            Self::NoRegionGuard
+            | Self::NoRevisionCheck
+            | Self::OlderCounter
+            | Self::GrantUnchecked
+            | Self::NoSealCheck => Scope::Tables,
             Self::AdoptRecord => Scope::Twins,
             Self::NoSkip | Self::NoBurst | Self::NoClockError | Self::NoSlack | Self::RestoreUnpaid => Scope::Pace,
             Self::NoCounterCheck | Self::NoFloorCheck | Self::NoRequestLookUp => Scope::Strict,

@@ -65,6 +65,23 @@ impl EtcdSettings {
         Ok((tls, self.credentials()?))
     }
 
+    /// Rejects these settings for a store outside etcd.
+    pub(super) fn check_unused(&self) -> Result<(), ConfigError> {
+        let settings = [
+            ("store-ca", self.store_ca.is_some()),
+            ("store-cert", self.store_cert.is_some()),
+            ("store-key", self.store_key.is_some()),
+            ("store-user", self.store_user.is_some()),
+            ("store-password-file", self.store_password_file.is_some()),
+        ];
+        match settings.iter().find(|(_, is_set)| *is_set) {
+            Some((setting, _)) => {
+                Err(ConfigError::Needs { setting, needed: "a store in etcd (--store etcd://HOST:PORT/PREFIX)" })
+            }
+            None => Ok(()),
+        }
+    }
+
     fn identity(&self) -> Result<Option<Pems>, ConfigError> {
         match (&self.store_cert, &self.store_key) {
             (Some(certificate), Some(key)) => Ok(Some((file("store-cert", certificate)?, file("store-key", key)?))),

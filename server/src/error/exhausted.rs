@@ -8,7 +8,7 @@ use kent_regions::Count;
 use super::arguments;
 
 /// A full region, and how far it can be expanded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Exhausted {
     /// The space.
     pub(crate) space: String,
@@ -22,6 +22,8 @@ pub(crate) struct Exhausted {
     pub(crate) reserved: u128,
     /// The requested number of identifiers.
     pub(crate) requested: u64,
+    /// The number that the caller needs in this request and later ones: at least `requested`.
+    pub(crate) wanted: u64,
     /// The width of its suffix in bits.
     pub(crate) suffix_bits: u8,
     /// The number of bits by which it can be expanded.
@@ -33,9 +35,9 @@ const fn bits_noun(bits: u8) -> &'static str {
 }
 
 impl Exhausted {
-    /// The number of suffixes that the region needs to grant the request.
+    /// The number of suffixes with which everything that the caller needs could be granted.
     fn needed(&self) -> u128 {
-        self.reserved.saturating_add(self.requested.into())
+        self.reserved.saturating_add(self.wanted.into())
     }
 }
 
@@ -48,16 +50,20 @@ impl Exhausted {
 
 impl fmt::Display for Exhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { space, region, capacity, reserved, requested, expandable_bits, .. } = self;
+        let Self { space, region, capacity, reserved, requested, wanted, expandable_bits, .. } = self;
         let (is, command) = (if self.is_capped { "at its cap" } else { "full" }, arguments(region, space));
         write!(
             f,
-            "region {region:?} of space {space:?} is {is}: {} of {} issued or reserved, and {} more {} requested; ",
+            "region {region:?} of space {space:?} is {is}: {} of {} issued or reserved, and {} more {} requested",
             grouped(reserved),
             counted_be(capacity, "suffix"),
             grouped(requested),
             if *requested == 1 { "was" } else { "were" }
         )?;
+        if wanted > requested {
+            write!(f, ", of {} in all", grouped(wanted))?;
+        }
+        f.write_str("; ")?;
         if self.is_capped {
             return write!(
                 f,

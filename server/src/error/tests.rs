@@ -6,16 +6,17 @@ use super::*;
 
 /// The error of a full region `r` of 16 numbers, of which 14 are issued.
 fn full(space: &str, requested: u64, cap: Option<u128>, expandable_bits: u8) -> AllocateError {
-    AllocateError::Exhausted(Exhausted {
+    AllocateError::Exhausted(Box::new(Exhausted {
         space: space.to_owned(),
         region: "r".to_owned(),
         capacity: Count::Below(cap.unwrap_or(16)),
         is_capped: cap.is_some(),
         reserved: 14,
         requested,
+        wanted: requested,
         suffix_bits: 4,
         expandable_bits,
-    })
+    }))
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Grants of regions' suffixes, from counters in memory and chunks in the store.
 
-use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
+use std::{iter, num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
 use kent_ids::{Block, Position, Source};
 use kent_issue::{Chunk, CounterRefusal, Stored, StrictRefusal};
@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 use super::outcome::{HeldChunk, TryGrant, Wait, request_id_not_allowed};
 use crate::{
     cluster::Cluster,
-    error::{AllocateError, EditError, Exhausted, NoSuchRegion},
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion, burst},
     host::{Environment, clock::Clock, deadline::WaitLimit, tasks::Tasks},
     issuing::{
         cell::{Attempt, Cell},
@@ -24,6 +24,7 @@ use crate::{
         strict,
     },
     records::{
+        counters::read_counter,
         failure::StoreFailure,
         keys::{self, RequestScope},
     },
@@ -148,9 +149,16 @@ impl RegionGrants {
         // The region may have been renamed since the request, and its old name may now be another region's.
         let due = space.read(|table| {
             let region = table.get(number)?;
-            region.expansion_due(count.get()).map(|_| region.name.clone())
+            // A request above the burst is never granted.
+            let is_due = region.expansion_due(count.get()).is_some() && u128::from(count.get()) <= burst(region.pace);
+            is_due.then(|| region.name.clone())
         });
         let Some(region) = due else { return false };
+        // A region whose counter is unsure after a restore grants nothing. The grant reports an error of the store.
+        let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await;
+        if !read.is_ok_and(|read| !self.directory.is_unsure(&read)) {
+            return false;
+        }
         let command = EditCommand {
             space: space.name(),
             number: Some(number),
@@ -171,6 +179,17 @@ impl RegionGrants {
                 false
             }
         }
+    }
+
+    /// Expands a region if its policy requires it for these requests: for all together or, if it can never hold that many, for one.
+    async fn expand_for(&self, space: &Space, number: RegionNumber, requests: &[QueuedRequest]) -> bool {
+        let total = requests.iter().fold(0, |total: u64, request| total.saturating_add(request.count.get()));
+        for count in iter::once(total).chain(requests.iter().map(|request| request.count.get())) {
+            if self.expand(space, number, NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN)).await {
+                return true;
+            }
+        }
+        false
     }
 
     /// Queues one attempt at a strict grant, which is durable before it is answered and is made only once for each request ID.
@@ -251,11 +270,10 @@ impl RegionGrants {
         // The region may have been renamed since the last attempt.
         let region = &*space.region_name(number);
         facts_of(space, number)?;
-        let total = requests.iter().fold(0, |total: u64, request| total.saturating_add(request.count.get()));
-        if self.expand(space, number, NonZeroU64::new(total).unwrap_or(NonZeroU64::MIN)).await {
+        self.pacing.check_restored()?;
+        if self.expand_for(space, number, requests).await {
             return Ok(requests.iter().map(|_| Ok(None)).collect());
         }
-        self.pacing.check_restored()?;
         let reserving = cell.reserving.lock().await;
         // The commit compares what the check has read, so it fails if a seal comes in between.
         let Some((facts, guards)) = space.guarded_facts(number) else { return Err(gone(space, region)) };
@@ -356,10 +374,10 @@ impl RegionGrants {
     ) -> Result<(), AllocateError> {
         let cell = space.cell(number, self.chunk);
         facts_of(&space, number)?;
+        self.pacing.check_restored()?;
         if self.expand(&space, number, count).await {
             return Ok(());
         }
-        self.pacing.check_restored()?;
         let reserving = cell.reserving.lock().await;
         // An edit may have changed the region before we got the lock.
         let facts = facts_of(&space, number)?;
@@ -507,14 +525,15 @@ fn unsure(space: &Space, region: &str) -> AllocateError {
 }
 
 fn exhausted(space: &Space, region: &str, facts: &RegionFacts, reserved: Position, count: NonZeroU64) -> AllocateError {
-    AllocateError::Exhausted(Exhausted {
+    AllocateError::Exhausted(Box::new(Exhausted {
         space: space.name(),
         region: region.to_owned(),
         capacity: facts.limit,
         is_capped: facts.is_capped,
         reserved: reserved.get(),
         requested: count.get(),
+        wanted: count.get(),
         suffix_bits: facts.constants.suffix_bits,
         expandable_bits: facts.expandable_bits,
-    })
+    }))
 }

@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     engine::Engine,
-    error::AllocateError,
+    error::{AllocateError, Exhausted},
     grant::{Granted, TryGrant, Wait},
     host::deadline::{WaitLimit, deadline},
     metrics::{SourceMetrics, StreamGuard},
@@ -230,7 +230,13 @@ impl<'a> Call<'a> {
 
     /// Makes the status of an error, and counts it.
     fn refuse(self, error: &AllocateError) -> Status {
-        let refused = status::from_allocate(error);
+        let refused = match error {
+            AllocateError::Exhausted(full) => {
+                let wanted = full.requested.max(self.request.needed);
+                status::from_allocate(&AllocateError::Exhausted(Box::new(Exhausted { wanted, ..(**full).clone() })))
+            }
+            error => status::from_allocate(error),
+        };
         self.engine.metrics().refused(&self.request.source, code_name(refused.code()));
         refused
     }

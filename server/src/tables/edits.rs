@@ -19,6 +19,7 @@ use tokio::sync::MutexGuard;
 use tracing::{info, warn};
 
 use super::{
+    counted::{EditedCounter, lock_all},
     directory::Directory,
     history::{self, HistoryError},
     space::{Space, State, space_record},
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::{
     error::{EditError, NoSuchSpace},
-    issuing::{cell::Cell, requests::Request},
+    issuing::requests::Request,
     records::{
         counters::read_counter,
         failure::StoreFailure,
@@ -68,14 +69,11 @@ struct Draft {
     plan: Plan,
     /// Identifies the edit if the store's answer is lost.
     edit: EditId,
-    /// The counter that it depends on, which its commit compares.
-    counter: Option<(RegionNumber, Stored<stored::Counter>)>,
-    /// The spaces that delegations create, or the space that the end of a delegation deletes.
+    /// The counters that it depends on, which its commit compares.
+    counters: Vec<(RegionNumber, Stored<stored::Counter>)>,
+    /// The spaces that delegations create, or the one that the end of one deletes.
     inner: Vec<Inner>,
 }
-
-/// The region whose counter an edit depends on, and its counter.
-type EditedCounter = (RegionNumber, Arc<Cell>);
 
 /// The outcome of a commit.
 enum CommitOutcome {
@@ -102,9 +100,13 @@ impl Directory {
                 self.check_declared(&space, command, &plan).await?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
-            if let Some(plan) = self.try_edit(&space, command).await? {
+            if let Some(mut plan) = self.try_edit(&space, command).await? {
                 if !command.options.validate_only {
                     self.give_back_forbidden(&space, &plan).await;
+                    // The answer says how many are issued, now without what was given back.
+                    if let Edit::Update { patch: Patch { next: None, .. }, .. } = edit {
+                        set_counters(&space, &mut plan.changes);
+                    }
                 }
                 return Ok(Edited { space: space.clone(), plan, again: false });
             }
@@ -123,8 +125,8 @@ impl Directory {
         if earlier.revision != earlier.base || !command.edit.names_a_floor() {
             return Ok(());
         }
-        let counter = self.counter_of(space, &command.edit);
-        let plan = self.plan_edit(space, command, counter.as_ref()).await?;
+        let counters = self.counters_of(space, &command.edit);
+        let plan = self.plan_edit(space, command, &counters).await?;
         match plan.revision == plan.base {
             true => Ok(()),
             false => Err(other()),
@@ -179,23 +181,16 @@ impl Directory {
         }
         // The history does not contain counters; use the current ones.
         let mut changes = entry.changes;
-        space.read(|table| {
-            for region in changes.iter_mut().flat_map(Change::sides_mut) {
-                region.issued = table.get(region.number).map_or(region.issued, |present| present.issued);
-            }
-        });
+        set_counters(space, &mut changes);
         Ok(Some(Plan::made(revision, changes)))
     }
 
     /// Attempts the edit once; returns `None` if another edit changed the records meanwhile.
     pub(super) async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
-        let counter = self.counter_of(space, &command.edit);
-        // No chunk of the region is reserved until the edit is made or rejected.
-        let reserving = match &counter {
-            Some((_, cell)) => Some(cell.reserving.lock().await),
-            None => None,
-        };
-        let plan = self.plan_edit(space, command, counter.as_ref()).await?;
+        let counters = self.counters_of(space, &command.edit);
+        // No chunk of these regions is reserved until the edit is made or rejected.
+        let reserving = lock_all(&counters).await;
+        let plan = self.plan_edit(space, command, &counters).await?;
         if command.options.validate_only {
             self.inner_of(space, command, &plan).await?;
             return Ok(Some(plan));
@@ -203,7 +198,7 @@ impl Directory {
         if plan.revision == plan.base {
             return self.record_unchanged(space, command, plan).await;
         }
-        let draft = self.settle(space, command, counter.as_ref(), plan).await?;
+        let draft = self.settle(space, command, &counters, plan).await?;
         let outcome = self.commit(space, command, &draft).await?;
         // Every reservation compares the region's record, so none from before the edit succeeds. Reading the table again may have to give
         // a chunk back, which takes this lock.
@@ -219,52 +214,33 @@ impl Directory {
         }
     }
 
-    /// The counter that an edit depends on.
-    fn counter_of(&self, space: &Space, edit: &Edit) -> Option<EditedCounter> {
-        let (Edit::Shrink { name, .. }
-        | Edit::Subdivide { name, .. }
-        | Edit::Delegate { name }
-        | Edit::Undelegate { name }
-        | Edit::Delete { name, .. }
-        | Edit::Update { name, patch: Patch { next: Some(_), .. } }) = edit
-        else {
-            return None;
-        };
-        let number = space.read(|table| table.named(name).map(|region| region.number)).ok()?;
-        Some((number, space.cell(number, self.chunk)))
-    }
-
     /// Plans the edit as if the rest of this daemon's chunk were returned. It writes nothing: a rejected edit or a dry run does not
     /// return the chunk.
     async fn plan_edit(
         &self,
         space: &Space,
         command: &EditCommand,
-        counter: Option<&EditedCounter>,
+        counters: &[EditedCounter],
     ) -> Result<Plan, EditError> {
         let name = space.name();
-        let Some((number, cell)) = counter else {
-            let plan = space.read(|table| plan(&name, table, command))?;
-            return self.check_sure(space, plan);
-        };
-        let key = keys::counter(space.key(), number.0);
-        let read = read_counter(&*self.store, &key).await?;
-        cell.check(&key, &read.value)?;
-        // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
-        // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here. A
-        // declaration makes the missing counter sure.
-        let is_unsure = match (read.version, &command.edit) {
-            // After the delegation, the region issues nothing until its counter is sure.
-            (_, Edit::Undelegate { .. }) => false,
-            (0, edit) if matches!(edit, Edit::Delegate { .. } | Edit::Delete { .. }) || edit.names_a_floor() => {
-                stored::Counter::of_region(Count::ZERO, &self.restores).unsure
+        let mut rests = Vec::new();
+        let mut is_unsure = false;
+        for (number, cell) in counters {
+            let key = keys::counter(space.key(), number.0);
+            let read = read_counter(&*self.store, &key).await?;
+            cell.check(&key, &read.value)?;
+            if self.needs_sure(&command.edit, *number, &read) {
+                is_unsure = true;
+                if !command.edit.names_a_floor() {
+                    return Err(EditError::Unsure { space: name, region: space.region_name(*number) });
+                }
             }
-            _ => read.value.unsure,
-        };
-        if is_unsure && !command.edit.names_a_floor() {
-            return Err(EditError::Unsure { space: space.name(), region: space.region_name(*number) });
+            rests.push((*number, cell.rest_of(read)));
         }
-        let plan = space.read_as_if(*number, cell.rest_of(read), |table| plan(&name, table, command))?;
+        let plan = space.read_as_if(&rests, |table| plan(&name, table, command))?;
+        if counters.is_empty() {
+            return self.check_sure(space, plan);
+        }
         // A declaration below the counter has an effect if it makes the counter sure, or if another replica may hold a chunk below
         // it, which that replica then drops.
         let declares_nothing = plan.changes_nothing() && !is_unsure && self.store.peers().is_none();
@@ -296,34 +272,37 @@ impl Directory {
 
     /// Refuses to import a delegated region after a restore that may have lost edits: its numbers may have been issued.
     fn check_sure(&self, space: &Space, plan: Plan) -> Result<Plan, EditError> {
-        let is_unsure = || stored::Counter::of_region(Count::ZERO, &self.restores).unsure;
-        let unsure = delegated(&plan).find(|_| is_unsure()).map(|region| region.name.clone());
+        let unsure = delegated(&plan).find(|_| self.may_have_lost_edits()).map(|region| region.name.clone());
         unsure.map_or(Ok(plan), |region| Err(EditError::Unsure { space: space.name(), region }))
     }
 
-    /// Returns the rest of this daemon's chunk, so that the edit depends on the issued suffixes and not on the reserved
+    /// Returns the rest of this daemon's chunks, so that the edit depends on the issued suffixes and not on the reserved
     /// ones, and plans the edit again. The plan uses exactly the counter that its commit compares, not a later value that a
     /// follower reports meanwhile.
     async fn settle(
         &self,
         space: &Space,
         command: &EditCommand,
-        counter: Option<&EditedCounter>,
+        edited: &[EditedCounter],
         first_plan: Plan,
     ) -> Result<Draft, EditError> {
-        let (plan, counter) = match counter {
-            None => (first_plan, None),
-            Some((number, cell)) => {
-                space.give_back(&*self.store, *number, cell).await;
-                let settled = space.refresh_reserved(&*self.store, *number).await?;
-                cell.check(&keys::counter(space.key(), number.0), &settled.value)?;
+        let mut counters = Vec::new();
+        for (number, cell) in edited {
+            space.give_back(&*self.store, *number, cell).await;
+            let settled = space.refresh_reserved(&*self.store, *number).await?;
+            cell.check(&keys::counter(space.key(), number.0), &settled.value)?;
+            counters.push((*number, settled));
+        }
+        let plan = match counters.is_empty() {
+            true => first_plan,
+            false => {
+                let reserved: Vec<_> = counters.iter().map(|(number, read)| (*number, read.value.reserved)).collect();
                 let name = space.name();
-                let plan = space.read_as_if(*number, settled.value.reserved, |table| plan(&name, table, command))?;
-                (plan, Some((*number, settled)))
+                space.read_as_if(&reserved, |table| plan(&name, table, command))?
             }
         };
         let inner = self.inner_of(space, command, &plan).await?;
-        Ok(Draft { plan, edit: self.new_edit(), counter, inner })
+        Ok(Draft { plan, edit: self.new_edit(), counters, inner })
     }
 
     /// Commits the edit, if nothing that it depends on has changed.
@@ -438,7 +417,8 @@ impl Directory {
 
     /// Builds the commit of a plan: its writes, and the versions that it compares.
     fn transaction(&self, space: &Space, draft: &Draft, command: &EditCommand) -> Txn {
-        let (Draft { plan, edit, counter, .. }, id) = (draft, space.key());
+        let (Draft { plan, edit, counters, .. }, id) = (draft, space.key());
+        let settled = |number: RegionNumber| counters.iter().find(|(of, _)| *of == number).map(|(_, settled)| *settled);
         let constants = space.constants();
         let record = space.read(|table| space_record(table, Some(plan), *edit, constants));
         let (version, _) = space.versions(RegionNumber(0));
@@ -454,20 +434,27 @@ impl Directory {
                 continue;
             };
             txn = txn.put(key, stored::encode_region(after));
-            // When a region closes, its all-zero subregion inherits its counter, if that has a record.
-            let is_heir = plan.counter_move.is_some_and(|moved| moved.to == change.number);
-            let inherited = counter.filter(|(_, settled)| is_heir && settled.version != 0);
+            // When a region closes, its all-zero subregion inherits its counter, if that has a record. When the edit that closed it
+            // is reverted, the counter comes back.
+            let moved = plan.counter_move.filter(|moved| moved.to == change.number);
+            let inherited = moved.and_then(|moved| settled(moved.from)).filter(|from| from.version != 0);
+            let (key, reserved) = (keys::counter(id, change.number.0), after.issued);
             let is_unsure = plan.unsure.contains(&change.number);
-            if change.before.is_none() && (inherited.is_some() || after.issued != Count::ZERO || is_unsure) {
-                let key = keys::counter(id, change.number.0);
-                let reserved = after.issued;
-                let new = stored::Counter::of_region(reserved, &self.restores);
-                let new = stored::Counter { unsure: new.unsure || is_unsure, ..new };
-                let made = inherited.map_or(new, |(_, settled)| stored::Counter { reserved, ..settled.value });
-                txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(&made));
+            match inherited {
+                Some(from) => {
+                    // The version is compared below if the region was there before.
+                    txn = if change.before.is_none() { txn.expect(key.clone(), Version::ABSENT) } else { txn };
+                    txn = txn.put(key, stored::encode_counter(&stored::Counter { reserved, ..from.value }));
+                }
+                None if change.before.is_none() && (reserved != Count::ZERO || is_unsure) => {
+                    let new = stored::Counter::of_region(reserved, &self.restores);
+                    let new = stored::Counter { unsure: new.unsure || is_unsure, ..new };
+                    txn = txn.expect(key.clone(), Version::ABSENT).put(key, stored::encode_counter(&new));
+                }
+                None => {}
             }
         }
-        if let Some((number, settled)) = *counter {
+        for (number, settled) in counters.iter().copied() {
             txn = txn.expect(keys::counter(id, number.0), Version::new(settled.version));
             if let Some((_, declared)) = plan.declared.filter(|(declared, _)| *declared == number) {
                 let declared = stored::Counter { reserved: declared, unsure: false, ..settled.value };
@@ -475,8 +462,8 @@ impl Directory {
             }
             // After a restore, the lost space of the region may have had regions, which may have issued its suffixes.
             let unsure = stored::Counter { unsure: true, ..settled.value };
-            let may_be_lost = stored::Counter::of_region(Count::ZERO, &self.restores).unsure;
-            if matches!(command.edit, Edit::Undelegate { .. }) && may_be_lost && settled.version != 0 {
+            let is_undelegated = matches!(command.edit, Edit::Undelegate { .. });
+            if is_undelegated && self.may_have_lost_edits() && settled.version != 0 {
                 txn = txn.put(keys::counter(id, number.0), stored::encode_counter(&unsure));
             }
         }
@@ -498,6 +485,15 @@ impl Directory {
         };
         history::record(txn, space, plan.revision, &entry)
     }
+}
+
+/// Sets the counters of changed regions to the current ones.
+fn set_counters(space: &Space, changes: &mut [Change]) {
+    space.read(|table| {
+        for region in changes.iter_mut().flat_map(Change::sides_mut) {
+            region.issued = table.get(region.number).map_or(region.issued, |present| present.issued);
+        }
+    });
 }
 
 /// The request ID of an edit.

@@ -124,14 +124,20 @@ impl Space {
         read(&self.state().table)
     }
 
-    /// Runs `read` with the table as if a region's counter had this value, so that a plan uses exactly the counter that its commit
-    /// compares.
-    pub(crate) fn read_as_if<T>(&self, number: RegionNumber, reserved: Count, read: impl FnOnce(&Table) -> T) -> T {
+    /// Runs `read` with the table as if these regions' counters had these values, so that a plan uses exactly the counters that its
+    /// commit compares.
+    pub(crate) fn read_as_if<T>(&self, counters: &[(RegionNumber, Count)], read: impl FnOnce(&Table) -> T) -> T {
+        if counters.is_empty() {
+            return self.read(read);
+        }
         let mut state = self.state_mut();
-        let before = state.table.get(number).map(|region| region.issued);
-        state.table.set_issued(number, reserved);
+        let mut before = Vec::with_capacity(counters.len());
+        for (number, reserved) in counters {
+            before.extend(state.table.get(*number).map(|region| (*number, region.issued)));
+            state.table.set_issued(*number, *reserved);
+        }
         let result = read(&state.table);
-        before.into_iter().for_each(|before| state.table.set_issued(number, before));
+        before.into_iter().for_each(|(number, before)| state.table.set_issued(number, before));
         result
     }
 
@@ -160,7 +166,8 @@ impl Space {
                 continue;
             }
             state.region_versions.insert(number, version);
-            if change.before.is_none() || plan.declared.is_some_and(|(declared, _)| declared == number) {
+            let is_moved = plan.counter_move.is_some_and(|moved| moved.to == number);
+            if change.before.is_none() || is_moved || plan.declared.is_some_and(|(declared, _)| declared == number) {
                 state.counter_versions.insert(number, version);
             }
         }

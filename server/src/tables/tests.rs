@@ -3,6 +3,7 @@
 mod hostile;
 mod random;
 mod removal;
+mod undo;
 
 use std::{
     pin::pin,

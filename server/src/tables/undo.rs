@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use kent_proto::{model::EditOptions, stored::HistoryEntry};
-use kent_regions::{Change, NotUndone, RegionNumber, Revision, Table};
+use kent_regions::{Change, Count, Edit, Kind, NotUndone, Region, RegionNumber, Revision, Table};
 
 use super::{
+    counted::{lock_all, reverted_counters},
     directory::Directory,
     edits::{ATTEMPTS, EditCommand, Edited},
     history,
     space::Space,
 };
 use crate::{
-    error::{EditError, NoSuchRegion},
+    error::{Deleted, EditError, NoSuchRegion},
     records::{counters::read_counter, keys},
 };
 
@@ -55,25 +56,33 @@ impl Directory {
     /// The edit that reverts the last one.
     async fn reversal(&self, space: &Arc<Space>, command: &UndoCommand) -> Result<EditCommand, EditError> {
         let (revision, entry) = self.last_edit(space, command.region.as_deref()).await?;
-        let undo = |table: &Table| table.undo(&entry.changes, entry.declared.is_some());
-        let edit = match counted(&entry.changes) {
-            // A restore sealed the regions, because edits may be lost. Its operator unseals them, and so declares that the table is right.
-            _ if entry.follows.is_some() => Err(NotUndone::NoEdit),
+        let counters = self.counters_at(space, counted(&entry.changes));
+        let (mut rests, mut changes) = (Vec::new(), entry.changes.clone());
+        let _reserving = lock_all(&counters).await;
+        for (number, cell) in &counters {
             // As if the rest of this daemon's chunk were returned, which the edit does.
-            Some(number) => {
-                let cell = space.cell(number, self.chunk);
-                let _reserving = cell.reserving.lock().await;
-                let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
-                space.read_as_if(number, cell.rest_of(read), undo)
-            }
-            None => space.read(undo),
+            let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
+            set_inherited(&mut changes, *number, read.value.reserved);
+            rests.push((*number, cell.rest_of(read)));
+        }
+        let edit = match entry.follows {
+            // A restore sealed the regions, because edits may be lost. Its operator unseals them, and so declares that the table is right.
+            Some(_) => Err(NotUndone::NoEdit),
+            None => space.read_as_if(&rests, |table| table.undo(&changes, entry.declared.is_some())),
         };
         let (name, operation) = (space.name(), entry.operation.clone());
+        let edit = match edit {
+            Ok(Edit::Revert { changes }) if self.may_have_lost_edits() && changes.iter().any(shortens) => {
+                return Err(EditError::MayBeLost { revision, operation });
+            }
+            edit => edit,
+        };
         let edit = edit.map_err(|reason| EditError::NotUndone {
             space: name.clone(),
             revision,
             operation,
             reason: Box::new(reason),
+            deleted: deleted_by(space, &entry.changes).map(Box::new),
         })?;
         let reason = match command.options.reason.as_str() {
             "" => format!("undo of revision {revision}"),
@@ -84,14 +93,13 @@ impl Directory {
         Ok(EditCommand { space: name, number: None, edit, options, principal, undoes })
     }
 
-    /// The last edit of a table or of one region, and its revision.
+    /// The last edit of a table or of one region, and its revision; of a region that is not there, the edit that deleted it.
     async fn last_edit(&self, space: &Space, region: Option<&str>) -> Result<(Revision, HistoryEntry), EditError> {
-        let number = match region {
-            None => None,
-            Some(name) => {
-                let found = space.read(|table| table.named(name).map(|region| region.number));
-                Some(found.map_err(|_| NoSuchRegion { space: space.name(), region: name.to_owned() })?)
-            }
+        let number = region.and_then(|name| space.read(|table| table.named(name).map(|region| region.number)).ok());
+        let is_sought = |entry: &HistoryEntry| match (region, number) {
+            (None, _) => true,
+            (_, Some(number)) => entry.changes.iter().any(|change| change.number == number),
+            (Some(name), None) => entry.changes.iter().any(|change| deletes(change, name)),
         };
         let oldest = history::oldest(&*self.store, space).await?;
         let mut revision = space.read(Table::revision);
@@ -105,17 +113,54 @@ impl Directory {
                 revision = before;
                 continue;
             };
-            if number.is_none_or(|number| entry.changes.iter().any(|change| change.number == number)) {
+            if is_sought(&entry) {
                 return Ok((revision, entry));
             }
             revision = entry.follows.unwrap_or(before);
+        }
+        if let (Some(region), None) = (region, number) {
+            return Err(NoSuchRegion { space: space.name(), region: region.to_owned() }.into());
         }
         Err(EditError::NothingToUndo { space: space.name(), region: region.map(str::to_owned), oldest })
     }
 }
 
-/// The region whose counter decides whether an edit can be reverted: the one that it created, or the one that it changed.
-fn counted(changes: &[Change]) -> Option<RegionNumber> {
-    let created = changes.iter().find(|change| change.creates());
-    created.or(changes.first()).filter(|change| change.after.is_some()).map(|change| change.number)
+/// The regions whose counters decide whether an edit can be reverted: those of a reversal as a whole, or the one that it changed.
+fn counted(changes: &[Change]) -> Vec<RegionNumber> {
+    match changes {
+        [only] => only.after.iter().map(|after| after.number).collect(),
+        _ => reverted_counters(changes),
+    }
+}
+
+/// Whether the reversal of a change makes a prefix shorter.
+fn shortens(change: &Change) -> bool {
+    let sides = change.before.as_ref().zip(change.after.as_ref());
+    sides.is_some_and(|(before, after)| before.prefix.len() < after.prefix.len())
+}
+
+/// Sets the counter that an all-zero subregion inherited, if the region with this number was closed by the edit: its counter has stayed
+/// as it was. The history does not contain counters.
+fn set_inherited(changes: &mut [Change], closed: RegionNumber, reserved: Count) {
+    let closed = changes.iter().find(|change| change.number == closed).and_then(|change| change.after.as_ref());
+    let Some(zero) = closed.filter(|it| it.kind == Kind::Closed).map(|it| it.prefix.zeros(it.sub_bits)) else { return };
+    for heir in changes.iter_mut().filter(|change| change.creates()).filter_map(|change| change.after.as_mut()) {
+        if heir.prefix == zero {
+            heir.issued = reserved;
+        }
+    }
+}
+
+/// Whether a change deletes a region of this name.
+fn deletes(change: &Change, name: &str) -> bool {
+    change.after.is_none() && change.before.as_ref().is_some_and(|before| before.name == name)
+}
+
+/// The region that an edit deleted.
+fn deleted_by(space: &Space, changes: &[Change]) -> Option<Deleted> {
+    let parent_of = |region: &Region| {
+        let parent = region.parent?;
+        space.read(|table| table.get(parent).map(|parent| (parent.name.clone(), parent.prefix)))
+    };
+    Deleted::of(changes, parent_of)
 }

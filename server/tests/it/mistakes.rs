@@ -1,8 +1,8 @@
 //! Corrections of mistakes: edits that change nothing, deletions and undo, as an operator makes them.
 
 use kent_proto::v1::{
-    DeleteRegionRequest, Encoding, FieldMask, GetRegionRequest, Policy, SealRegionRequest, UndoEditRequest,
-    UpdateRegionRequest,
+    AutoExpand, CreateRegionRequest, DeleteRegionRequest, Encoding, FieldMask, GetRegionRequest, Policy,
+    SealRegionRequest, UndoEditRequest, UpdateRegionRequest,
 };
 use serde_json::{Value, json};
 use tonic::Code;
@@ -191,7 +191,11 @@ fn ok_the_last_edit_is_undone_or_the_reason_is_given() {
         ("region set r --owner ops --label a=b --cap 5", "update"),
         ("region rename r s", "rename"),
         ("region seal r", "unseal"),
-        ("region subdivide r --by 1 --new sub:4:1", "delete"),
+        ("region subdivide r --by 1 --new sub:4:1", "revert"),
+        ("region subdivide r --by 1 --new sub:4:1 --new zero::0", "revert"),
+        ("region subdivide r --by 2 --new zero:4:00 --abstract", "revert"),
+        ("region split r --by 1", "revert"),
+        ("region split r --by 2 --new u:4 --new v:2", "revert"),
         ("region create t --suffix 4", "delete"),
     ] {
         operator.kent(words);
@@ -208,6 +212,11 @@ fn ok_the_last_edit_is_undone_or_the_reason_is_given() {
             assert_eq!(after[fact], before[fact], "{words}: {fact}");
         }
     }
+    assert_eq!(
+        operator.kent("alloc region:r").trim().parse::<u64>().expect("a number") & 0xff,
+        3,
+        "the counter continues"
+    );
     // The undo of an undo, and the last edit of one region.
     operator.kent("region create t --suffix 4");
     operator.kent("region seal r");
@@ -216,22 +225,131 @@ fn ok_the_last_edit_is_undone_or_the_reason_is_given() {
     operator.kent("region undo r");
     assert_eq!(operator.json("region show r")["sealed"], json!(true));
     operator.kent("region undo r");
-    for (words, why) in [
-        ("region set r --next 200", "a counter never goes back"),
-        ("region split r --by 1 --new u:4", "kent region delete u"),
-    ] {
-        operator.kent(words);
-        let refused = operator.refused("region undo", "NOT_UNDONE");
-        assert!(refused.contains(why), "{words}: {refused}");
-    }
-    operator.kent("region delete u");
+    operator.kent("region set r --next 200");
     let refused = operator.refused("region undo", "NOT_UNDONE");
-    let command = refused.split("(kent ").nth(1).and_then(|rest| rest.split(')').next()).expect("a command");
-    operator.kent(command);
-    operator.kent("alloc region:u");
-    let refused = operator.refused("region undo u", "NOT_UNDONE");
-    assert!(refused.contains("may be in use"), "{refused}");
+    assert!(refused.contains("a counter never goes back"), "{refused}");
     operator.refused("region undo nope", "NO_SUCH_REGION");
+}
+
+#[test]
+fn ok_a_deleted_region_comes_back_with_all_its_attributes() {
+    let operator = Operator::new();
+    operator.kent("region create r --suffix 8 --zone 6");
+    operator.kent("region create u --suffix 4 --order scrambled --pace 7");
+    operator.kent("region set u --auto-expand 80:2:6 --cap 9 --chunk 1:8 --owner shop --label team=a");
+    operator.kent("region seal u");
+    operator.kent("region subdivide r --by 2 --new a:4:01 --new b:4:10");
+    operator.kent("region set b --strict --description x");
+    for region in ["u", "b", "a"] {
+        let before = operator.json(&format!("region show {region}"));
+        operator.kent(&format!("region delete {region}"));
+        // A later edit of another region does not matter.
+        operator.kent("region create other --suffix 2");
+        operator.kent("region delete other");
+        operator.kent(&format!("region undo {region}"));
+        let after = operator.json(&format!("region show {region}"));
+        assert_ne!(after["number"], before["number"]);
+        for fact in
+            ["name", "prefix", "zone_bits", "suffix_bits", "kind", "parent", "policy", "owner", "labels", "sealed"]
+                .into_iter()
+                .chain(["description", "order", "pace"])
+        {
+            assert_eq!(after[fact], before[fact], "{region}: {fact}");
+        }
+    }
+    operator.kent("region unseal u");
+    operator.kent("alloc region:u");
+    operator.kent("alloc region:b");
+}
+
+/// The commands in a message that recreate a region.
+fn recreation(refused: &str) -> Vec<&str> {
+    let commands = refused.split(": kent ").nth(1).and_then(|rest| rest.split(" (").next()).expect("commands");
+    commands.split(" && ").map(|command| command.strip_prefix("kent ").unwrap_or(command)).collect()
+}
+
+#[test]
+fn err_an_undo_that_is_refused_says_why_and_what_to_do() {
+    let operator = Operator::new();
+    operator.kent("space create parts --bits 16");
+    let refused = |words: &str| operator.refused(&format!("region undo {words} --space parts"), "NOT_UNDONE");
+    let kent = |words: &str| operator.kent(&format!("{words} --space parts"));
+    kent("region create r --prefix 00 --suffix 8");
+    kent("region split r --by 1 --new u:4");
+    kent("alloc region:u");
+    let message = refused("");
+    assert!(
+        message.contains("issued or reserved in region \"u\"") && message.contains("kent region seal u --space parts"),
+        "{message}"
+    );
+    kent("region create s --prefix 01 --suffix 8");
+    kent("region split s --by 1");
+    kent("region create taken --prefix 011 --suffix 4");
+    let message = refused("s");
+    assert!(
+        message.contains("overlaps region \"taken\"") && message.contains("kent region delete taken --space parts"),
+        "{message}"
+    );
+    kent("region create d --prefix 10 --suffix 8");
+    kent("region set d --strict --owner ops");
+    kent("region delete d");
+    kent("region create e --prefix 10 --suffix 4");
+    let message = refused("d");
+    assert!(message.contains("overlaps region \"e\""), "{message}");
+    recreation(&message).into_iter().for_each(|command| drop(operator.kent(command)));
+    let made = operator.json("region show d --space parts");
+    assert_eq!(
+        (&made["policy"]["strict"], &made["owner"], &made["suffix_bits"]),
+        (&json!(true), &json!("ops"), &json!(8))
+    );
+    kent("region delete e");
+    kent("region create e --prefix 1001 --suffix 4");
+    // The first region of this name was deleted before.
+    kent("region subdivide s --by 1 --new x:2:1");
+    kent("region subdivide s --by 1 --new y::0");
+    let message = refused("x");
+    assert!(
+        message.contains("region \"s\" was edited again since") && message.contains("kent region undo --space parts"),
+        "{message}"
+    );
+}
+
+#[test]
+fn err_an_allocation_that_is_refused_does_not_expand_the_region() {
+    let operator = Operator::new();
+    for (region, strict) in [("r", ""), ("strict", " --strict")] {
+        operator.kent(&format!("region create {region} --suffix 4 --zone 8"));
+        operator.kent(&format!("region set {region} --auto-expand 80:1:6{strict}"));
+        let before = operator.json(&format!("region show {region}"));
+        operator.refused(&format!("alloc region:{region} -n 65"), "CAPACITY_EXHAUSTED");
+        assert_eq!(operator.json(&format!("region show {region}"))["suffix_bits"], before["suffix_bits"]);
+        operator.kent(&format!("alloc region:{region} -n 64"));
+        assert_eq!(operator.json(&format!("region show {region}"))["suffix_bits"], json!(6));
+    }
+}
+
+#[tokio::test]
+async fn err_a_request_above_the_burst_does_not_expand_the_region() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let auto_expand = Some(AutoExpand { at_percent: 80, by_bits: 4, max_suffix_bits: 0 });
+    let (pace, policy) = (1, Some(Policy { auto_expand, ..Policy::default() }));
+    let create = CreateRegionRequest { suffix_bits: Some(4), zone_bits: Some(20), pace, policy, ..create("slow") };
+    daemon.regions().create_region(create).await.expect("created");
+    daemon.allocator().allocate(request("region:slow", 9000, Encoding::Lease)).await.expect_err("a burst is 1024");
+    let slow = daemon.regions().get_region(GetRegionRequest { name: name("slow") }).await.expect("there").into_inner();
+    assert_eq!(slow.suffix_bits, 4);
+}
+
+#[test]
+fn err_the_advice_for_a_full_region_counts_everything_that_the_caller_needs() {
+    let operator = Operator::new();
+    operator.kent("region create r --suffix 8");
+    let refused = operator.refused("alloc region:r -n 20000", "CAPACITY_EXHAUSTED");
+    assert!(refused.contains("of 20_000 in all") && refused.contains("--by 7"), "{refused}");
+    operator.kent("region set r --cap 9");
+    let refused = operator.refused("alloc region:r -n 20000", "CAPACITY_EXHAUSTED");
+    assert!(refused.contains("--cap 20"), "{refused}");
 }
 
 #[tokio::test]

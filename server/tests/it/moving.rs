@@ -114,7 +114,11 @@ async fn err_an_import_is_refused_as_a_whole() {
     assert_eq!((space.get_ref().revision, space.get_ref().region_count), (0, 0));
     daemon.regions().import_table(both).await.expect("imported");
     let undo = UndoEditRequest { name: SPACE.to_owned(), ..UndoEditRequest::default() };
-    let refused = daemon.regions().undo_edit(undo).await.expect_err("two regions");
-    assert!(refused.message().contains("it imported 2 regions, which must be deleted one by one"), "{refused}");
-    assert!(refused.message().contains("kent region delete other"), "{refused}");
+    let refused = daemon.regions().undo_edit(undo.clone()).await.expect_err("they have issued");
+    assert!(refused.message().contains("issued or reserved in region \"good\""), "{refused}");
+    let unused = |name: &str, number| Region { reserved: "0".to_owned(), ..region(name, number) };
+    daemon.regions().import_table(import(vec![unused("a", 3), unused("b", 4)])).await.expect("imported");
+    daemon.regions().undo_edit(undo).await.expect("both are unused");
+    let space = daemon.regions().get_space(GetSpaceRequest { name: SPACE.to_owned() }).await.expect("a space");
+    assert_eq!((space.get_ref().revision, space.get_ref().region_count), (3, 2));
 }

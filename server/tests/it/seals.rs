@@ -305,3 +305,17 @@ async fn ok_no_replica_grants_beyond_a_cap_after_its_answer() {
 async fn get_ok(daemon: &Daemon) -> bool {
     daemon.regions().get_region(GetRegionRequest { name: name("default", "c") }).await.is_ok()
 }
+
+#[test]
+fn ok_a_list_of_spaces_shows_the_seals_around_them() {
+    let operator = Operator::new();
+    operator.kent("region create emea --suffix 20");
+    operator.kent("region delegate emea");
+    assert!(!operator.kent("space ls").contains("SEALED"));
+    operator.kent("region seal emea");
+    let listed = operator.kent("space ls");
+    assert!(listed.contains("SEALED WITH") && listed.contains("emea@default"), "{listed}");
+    let sealed: Vec<bool> =
+        operator.kent("space ls --json").lines().map(|line| line.contains("regions/emea")).collect();
+    assert_eq!(sealed, [false, true]);
+}

@@ -4,6 +4,7 @@ use std::{thread, time::Duration};
 
 use kent_test_etcd::Etcd;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{
     harness::{Daemon, kentd},
@@ -53,6 +54,21 @@ fn err_a_daemon_that_hangs_is_named_and_the_message_says_how_to_find_out() {
     // The suggested commands work.
     operator.kent("region history r --space parts");
     operator.kent("space ls");
+}
+
+#[test]
+fn ok_a_first_endpoint_that_hangs_costs_a_second_and_not_the_whole_deadline() {
+    let (hung, other) = (Operator::new(), Operator::new());
+    let endpoints = format!("{},{}", hung.daemon.grpc_address(), other.daemon.grpc_address());
+    other.kent("region create r --suffix 20");
+    hung.daemon.pause();
+    for words in ["region show r", "region set r --owner ops", "alloc region:r", "status"] {
+        let began = Instant::now();
+        let (code, _, stderr) = run_at(&endpoints, words);
+        assert_eq!(code, 0, "{words}: {stderr}");
+        assert!(began.elapsed() < Duration::from_secs(6), "{words} took {:?}", began.elapsed());
+    }
+    hung.daemon.resume();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::InSpace;
 use super::list::{LS_HELP, LsArgs};
 use super::value::{
     Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_pace, parse_positive, parse_region,
-    parse_revision, parse_u128, parse_width,
+    parse_request_id, parse_revision, parse_u128, parse_width,
 };
 
 /// Show and edit the regions of a space.
@@ -66,8 +66,8 @@ pub(crate) enum RegionCommand {
     Delete(DeleteArgs),
     /// Revert the last edit of a region, or of the whole space, by another edit.
     ///
-    /// The daemon refuses, with the reason, if no edit reverts it: numbers may be in use, or a prefix would become shorter. An
-    /// undo can itself be undone.
+    /// Regions that the edit made are deleted, and those that it deleted are created again, with other numbers. The daemon
+    /// refuses, with the reason, if numbers of them may be in use. An undo can itself be undone.
     #[command(after_help = "Examples:\n  kent region undo --dry-run\n  kent region undo orders")]
     Undo(UndoArgs),
     History(HistoryArgs),
@@ -121,8 +121,8 @@ pub(crate) struct EditArgs {
     #[arg(long, value_name = "R", value_parser = parse_revision, allow_negative_numbers = true)]
     pub(crate) expect_revision: Option<u64>,
     /// Name the edit: the daemon applies it once, so repeating the command after a lost answer is safe.
-    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
-    pub(crate) request_id: String,
+    #[arg(long, value_name = "ID", value_parser = parse_request_id)]
+    pub(crate) request_id: Option<String>,
     /// The reason for the edit, recorded in the history.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
@@ -293,7 +293,7 @@ pub(crate) struct DeleteArgs {
 /// The arguments of `undo`.
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
-    /// Revert the last edit of this region. By default, the last edit of the space.
+    /// Revert the last edit of this region, or its deletion. By default, the last edit of the space.
     #[arg(value_parser = parse_region)]
     pub(crate) name: Option<String>,
     #[command(flatten)]

@@ -74,6 +74,15 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "expected a duration with its unit, such as 500ms, 30s or 5m".to_owned())
 }
 
+/// A name for a request, which must not be empty: an empty one would name nothing.
+pub(super) fn parse_request_id(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=64 => Ok(text.to_owned()),
+        0 => Err("it is empty; expected a text of 1 to 64 bytes, such as an UUID of version 7 (kent alloc uuidv7), or leave the flag out".to_owned()),
+        bytes => Err(format!("it has {bytes} bytes; expected 1 to 64, such as an UUID of version 7 (kent alloc uuidv7)")),
+    }
+}
+
 /// The name of a region, a space or a context, checked by the same function as in the daemon.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
     match check_name(text) {
@@ -307,6 +316,13 @@ mod tests {
             let error = parse_count(text).expect_err(text);
             assert!(error.contains("10_000, 10k"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn ok_and_err_request_ids() {
+        assert_eq!(parse_request_id("order 7"), Ok("order 7".to_owned()));
+        assert!(parse_request_id("").is_err_and(|error| error.contains("1 to 64 bytes")));
+        assert!(parse_request_id(&"x".repeat(65)).is_err_and(|error| error.contains("has 65 bytes")));
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn check_alone(table: &Table, region: &Region) -> Result<(), Refusal> {
 }
 
 /// The innermost existing region around a prefix.
-fn around(table: &Table, prefix: Prefix) -> Option<&Region> {
+pub(super) fn around(table: &Table, prefix: Prefix) -> Option<&Region> {
     let mut region = table.at_or_before(prefix)?;
     while !prefix.starts_with(region.prefix) {
         region = table.parent(region)?;

@@ -3,6 +3,8 @@
 use super::{Plan, create::check_next};
 use crate::{
     attributes::{Patch, PolicyPatch, Texts},
+    count::Count,
+    limits::BITS_MAX,
     refusal::Refusal,
     region::Region,
     table::Table,
@@ -39,8 +41,8 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     after.texts = texts.into();
     if patch.policy != PolicyPatch::default() {
         let policy = region.policy.changed(&patch.policy)?;
+        check_effect(table, region, &patch.policy)?;
         policy.check(region.order)?;
-        check_reach(region, &patch.policy)?;
         after.policy = policy.into();
     }
     if let Some(next) = patch.next {
@@ -55,14 +57,88 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     Ok(if plan.declared.is_none() && plan.changes_nothing() { plan.without_effect() } else { plan })
 }
 
-/// Rejects a new automatic expansion that ends below the region's suffix. A patch of the whole policy, such as that of
-/// an undo, may set an expansion that has already reached its limit.
-fn check_reach(region: &Region, patch: &PolicyPatch) -> Result<(), Refusal> {
-    let is_whole = patch.cap.is_some() && patch.bounds.is_some() && patch.strict.is_some();
-    match patch.auto_expand.flatten() {
-        Some(auto) if !is_whole && auto.max_suffix < region.suffix => {
-            Err(Refusal::ExpandsNever { suffix: region.suffix, max: auto.max_suffix })
+/// Rejects a policy that has no effect on the region. A patch of the whole policy, as from an import or an undo, may set one that
+/// has done its work.
+fn check_effect(table: &Table, region: &Region, patch: &PolicyPatch) -> Result<(), Refusal> {
+    if patch.is_whole() || !patch.sets() {
+        return Ok(());
+    }
+    table.check_not_closed(region)?;
+    if region.delegated {
+        return Err(Refusal::DelegatedPolicy { region: region.name.clone() });
+    }
+    if patch.cap == Some(Some(Count::ZERO)) {
+        return Err(Refusal::CapOfZero { region: region.name.clone() });
+    }
+    let Some(auto) = patch.auto_expand.flatten() else { return Ok(()) };
+    if auto.max_suffix < region.suffix {
+        return Err(Refusal::ExpandsNever { suffix: region.suffix, max: auto.max_suffix });
+    }
+    // The largest width stands for no limit.
+    let most = table.bits() - region.prefix.len(); // OK because a prefix fits its space
+    if auto.max_suffix > table.bits() && auto.max_suffix != BITS_MAX {
+        let (at_percent, by_bits, max) = (auto.at_percent, auto.by_bits, auto.max_suffix);
+        return Err(Refusal::ExpandsBeyond { region: region.name.clone(), at_percent, by_bits, max, most });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+    use crate::{AutoExpand, Count, Edit, NewRegion, Place, Start};
+
+    fn apply(table: &mut Table, edit: &Edit) {
+        let plan = table.plan(edit).expect("legal");
+        table.apply(&plan).expect("applied");
+    }
+
+    /// A table of 16 bits with an open region, a delegated one and a closed one.
+    fn table() -> Table {
+        let mut table = Table::new(16).expect("a width");
+        for (name, prefix) in [("open", "00"), ("delegated", "01"), ("closed", "10")] {
+            let place = Place::At(prefix.parse().expect("a prefix"));
+            apply(&mut table, &Edit::Create { name: name.to_string(), suffix: 4, place, start: Start::default() });
         }
-        _ => Ok(()),
+        apply(&mut table, &Edit::Delegate { name: "delegated".to_string() });
+        let heir =
+            NewRegion { name: "heir".to_string(), suffix: None, extension: "0".parse().ok(), start: Start::default() };
+        let name = "closed".to_string();
+        apply(&mut table, &Edit::Subdivide { name, by: 1, new_regions: [heir].into(), reserve_others: true });
+        table
+    }
+
+    #[test]
+    fn err_policies_without_an_effect() {
+        let expand = |max_suffix| PolicyPatch {
+            auto_expand: Some(Some(AutoExpand { at_percent: 80, by_bits: 1, max_suffix })),
+            ..PolicyPatch::default()
+        };
+        let cap = |cap| PolicyPatch { cap: Some(Some(Count::Below(cap))), ..PolicyPatch::default() };
+        let strict = |strict| PolicyPatch { strict: Some(strict), ..PolicyPatch::default() };
+        for (region, policy, code) in [
+            ("open", expand(4), None),
+            ("open", expand(16), None),
+            ("open", expand(128), None),
+            ("open", expand(3), Some("bad-input")),
+            ("open", expand(17), Some("bad-input")),
+            ("open", expand(127), Some("bad-input")),
+            ("open", cap(1), None),
+            ("open", cap(0), Some("bad-input")),
+            ("delegated", cap(9), Some("delegated")),
+            ("delegated", expand(8), Some("delegated")),
+            ("delegated", strict(true), Some("delegated")),
+            ("delegated", strict(false), None),
+            ("delegated", PolicyPatch { cap: Some(None), ..PolicyPatch::default() }, None),
+            ("closed", cap(9), Some("closed")),
+            ("closed", strict(false), None),
+            ("heir", cap(9), None),
+        ] {
+            let patch = Patch { policy, ..Patch::default() };
+            let planned = table().plan(&Edit::Update { name: region.to_string(), patch });
+            assert_eq!(planned.err().map(|refusal| refusal.code()), code, "{region} {policy:?}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kent_regions::{
-    Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, PolicyPatch, Prefix, RegionNumber,
-    Seal, Start, Status, Table, Zone,
+    Change, Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, PolicyPatch, Prefix,
+    Region, RegionNumber, Revision, Seal, Start, Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -72,6 +72,8 @@ struct Run {
     table: Table,
     issued: Vec<Issued>,
     names: u32,
+    /// The changes of the last edit, and whether it declared suffixes as issued.
+    last: (Vec<Change>, bool),
 }
 
 impl Run {
@@ -130,24 +132,33 @@ impl Run {
             assert_eq!(self.table.get(change.number), change.after.as_ref());
             assert_eq!(before.get(change.number), change.before.as_ref());
             let Some(after) = &change.after else {
-                assert_eq!(change.before.as_ref().map(|before| before.issued), Some(Count::ZERO), "it was unused");
+                let moves = plan.counter_move.is_some_and(|moved| moved.from == change.number);
+                let issued = change.before.as_ref().map(|before| before.issued);
+                assert!(moves || issued == Some(Count::ZERO), "it was unused");
                 continue;
             };
             let (now, then) = (after.issued, change.before.as_ref().map(|before| before.issued));
             assert!(after.kind == Kind::Closed || then.is_none_or(|then| now >= then), "a counter went back");
         }
         self.check_undo(&before, &plan);
+        self.last = (plan.changes, plan.declared.is_some());
     }
 
-    /// Checks that the reversal of the last edit, if there is one, restores every region.
+    /// Checks that the reversal of the last edit, if there is one, restores every region, and so does the reversal of that.
     fn check_undo(&self, before: &Table, plan: &Plan) {
         let Ok(undo) = self.table.undo(&plan.changes, plan.declared.is_some()) else { return };
         let mut undone = self.table.clone();
         let plan = undone.plan(&undo).expect("the reversal was checked");
         undone.apply(&plan).expect("a fresh plan");
-        assert!(undone.iter().eq(before.iter()), "{undo:?} after {:?} left {undone:?}", self.table);
+        assert_eq!(shapes(&undone), shapes(before), "{undo:?}");
         assert_eq!(undone.check(), Ok(()));
+        naive::check_free(&undone);
         assert!(undone.next_number() >= before.next_number() && undone.revision() > self.table.revision());
+        let Ok(redo) = undone.undo(&plan.changes, plan.declared.is_some()) else { return };
+        let plan = undone.plan(&redo).expect("the reversal was checked");
+        undone.apply(&plan).expect("a fresh plan");
+        assert_eq!(shapes(&undone), shapes(&self.table), "{redo:?}");
+        assert_eq!(undone.check(), Ok(()));
     }
 
     fn edit_of(&mut self, step: &Step) -> Edit {
@@ -176,6 +187,7 @@ impl Run {
             10 => Edit::Update { name, patch: self.patch(step) },
             11 => Edit::Delete { name, unused: step.flag },
             12 if step.flag => Edit::Undelegate { name },
+            13 => self.table.undo(&self.last.0, self.last.1).unwrap_or(Edit::Undelegate { name }),
             _ => {
                 // In about half of the cases, the existing level.
                 let present = self.table.named(&name).map_or(0, |region| region.sub_bits);
@@ -283,6 +295,12 @@ fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &E
     if matches!(edit, Edit::Undelegate { .. }) {
         return;
     }
+    // The reversal of an edit that created a sealed all-zero subregion lifts its seal, too.
+    if let Edit::Revert { changes } = edit
+        && changes.iter().any(|change| change.creates() && change.region().is_some_and(|region| region.sealed))
+    {
+        return;
+    }
     if let Edit::Update { patch, .. } = edit
         && (patch.sealed == Some(false) || patch.policy != PolicyPatch::default())
     {
@@ -307,13 +325,27 @@ fn is_grantable(table: &Table, id: u128) -> bool {
     region.check_granting(seal).is_ok() && !region.issued.includes(suffix) && region.limit().includes(suffix)
 }
 
+/// The regions without what a reversal need not restore: numbers of regions that it creates again, former prefixes, and counters,
+/// which never go back.
+fn shapes(table: &Table) -> Vec<Region> {
+    let shape = |region: &Region| Region {
+        number: RegionNumber(0),
+        parent: region.parent.is_some().then_some(RegionNumber(0)),
+        since: Revision(0),
+        history: Vec::new(),
+        issued: Count::ZERO,
+        ..region.clone()
+    };
+    table.iter().map(shape).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn ok_every_script_keeps_the_invariants(bits in width(), steps in steps()) {
         let table = Table::new(bits).expect("a width");
-        let mut run = Run { table, issued: Vec::new(), names: 0 };
+        let mut run = Run { table, issued: Vec::new(), names: 0, last: (Vec::new(), false) };
         steps.iter().for_each(|step| run.step(step));
         imported::check(&run.table, 1 + usize::from(steps[0].len % 7));
     }
@@ -325,7 +357,8 @@ proptest! {
         edit in step(),
         issues in vec((any::<Index>(), 1..4u128), 1..4),
     ) {
-        let mut run = Run { table: Table::new(bits).expect("a width"), issued: Vec::new(), names: 0 };
+        let table = Table::new(bits).expect("a width");
+        let mut run = Run { table, issued: Vec::new(), names: 0, last: (Vec::new(), false) };
         steps.iter().for_each(|step| run.step(step));
         let planned = run.edit_of(&edit);
         let Ok(plan) = run.table.plan(&planned) else { return Ok(()) };
@@ -334,7 +367,9 @@ proptest! {
         }
         let before = run.table.clone();
         match run.table.apply(&plan) {
-            Ok(()) => run.check(&edit),
+            Ok(()) => {
+                run.check(&edit);
+            }
             Err(refusal) => {
                 prop_assert!(matches!(refusal.code(), "suffix-in-use" | "region-populated"), "{refusal}");
                 prop_assert_eq!(&run.table, &before);

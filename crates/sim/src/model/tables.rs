@@ -83,7 +83,7 @@ impl Model for TablesModel {
         let left = state.left;
         for (number, replica) in state.replicas.iter().enumerate() {
             if left.grants > 0 {
-                let granting = replica.view.open().filter(|region| !replica.is_spent(*region));
+                let granting = replica.view.open(self.mutant).filter(|region| !replica.is_spent(*region));
                 match (self.mutant, replica.looked) {
                     (Some(Mutant::GrantUnchecked), None) => {
                         actions.extend(granting.map(|region| TablesStep::Look(number, region)));
@@ -99,9 +99,13 @@ impl Model for TablesModel {
                 }
             } else if left.reservations > 0 {
                 let is_free = |region: &u64| *region != FIRST || !state.is_counter_locked(number);
-                actions.extend(replica.view.open().filter(is_free).map(|region| TablesStep::Reserve(number, region)));
+                actions.extend(
+                    replica.view.open(self.mutant).filter(is_free).map(|region| TablesStep::Reserve(number, region)),
+                );
                 let unspent = |region: &u64| is_free(region) && !replica.is_spent(*region);
-                actions.extend(replica.view.open().filter(unspent).map(|region| TablesStep::GiveBack(number, region)));
+                actions.extend(
+                    replica.view.open(self.mutant).filter(unspent).map(|region| TablesStep::GiveBack(number, region)),
+                );
             }
             match &replica.edit {
                 None if left.edits > 0 => {
@@ -141,7 +145,7 @@ impl Model for TablesModel {
         match step {
             TablesStep::Grant(replica, region) => {
                 state.left.grants -= 1;
-                state.grant(replica, region).then_some(())?;
+                state.grant(replica, region, mutant).then_some(())?;
             }
             TablesStep::Look(replica, region) => state.replicas[replica].looked = Some(region),
             TablesStep::Cut(replica) => {
@@ -150,7 +154,7 @@ impl Model for TablesModel {
             }
             TablesStep::Reserve(replica, region) => {
                 state.left.reservations -= 1;
-                state.reserve(replica, region)?;
+                state.reserve(replica, region, mutant)?;
             }
             TablesStep::GiveBack(replica, region) => {
                 state.left.reservations -= 1;

@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use kent_ids::{Block, UnixNanos};
 use kent_proto::v1::{
     AcceptClockRequest, AddSubregionsRequest, AllocateRequest, AllocateResponse, CreateRegionRequest,
-    CreateSpaceRequest, Encoding, GetRegionRequest, GetStatusRequest, NewRegion, Policy, SealRegionRequest,
-    UpdateRegionRequest, admin_server::Admin, allocate_response::Identifiers, allocator_server::Allocator,
-    region::Order, regions_server::Regions,
+    CreateSpaceRequest, EditResponse, Encoding, GetRegionRequest, GetStatusRequest, NewRegion, Policy,
+    SealRegionRequest, UndoEditRequest, UpdateRegionRequest, admin_server::Admin, allocate_response::Identifiers,
+    allocator_server::Allocator, region::Order, regions_server::Regions,
 };
 use kentd::clock::Clock;
 use tokio::time::{self, Instant};
@@ -287,6 +287,7 @@ async fn allocate(
         count,
         encoding: Encoding::Lease.into(),
         request_id: request_id.to_owned(),
+        ..AllocateRequest::default()
     };
     let sent = Instant::now();
     let answer: AllocateResponse = life.node.allocator().allocate(Request::new(message)).await?.into_inner();
@@ -348,7 +349,7 @@ fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     match &mut edit.what {
         EditKind::Update(update) if was_restored && update.next.is_some() => None,
         // A restore brings a deleted region back, although its prefix may have been used again. Operators would have to find out.
-        EditKind::Delete(_) | EditKind::Undelegate(_) => None,
+        EditKind::Delete(_) | EditKind::Undelegate(_) | EditKind::Undo(_) => None,
         EditKind::Create(create) => {
             create.pace = run.dice.between(0, 4);
             if was_restored {
@@ -382,25 +383,32 @@ async fn apply(run: &Run, edit: &Edit) {
             time::sleep(Duration::from_millis(300)).await;
             continue;
         };
-        if let EditKind::Unseal(unseal) = &edit.what {
+        let unsealed = match &edit.what {
+            EditKind::Unseal(SealRegionRequest { name, .. }) | EditKind::Undo(UndoEditRequest { name, .. }) => {
+                Some(name)
+            }
+            _ => None,
+        };
+        let mut unsealing = None;
+        if let Some(name) = unsealed {
             // From now on the region may grant again, even if the outcome stays unknown.
-            let Some(number) = number_of(&life.node.regions(), &unseal.name).await else {
+            let Some(number) = number_of(&life.node.regions(), name).await else {
                 drop(gate);
                 time::sleep(Duration::from_millis(300)).await;
                 continue;
             };
             run.unsealing(&edit.space, number);
+            unsealing = Some(number);
         }
         match edit.send(&life.node.regions()).await {
             Ok(made) => {
                 if let Some(region) = &made.region {
                     let within = Duration::from_millis(made.effective_within_ms);
-                    match &edit.what {
-                        EditKind::Seal(_) => run.sealed(&edit.space, region.number, Instant::now() + within),
-                        EditKind::Unseal(_) => run.unsealed(&edit.space, region.number),
-                        _ => {}
+                    if matches!(edit.what, EditKind::Seal(_)) {
+                        run.sealed(&edit.space, region.number, Instant::now() + within);
                     }
                 }
+                unsealing.iter().for_each(|number| run.unsealed(&edit.space, *number));
                 // An edit that changed nothing is not in the history.
                 if made.revision != made.base_revision {
                     run.edited(&edit.space, &edit.request_id, made.revision);
@@ -408,9 +416,26 @@ async fn apply(run: &Run, edit: &Edit) {
                 match &edit.what {
                     EditKind::Delete(_) => run.faults.deletions.count(),
                     EditKind::Undelegate(_) => run.faults.undelegations.count(),
+                    EditKind::Undo(_) => {
+                        run.faults.undone.count();
+                        record_restored(&run.places, &edit.space, &made);
+                    }
                     _ => {}
                 }
                 record_names(&run.places, edit);
+                // Only the first operator seals, and the reversal of a later edit could lift a seal.
+                if let EditKind::Delete(delete) = &edit.what
+                    && edit.request_id.starts_with("o0-")
+                    && run.dice.per_mille(400)
+                {
+                    let request_id = format!("{}-undo", edit.request_id);
+                    let name = delete.name.clone();
+                    let undo = UndoEditRequest { name, request_id: request_id.clone(), ..Default::default() };
+                    if send_until_answered(run, &edit.space, request_id, EditKind::Undo(undo)).await {
+                        run.faults.undone.count();
+                        edit.region.iter().for_each(|region| run.places.add(&edit.space, region));
+                    }
+                }
                 if let EditKind::Create(create) = &edit.what
                     && restores > 0
                     && run.dice.per_mille(700)
@@ -455,6 +480,13 @@ pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: Stri
         time::sleep(run.dice.millis(50, 500)).await;
     }
     false
+}
+
+/// Records the names that regions have after a reversal.
+fn record_restored(places: &Places, space: &str, made: &EditResponse) {
+    let regions = made.changes.iter().filter_map(|change| change.after.as_ref());
+    let names = regions.filter_map(|region| region.name.rsplit_once('/'));
+    names.for_each(|(_, name)| places.add(space, name));
 }
 
 /// Records the names that an edit has created.

@@ -3,7 +3,7 @@
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, DeleteRegionRequest,
     DeleteSpaceRequest, EditResponse, ExpandRegionRequest, FieldMask, NewRegion, Policy, RenameRegionRequest,
-    SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, region::Order,
+    SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest, region::Order,
     regions_server::Regions,
 };
 use tonic::{Request, Response, Status};
@@ -39,6 +39,8 @@ pub(crate) enum EditKind {
     Delete(DeleteRegionRequest),
     /// Deletes the space of a delegated region.
     Undelegate(DeleteSpaceRequest),
+    /// Reverts the last edit of a region, or its deletion.
+    Undo(UndoEditRequest),
 }
 
 impl Edit {
@@ -80,7 +82,7 @@ impl Edit {
         let (name, id) = (format!("spaces/{space}/regions/{region}"), request_id.clone());
         let by_bits = bits(dice, 1, 2);
         let mut made = Vec::new();
-        let what = match dice.between(0, 17) {
+        let what = match dice.between(0, 20) {
             0 | 1 => EditKind::Expand(ExpandRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
             2 | 3 => EditKind::Shrink(ShrinkRegionRequest { name, by_bits, request_id: id, ..Default::default() }),
             4 => {
@@ -114,6 +116,8 @@ impl Edit {
             }
             // Most regions that exist for a while are in use, so most of these are refused.
             12..16 => EditKind::Delete(DeleteRegionRequest { name, request_id: id, ..Default::default() }),
+            // It may revert a seal, so only the operator that seals makes it.
+            17..20 if may_seal => EditKind::Undo(UndoEditRequest { name, request_id: id, ..Default::default() }),
             16 => EditKind::Undelegate(DeleteSpaceRequest {
                 name: format!("spaces/{space}/{region}"),
                 ..Default::default()
@@ -140,6 +144,7 @@ impl Edit {
             EditKind::Rename(rename) => regions.rename_region(Request::new(rename.clone())).await,
             EditKind::Update(update) => regions.update_region(Request::new(update.clone())).await,
             EditKind::Delete(delete) => regions.delete_region(Request::new(delete.clone())).await,
+            EditKind::Undo(undo) => regions.undo_edit(Request::new(undo.clone())).await,
             EditKind::Undelegate(delete) => {
                 let deleted = regions.delete_space(Request::new(delete.clone())).await;
                 deleted.map(|_| Response::new(EditResponse::default()))

@@ -40,6 +40,7 @@ pub(crate) struct Faults {
     pub(crate) copies: Count,
     pub(crate) deletions: Count,
     pub(crate) undelegations: Count,
+    pub(crate) undone: Count,
 }
 
 /// A counter of events.
@@ -56,7 +57,7 @@ impl Count {
     }
 }
 
-const FAULTS: [&str; 19] = [
+const FAULTS: [&str; 20] = [
     "messages lost",
     "clock jumps",
     "crashes",
@@ -76,6 +77,7 @@ const FAULTS: [&str; 19] = [
     "lost delegations repeated",
     "regions deleted",
     "delegations ended",
+    "edits undone",
 ];
 
 impl Faults {
@@ -91,7 +93,7 @@ impl Faults {
             .into_iter()
             .chain(losses)
             .chain(repeated)
-            .chain([&self.deletions, &self.undelegations])
+            .chain([&self.deletions, &self.undelegations, &self.undone])
             .zip(&mut counts)
             .for_each(|(count, to)| *to = count.get());
         counts

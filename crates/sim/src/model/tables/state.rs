@@ -151,8 +151,8 @@ impl TablesState {
     }
 
     /// Checks and grants in one step: no edit is applied and no seal confirmed in between.
-    pub(super) fn grant(&mut self, replica: usize, region: u64) -> bool {
-        self.replicas[replica].view.facts(region).is_some() && self.cut_from(replica, region)
+    pub(super) fn grant(&mut self, replica: usize, region: u64, mutant: Option<Mutant>) -> bool {
+        self.replicas[replica].view.facts(region, mutant).is_some() && self.cut_from(replica, region)
     }
 
     /// Grants from the region that was checked earlier.
@@ -186,10 +186,10 @@ impl TablesState {
     }
 
     /// Reserves a chunk, like `RegionGrants::reserve` and `Cell::try_reserve`.
-    pub(super) fn reserve(&mut self, replica: usize, region: u64) -> Option<()> {
+    pub(super) fn reserve(&mut self, replica: usize, region: u64, mutant: Option<Mutant>) -> Option<()> {
         let read = self.read_counter(region);
         let it = &mut self.replicas[replica];
-        let facts = it.view.facts(region)?;
+        let facts = it.view.facts(region, mutant)?;
         let (capacity, guard) = (facts.limit().get()?, it.view.version(Key::Region(region)));
         // The pace limits nothing here, because it does not affect how two replicas interact.
         let value = Reserved { below: Position::new(read.value.get()?), paid: TIME };
@@ -484,15 +484,17 @@ impl TablesState {
             }
             let view = self.replicas[replica].view.clone();
             let is_exhausted = |number: u64| {
-                let capacity = view.facts(number).map(Region::capacity);
+                let capacity = view.facts(number, mutant).map(Region::capacity);
                 capacity.is_none_or(|capacity| self.read_counter(number).value >= capacity)
             };
-            if view.open().all(is_exhausted) || view.open().any(|number| self.grant(replica, number)) {
+            if view.open(mutant).all(is_exhausted)
+                || view.open(mutant).any(|number| self.grant(replica, number, mutant))
+            {
                 return true;
             }
             if self.replicas[replica].waiting.is_none() && !self.is_counter_locked(replica) {
                 // Reserve from the first region that is not full.
-                let _ = view.open().any(|number| self.reserve(replica, number).is_some());
+                let _ = view.open(mutant).any(|number| self.reserve(replica, number, mutant).is_some());
             }
         }
         false

@@ -1,0 +1,91 @@
+//! The counters that an edit depends on: how many suffixes of the regions that it shrinks, divides or deletes are issued.
+
+use std::sync::Arc;
+
+use kent_issue::Stored;
+use kent_proto::stored;
+use kent_regions::{Change, Count, Edit, Kind, Patch, Region, RegionNumber};
+use tokio::sync::MutexGuard;
+
+use super::{directory::Directory, space::Space};
+use crate::issuing::cell::Cell;
+
+/// A region whose counter an edit depends on, and its counter.
+pub(super) type EditedCounter = (RegionNumber, Arc<Cell>);
+
+impl Directory {
+    /// The counters that an edit depends on, in the order of their regions' numbers.
+    pub(super) fn counters_of(&self, space: &Space, edit: &Edit) -> Vec<EditedCounter> {
+        let numbers = match edit {
+            Edit::Shrink { name, .. }
+            | Edit::Subdivide { name, .. }
+            | Edit::Delegate { name }
+            | Edit::Undelegate { name }
+            | Edit::Delete { name, .. }
+            | Edit::Update { name, patch: Patch { next: Some(_), .. } } => {
+                space.read(|table| table.named(name).map(|region| region.number)).into_iter().collect()
+            }
+            Edit::Revert { changes } => reverted_counters(changes),
+            _ => Vec::new(),
+        };
+        self.counters_at(space, numbers)
+    }
+
+    /// The counters of these regions, in the order of their numbers.
+    pub(super) fn counters_at(&self, space: &Space, mut numbers: Vec<RegionNumber>) -> Vec<EditedCounter> {
+        numbers.sort_unstable();
+        numbers.into_iter().map(|number| (number, space.cell(number, self.chunk))).collect()
+    }
+
+    /// Whether it is not known after a restore how far a region's counter had come.
+    pub(crate) fn is_unsure(&self, read: &Stored<stored::Counter>) -> bool {
+        match read.version {
+            0 => self.may_have_lost_edits(),
+            _ => read.value.unsure,
+        }
+    }
+
+    /// Whether a restore may have lost edits of tables.
+    pub(super) fn may_have_lost_edits(&self) -> bool {
+        stored::Counter::of_region(Count::ZERO, &self.restores).unsure
+    }
+
+    /// Whether an edit depends on a counter of which it is not known after a restore how far it had come.
+    pub(super) fn needs_sure(&self, edit: &Edit, number: RegionNumber, read: &Stored<stored::Counter>) -> bool {
+        // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
+        // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here. A
+        // declaration makes the missing counter sure.
+        match edit {
+            // It issues nothing until the counter is sure.
+            Edit::Undelegate { .. } => false,
+            Edit::Delegate { .. } | Edit::Delete { .. } => self.is_unsure(read),
+            // A region that is closed has its counter in another region.
+            Edit::Revert { changes } => {
+                let is_deleted = changes.iter().any(|change| change.number == number && change.creates());
+                is_deleted && self.is_unsure(read)
+            }
+            edit if edit.names_a_floor() => self.is_unsure(read),
+            _ => read.value.unsure,
+        }
+    }
+}
+
+/// Locks counters, in the order of their regions' numbers.
+pub(super) async fn lock_all(counters: &[EditedCounter]) -> Vec<MutexGuard<'_, ()>> {
+    let mut locked = Vec::new();
+    for (_, cell) in counters {
+        locked.push(cell.reserving.lock().await);
+    }
+    locked
+}
+
+/// The regions whose counters decide whether an edit with these changes can be reverted: those that it created, and those that it
+/// closed or that are no longer closed.
+pub(super) fn reverted_counters(changes: &[Change]) -> Vec<RegionNumber> {
+    let is_closed = |region: Option<&Region>| region.is_some_and(|region| region.kind == Kind::Closed);
+    let counted = changes.iter().filter(|change| {
+        let closes = is_closed(change.before.as_ref()) != is_closed(change.after.as_ref());
+        change.creates() || (change.before.is_some() && change.after.is_some() && closes)
+    });
+    counted.map(|change| change.number).collect()
+}

@@ -1,0 +1,77 @@
+//! Reversals on several daemons: a counter that comes back to a region that was closed, and prefixes that a restore may have lost.
+
+use kent_proto::v1::{AddSubregionsRequest, NewRegion, SplitRegionRequest, Uint128, UndoEditRequest};
+
+use super::*;
+
+fn undo() -> Request<UndoEditRequest> {
+    Request::new(UndoEditRequest { name: "spaces/default".to_owned(), ..UndoEditRequest::default() })
+}
+
+fn new_region(name: &str, extension: &str) -> NewRegion {
+    NewRegion {
+        region_id: name.to_owned(),
+        suffix_bits: Some(20),
+        extension: Some(extension.to_owned()),
+        ..NewRegion::default()
+    }
+}
+
+async fn draw_from(node: &Node, region: &str) -> u128 {
+    let request = AllocateRequest { source: format!("region:{region}"), count: 1, ..Default::default() };
+    let answer = node.allocator().allocate(Request::new(request)).await.expect("granted").into_inner();
+    let Some(Identifiers::Lease(lease)) = answer.identifiers else { panic!("a lease") };
+    kent_ids::Block::try_from(lease).expect("a block").first().get()
+}
+
+/// Both daemons have chunks of the region, then of its heir in one round, then of the region again.
+#[tokio::test]
+async fn ok_a_counter_that_comes_back_repeats_nothing() {
+    let disk = disk();
+    let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
+    make(&one, 20, 4).await;
+    time::sleep(Duration::from_millis(200)).await;
+    let mut drawn = Vec::new();
+    for round in 0..3 {
+        for node in [&one, &other, &one, &other] {
+            drawn.push(draw_from(node, "r").await);
+        }
+        let new_regions = vec![new_region("zero", "0"), new_region("one", "1")];
+        let divide = AddSubregionsRequest { name: name(), by_bits: 1, new_regions, ..Default::default() };
+        one.regions().add_subregions(Request::new(divide)).await.expect("divided");
+        time::sleep(Duration::from_millis(200)).await;
+        let editor = if round == 1 { &one } else { &other };
+        if round == 2 {
+            drawn.push(draw_from(&other, "zero").await);
+            let refused = one.regions().undo_edit(undo()).await.expect_err("an identifier would leave its region");
+            assert!(refused.message().contains("reserved in region \"zero\""), "{refused}");
+            break;
+        }
+        editor.regions().undo_edit(undo()).await.expect("nothing was issued since");
+        time::sleep(Duration::from_millis(200)).await;
+    }
+    let count = drawn.len();
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), count, "a number was granted twice: {drawn:?}");
+    let third = start(&disk, Settings::default()).await;
+    assert!(draw_from(&third, "zero").await > drawn[count - 1], "the counter is above all");
+}
+
+#[tokio::test]
+async fn err_after_a_restore_no_prefix_becomes_shorter() {
+    let disk = disk();
+    let lapse = Lapse { since: UnixNanos::new(0), until: UnixNanos::new(1_000_000_000) };
+    let restores = encode_restores(&[Restored { lapse, tables_edited: true }]);
+    disk.commit(Txn::new().put(keys::RESTORES, restores)).await.expect("committed");
+    let node = start(&disk, Settings::default()).await;
+    make(&node, 8, 8).await;
+    let next = Some(Uint128::default());
+    let update = UpdateRegionRequest { name: name(), next, ..UpdateRegionRequest::default() };
+    node.regions().update_region(Request::new(update)).await.expect("none is in use");
+    let split = SplitRegionRequest { name: name(), by_bits: 1, ..SplitRegionRequest::default() };
+    node.regions().split_region(Request::new(split)).await.expect("split");
+    let refused = node.regions().undo_edit(undo()).await.expect_err("lost regions may have had the other half");
+    assert!(refused.message().contains("lost regions may have had the freed prefixes"), "{refused}");
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+}
