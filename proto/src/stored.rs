@@ -644,7 +644,7 @@ mod tests {
         let at = |reserved: u128| Counter { reserved: Count::Below(reserved), ..Counter::NEW };
         let paid = lapse.until.offset(1024 * 1_000_000_000);
         assert_eq!(moved(at(7)), Counter { paid, ..at(7 + u128::from(skipped)) });
-        // A counter with nothing left after the skip, a full one, and one that was unsure before: each stays where it is and waits.
+        // A counter with nothing left after the skip, a full one, and one whose position was unknown before: each stays where it is and waits.
         for known in [at((1 << 40) - u128::from(skipped)), at(1 << 40), Counter { unsure: true, ..at(7) }] {
             assert_eq!(moved(known), Counter { paid, unsure: true, ..known });
         }

@@ -61,8 +61,8 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Move a store from a directory to etcd.
     ///
-    /// No daemon may be using the directory. The move marks the directory as moved, and no daemon starts on it again, so its
-    /// counters are exact, and they continue where they stopped. To finish an interrupted move, run the same command again.
+    /// No daemon may be using the directory. The move marks the directory as moved, and no daemon starts on it again. Its counters
+    /// are therefore exact, and continue where they stopped. To finish an interrupted move, run the same command again.
     Migrate(MigrateArgs),
     /// Write the manual pages of kentd to a directory.
     #[command(after_help = "Example: kentd man /usr/local/share/man/man1")]

@@ -158,7 +158,7 @@ pub(crate) enum DaemonCommand {
     /// Measure what the daemon depends on, and say what would go wrong first.
     ///
     /// Looks at the daemon's clock, disk, store, etcd, open files, replicas and fullest regions, and gives advice for each
-    /// problem. Exits with 1 if something is wrong, with 0 if there are only warnings.
+    /// problem. Exits with 1 if something is wrong, and with 0 if nothing is, even if there are warnings.
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
 }

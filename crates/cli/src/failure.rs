@@ -165,7 +165,7 @@ fn message(status: &Status) -> String {
     match status.source() {
         Some(cause) if is_broken(status) => {
             let cause = innermost(cause);
-            // What a server that speaks another protocol sends is no frame of HTTP/2.
+            // A server that speaks another protocol does not send frames of HTTP/2.
             let is_other_protocol = cause.contains("frame with invalid size") || cause.contains("invalid preface");
             let hint = if is_other_protocol {
                 "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint 127.0.0.1:7600`; if the daemon uses \

@@ -1,4 +1,4 @@
-//! Errors in the command line: tips that help, an example, and a usage line that does not depend on variables.
+//! Errors in the command line: tips, an example, and a usage line that does not depend on variables.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// What people type for a command that has another name here: the first one that exists is meant.
+/// Words that people type for a command that has another name here, and the names it may have: the first one that exists applies.
 const SYNONYMS: [(&str, &[&str]); 24] = [
     ("add", &["create"]),
     ("allocate", &["alloc"]),
@@ -150,7 +150,7 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     meant.map(|meant| format!("the command for this is `{} {meant}`", name(path))).into_iter().collect()
 }
 
-/// The option that an error is about, as an example may write it: long, and short.
+/// The spellings, short and long, under which an example may use the option that an error is about.
 fn options(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let named = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let long = named.split([' ', '=', '[']).next().unwrap_or_default();

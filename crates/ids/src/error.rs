@@ -55,7 +55,7 @@ pub enum ErrorCode {
     BadSyntax,
     /// The text is not a number.
     BadNumber,
-    /// The name is too long for every scheme that has its characters.
+    /// The name is too long for every scheme that allows its characters.
     SymbolTooLong,
     /// The name is empty, and no scheme is given.
     EmptySymbol,

@@ -75,7 +75,7 @@ impl Counter {
     }
 
     /// The counter after a restore. It moves past all numbers that may have been issued since the backup. If these exceed the
-    /// `capacity`, it stays and becomes unsure, since the region may have been expanded, even by its own policy.
+    /// `capacity`, it stays, and its position is unknown, since the region may have been expanded, even by its own policy.
     #[must_use]
     pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
         let (skipped, paid) = lapse.skip(pace, self.paid);

@@ -154,7 +154,7 @@ impl RegionGrants {
             is_due.then(|| region.name.clone())
         });
         let Some(region) = due else { return false };
-        // A region whose counter is unsure after a restore grants nothing. The grant reports an error of the store.
+        // A region whose counter has an unknown position after a restore grants nothing. The grant reports an error of the store.
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await;
         if !read.is_ok_and(|read| !self.directory.is_unsure(&read)) {
             return false;

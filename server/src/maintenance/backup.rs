@@ -172,7 +172,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Backup, BadBackup> {
             .map(|message| message.part),
     };
     let Some(backup_part::Part::Begin(begin)) = next()? else {
-        return Err(BadBackup::Malformed("its first message is not a beginning"));
+        return Err(BadBackup::Malformed("its first message is not a header"));
     };
     if begin.schema > SCHEMA.into() {
         return Err(BadBackup::Newer { found: begin.schema });

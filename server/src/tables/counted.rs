@@ -37,7 +37,7 @@ impl Directory {
         numbers.into_iter().map(|number| (number, space.cell(number, self.chunk))).collect()
     }
 
-    /// Whether it is not known after a restore how far a region's counter had come.
+    /// Whether the position of a region's counter is unknown after a restore.
     pub(crate) fn is_unsure(&self, read: &Stored<stored::Counter>) -> bool {
         match read.version {
             0 => self.may_have_lost_edits(),
@@ -50,13 +50,13 @@ impl Directory {
         stored::Counter::of_region(Count::ZERO, &self.restores).unsure
     }
 
-    /// Whether an edit depends on a counter of which it is not known after a restore how far it had come.
+    /// Whether an edit depends on a counter whose position is unknown after a restore.
     pub(super) fn needs_sure(&self, edit: &Edit, number: RegionNumber, read: &Stored<stored::Counter>) -> bool {
         // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
         // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here. A
-        // declaration makes the missing counter sure.
+        // declaration sets the position of the missing counter.
         match edit {
-            // It issues nothing until the counter is sure.
+            // The region issues nothing until the position of the counter is known.
             Edit::Undelegate { .. } => false,
             Edit::Delegate { .. } | Edit::Delete { .. } => self.is_unsure(read),
             // A region that is closed has its counter in another region.

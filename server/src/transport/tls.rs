@@ -56,7 +56,7 @@ pub enum TlsError {
         source: io::Error,
     },
     /// A file does not hold what its setting needs.
-    #[error("{setting} needs a PEM file with {needed}; {} is none", path.display())]
+    #[error("{setting} needs a PEM file with {needed}, and {} is not one", path.display())]
     Pem {
         /// The setting.
         setting: &'static str,

@@ -176,7 +176,7 @@ fn clock(clock: Option<&ClockStatus>, offset: Offset) -> Check {
     check
 }
 
-/// Times until a block is durable, in milliseconds, and free space in bytes, from which they are a problem.
+/// Limits beyond which a disk is a problem: the time to write a block durably, and the free space.
 const SYNC_WARNING_MS: f64 = 100.0;
 const SYNC_WRONG_MS: f64 = 1000.0;
 const FREE_WARNING_BYTES: u64 = 1 << 30;

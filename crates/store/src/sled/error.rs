@@ -30,7 +30,7 @@ pub enum OpenError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The directory has something else.
+    /// The directory is not empty, and is not a Kent store.
     #[error(
         "{} is not empty and is not a Kent store (it has {found:?}): name an empty or a new directory, such as {}",
         dir.display(), dir.join("kent").display()
@@ -38,7 +38,7 @@ pub enum OpenError {
     NotAStore {
         /// The directory.
         dir: PathBuf,
-        /// The name of a file or directory in it.
+        /// The name of a file or directory in `dir`.
         found: String,
     },
     /// The directory has a database that Kent did not create.
