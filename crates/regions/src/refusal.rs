@@ -50,7 +50,7 @@ pub enum Refusal {
     #[error(transparent)]
     BadPrefix(#[from] BadPrefix),
     /// `prefix-conflict`: the prefix overlaps another region's.
-    #[error("prefix {prefix:#} overlaps region {region:?}, which has {taken:#}")]
+    #[error("prefix {prefix:#} overlaps region {region:?}, which has prefix {taken:#}")]
     PrefixConflict {
         /// The requested prefix.
         prefix: Prefix,
@@ -138,7 +138,7 @@ pub enum Refusal {
     },
     /// `has-subregions`: the operation needs a region without subregions.
     #[error(
-        "region {region:?} has {}, {sub_bits} {} below it: only regions without subregions can be split, delegated or deleted",
+        "region {region:?} has {}, whose prefixes are {sub_bits} {} longer: only regions without subregions can be split, delegated or deleted",
         named(subregions, *count),
         noun(*sub_bits)
     )]
@@ -154,7 +154,7 @@ pub enum Refusal {
     },
     /// `level-mismatch`: all subregions of a region must be the same number of bits below it.
     #[error(
-        "the subregions of {region:?} are {present} {} below it, so new ones must be as well, but {requested} {} requested",
+        "the prefixes of all subregions of {region:?} must be {present} {} longer than its own, but {requested} {} requested",
         noun(*present),
         if *requested == 1 { "bit was" } else { "bits were" }
     )]

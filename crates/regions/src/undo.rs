@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotUndone {
     /// It declared suffixes as issued.
-    #[error("a counter never goes back: the suffixes that it declared as issued may be in use")]
+    #[error("a counter never goes back, and the suffixes that the edit declared as issued may be in use")]
     Declared,
     /// It changed several regions that existed, as a restore does, or none.
     #[error("no single edit reverts it")]

@@ -36,7 +36,7 @@ const MASKS: [(&str, &str); 19] = [
     (r"^sled at \S+", "<place>"),
     // Of `kent doctor`.
     (r"^clock ok [\d.]+ ms (ahead of|behind) this machine's clock \(± [\d.]+ ms\)", "clock ok <offset>"),
-    (r"^disk ok \S+: 4 KiB are durable in .* free$", "disk ok <disk>"),
+    (r"^disk ok \S+: a durable write of 4 KiB takes .* free$", "disk ok <disk>"),
     (r"^store ok sled, [\d.]+ MiB of which", "store ok sled, <size> of which"),
     (r"\d+ commits, \d+ conflicts$", "<n> commits, <n> conflicts"),
     (r"issued for [\d.]+ s without", "issued for <n> s without"),

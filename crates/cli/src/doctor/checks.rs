@@ -198,7 +198,7 @@ fn disk(directories: &[Directory]) -> Check {
         let (sync, sync_max) = (*sync_micros as f64 / 1000.0, *sync_max_micros as f64 / 1000.0);
         let (free, total) = (bytes(*free_bytes), bytes(*total_bytes));
         check.fact(format!(
-            "{path}: 4 KiB are durable in {}, at most {}; {free} of {total} free",
+            "{path}: a durable write of 4 KiB takes {}, at worst {}; {free} of {total} free",
             millis(sync),
             millis(sync_max)
         ));

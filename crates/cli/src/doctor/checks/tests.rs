@@ -88,7 +88,7 @@ fn ok_a_healthy_daemon_has_no_problems() {
     let expected = [
         ("daemon", "kentd 0.1.0, up 1m 30s, ready"),
         ("clock", "0.20 ms ahead of this machine's clock (± 0.50 ms), no steps since start"),
-        ("disk", "kent-data: 4 KiB are durable in 0.90 ms, at most 2.10 ms; 30.0 GiB of 64.0 GiB free"),
+        ("disk", "kent-data: a durable write of 4 KiB takes 0.90 ms, at worst 2.10 ms; 30.0 GiB of 64.0 GiB free"),
         (
             "store",
             "sled, 1.5 MiB of which 1.0 MiB are the journal; 1_200 commits, 0 conflicts\n\
