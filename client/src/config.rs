@@ -233,7 +233,7 @@ impl Builder {
     }
 }
 
-/// Checks that a PEM text has something of a kind, because tonic ignores what it does not know.
+/// Checks that a PEM text contains an item of a kind, because tonic ignores items that it does not know.
 fn check_pem<T: PemObject>(what: &str, text: &[u8]) -> Result<(), ConfigError> {
     match T::from_pem_slice(text) {
         Ok(_) => Ok(()),

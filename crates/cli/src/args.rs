@@ -498,7 +498,7 @@ pub(crate) struct ImportArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Start all counters at 0: the file is of an earlier revision, which lacks the counters, and no region has issued anything.
+    /// Start all counters at 0: the file is from an earlier revision, which lacks the counters, and no region has issued anything.
     #[arg(long)]
     pub(crate) unissued: bool,
     #[command(flatten)]

@@ -138,12 +138,12 @@ async fn find_space(name: &str, header: &Header, daemon: &Daemon) -> Result<Spac
     }
 }
 
-/// Checks that all counters are known. A file of an earlier revision has none; they are 0 if nothing was issued.
+/// Checks that all counters are known. A file from an earlier revision has none; they are 0 if nothing was issued.
 fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
     let unknown = entries.iter().find(|entry| entry.issues() && entry.reserved.is_none());
     if let Some(unknown) = unknown.filter(|_| !unissued) {
         return Err(format!(
-            "the file is of an earlier revision and lacks the counter of region {:?}; add --unissued if no region has issued \
+            "the file is from an earlier revision and lacks the counter of region {:?}; add --unissued if no region has issued \
              anything",
             unknown.name
         ));

@@ -114,7 +114,7 @@ pub enum Unavailable {
     Exchanged(#[from] Exchanged),
 }
 
-/// The backend was replaced by another one, or set back to an earlier state, while it was in use. It may have lost commits, so
+/// The backend was replaced by another one, or rolled back to an earlier state, while it was in use. It may have lost commits, so
 /// all reservations of this process are void.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exchanged {
@@ -127,7 +127,7 @@ pub enum Exchanged {
         found: u64,
     },
     /// The revision decreased.
-    #[error("etcd was set back: it is at revision {found}, and was at revision {expected} before")]
+    #[error("etcd was rolled back: it is at revision {found}, and was at revision {expected} before")]
     SetBack {
         /// The highest revision seen before.
         expected: i64,
@@ -135,7 +135,7 @@ pub enum Exchanged {
         found: i64,
     },
     /// A confirmed write is missing from the history.
-    #[error("etcd was set back: its history lacks the write that it confirmed as revision {revision}")]
+    #[error("etcd was rolled back: its history lacks the write that it confirmed as revision {revision}")]
     Forgotten {
         /// The revision of the write.
         revision: i64,

@@ -20,7 +20,7 @@
 //! # Replaced clusters
 //!
 //! The header of every reply is compared with those of earlier replies (see `pin`). If another cluster answers, or the
-//! cluster was set back, every call from then on fails with [`Unavailable::Exchanged`].
+//! cluster was rolled back, every call from then on fails with [`Unavailable::Exchanged`].
 
 mod address;
 mod endpoints;
@@ -230,7 +230,7 @@ impl Inner {
         Ok(answer)
     }
 
-    /// Checks that our last write is in etcd's history. The write is missing if etcd was set back, even if etcd has had
+    /// Checks that our last write is in etcd's history. The write is missing if etcd was rolled back, even if etcd has had
     /// more writes since.
     async fn check_history(&self) -> Result<(), Unavailable> {
         let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
@@ -238,7 +238,7 @@ impl Inner {
         match self.range(range).await {
             Ok(answer) if answer.kvs.first().is_some_and(|pair| pair.mod_revision == revision) => Ok(()),
             Ok(_) => Err(self.pin.exchange(Exchanged::Forgotten { revision }).into()),
-            // Either the revision is compacted, or etcd was set back and has not reached it again, which the header of
+            // Either the revision is compacted, or etcd was rolled back and has not reached it again, which the header of
             // every reply shows.
             Err(RangeError::Status(status)) if status.code() == Code::OutOfRange => Ok(()),
             Err(error) => Err(error.into()),

@@ -1,6 +1,6 @@
 //! Informs the processes on a shared store of changes and of each other.
 //!
-//! Safety depends only on [`Store::commit`](crate::Store::commit). This module only makes a process learn sooner of the
+//! Safety depends only on [`Store::commit`](crate::Store::commit). This module only informs a process sooner of the
 //! changes of others, and shows which processes are running.
 
 use std::fmt;
@@ -37,7 +37,7 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// Removes the announcement. If this fails, the announcement expires.
     async fn withdraw(&self);
 
-    /// Waits until the backend is found to have been replaced or set back, possibly forever. From then on every call fails, and the
+    /// Waits until the backend is found to have been replaced or rolled back, possibly forever. From then on every call fails, and the
     /// process must not grant anything from its reservations.
     async fn exchanged(&self) -> Exchanged {
         std::future::pending().await

@@ -12,7 +12,7 @@ pub(crate) struct Peer {
     pub(crate) certificate: Option<Arc<Certificate>>,
 }
 
-/// What the daemon uses of a caller's certificate, which a CA that it trusts has signed.
+/// The parts of a caller's certificate that the daemon uses. A CA that it trusts has signed the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
     /// The name of the caller: the first URI of the subject's alternative names, as in SPIFFE, else the first DNS name.

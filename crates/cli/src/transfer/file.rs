@@ -69,7 +69,7 @@ pub(crate) struct Entry {
     pub(crate) parent: Option<String>,
     pub(crate) order: Order,
     pub(crate) delegated: bool,
-    /// Suffixes below this are issued or reserved. `null` in a file of an earlier revision, which lacks the counters.
+    /// Suffixes below this are issued or reserved. `null` in a file from an earlier revision, which lacks the counters.
     #[serde(deserialize_with = "present")]
     pub(crate) reserved: Option<Decimal<u128>>,
     /// Whether more may be issued, because the store was restored from a backup.
@@ -270,7 +270,7 @@ impl TextForm {
 }
 
 impl Entry {
-    /// Converts a region. A region of an earlier revision has no counter.
+    /// Converts a region. A region from an earlier revision has no counter.
     ///
     /// # Errors
     ///

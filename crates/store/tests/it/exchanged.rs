@@ -1,4 +1,4 @@
-//! Tests of stores whose etcd cluster is replaced or set back to an earlier state while they use it.
+//! Tests of stores whose etcd cluster is replaced or rolled back to an earlier state while they use it.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ async fn err_old_data_of_a_member_are_noticed_by_writers_and_watchers() {
     put(&writer, key(2), b"2").await;
     while !matches!(next(&mut watch).await, Change::Put(changed, _) if changed == key(2)) {}
     etcd.put_back_data(0, &copy);
-    // The reply to the first commit shows that etcd was set back, and the commit was made there.
+    // The reply to the first commit shows that etcd was rolled back, and the commit was made there.
     let committed = listener.commit(Txn::new().put(A, b"1")).await;
     assert!(matches!(committed, Err(CommitError::Unknown(_) | CommitError::Unavailable(_))), "{committed:?}");
     for store in [&listener, &writer] {
