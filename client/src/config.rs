@@ -213,7 +213,7 @@ impl Builder {
         Ok(Client::with(endpoints?, tls, self.settings))
     }
 
-    /// Returns how to verify daemons, if anything set needs TLS.
+    /// Returns the TLS configuration, if a certificate or an endpoint requires TLS.
     fn tls(&self) -> Result<Option<ClientTlsConfig>, ConfigError> {
         let is_tls = |endpoint: &String| endpoint.starts_with("https:");
         if self.ca.is_none() && self.identity.is_none() && !self.endpoints.iter().any(is_tls) {

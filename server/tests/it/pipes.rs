@@ -47,7 +47,7 @@ fn ok_lines_are_answered_as_they_arrive_and_bad_ones_are_reported() {
     }
 }
 
-/// Standard error that nobody reads, as in `2> >(head -1)`, ends no command early.
+/// Standard error that no process reads, as in `2> >(head -1)`, ends no command early.
 #[test]
 fn ok_a_closed_standard_error_costs_no_answer() {
     let operator = Operator::new();
