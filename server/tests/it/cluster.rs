@@ -372,8 +372,14 @@ async fn ok_ten_replicas_share_a_region_and_none_starves() {
                             ids.extend(identifiers(granted.get_ref()));
                             calls += 1;
                         }
-                        // On a busy machine a replica may lose the race for a second, and refuses with a retry delay.
-                        Err(status) => assert_eq!(status.code(), Code::Unavailable, "replica {at}: {status}"),
+                        // On a busy machine a replica may lose the race for a second. Then it refuses with a retry delay, or does not
+                        // know yet whether its strict commit was made.
+                        Err(status) => {
+                            assert!(
+                                matches!(status.code(), Code::Unavailable | Code::Unknown),
+                                "replica {at}: {status}"
+                            );
+                        }
                     }
                 }
                 (source, ids, calls)

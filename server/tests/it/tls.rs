@@ -351,7 +351,7 @@ async fn ok_the_command_line_uses_certificates() {
         (&[], address.to_owned(), "--ca"),
         (&[], format!("https://{address}"), "--ca FILE names the CA"),
         (&paths[..1], format!("http://{address}"), "use https:// for all endpoints"),
-        (&paths[1..], address.to_owned(), "invalid peer certificate"),
+        (&paths[1..2], address.to_owned(), "invalid peer certificate"),
     ] {
         let (is_ok, error) = kent(options, &endpoint);
         assert!(!is_ok && error.contains(expected), "{endpoint} {options:?}: {error}");
