@@ -110,8 +110,16 @@ impl Table {
         for change in &plan.changes {
             match &change.after {
                 Some(after) => regions.push(self.with_counter(plan, after)?),
-                // Its counter continues in another region.
-                None if plan.counter_move.is_some_and(|moved| moved.from == change.number) => {}
+                // Its counter continues in another region, unless it has issued since: an identifier never leaves its region.
+                None if plan.counter_move.is_some_and(|moved| moved.from == change.number) => {
+                    let planned = change.before.as_ref().map_or(Count::ZERO, |before| before.issued);
+                    match self.get(change.number) {
+                        Some(heir) if heir.issued > planned => {
+                            return Err(Refusal::InUse { region: heir.name.clone(), issued: heir.issued });
+                        }
+                        _ => {}
+                    }
+                }
                 None => self.get(change.number).map_or(Ok(()), Region::check_unused)?,
             }
         }

@@ -183,6 +183,19 @@ mod tests {
     }
 
     #[test]
+    fn err_the_heir_issues_after_the_reversal_was_planned() {
+        let mut table = table();
+        table.issue("r", 3).expect("it fits");
+        let made = apply(&mut table, &subdivide(vec![new_region("heir", "0"), new_region("other", "1")], false));
+        let reversal = table.undo(&made.changes, false).expect("nothing was issued since");
+        let plan = table.plan(&reversal).expect("legal");
+        table.issue("heir", 1).expect("it fits");
+        let before = table.clone();
+        assert_eq!(table.apply(&plan).map_err(|refusal| refusal.code()), Err("region-populated"));
+        assert_eq!(table, before);
+    }
+
+    #[test]
     fn ok_edits_are_reverted() {
         let cap = PolicyPatch { cap: Some(Some(Count::Below(9))), ..PolicyPatch::default() };
         let zero = || vec![NewRegion { suffix: None, ..new_region("zero", "0") }];
