@@ -70,7 +70,8 @@ pub struct RestoreArgs {
     /// for that long.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
     pub clock_error: Duration,
-    /// Continue this source at N, regardless of what it may have issued: N must be above every number in use. Can be repeated.
+    /// Continue this source at N, regardless of what it may have issued: N must be above every number in use, also those issued since
+    /// the backup. Can be repeated.
     #[arg(long, value_name = "SOURCE=N", value_parser = parse_floor)]
     pub floor: Vec<Floor>,
     /// The oldest backup of this store that was restored before, if it is older than this one. The identifiers that the
@@ -194,6 +195,20 @@ pub enum RestoreError {
     NoSuchSource {
         /// The source.
         floor: Source,
+    },
+    /// A floor is below the numbers that the backup records as issued or reserved.
+    #[error(
+        "--floor {source}={next} is below {}, where the backup already stands: N must be above every number in use, also those issued since \
+         the backup; leave --floor out to skip by pace",
+        kent_ids::grouped(stands),
+        source = floor.source,
+        next = floor.next
+    )]
+    FloorTooLow {
+        /// The floor.
+        floor: Floor,
+        /// The first number that the backup does not record as issued or reserved.
+        stands: Count,
     },
     /// A floor exceeds the capacity of the source.
     #[error(

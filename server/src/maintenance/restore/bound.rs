@@ -108,6 +108,10 @@ impl Copy<'_> {
         if next > capacity {
             return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });
         }
-        Ok(Counter { reserved: next.max(from.reserved), unsure: false, ..after })
+        // Such a floor says nothing about the numbers issued since. An equal one says that none was.
+        if next < from.reserved {
+            return Err(RestoreError::FloorTooLow { floor: floor.clone(), stands: from.reserved });
+        }
+        Ok(Counter { reserved: next, unsure: false, ..after })
     }
 }

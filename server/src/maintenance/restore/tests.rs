@@ -145,7 +145,7 @@ fn ok_a_floor_of_a_scrambled_region_moves_to_the_next_octave() {
         counter.reserved.get().expect("not all")
     };
     for (floor, from, expected) in
-        [("5000", 0, 8192), ("8192", 0, 8192), ("8193", 0, 16_384), ("5000", 9000, 9000), ("0", 0, 0), ("1", 0, 1)]
+        [("5000", 0, 8192), ("8192", 0, 8192), ("8193", 0, 16_384), ("9000", 9000, 16_384), ("0", 0, 0), ("1", 0, 1)]
     {
         assert_eq!(floored(floor, from), expected, "{floor}, from {from}");
     }
@@ -153,6 +153,32 @@ fn ok_a_floor_of_a_scrambled_region_moves_to_the_next_octave() {
     let restore = planned(&["--floor", &format!("{SERIES}=5000")], &at(0, TAKEN), TAKEN).expect("planned");
     let counter = counter_of(&restore, &keys::series(&SERIES.parse().expect("a series")));
     assert_eq!(counter.reserved, Count::Below(5000));
+}
+
+/// The counter would stay where the backup has it, and issue again what was issued since.
+#[test]
+fn err_a_floor_below_the_position_in_the_backup_is_refused() {
+    let counter = at(1003, TAKEN);
+    for source in [SERIES, "region:mixed"] {
+        let refused = planned(&["--floor", &format!("{source}=5")], &counter, TAKEN).expect_err("below");
+        assert_eq!(
+            refused.to_string(),
+            format!(
+                "--floor {source}=5 is below 1_003, where the backup already stands: N must be above every number in use, also those \
+                 issued since the backup; leave --floor out to skip by pace"
+            )
+        );
+    }
+    let floored = |floor: &[&str]| {
+        let flags: Vec<_> = floor.iter().flat_map(|next| ["--floor".to_owned(), format!("{SERIES}={next}")]).collect();
+        let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+        planned(&flags, &counter, TAKEN)
+            .map(|restore| counter_of(&restore, &keys::series(&SERIES.parse().expect("a series"))).reserved)
+    };
+    // Equal: the operator knows that nothing was issued since. Of two floors the higher counts.
+    assert_eq!(floored(&["1003"]).expect("planned"), Count::Below(1003));
+    assert_eq!(floored(&["5", "2000"]).expect("planned"), Count::Below(2000));
+    floored(&["1002"]).expect_err("one below");
 }
 
 #[test]
