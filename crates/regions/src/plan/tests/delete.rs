@@ -102,6 +102,18 @@ fn err_the_numbers_of_an_external_region_may_be_in_use() {
     let mut table = sample();
     let start = Start { order: Order::External, ..Start::default() };
     apply(&mut table, &Edit::Create { name: "x".into(), suffix: 2, place: Place::At(prefix("000")), start });
-    check_rejected(table.plan(&delete("x")), "use-unknown", &["external"]);
+    let narrow = |suffix: &str| Edit::Subdivide {
+        name: "x".into(),
+        by: 1,
+        new_regions: new_regions(&[&format!("x0 0 {suffix}")]),
+        reserve_others: true,
+    };
+    let plain = Patch { owner: Some("it".into()), ..Patch::default() };
+    for edit in [delete("x"), Edit::Delegate { name: "x".into() }, shrink("x", 1), narrow("1")] {
+        check_rejected(table.plan(&edit), "use-unknown", &["external"]);
+    }
+    for edit in [expand("x", 1), narrow("2"), narrow("3"), update("x", plain)] {
+        table.plan(&edit).expect("no number leaves the region");
+    }
     apply(&mut table, &Edit::Delete { name: "x".into(), unused: true });
 }

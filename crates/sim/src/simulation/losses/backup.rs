@@ -205,6 +205,11 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Restored>
                 time::sleep(Duration::from_secs(60)).await;
                 continue;
             }
+            // The backup counts the rest of a daemon's chunk as reserved, so it can stand above all numbers in use.
+            Err(RestoreError::FloorTooLow { floor, stands }) => {
+                flags.push(format!("--floor={}={stands}", floor.source));
+                continue;
+            }
             Err(error) => {
                 run.violation(format!("restore: {error}"));
                 return None;
