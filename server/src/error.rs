@@ -493,7 +493,10 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
                  delete {space}/{region}` ends the delegation"
             )
         }
-        TableRefusal::UseUnknown { region } => format!(" (kent region delete {} --unused)", arguments(region, space)),
+        TableRefusal::UseUnknown { region } => format!(
+            "; if none is, `kent region delete {} --unused` frees its prefix for another region",
+            arguments(region, space)
+        ),
         TableRefusal::DelegatedPolicy { region } => format!(" (kent region ls --space {space}/{region})"),
         TableRefusal::CapOfZero { region } => format!(" (kent region seal {})", arguments(region, space)),
         TableRefusal::ExpandsBeyond { region, at_percent, by_bits, most, .. } => {

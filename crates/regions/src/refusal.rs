@@ -230,10 +230,9 @@ pub enum Refusal {
         /// The number of issued or reserved suffixes.
         issued: Count,
     },
-    /// `use-unknown`: the caller must confirm that no number of an external region is in use.
+    /// `use-unknown`: numbers of an external region may be in use, which the edit would take away.
     #[error(
-        "region {region:?} is external: users choose its numbers, and the table does not show whether any is in use; to delete it, confirm that \
-         none is"
+        "region {region:?} is external: users choose its numbers, and the table does not show whether any is in use"
     )]
     UseUnknown {
         /// The name of the region.

@@ -146,6 +146,14 @@ impl Region {
         }
     }
 
+    /// Rejects an external region, whose numbers in use the table does not know.
+    pub(crate) fn check_use_known(&self) -> Result<(), Refusal> {
+        match self.order {
+            Order::External => Err(Refusal::UseUnknown { region: self.name.clone() }),
+            _ => Ok(()),
+        }
+    }
+
     /// Rejects a delegated region.
     pub(crate) fn check_not_delegated(&self) -> Result<(), Refusal> {
         match self.delegated {

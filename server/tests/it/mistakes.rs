@@ -43,6 +43,10 @@ fn err_regions_that_may_be_in_use_or_are_not_empty_are_not_deleted() {
     operator.kent("region create staff --suffix 20 --order external");
     let refused = operator.refused("region delete staff", "USE_UNKNOWN");
     assert!(refused.contains("kent region delete staff --space default --unused"), "{refused}");
+    for words in ["region delegate staff", "region shrink staff --by 1"] {
+        let refused = operator.refused(words, "USE_UNKNOWN");
+        assert!(refused.contains("kent region delete staff --space default --unused"), "{words}: {refused}");
+    }
     operator.kent("region delete staff --unused");
     operator.kent("region create d --suffix 10");
     operator.kent("region subdivide d --by 1 --new old::0 --new new:10:1");

@@ -23,6 +23,7 @@ pub(super) fn plan(table: &Table, name: &str) -> Result<Plan, Refusal> {
     if region.issued != Count::ZERO {
         return Err(Refusal::Populated { region: name.to_string(), issued: region.issued });
     }
+    region.check_use_known()?;
     let mut plan = table.draft();
     plan.delegated.push(region.number);
     plan.change(region, Region { delegated: true, ..region.clone() });

@@ -2,11 +2,8 @@
 //!
 //! Its number is never used again, but its name and its prefix are free for other regions.
 
-use alloc::string::ToString;
-
 use super::Plan;
 use crate::{
-    attributes::Order,
     count::Count,
     prefix::Prefix,
     refusal::Refusal,
@@ -21,8 +18,8 @@ pub(super) fn plan(table: &Table, name: &str, unused: bool) -> Result<Plan, Refu
         return Err(table.has_subregions(region));
     }
     region.check_unused()?;
-    if region.order == Order::External && !unused {
-        return Err(Refusal::UseUnknown { region: name.to_string() });
+    if !unused {
+        region.check_use_known()?;
     }
     let mut plan = table.draft();
     plan.delete(region);

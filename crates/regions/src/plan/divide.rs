@@ -102,6 +102,9 @@ fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: 
 
 /// Moves the identifiers of a region that closes to its all-zero subregion.
 fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
+    if heir.suffix < parent.suffix {
+        parent.check_use_known()?;
+    }
     heir.issued = parent.issued.max(parent.order.floor(heir.issued));
     // The counter continues, so its order, pace and limits must stay the same.
     heir.order = parent.order;

@@ -28,6 +28,7 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     let Some(suffix) = region.suffix.checked_sub(by) else {
         return Err(Refusal::SuffixTooNarrow { region: region.name.clone(), suffix: region.suffix, by });
     };
+    region.check_use_known()?;
     // OK because zone and suffix together have at most 128 bits.
     let shrunk = Region { zone: region.zone + by, suffix, ..region.clone() };
     shrunk.check_issued()?;
