@@ -59,6 +59,16 @@ pub enum Refusal {
         /// The prefix of that region.
         taken: Prefix,
     },
+    /// `prefix-conflict`: two new regions of one edit have the extension.
+    #[error("the new regions {first:?} and {second:?} both use the extension {extension}: each needs its own")]
+    ExtensionTwice {
+        /// The extension.
+        extension: Prefix,
+        /// The name of the first region.
+        first: String,
+        /// The name of the second one.
+        second: String,
+    },
     /// `suffix-range`: the suffix has too many bits.
     #[error("a suffix here can have at most {max} {}, not {bits}", noun(*max))]
     SuffixBits {
@@ -443,7 +453,7 @@ impl Refusal {
             Self::NoSuchRegion { .. } => "no-such-region",
             Self::NoBits | Self::NoSubregions => "range",
             Self::BadPrefix(_) => "bad-prefix",
-            Self::PrefixConflict { .. } => "prefix-conflict",
+            Self::PrefixConflict { .. } | Self::ExtensionTwice { .. } => "prefix-conflict",
             Self::SuffixBits { .. }
             | Self::SuffixTooNarrow { .. }
             | Self::SuffixMissing { .. }

@@ -49,6 +49,8 @@ fn err_regions_that_may_be_in_use_or_are_not_empty_are_not_deleted() {
     }
     operator.kent("region delete staff --unused");
     operator.kent("region create d --suffix 10");
+    let refused = operator.refused("region split d --by 2 --new a:9:11 --new b:9:11", "PREFIX_CONFLICT");
+    assert!(refused.contains("\"a\" and \"b\" both use the extension 11"), "{refused}");
     operator.kent("region subdivide d --by 1 --new old::0 --new new:10:1");
     operator.refused("region delete d", "HAS_SUBREGIONS");
     operator.refused("region delete old", "IS_HEIR");

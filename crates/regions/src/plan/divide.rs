@@ -200,6 +200,10 @@ impl<'t> Extensions<'t> {
             Some(extension) => extension,
             None => self.lowest_free()?,
         };
+        if let Some(first) = self.assigned.get(&extension) {
+            let (first, second) = ((*first).to_string(), new_region.name.clone());
+            return Err(Refusal::ExtensionTwice { extension, first, second });
+        }
         if let Some(holder) = self.holder(extension) {
             let prefix = self.region.prefix.join(extension);
             return Err(Refusal::PrefixConflict { prefix, region: holder.to_string(), taken: prefix });

@@ -153,7 +153,7 @@ fn err_split() {
     check(&split("open", 255, &[]), "zone-too-small", &["3 bits"]);
     check(&split("open", 1, &["x 11 9"]), "bad-prefix", &["1 bit"]);
     check(&split("open", 1, &["x 0 1"]), "bad-prefix", &["all-zero"]);
-    check(&split("open", 1, &["x 1 1", "y 1 1"]), "prefix-conflict", &["\"x\"", "11"]);
+    check(&split("open", 1, &["x 1 1", "y 1 1"]), "prefix-conflict", &["\"x\"", "extension 1"]);
     check(&split("open", 1, &["x", "y"]), "suffix-range", &["must be given"]);
     check(&split("open", 1, &["x - 1", "y - 1"]), "bad-prefix", &["only 1"]);
     check(&split("open", 1, &["x 1 7"]), "suffix-range", &["at most 6"]);

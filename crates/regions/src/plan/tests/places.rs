@@ -3,6 +3,13 @@
 use super::*;
 
 #[test]
+fn err_two_new_regions_with_one_extension() {
+    for edit in [split("open", 1, &["a 1 0", "b 1 0"]), subdivide("open", 1, &["a 1 0", "b 1 0"])] {
+        check(&edit, "prefix-conflict", &["\"a\" and \"b\" both use the extension 1:"]);
+    }
+}
+
+#[test]
 fn err_create_on_a_prefix() {
     check(&at("x", "111111111", 255), "bad-prefix", &["at most 8 bits", "9"]);
     check(&at("x", &"1".repeat(128), 255), "bad-prefix", &["128"]);
