@@ -169,9 +169,29 @@ fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError
         (Some(_), None) if set.store != StoreKind::Sled => needs(
             "the embedded store (store = \"sled\"); to copy a store on etcd, use etcd's members, learners and snapshots",
         ),
+        (Some(dir), None) if is_inside(dir, &set.data) || is_inside(&set.data, dir) => Err(ConfigError::OutOfRange {
+            setting: "archive".to_owned(),
+            value: dir.display().to_string(),
+            allowed: format!("outside the data directory ({}), on another disk", set.data.display()),
+        }),
         (Some(dir), None) => Ok(Archiving::To { dir: dir.clone(), base_after: set.archive_base_bytes }),
         (None, Some(ends)) => Ok(Archiving::End { even_if_lost: ends == NoArchive::Lost }),
         (None, None) => Ok(Archiving::None),
+    }
+}
+
+/// Whether a path is in a directory or is the directory, also through links.
+fn is_inside(path: &Path, dir: &Path) -> bool {
+    canonical(path).starts_with(canonical(dir))
+}
+
+/// The canonical path, also of a directory that will be created.
+fn canonical(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let existing = absolute.ancestors().find_map(|dir| Some((dir.canonicalize().ok()?, dir)));
+    match existing.map(|(canonical, dir)| (canonical, absolute.strip_prefix(dir))) {
+        Some((canonical, Ok(rest))) => canonical.join(rest),
+        _ => absolute,
     }
 }
 
@@ -278,6 +298,26 @@ mod tests {
         assert_eq!(archiving("no-archive = 'ended'"), Archiving::End { even_if_lost: false });
         assert_eq!(archiving("no-archive = 'lost'"), Archiving::End { even_if_lost: true });
         assert_eq!(archiving(""), Archiving::None);
+    }
+
+    #[test]
+    fn err_an_archive_is_outside_the_data_directory() {
+        let folder = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(folder.path().join("real")).expect("created");
+        std::os::unix::fs::symlink(folder.path().join("real"), folder.path().join("link")).expect("a link");
+        let check = |data: &str, archive: &str| {
+            let [data, archive] = [data, archive].map(|name| Some(folder.path().join(name)));
+            Config::check(Settings { data, archive, ..Settings::default() })
+        };
+        for (data, archive) in
+            [("real", "real"), ("real", "link"), ("link", "real/a"), ("new", "new/a"), ("real/d", "real")]
+        {
+            let error = check(data, archive).expect_err(archive).to_string();
+            assert!(error.contains("must be outside the data directory"), "{error}");
+        }
+        for (data, archive) in [("real", "real-archive"), ("new", "link")] {
+            check(data, archive).expect(archive);
+        }
     }
 
     #[test]
