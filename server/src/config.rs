@@ -87,6 +87,9 @@ impl Config {
             let (setting, value) = ("chunk-min".to_owned(), set.chunk_min.to_string());
             return Err(ConfigError::OutOfRange { setting, value, allowed: "1 to chunk-max".to_owned() });
         }
+        if set.listen == set.http && set.listen.port() != 0 {
+            return Err(ConfigError::SamePort { address: set.listen });
+        }
         let tls = settings.tls.files()?;
         for (setting, address) in [("listen", set.listen), ("http", set.http)] {
             check_exposure(setting, address, set.insecure || tls.is_some())?;
@@ -270,6 +273,7 @@ mod tests {
         }
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
+        check_err("listen = '127.0.0.1:7601'", "listen and http are both 127.0.0.1:7601: give two ports");
     }
 
     #[test]
@@ -282,6 +286,7 @@ mod tests {
             "chunk-min = 1\nchunk-max = 1",
             "history-keep = 1",
             "threads = 1024",
+            "listen = '127.0.0.1:0'\nhttp = '127.0.0.1:0'",
         ] {
             Config::check(toml::from_str(toml).expect("well-formed")).expect(toml);
         }

@@ -56,6 +56,14 @@ pub enum ConfigError {
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Both ports have one address.
+    #[error(
+        "listen and http are both {address}: give two ports, such as --listen 127.0.0.1:7600 --http 127.0.0.1:7601"
+    )]
+    SamePort {
+        /// The address.
+        address: SocketAddr,
+    },
     /// The address is not loopback, and the daemon has no TLS.
     #[error(
         "{setting} is {address}, which other machines can reach, but this daemon has no TLS; use a loopback address, set \

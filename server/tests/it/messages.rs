@@ -153,7 +153,11 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
         ("serve", &["kentd serves if no command is given; its commands are restore, migrate, man"]),
         ("restore b --data d --floor x", &["a floor is SOURCE=N", "for example: kentd restore /old/kent-data"]),
-        ("--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0", &["cannot listen on 192.0.2.1:1"]),
+        (
+            "--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0",
+            &["cannot listen on 192.0.2.1:1: ", "; choose another with --listen"],
+        ),
+        ("--listen 127.0.0.1:5 --http 127.0.0.1:5", &["listen and http are both 127.0.0.1:5: give two ports"]),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_kentd")).args(words.split(' ')).output().expect("kentd runs");
         let message = String::from_utf8(output.stderr).expect("UTF-8");
