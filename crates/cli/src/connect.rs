@@ -23,6 +23,9 @@ pub(crate) const DEFAULT_TIMEOUT: &str = "10s";
 /// The deadline of a call. The client sends it along, so that the daemon can wait for its clock or its store until then.
 static CALL_TIMEOUT: OnceLock<Duration> = OnceLock::new();
 
+/// Set if the client has a certificate, for messages.
+static CERTIFICATE: OnceLock<()> = OnceLock::new();
+
 /// The number of deadlines for which a request is retried once a daemon has answered, because replicas and stores may restart.
 const DEADLINES_PER_REQUEST: u32 = 3;
 
@@ -87,7 +90,10 @@ impl Certificates {
             settings = settings.ca(read("ca", ca)?);
         }
         match (&self.cert, &self.key) {
-            (Some(cert), Some(key)) => Ok(settings.identity(read("cert", cert)?, read("key", key)?)),
+            (Some(cert), Some(key)) => {
+                CERTIFICATE.get_or_init(|| ());
+                Ok(settings.identity(read("cert", cert)?, read("key", key)?))
+            }
             (None, None) => Ok(settings),
             _ => Err(Unconnectable::Half),
         }
@@ -106,6 +112,11 @@ pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
 const TIMEOUT_BEFORE_ARGUMENTS: Duration = Duration::from_secs(10);
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
+
+/// Whether the client has a certificate.
+pub(crate) fn has_certificate() -> bool {
+    CERTIFICATE.get().is_some()
+}
 
 /// Sets the deadline of all requests of this process. Only the first call counts.
 pub(crate) fn set_timeout(timeout: Duration) {
