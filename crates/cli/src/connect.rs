@@ -1,6 +1,6 @@
 //! The client for the given endpoints, and requests with a deadline.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,6 +10,8 @@ use clap::Args;
 use kent_client::tonic::Request;
 use kent_client::tonic::metadata::{Ascii, MetadataValue};
 use kent_client::{Builder, Client, ConfigError};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 /// The address on which a daemon listens by default.
 pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7600";
@@ -53,6 +55,8 @@ pub(crate) struct Certificates {
 pub(crate) enum Unconnectable {
     #[error("cannot read the file {} of --{option}: {error}", path.display())]
     File { option: &'static str, path: PathBuf, error: io::Error },
+    #[error("--{option} needs a PEM file with {content}; {} has none", path.display())]
+    Content { option: &'static str, content: &'static str, path: PathBuf },
     #[error("--cert and --key need each other: add the one that is missing")]
     Half,
     #[error(transparent)]
@@ -83,9 +87,6 @@ impl Endpoints {
 
 impl Certificates {
     fn add_to(&self, mut settings: Builder) -> Result<Builder, Unconnectable> {
-        let read = |option, path: &PathBuf| {
-            fs::read(path).map_err(|error| Unconnectable::File { option, path: path.clone(), error })
-        };
         if let Some(ca) = &self.ca {
             settings = settings.ca(read("ca", ca)?);
         }
@@ -97,6 +98,19 @@ impl Certificates {
             (None, None) => Ok(settings),
             _ => Err(Unconnectable::Half),
         }
+    }
+}
+
+/// Reads the file of an option, and checks that it has what the option needs.
+fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, Unconnectable> {
+    let text = fs::read(path).map_err(|error| Unconnectable::File { option, path: path.to_owned(), error })?;
+    let (is_present, content) = match option {
+        "key" => (PrivateKeyDer::from_pem_slice(&text).is_ok(), "a private key"),
+        _ => (CertificateDer::from_pem_slice(&text).is_ok(), "a certificate"),
+    };
+    match is_present {
+        true => Ok(text),
+        false => Err(Unconnectable::Content { option, content, path: path.to_owned() }),
     }
 }
 
@@ -160,6 +174,18 @@ mod tests {
         }
         for endpoints in ["a", "a:1,", "https://a", ""] {
             assert!(endpoints.parse::<Endpoints>().is_err(), "{endpoints}");
+        }
+    }
+
+    #[test]
+    fn err_a_file_without_what_its_option_needs() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("notes.txt");
+        fs::write(&path, "no PEM").expect("written");
+        let shown = path.display();
+        for (option, content) in [("ca", "a certificate"), ("cert", "a certificate"), ("key", "a private key")] {
+            let error = read(option, &path).expect_err("refused").to_string();
+            assert_eq!(error, format!("--{option} needs a PEM file with {content}; {shown} has none"));
         }
     }
 
