@@ -327,6 +327,8 @@ mod tests {
 
     #[test]
     fn err_a_misspelled_setting_is_refused() {
+        let error = toml::from_str::<Settings>("http = 'localhost:1'").expect_err("a host name").to_string();
+        assert!(error.contains("expected IP:PORT, such as 127.0.0.1:7600"), "{error}");
         assert!(toml::from_str::<Settings>("lisen = '127.0.0.1:1'").is_err());
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     error::ConfigError,
     etcd::EtcdSettings,
-    kinds::{LogFormat, NoArchive, Span, StoreKind},
+    kinds::{LogFormat, NoArchive, Span, StoreKind, parse_address, read_address},
     patterns::RegionPatterns,
     tls::TlsSettings,
 };
@@ -78,8 +78,12 @@ macro_rules! settings {
 
 settings! {
     "Ports" {
+        #[arg(value_parser = parse_address)]
+        #[serde(default, deserialize_with = "read_address")]
         listen: SocketAddr = "127.0.0.1:7600", "KENT_LISTEN" "ADDR:PORT":
             "Address of the gRPC port";
+        #[arg(value_parser = parse_address)]
+        #[serde(default, deserialize_with = "read_address")]
         http: SocketAddr = "127.0.0.1:7601", "KENT_HTTP" "ADDR:PORT":
             "Address of the HTTP port for /livez, /readyz and /metrics";
         advertise: String, "KENT_ADVERTISE" "HOST:PORT":

@@ -149,6 +149,8 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         ("--threads -1", &["invalid value '-1' for '--threads <COUNT>'", "1 to 1024"][..]),
         ("--grace -1s", &["--grace: Time for requests in flight", "0s to 1h [default: 10s]"]),
         ("--listen foo", &["[default: 127.0.0.1:7600]", "for example: kentd --data"]),
+        ("--listen 47720", &["expected IP:PORT, such as 127.0.0.1:7600", "host names are not accepted"]),
+        ("--http localhost:47720", &["expected IP:PORT, such as 127.0.0.1:7600", "host names are not accepted"]),
         ("--threads 0", &["threads is 0, but must be 1 to 1024"]),
         ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
         ("serve", &["kentd serves if no command is given; its commands are restore, migrate, man"]),
