@@ -59,6 +59,7 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
     let mut tips = match error.kind() {
         ErrorKind::UnknownArgument => unknown_option(&error, &command, &path),
         ErrorKind::InvalidSubcommand => meant(&error, &path),
+        ErrorKind::ArgumentConflict => conflict(&error),
         _ => from_variable(&error, &path).into_iter().collect(),
     };
     let is_better = !tips.is_empty();
@@ -150,6 +151,14 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     meant.map(|meant| format!("the command for this is `{} {meant}`", name(path))).into_iter().collect()
 }
 
+/// Says why two options exclude each other, where it is not plain.
+fn conflict(error: &clap::Error) -> Vec<String> {
+    let options = [ContextKind::InvalidArg, ContextKind::PriorArg].map(|kind| text(error, kind).unwrap_or_default());
+    let has = |option: &str| options.iter().any(|text| text.split(' ').next() == Some(option));
+    let is_chunked = has("--strict") && has("--chunk");
+    is_chunked.then(|| "a strict region reserves no chunks: give one of the two".to_owned()).into_iter().collect()
+}
+
 /// The spellings, short and long, under which an example may use the option that an error is about.
 fn options(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let named = text(error, ContextKind::InvalidArg).unwrap_or_default();
@@ -235,6 +244,14 @@ mod tests {
             ("kent series delete serial:A", &["`kent series forget`"]),
             ("kent series remove serial:A", &["`kent series forget`"]),
             ("kent region remove r", &["`kent region delete`"]),
+            (
+                "kent region set r --strict --chunk 1:2",
+                &["a strict region reserves no chunks: give one of the two", "for example: kent region set"],
+            ),
+            (
+                "kent region set r --chunk 1:2 --strict",
+                &["a strict region reserves no chunks: give one of the two", "for example: kent region set"],
+            ),
             ("kent region frobnicate", &["the commands of `kent region` are ls, tree, show, create"]),
             ("kent region creat r", &["a similar subcommand exists: 'create'"]),
             ("kent region create r --sufix 4", &["a similar argument exists: '--suffix'"]),
