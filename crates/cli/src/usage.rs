@@ -148,7 +148,16 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let synonyms = SYNONYMS.iter().find(|(word, _)| *word == typed).map_or(&[][..], |(_, meant)| *meant);
     let known = commands(path);
     let meant = synonyms.iter().find(|meant| known.iter().any(|name| name == *meant));
-    meant.map(|meant| format!("the command for this is `{} {meant}`", name(path))).into_iter().collect()
+    let meant = meant.map(|meant| format!("{} {meant}", name(path)));
+    // Or the group was left out.
+    let groups = known.iter().filter_map(|group| path.last()?.find_subcommand(group));
+    let has_it = |group: &&Command| group.find_subcommand(typed).is_some_and(|inner| inner.get_name() == typed);
+    let inner: Vec<_> =
+        groups.filter(has_it).map(|group| format!("{} {} {typed}", name(path), group.get_name())).collect();
+    match meant.map_or(inner, |meant| vec![meant]) {
+        meant if meant.is_empty() || meant.len() > 4 => Vec::new(),
+        meant => vec![format!("the command for this is `{}`", meant.join("` or `"))],
+    }
 }
 
 /// Says why two options exclude each other, where it is not plain.
@@ -252,6 +261,7 @@ mod tests {
                 "kent region set r --chunk 1:2 --strict",
                 &["a strict region reserves no chunks: give one of the two", "for example: kent region set"],
             ),
+            ("kent undo", &["the command for this is `kent region undo`"]),
             ("kent region frobnicate", &["the commands of `kent region` are ls, tree, show, create"]),
             ("kent region creat r", &["a similar subcommand exists: 'create'"]),
             ("kent region create r --sufix 4", &["a similar argument exists: '--suffix'"]),
