@@ -3,6 +3,7 @@
 mod error;
 mod etcd;
 mod kinds;
+mod misspelt;
 mod patterns;
 mod settings;
 mod tls;
@@ -24,6 +25,7 @@ use crate::transport::tls::TlsFiles;
 pub use error::ConfigError;
 pub use etcd::EtcdSettings;
 pub use kinds::{LogFormat, NoArchive, Span, StoreKind};
+pub use misspelt::misspelt_variables;
 pub use patterns::RegionPatterns;
 pub use settings::{Settings, Values};
 pub use tls::TlsSettings;
@@ -67,11 +69,20 @@ impl Settings {
     /// [`ConfigError`].
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         match std::fs::read_to_string(path) {
-            Ok(text) => toml::from_str(&text)
-                .map_err(|source| ConfigError::Malformed { path: path.to_owned(), source: Box::new(source) }),
+            Ok(text) => toml::from_str(&text).map_err(|source| match misspelt_key(&text) {
+                Some((key, near)) => ConfigError::Misspelt { path: path.to_owned(), key, near },
+                None => ConfigError::Malformed { path: path.to_owned(), source: Box::new(source) },
+            }),
             Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
         }
     }
+}
+
+/// The first key of a file that no setting has, if it is close to one that exists.
+fn misspelt_key(text: &str) -> Option<(String, String)> {
+    let file = text.parse().ok()?;
+    let key = misspelt::unknown(&file)?;
+    Some((key.clone(), misspelt::setting(key)?))
 }
 
 impl Config {
@@ -330,5 +341,10 @@ mod tests {
         let error = toml::from_str::<Settings>("http = 'localhost:1'").expect_err("a host name").to_string();
         assert!(error.contains("expected IP:PORT, such as 127.0.0.1:7600"), "{error}");
         assert!(toml::from_str::<Settings>("lisen = '127.0.0.1:1'").is_err());
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("kentd.toml");
+        std::fs::write(&path, "threads = 2\nlisen = '127.0.0.1:1'").expect("written");
+        let error = Settings::read(&path).expect_err("misspelt").to_string();
+        assert!(error.contains("has no setting \"lisen\"; did you mean listen?"), "{error}");
     }
 }

@@ -25,6 +25,16 @@ pub enum ConfigError {
         /// The position and the problem.
         source: Box<toml::de::Error>,
     },
+    /// The file names an unknown setting that is close to a known one.
+    #[error("the configuration file {} is not valid: kentd has no setting {key:?}; did you mean {near}?", path.display())]
+    Misspelt {
+        /// The path of the file.
+        path: PathBuf,
+        /// The key in the file.
+        key: String,
+        /// The setting that it is close to.
+        near: String,
+    },
     /// A value is out of range.
     #[error("{setting} is {value}, but must be {allowed}")]
     OutOfRange {

@@ -145,6 +145,16 @@ fn err_a_variable_of_the_daemon_is_named() {
 }
 
 #[test]
+fn err_a_misspelt_variable_of_the_daemon_is_warned_of() {
+    let mut kentd = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    // An address that cannot be bound ends the daemon.
+    kentd.args("--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0".split(' '));
+    let output = kentd.env("KENT_LISEN", "127.0.0.1:1").output().expect("kentd runs");
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(message.contains("KENT_LISEN") && message.contains("did you mean KENT_LISTEN?"), "{message}");
+}
+
+#[test]
 fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
     for (words, parts) in [
         ("--threads -1", &["invalid value '-1' for '--threads <COUNT>'", "1 to 1024"][..]),
