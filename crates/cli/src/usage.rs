@@ -165,7 +165,13 @@ fn conflict(error: &clap::Error) -> Vec<String> {
     let options = [ContextKind::InvalidArg, ContextKind::PriorArg].map(|kind| text(error, kind).unwrap_or_default());
     let has = |option: &str| options.iter().any(|text| text.split(' ').next() == Some(option));
     let is_chunked = has("--strict") && has("--chunk");
-    is_chunked.then(|| "a strict region reserves no chunks: give one of the two".to_owned()).into_iter().collect()
+    is_chunked
+        .then(|| {
+            "a strict region reserves no chunks: give one of the two, as in `kent region set invoices --strict`"
+                .to_owned()
+        })
+        .into_iter()
+        .collect()
 }
 
 /// The spellings, short and long, under which an example may use the option that an error is about.
@@ -255,11 +261,11 @@ mod tests {
             ("kent region remove r", &["`kent region delete`"]),
             (
                 "kent region set r --strict --chunk 1:2",
-                &["a strict region reserves no chunks: give one of the two", "for example: kent region set"],
+                &["a strict region reserves no chunks: give one of the two, as in `kent region set"],
             ),
             (
                 "kent region set r --chunk 1:2 --strict",
-                &["a strict region reserves no chunks: give one of the two", "for example: kent region set"],
+                &["a strict region reserves no chunks: give one of the two, as in `kent region set"],
             ),
             ("kent undo", &["the command for this is `kent region undo`"]),
             ("kent region frobnicate", &["the commands of `kent region` are ls, tree, show, create"]),
