@@ -58,6 +58,27 @@ async fn ok_a_counter_that_comes_back_repeats_nothing() {
     assert!(draw_from(&third, "zero").await > drawn[count - 1], "the counter is above all");
 }
 
+/// Another daemon applies the reversal from the history, which does not contain counters, and need not read the whole table.
+#[tokio::test]
+async fn ok_a_reversal_drops_no_chunk_of_another_region() {
+    let disk = disk();
+    let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
+    make(&one, 20, 4).await;
+    let (parent, region_id) = ("spaces/default".to_owned(), "quiet".to_owned());
+    let quiet = CreateRegionRequest { parent, region_id, suffix_bits: Some(20), ..CreateRegionRequest::default() };
+    one.regions().create_region(Request::new(quiet)).await.expect("made");
+    draw_from(&one, "r").await;
+    time::sleep(Duration::from_millis(200)).await;
+    let first = draw_from(&other, "quiet").await;
+    let new_regions = vec![new_region("zero", "0"), new_region("one", "1")];
+    let divide = AddSubregionsRequest { name: name(), by_bits: 1, new_regions, ..Default::default() };
+    one.regions().add_subregions(Request::new(divide)).await.expect("divided");
+    time::sleep(Duration::from_millis(200)).await;
+    one.regions().undo_edit(undo()).await.expect("nothing was issued since");
+    time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(draw_from(&other, "quiet").await, first + 1, "the chunk was dropped");
+}
+
 #[tokio::test]
 async fn err_after_a_restore_no_prefix_becomes_shorter() {
     let disk = disk();
