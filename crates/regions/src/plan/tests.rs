@@ -148,7 +148,7 @@ fn err_shrink() {
 fn err_split() {
     check(&split("p1", 255, &[]), "is-subregion", &["\"partial\""]);
     check(&split("partial", 255, &[]), "has-subregions", &["2 bits"]);
-    check(&split("closed", 255, &[]), "has-subregions", &["1 bit below"]);
+    check(&split("closed", 255, &[]), "has-subregions", &["1 bit longer"]);
     check(&split("open", 4, &["x 1111 9"]), "zone-too-small", &["3 bits"]);
     check(&split("open", 255, &[]), "zone-too-small", &["3 bits"]);
     check(&split("open", 1, &["x 11 9"]), "bad-prefix", &["1 bit"]);

@@ -9,7 +9,7 @@ fn err_create_on_a_prefix() {
     check(&at("x", "1", 8), "suffix-range", &["at most 7", "8"]);
     check(&at("x", "1", 255), "suffix-range", &["255"]);
     check(&at("x", "11111111", 1), "suffix-range", &["at most 0"]);
-    check(&at("x", "1", 0), "prefix-conflict", &["\"open\"", "has 1"]);
+    check(&at("x", "1", 0), "prefix-conflict", &["\"open\"", "has prefix 1"]);
     check(&at("x", "1111", 0), "prefix-conflict", &["\"open\""]);
     check(&at("x", "0", 0), "prefix-conflict", &["\"closed\"", "001"]);
     check(&at("x", "", 0), "prefix-conflict", &["\"closed\""]);
