@@ -96,3 +96,28 @@ async fn err_after_a_restore_no_prefix_becomes_shorter() {
     assert!(refused.message().contains("lost regions may have had the freed prefixes"), "{refused}");
     assert_eq!(refused.code(), Code::FailedPrecondition);
 }
+
+#[tokio::test]
+async fn err_the_request_id_of_the_undo_of_another_region() {
+    let disk = disk();
+    let node = start(&disk, Settings::default()).await;
+    make(&node, 8, 8).await;
+    let (parent, region_id) = ("spaces/default".to_owned(), "q".to_owned());
+    let create = CreateRegionRequest { parent, region_id, suffix_bits: Some(8), ..CreateRegionRequest::default() };
+    node.regions().create_region(Request::new(create)).await.expect("made");
+    let other = "spaces/default/regions/q".to_owned();
+    for name in [name(), other.clone()] {
+        let update = UpdateRegionRequest { name, owner: Some("ops".to_owned()), ..UpdateRegionRequest::default() };
+        node.regions().update_region(Request::new(update)).await.expect("updated");
+    }
+    let undo = |name: String| {
+        let request_id = "9b0f6a52-6f0c-4d35-9a5f-0f4d1f7b7a11".to_owned();
+        Request::new(UndoEditRequest { name, request_id, ..UndoEditRequest::default() })
+    };
+    for _ in 0..2 {
+        let undone = node.regions().undo_edit(undo(name())).await.expect("reverted once").into_inner();
+        assert_eq!(undone.region.map(|region| region.owner), Some(String::new()));
+    }
+    let refused = node.regions().undo_edit(undo(other)).await.expect_err("that was another undo");
+    assert!(refused.message().contains("was used before"), "{refused}");
+}
