@@ -29,7 +29,10 @@ const REFUSED: [(&str, &[&str]); 47] = [
         &["has 8 bits, of which 8 can be used", "kent region show orders --space default"],
     ),
     ("region expand shut --by 1", &["\"old\" inside it", "(kent region show old --space default)"]),
-    ("region delete shut", &["has 2 subregions (\"old\", \"new\"), 1 bit below", "kent region tree --filter shut"]),
+    (
+        "region delete shut",
+        &["has 2 subregions (\"old\", \"new\"), whose prefixes are 1 bit longer", "kent region tree --filter shut"],
+    ),
     ("region delegate shut", &["has 2 subregions (\"old\", \"new\")"]),
     ("region split new --by 1", &["subregion of \"shut\"", "kent region tree --filter shut"]),
     ("region expand inner --by 1", &["is delegated", "(kent region ls --space default/inner)"]),
