@@ -3,6 +3,7 @@
 mod error;
 mod etcd;
 mod kinds;
+mod misspelt;
 mod patterns;
 mod settings;
 mod tls;
@@ -24,6 +25,7 @@ use crate::transport::tls::TlsFiles;
 pub use error::ConfigError;
 pub use etcd::EtcdSettings;
 pub use kinds::{LogFormat, NoArchive, Span, StoreKind};
+pub use misspelt::misspelt_variables;
 pub use patterns::RegionPatterns;
 pub use settings::{Settings, Values};
 pub use tls::TlsSettings;
@@ -67,11 +69,20 @@ impl Settings {
     /// [`ConfigError`].
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         match std::fs::read_to_string(path) {
-            Ok(text) => toml::from_str(&text)
-                .map_err(|source| ConfigError::Malformed { path: path.to_owned(), source: Box::new(source) }),
+            Ok(text) => toml::from_str(&text).map_err(|source| match misspelt_key(&text) {
+                Some((key, near)) => ConfigError::Misspelt { path: path.to_owned(), key, near },
+                None => ConfigError::Malformed { path: path.to_owned(), source: Box::new(source) },
+            }),
             Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
         }
     }
+}
+
+/// The first key of a file that no setting has, if it is close to one that exists.
+fn misspelt_key(text: &str) -> Option<(String, String)> {
+    let file = text.parse().ok()?;
+    let key = misspelt::unknown(&file)?;
+    Some((key.clone(), misspelt::setting(key)?))
 }
 
 impl Config {
@@ -86,6 +97,9 @@ impl Config {
         if set.chunk_min > set.chunk_max {
             let (setting, value) = ("chunk-min".to_owned(), set.chunk_min.to_string());
             return Err(ConfigError::OutOfRange { setting, value, allowed: "1 to chunk-max".to_owned() });
+        }
+        if set.listen == set.http && set.listen.port() != 0 {
+            return Err(ConfigError::SamePort { address: set.listen });
         }
         let tls = settings.tls.files()?;
         for (setting, address) in [("listen", set.listen), ("http", set.http)] {
@@ -169,9 +183,29 @@ fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError
         (Some(_), None) if set.store != StoreKind::Sled => needs(
             "the embedded store (store = \"sled\"); to copy a store on etcd, use etcd's members, learners and snapshots",
         ),
+        (Some(dir), None) if is_inside(dir, &set.data) || is_inside(&set.data, dir) => Err(ConfigError::OutOfRange {
+            setting: "archive".to_owned(),
+            value: dir.display().to_string(),
+            allowed: format!("outside the data directory ({}), on another disk", set.data.display()),
+        }),
         (Some(dir), None) => Ok(Archiving::To { dir: dir.clone(), base_after: set.archive_base_bytes }),
         (None, Some(ends)) => Ok(Archiving::End { even_if_lost: ends == NoArchive::Lost }),
         (None, None) => Ok(Archiving::None),
+    }
+}
+
+/// Whether a path is in a directory or is the directory, also through links.
+fn is_inside(path: &Path, dir: &Path) -> bool {
+    canonical(path).starts_with(canonical(dir))
+}
+
+/// The canonical path, also of a directory that will be created.
+fn canonical(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let existing = absolute.ancestors().find_map(|dir| Some((dir.canonicalize().ok()?, dir)));
+    match existing.map(|(canonical, dir)| (canonical, absolute.strip_prefix(dir))) {
+        Some((canonical, Ok(rest))) => canonical.join(rest),
+        _ => absolute,
     }
 }
 
@@ -250,6 +284,7 @@ mod tests {
         }
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
+        check_err("listen = '127.0.0.1:7601'", "listen and http are both 127.0.0.1:7601: give two ports");
     }
 
     #[test]
@@ -262,6 +297,7 @@ mod tests {
             "chunk-min = 1\nchunk-max = 1",
             "history-keep = 1",
             "threads = 1024",
+            "listen = '127.0.0.1:0'\nhttp = '127.0.0.1:0'",
         ] {
             Config::check(toml::from_str(toml).expect("well-formed")).expect(toml);
         }
@@ -281,7 +317,34 @@ mod tests {
     }
 
     #[test]
+    fn err_an_archive_is_outside_the_data_directory() {
+        let folder = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(folder.path().join("real")).expect("created");
+        std::os::unix::fs::symlink(folder.path().join("real"), folder.path().join("link")).expect("a link");
+        let check = |data: &str, archive: &str| {
+            let [data, archive] = [data, archive].map(|name| Some(folder.path().join(name)));
+            Config::check(Settings { data, archive, ..Settings::default() })
+        };
+        for (data, archive) in
+            [("real", "real"), ("real", "link"), ("link", "real/a"), ("new", "new/a"), ("real/d", "real")]
+        {
+            let error = check(data, archive).expect_err(archive).to_string();
+            assert!(error.contains("must be outside the data directory"), "{error}");
+        }
+        for (data, archive) in [("real", "real-archive"), ("new", "link")] {
+            check(data, archive).expect(archive);
+        }
+    }
+
+    #[test]
     fn err_a_misspelled_setting_is_refused() {
+        let error = toml::from_str::<Settings>("http = 'localhost:1'").expect_err("a host name").to_string();
+        assert!(error.contains("expected IP:PORT, such as 127.0.0.1:7600"), "{error}");
         assert!(toml::from_str::<Settings>("lisen = '127.0.0.1:1'").is_err());
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("kentd.toml");
+        std::fs::write(&path, "threads = 2\nlisen = '127.0.0.1:1'").expect("written");
+        let error = Settings::read(&path).expect_err("misspelt").to_string();
+        assert!(error.contains("has no setting \"lisen\"; did you mean listen?"), "{error}");
     }
 }

@@ -76,14 +76,14 @@ pub enum StartError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A port cannot be bound.
-    #[error("cannot listen on {address} ({setting})")]
+    #[error("cannot listen on {address}: {error}; choose another with --{setting}")]
     Bind {
         /// The setting's name.
         setting: &'static str,
         /// Its value.
         address: SocketAddr,
         /// The I/O error.
-        source: io::Error,
+        error: io::Error,
     },
     /// The threads that serve connections and calls cannot be started.
     #[error("the threads that serve connections cannot be started (threads)")]
@@ -359,7 +359,7 @@ async fn open_etcd(options: EtcdOptions, stage: &Stage) -> Result<EtcdStore, Etc
 }
 
 async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|source| StartError::Bind { setting, address, source })
+    TcpListener::bind(address).await.map_err(|error| StartError::Bind { setting, address, error })
 }
 
 /// The address that the listener is bound to, with the actual port if port 0 was requested.

@@ -52,7 +52,7 @@ mod transport;
 pub use args::{Args, Command};
 pub use config::{
     Config, ConfigError, EtcdSettings, LogFormat, NoArchive, RegionPatterns, Settings, Span, StoreKind, TlsSettings,
-    Values,
+    Values, misspelt_variables,
 };
 pub use daemon::{Daemon, StartError, attest, transport};
 pub use host::{Environment, clock, entropy};

@@ -3,10 +3,10 @@
 mod migrating;
 mod restoring;
 
-use std::{io, process::ExitCode};
+use std::{env, io, process::ExitCode};
 
 use anstyle::AnsiColor;
-use kentd::{Args, Command, Config, Daemon, LogFormat, telemetry};
+use kentd::{Args, Command, Config, Daemon, LogFormat, misspelt_variables, telemetry};
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
@@ -55,6 +55,10 @@ fn main() -> ExitCode {
         Ok(repeats) => repeats,
         Err(error) => return fail(USAGE, &error),
     };
+    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for (variable, near) in misspelt_variables(names) {
+        warn!(variable, "kentd does not read this variable; did you mean {near}?");
+    }
     match runtime() {
         Ok(runtime) => {
             let code = runtime.block_on(async {

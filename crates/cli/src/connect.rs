@@ -1,6 +1,6 @@
 //! The client for the given endpoints, and requests with a deadline.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,6 +10,8 @@ use clap::Args;
 use kent_client::tonic::Request;
 use kent_client::tonic::metadata::{Ascii, MetadataValue};
 use kent_client::{Builder, Client, ConfigError};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 /// The address on which a daemon listens by default.
 pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7600";
@@ -22,6 +24,9 @@ pub(crate) const DEFAULT_TIMEOUT: &str = "10s";
 
 /// The deadline of a call. The client sends it along, so that the daemon can wait for its clock or its store until then.
 static CALL_TIMEOUT: OnceLock<Duration> = OnceLock::new();
+
+/// Set if the client has a certificate, for messages.
+static CERTIFICATE: OnceLock<()> = OnceLock::new();
 
 /// The number of deadlines for which a request is retried once a daemon has answered, because replicas and stores may restart.
 const DEADLINES_PER_REQUEST: u32 = 3;
@@ -50,6 +55,8 @@ pub(crate) struct Certificates {
 pub(crate) enum Unconnectable {
     #[error("cannot read the file {} of --{option}: {error}", path.display())]
     File { option: &'static str, path: PathBuf, error: io::Error },
+    #[error("--{option} needs a PEM file with {content}; {} has none", path.display())]
+    Content { option: &'static str, content: &'static str, path: PathBuf },
     #[error("--cert and --key need each other: add the one that is missing")]
     Half,
     #[error(transparent)]
@@ -80,17 +87,30 @@ impl Endpoints {
 
 impl Certificates {
     fn add_to(&self, mut settings: Builder) -> Result<Builder, Unconnectable> {
-        let read = |option, path: &PathBuf| {
-            fs::read(path).map_err(|error| Unconnectable::File { option, path: path.clone(), error })
-        };
         if let Some(ca) = &self.ca {
             settings = settings.ca(read("ca", ca)?);
         }
         match (&self.cert, &self.key) {
-            (Some(cert), Some(key)) => Ok(settings.identity(read("cert", cert)?, read("key", key)?)),
+            (Some(cert), Some(key)) => {
+                CERTIFICATE.get_or_init(|| ());
+                Ok(settings.identity(read("cert", cert)?, read("key", key)?))
+            }
             (None, None) => Ok(settings),
             _ => Err(Unconnectable::Half),
         }
+    }
+}
+
+/// Reads the file of an option, and checks that it has what the option needs.
+fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, Unconnectable> {
+    let text = fs::read(path).map_err(|error| Unconnectable::File { option, path: path.to_owned(), error })?;
+    let (is_present, content) = match option {
+        "key" => (PrivateKeyDer::from_pem_slice(&text).is_ok(), "a private key"),
+        _ => (CertificateDer::from_pem_slice(&text).is_ok(), "a certificate"),
+    };
+    match is_present {
+        true => Ok(text),
+        false => Err(Unconnectable::Content { option, content, path: path.to_owned() }),
     }
 }
 
@@ -106,6 +126,11 @@ pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
 const TIMEOUT_BEFORE_ARGUMENTS: Duration = Duration::from_secs(10);
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
+
+/// Whether the client has a certificate.
+pub(crate) fn has_certificate() -> bool {
+    CERTIFICATE.get().is_some()
+}
 
 /// Sets the deadline of all requests of this process. Only the first call counts.
 pub(crate) fn set_timeout(timeout: Duration) {
@@ -149,6 +174,18 @@ mod tests {
         }
         for endpoints in ["a", "a:1,", "https://a", ""] {
             assert!(endpoints.parse::<Endpoints>().is_err(), "{endpoints}");
+        }
+    }
+
+    #[test]
+    fn err_a_file_without_what_its_option_needs() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("notes.txt");
+        fs::write(&path, "no PEM").expect("written");
+        let shown = path.display();
+        for (option, content) in [("ca", "a certificate"), ("cert", "a certificate"), ("key", "a private key")] {
+            let error = read(option, &path).expect_err("refused").to_string();
+            assert_eq!(error, format!("--{option} needs a PEM file with {content}; {shown} has none"));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Failures of commands: the exit code and the message on standard error.
 
 mod options;
+mod tls;
 mod unanswered;
 
 use std::error::Error;
@@ -170,11 +171,8 @@ fn message(status: &Status) -> String {
             let hint = if is_other_protocol {
                 "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint 127.0.0.1:7600`; if the daemon uses \
                  TLS, name its CA with --ca"
-            } else if cause.contains("broken pipe") || cause.contains("CertificateRequired") {
-                // A daemon ends a connection without TLS, and one without the certificate that it asks for.
-                "; if the daemon uses TLS, name its CA with --ca, and your certificate with --cert and --key if it asks for one"
             } else {
-                ""
+                tls::hint(&cause)
             };
             format!("the connection broke before the response arrived: {cause}{hint}")
         }
@@ -353,9 +351,8 @@ fn no_daemon_text(tried: &[Tried]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  tried {}: {}", tried.endpoint, innermost(&tried.status));
     }
-    let is_distrusted = |it: &Tried| innermost(&it.status).starts_with("invalid peer certificate");
-    if tried.iter().any(is_distrusted) {
-        text.push_str("  --ca FILE names the CA of its certificate, which must be for the host of the endpoint.\n");
+    if let Some(advice) = tried.iter().find_map(|it| tls::advice(&it.endpoint, &innermost(&it.status))) {
+        let _ = writeln!(text, "  {advice}"); // as above
         return text;
     }
     text.push_str("  Start one with `kentd`, or set another address with --endpoint or KENT_ENDPOINT.\n");

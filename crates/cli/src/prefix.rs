@@ -60,6 +60,14 @@ pub(crate) fn parse(text: &str) -> Result<String, String> {
 }
 
 fn parse_bits(text: &str) -> Result<String, String> {
+    if let Some(digits) =
+        text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).filter(|digits| digits.len() <= 32)
+    {
+        let len = 4 * digits.len();
+        if let Ok(bits) = parse(&format!("{text}/{len}")) {
+            return Err(format!("{text} lacks its number of bits: write {text}/{len} for {bits}"));
+        }
+    }
     if let Some(invalid) = text.chars().find(|symbol| !matches!(symbol, '0' | '1')) {
         return Err(format!("{text:?} is not a prefix, because of {invalid:?}; {WANTED}"));
     }
@@ -117,7 +125,9 @@ mod tests {
         for (text, hint) in [
             ("012", "'2'"),
             ("b4", "0x5/4"),
-            ("0xb4", "0x5/4"),
+            ("0xb4", "0xb4 lacks its number of bits: write 0xb4/8 for 10110100"),
+            ("0xg4", "0x5/4"),
+            ("0x", "0x5/4"),
             ("0xb5/6", "is 0xb4/6"),
             ("8000::/0", "is 0x0/0"),
             ("b400::/129", "from 0 to 128"),

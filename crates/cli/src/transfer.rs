@@ -38,6 +38,12 @@ pub(crate) async fn run(command: &TableCommand, daemon: &Daemon, out: &mut Out) 
 async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let name = &args.space.space;
     let space = daemon.regions().get_space(request(GetSpaceRequest { name: names::space(name) })).await?.into_inner();
+    if args.at.is_some() && space.revision == 0 {
+        return Err(Failure::Usage(format!(
+            "the table of {name} has no revision for --at, because it was never edited; `kent table export --space {name}` exports it as \
+             it is"
+        )));
+    }
     let (regions, revision) = listing(name, args.at.unwrap_or(PRESENT), daemon).await?;
     out.json(&Header::new(&space, args.at.unwrap_or(revision), regions.len()))?;
     regions.iter().try_for_each(|region| out.json(&Entry::of(region).map_err(Failure::Answer)?))?;

@@ -59,6 +59,7 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
     let mut tips = match error.kind() {
         ErrorKind::UnknownArgument => unknown_option(&error, &command, &path),
         ErrorKind::InvalidSubcommand => meant(&error, &path),
+        ErrorKind::ArgumentConflict => conflict(&error),
         _ => from_variable(&error, &path).into_iter().collect(),
     };
     let is_better = !tips.is_empty();
@@ -147,7 +148,30 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let synonyms = SYNONYMS.iter().find(|(word, _)| *word == typed).map_or(&[][..], |(_, meant)| *meant);
     let known = commands(path);
     let meant = synonyms.iter().find(|meant| known.iter().any(|name| name == *meant));
-    meant.map(|meant| format!("the command for this is `{} {meant}`", name(path))).into_iter().collect()
+    let meant = meant.map(|meant| format!("{} {meant}", name(path)));
+    // Or the group was left out.
+    let groups = known.iter().filter_map(|group| path.last()?.find_subcommand(group));
+    let has_it = |group: &&Command| group.find_subcommand(typed).is_some_and(|inner| inner.get_name() == typed);
+    let inner: Vec<_> =
+        groups.filter(has_it).map(|group| format!("{} {} {typed}", name(path), group.get_name())).collect();
+    match meant.map_or(inner, |meant| vec![meant]) {
+        meant if meant.is_empty() || meant.len() > 4 => Vec::new(),
+        meant => vec![format!("the command for this is `{}`", meant.join("` or `"))],
+    }
+}
+
+/// Says why two options exclude each other, where it is not plain.
+fn conflict(error: &clap::Error) -> Vec<String> {
+    let options = [ContextKind::InvalidArg, ContextKind::PriorArg].map(|kind| text(error, kind).unwrap_or_default());
+    let has = |option: &str| options.iter().any(|text| text.split(' ').next() == Some(option));
+    let is_chunked = has("--strict") && has("--chunk");
+    is_chunked
+        .then(|| {
+            "a strict region reserves no chunks: give one of the two, as in `kent region set invoices --strict`"
+                .to_owned()
+        })
+        .into_iter()
+        .collect()
 }
 
 /// The spellings, short and long, under which an example may use the option that an error is about.
@@ -235,6 +259,15 @@ mod tests {
             ("kent series delete serial:A", &["`kent series forget`"]),
             ("kent series remove serial:A", &["`kent series forget`"]),
             ("kent region remove r", &["`kent region delete`"]),
+            (
+                "kent region set r --strict --chunk 1:2",
+                &["a strict region reserves no chunks: give one of the two, as in `kent region set"],
+            ),
+            (
+                "kent region set r --chunk 1:2 --strict",
+                &["a strict region reserves no chunks: give one of the two, as in `kent region set"],
+            ),
+            ("kent undo", &["the command for this is `kent region undo`"]),
             ("kent region frobnicate", &["the commands of `kent region` are ls, tree, show, create"]),
             ("kent region creat r", &["a similar subcommand exists: 'create'"]),
             ("kent region create r --sufix 4", &["a similar argument exists: '--suffix'"]),

@@ -126,7 +126,7 @@ mod tests {
     use alloc::{string::ToString, vec, vec::Vec};
 
     use super::*;
-    use crate::{Donate, NewRegion, Place, Prefix, RegionNumber, Revision, Start, Zone};
+    use crate::{Donate, NewRegion, Order, Place, Prefix, RegionNumber, Revision, Start, Zone};
 
     fn name(name: &str) -> String {
         name.to_string()
@@ -193,6 +193,18 @@ mod tests {
         let before = table.clone();
         assert_eq!(table.apply(&plan).map_err(|refusal| refusal.code()), Err("region-populated"));
         assert_eq!(table, before);
+    }
+
+    #[test]
+    fn err_the_heir_of_an_external_region_may_be_in_use() {
+        let mut table = Table::new(12).expect("a width");
+        let (place, order) = (Place::At("01".parse().expect("a prefix")), Order::External);
+        let start = Start { order, ..Start::default() };
+        apply(&mut table, &Edit::Create { name: name("r"), suffix: 4, place, start });
+        let wider = NewRegion { suffix: Some(8), ..new_region("heir", "0") };
+        let made = apply(&mut table, &subdivide(vec![wider, new_region("other", "1")], false));
+        // `r` has four bits of suffix: without this, numbers of eight bits would be in its zone, which a split frees.
+        assert_eq!(refusal(&table, &made.changes), "use-unknown");
     }
 
     #[test]

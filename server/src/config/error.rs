@@ -25,6 +25,16 @@ pub enum ConfigError {
         /// The position and the problem.
         source: Box<toml::de::Error>,
     },
+    /// The file names an unknown setting that is close to a known one.
+    #[error("the configuration file {} is not valid: kentd has no setting {key:?}; did you mean {near}?", path.display())]
+    Misspelt {
+        /// The path of the file.
+        path: PathBuf,
+        /// The key in the file.
+        key: String,
+        /// The setting that it is close to.
+        near: String,
+    },
     /// A value is out of range.
     #[error("{setting} is {value}, but must be {allowed}")]
     OutOfRange {
@@ -56,6 +66,14 @@ pub enum ConfigError {
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Both ports have one address.
+    #[error(
+        "listen and http are both {address}: give two ports, such as --listen 127.0.0.1:7600 --http 127.0.0.1:7601"
+    )]
+    SamePort {
+        /// The address.
+        address: SocketAddr,
+    },
     /// The address is not loopback, and the daemon has no TLS.
     #[error(
         "{setting} is {address}, which other machines can reach, but this daemon has no TLS; use a loopback address, set \

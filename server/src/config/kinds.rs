@@ -1,9 +1,9 @@
 //! The types of settings that are neither numbers nor plain text.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
 use kent_store::{BadAddress, EtcdAddress};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 /// The place where the daemon stores its state.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -90,6 +90,22 @@ impl FromStr for LogFormat {
             _ => Err("use text or json".to_owned()),
         }
     }
+}
+
+/// Parses a number without a sign.
+pub(super) fn parse_whole<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "expected a whole number without a unit, such as 1000".to_owned())
+}
+
+/// Parses the address of a port.
+pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "expected IP:PORT, such as 127.0.0.1:7600 or [::1]:7600; host names are not accepted".to_owned())
+}
+
+/// Reads the address of a port from a file.
+pub(super) fn read_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+    parse_address(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
 }
 
 /// A duration, written like `1m 30s`.

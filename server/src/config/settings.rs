@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     error::ConfigError,
     etcd::EtcdSettings,
-    kinds::{LogFormat, NoArchive, Span, StoreKind},
+    kinds::{LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
     patterns::RegionPatterns,
     tls::TlsSettings,
 };
@@ -78,8 +78,12 @@ macro_rules! settings {
 
 settings! {
     "Ports" {
+        #[arg(value_parser = parse_address)]
+        #[serde(default, deserialize_with = "read_address")]
         listen: SocketAddr = "127.0.0.1:7600", "KENT_LISTEN" "ADDR:PORT":
             "Address of the gRPC port";
+        #[arg(value_parser = parse_address)]
+        #[serde(default, deserialize_with = "read_address")]
         http: SocketAddr = "127.0.0.1:7601", "KENT_HTTP" "ADDR:PORT":
             "Address of the HTTP port for /livez, /readyz and /metrics";
         advertise: String, "KENT_ADVERTISE" "HOST:PORT":
@@ -87,6 +91,7 @@ settings! {
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         insecure: bool = "false", "KENT_INSECURE" "BOOL":
             "Allow addresses that other machines can reach, without TLS and authentication";
+        #[arg(value_parser = parse_whole::<usize>)]
         threads: usize ["1" to "1024"], "KENT_THREADS" "COUNT":
             "Threads that serve connections; each connection stays on one thread [default: one for each processor]";
         grace: Span = "10s" ["0s" to "1h"], "KENT_GRACE" "DURATION":
@@ -109,6 +114,7 @@ settings! {
         archive: PathBuf, "KENT_ARCHIVE" "DIR":
             "Existing directory, on another disk or a mounted share, to which the embedded store writes every commit before it acknowledges \
              the commit. `kentd restore --archive` restores a store from it without loss";
+        #[arg(value_parser = parse_whole::<u64>)]
         archive_base_bytes: u64 = "67108864" ["131072" to "1099511627776"], "KENT_ARCHIVE_BASE_BYTES" "BYTES":
             "Bytes of commits after which the archive gets a new full copy of all records";
         #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "ended")]
@@ -120,23 +126,30 @@ settings! {
             "Newest schema of records to use, in tests of upgrades";
     }
     "Request limits" {
+        #[arg(value_parser = parse_whole::<u64>)]
         lease_count: u64 = "1000000000" ["1" to "1000000000000"], "KENT_LEASE_COUNT" "COUNT":
             "Maximum number of identifiers in one lease";
         // Stock gRPC clients reject messages of more than 4 MiB by default.
+        #[arg(value_parser = parse_whole::<u64>)]
         packed_bytes: u64 = "2097152" ["16" to "1073741824"], "KENT_PACKED_BYTES" "BYTES":
             "Maximum size of the identifiers in one packed reply, in bytes";
+        #[arg(value_parser = parse_whole::<usize>)]
         request_bytes: usize = "1048576" ["1024" to "1073741824"], "KENT_REQUEST_BYTES" "BYTES":
             "Maximum size of a request message, in bytes";
+        #[arg(value_parser = parse_whole::<usize>)]
         streams: usize = "4096" ["1" to "1000000"], "KENT_STREAMS" "COUNT":
             "Maximum number of concurrent AllocateStream calls";
     }
     "Issuing" {
         window: Span = "1m" ["2s" to "1h"], "KENT_WINDOW" "DURATION":
             "How long the daemon can issue time-based identifiers while the store is unavailable";
+        #[arg(value_parser = parse_whole::<u64>)]
         chunk_min: u64 = "1024" ["1" to "4294967296"], "KENT_CHUNK_MIN" "COUNT":
             "Smallest number of a region's suffixes to reserve in one commit; a crash may skip up to this number";
+        #[arg(value_parser = parse_whole::<u64>)]
         chunk_max: u64 = "1048576" ["1" to "4294967296"], "KENT_CHUNK_MAX" "COUNT":
             "Largest number of a region's suffixes to reserve in one commit";
+        #[arg(value_parser = parse_whole::<u64>)]
         series_on_demand: u64 = "1000" ["0" to "1000000"], "KENT_SERIES_ON_DEMAND" "COUNT":
             "Maximum number of series that requests create on demand; operators create more with `kent series create SERIES`";
     }
@@ -151,8 +164,10 @@ settings! {
     "Retention" {
         request_retention: Span = "30d" ["1s" to "36500d"], "KENT_REQUEST_RETENTION" "DURATION":
             "How long to keep request_ids of strict grants and edits if they are version 7 UUIDs; older ones are rejected";
+        #[arg(value_parser = parse_whole::<u64>)]
         requests_max: u64 = "10000000", "KENT_REQUESTS_MAX" "COUNT":
             "Maximum number of other request_ids, which are kept permanently: per strict region, and per space for edits";
+        #[arg(value_parser = parse_whole::<u64>)]
         history_keep: u64 = "100000" ["1" to "1000000000000"], "KENT_HISTORY_KEEP" "COUNT":
             "Number of edits of each table to keep; earlier ones can no longer be listed or watched";
     }

@@ -59,6 +59,8 @@ fn classify_part(directory: &Directory, space: &Space, name: &str, ids: &[u128])
         {
             let (local, _) = classify_part(directory, &space, &space.name(), &[suffix]);
             message.local = local.into_iter().next().flatten().map(Box::new);
+            // The region issues nothing itself.
+            message.issued = message.local.as_ref().is_some_and(|local| local.issued);
         }
         Some(message)
     });

@@ -116,13 +116,18 @@ impl Directory {
         }
         let declared = entry.declared.is_some();
         let is_awaited = declared || entry.changes.iter().any(Change::may_stop_grants);
-        let plan = Plan::made(revision, entry.changes);
+        let mut plan = Plan::made(revision, entry.changes);
+        // The history does not contain counters. The commit compared them, so a deleted heir had issued nothing since.
+        space.read(|table| {
+            for before in plan.changes.iter_mut().filter(|it| it.after.is_none()).filter_map(|it| it.before.as_mut()) {
+                before.issued = table.get(before.number).map_or(before.issued, |present| present.issued);
+            }
+        });
         // The identity matters only for the latest edit, and only that one is known.
         let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
         if space.apply(&plan, version, edit).is_err() {
             return Ok(None);
         }
-        // The history does not contain counters.
         for change in plan.changes.iter().filter(|change| change.after.is_some()) {
             if declared {
                 space.drop_chunk(change.number, version);

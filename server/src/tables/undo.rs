@@ -37,7 +37,10 @@ impl Directory {
         let space = self.find(&command.space)?;
         let _editing = self.begin_editing(&space).await?;
         for _ in 0..ATTEMPTS {
-            let is_same = |entry: &HistoryEntry| entry.undoes.is_some();
+            let is_same = |entry: &HistoryEntry| {
+                let region = command.region.as_deref();
+                entry.undoes.is_some() && region.is_none_or(|name| entry.changes.iter().any(|it| concerns(it, name)))
+            };
             if let Some(plan) = self.find_earlier_edit(&space, &command.options, is_same, |_| false).await? {
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
@@ -149,6 +152,11 @@ fn set_inherited(changes: &mut [Change], closed: RegionNumber, reserved: Count) 
             heir.issued = reserved;
         }
     }
+}
+
+/// Whether a change is of a region that had this name before or after.
+fn concerns(change: &Change, name: &str) -> bool {
+    change.before.iter().chain(&change.after).any(|region| region.name == name)
 }
 
 /// Whether a change deletes a region of this name.

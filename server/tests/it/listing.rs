@@ -258,3 +258,18 @@ fn ok_uuids_are_classified_in_spaces_of_128_bits() {
     let inspected = operator.json(&format!("inspect {UUID} --space default"));
     assert!(inspected["not_in_space"].is_string() && inspected["classification"].is_null());
 }
+
+#[test]
+fn ok_an_identifier_of_a_delegated_region_is_issued_if_its_own_space_says_so() {
+    let operator = Operator::new();
+    operator.kent("region create emea --suffix 20");
+    operator.kent("region delegate emea");
+    operator.kent("region create sub --suffix 10 --space default/emea");
+    let local: u64 = operator.kent("alloc region:sub@default/emea").trim().parse().expect("a number");
+    // The first identifier of the region's prefix.
+    let prefix = operator.json("region show emea")["prefix"].as_str().map(|prefix| format!("{prefix:0<64}"));
+    let first = u64::from_str_radix(&prefix.expect("a prefix"), 2).expect("bits");
+    for (id, expected) in [(first + local, true), (first + local + (1 << 19), false)] {
+        assert_eq!(operator.json(&format!("classify {id}"))["issued"], expected, "{id}");
+    }
+}

@@ -17,7 +17,7 @@ const SETUP: [&str; 9] = [
 ];
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 47] = [
+const REFUSED: [(&str, &[&str]); 48] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     ("region shrink few --by 30", &["--by: the suffix of region \"few\" has 10 bits", "by at most 10, not by 30"]),
     (
@@ -29,7 +29,10 @@ const REFUSED: [(&str, &[&str]); 47] = [
         &["has 8 bits, of which 8 can be used", "kent region show orders --space default"],
     ),
     ("region expand shut --by 1", &["\"old\" inside it", "(kent region show old --space default)"]),
-    ("region delete shut", &["has 2 subregions (\"old\", \"new\"), 1 bit below", "kent region tree --filter shut"]),
+    (
+        "region delete shut",
+        &["has 2 subregions (\"old\", \"new\"), whose prefixes are 1 bit longer", "kent region tree --filter shut"],
+    ),
     ("region delegate shut", &["has 2 subregions (\"old\", \"new\")"]),
     ("region split new --by 1", &["subregion of \"shut\"", "kent region tree --filter shut"]),
     ("region expand inner --by 1", &["is delegated", "(kent region ls --space default/inner)"]),
@@ -62,6 +65,7 @@ const REFUSED: [(&str, &[&str]); 47] = [
     ("space delete default", &["(kent region delete NAME --space default)"]),
     ("space delete default/inner --dry-runs", &["a similar argument exists: '--dry-run'"]),
     ("table export --at 999", &["--at is 999, but must be 1 to "]),
+    ("table export --space parts --at 1", &["has no revision for --at", "`kent table export --space parts`"]),
     ("watch --after 999", &["--after is 999, but must be 0 to "]),
     ("watch --after -1", &["expected a revision such as 12"]),
     ("backup /nonexistent/f", &["cannot write the backup to /nonexistent/f", "(mkdir -p /nonexistent)"]),
@@ -144,16 +148,34 @@ fn err_a_variable_of_the_daemon_is_named() {
 }
 
 #[test]
+fn err_a_misspelt_variable_of_the_daemon_is_warned_of() {
+    let mut kentd = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    // An address that cannot be bound ends the daemon.
+    kentd.args("--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0".split(' '));
+    let output = kentd.env("KENT_LISEN", "127.0.0.1:1").output().expect("kentd runs");
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(message.contains("KENT_LISEN") && message.contains("did you mean KENT_LISTEN?"), "{message}");
+}
+
+#[test]
 fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
     for (words, parts) in [
         ("--threads -1", &["invalid value '-1' for '--threads <COUNT>'", "1 to 1024"][..]),
         ("--grace -1s", &["--grace: Time for requests in flight", "0s to 1h [default: 10s]"]),
         ("--listen foo", &["[default: 127.0.0.1:7600]", "for example: kentd --data"]),
+        ("--listen 47720", &["expected IP:PORT, such as 127.0.0.1:7600", "host names are not accepted"]),
+        ("--http localhost:47720", &["expected IP:PORT, such as 127.0.0.1:7600", "host names are not accepted"]),
+        ("--packed-bytes 2MB", &["expected a whole number without a unit", "16 to 1073741824 [default: 2097152]"]),
+        ("--lease-count 1e9", &["expected a whole number without a unit"]),
         ("--threads 0", &["threads is 0, but must be 1 to 1024"]),
         ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
         ("serve", &["kentd serves if no command is given; its commands are restore, migrate, man"]),
         ("restore b --data d --floor x", &["a floor is SOURCE=N", "for example: kentd restore /old/kent-data"]),
-        ("--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0", &["cannot listen on 192.0.2.1:1"]),
+        (
+            "--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0",
+            &["cannot listen on 192.0.2.1:1: ", "; choose another with --listen"],
+        ),
+        ("--listen 127.0.0.1:5 --http 127.0.0.1:5", &["listen and http are both 127.0.0.1:5: give two ports"]),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_kentd")).args(words.split(' ')).output().expect("kentd runs");
         let message = String::from_utf8(output.stderr).expect("UTF-8");

@@ -332,6 +332,9 @@ async fn ok_the_command_line_uses_certificates() {
     let files = Files::new(&ca.server(), Some(&ca), None);
     let daemon = files.daemon(data.path());
     let own = Files::new(&ca.client("spiffe://example/ann", 2), None, None);
+    let foreign = Files::new(&Ca::new("other").client("spiffe://example/ann", 2), None, None);
+    let plain_data = data_dir();
+    let plain = Daemon::start(plain_data.path());
     let kent = |options: &[&Path], endpoint: &str| {
         let mut command = Command::new(kent_binary());
         command.args(["alloc", "uuidv7", "--request-timeout", "2s", "--endpoint", endpoint]);
@@ -345,7 +348,13 @@ async fn ok_the_command_line_uses_certificates() {
     let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     assert_eq!(kent(&paths, address), (true, String::new()));
     assert_eq!(kent(&paths, &format!("https://{address}")), (true, String::new()));
+    let foreign = [files.path("ca"), foreign.path("cert"), foreign.path("key")];
+    let foreign: Vec<&Path> = foreign.iter().map(PathBuf::as_path).collect();
+    let plain_answer = format!("use http://{}, without --ca", plain.grpc_address());
     for (options, endpoint, expected) in [
+        (&paths[..], format!("https://{}", plain.grpc_address()), &*plain_answer),
+        (&paths[..], daemon.http_address().to_owned(), "is an HTTP port: use the gRPC port"),
+        (&foreign[..], address.to_owned(), "signed by a CA of `kentd --tls-client-ca`"),
         (&paths[..1], address.to_owned(), "--cert and --key"),
         (&paths[..2], address.to_owned(), "--cert and --key need each other"),
         (&[], address.to_owned(), "--ca"),

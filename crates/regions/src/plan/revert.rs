@@ -122,10 +122,10 @@ impl<'t> Reversal<'t> {
         for region in self.deleted.iter().filter_map(|change| change.before.as_ref()) {
             region.check_not_delegated()?;
             self.check_children(region)?;
-            if self.counter_move.is_some_and(|moved| moved.from == region.number) {
-                continue;
+            if self.counter_move.is_none_or(|moved| moved.from != region.number) {
+                region.check_unused()?;
             }
-            region.check_unused()?;
+            // Not even the heir: its suffixes may be wider than those of its parent.
             if region.order == Order::External {
                 return Err(Refusal::UseUnknown { region: region.name.clone() });
             }

@@ -10,7 +10,7 @@ use std::{
 use futures_util::future::join;
 use kent_proto::v1::{
     AddSubregionsRequest, DeleteRegionRequest, DeleteSpaceRequest, ImportTableRequest, ListRegionsRequest, NewRegion,
-    RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
+    RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
 };
 
 use super::*;
@@ -18,7 +18,7 @@ use super::*;
 /// The width of the space `s`, so small that prefixes and numbers are soon used again.
 const BITS: u32 = 10;
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
-const RUNS: u64 = 6;
+const RUNS: u64 = 10;
 const STEPS: u32 = 120;
 
 /// A sequence of random numbers, which a seed determines.
@@ -108,7 +108,7 @@ async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Re
         extension,
         ..NewRegion::default()
     };
-    match dice.below(20) {
+    match dice.below(26) {
         0..4 => {
             let (parent, region_id) = (format!("spaces/{space}"), region.to_owned());
             let suffix_bits = Some(u32::try_from(1 + dice.below(4)).expect("few"));
@@ -140,10 +140,11 @@ async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Re
             let split = SplitRegionRequest { name, by_bits, new_regions, ..Default::default() };
             ("split", regions.split_region(Request::new(split)).await.is_ok())
         }
-        7 | 8 => {
-            let closes = dice.below(2) == 0;
+        7 | 8 | 20.. => {
+            let closes = dice.below(4) != 0;
             let extension = Some(if closes { "0" } else { "1" }.repeat(usize::try_from(by_bits).expect("few")));
-            let new_regions = vec![new(dice, extension)];
+            let suffix_bits = if closes { None } else { Some(1) };
+            let new_regions = vec![NewRegion { suffix_bits, ..new(dice, extension) }];
             let divide = AddSubregionsRequest {
                 name,
                 by_bits,
@@ -169,8 +170,7 @@ async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Re
         }
         14 => {
             let name = if dice.below(2) == 0 { name } else { format!("spaces/{space}") };
-            let undo = UndoEditRequest { name, ..Default::default() };
-            ("undo", regions.undo_edit(Request::new(undo)).await.is_ok())
+            undo(node, name).await
         }
         15 => {
             let region_id = dice.of(&NAMES).to_owned();
@@ -188,6 +188,40 @@ async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Re
             ("policy", regions.update_region(Request::new(update)).await.is_ok())
         }
         _ => import(node, dice, &space, kept).await,
+    }
+}
+
+/// Reverts the last edit.
+async fn undo(node: &Node, name: String) -> (&'static str, bool) {
+    let undo = UndoEditRequest { name, ..UndoEditRequest::default() };
+    match node.regions().undo_edit(Request::new(undo)).await {
+        Ok(undone) => (reverted(&undone.into_inner().changes), true),
+        Err(_) => ("undo", false),
+    }
+}
+
+/// The kind of a reversal, by what it did to the regions.
+fn reverted(changes: &[RegionChange]) -> &'static str {
+    let changed = changes.iter().filter_map(|it| it.before.as_ref().zip(it.after.as_ref()));
+    let is_closed = |region: &Region| region.kind() == kent_proto::v1::region::Kind::Closed;
+    let (mut is_shorter, mut is_longer, mut is_reopened, mut is_closed_again) = (false, false, false, false);
+    for (before, after) in changed {
+        is_shorter |= after.prefix.len() < before.prefix.len();
+        is_longer |= after.prefix.len() > before.prefix.len();
+        is_reopened |= is_closed(before) && !is_closed(after);
+        is_closed_again |= !is_closed(before) && is_closed(after);
+    }
+    let creates = changes.iter().any(|it| it.before.is_none());
+    let deletes = changes.iter().any(|it| it.after.is_none());
+    match (creates, deletes) {
+        _ if is_shorter && deletes => "undo of a split with new regions",
+        _ if is_shorter => "undo of a split",
+        _ if is_longer => "undo of the undo of a split",
+        _ if is_reopened => "undo of a close",
+        _ if is_closed_again => "undo of the undo of a close",
+        (true, _) => "undo of a deletion",
+        (_, true) => "undo of a creation",
+        _ => "undo of an update",
     }
 }
 
@@ -266,6 +300,18 @@ async fn run(seed: u64, made: &mut BTreeMap<&'static str, u32>) {
         };
         kept.exported = exported;
         *kept.made.entry(operation).or_default() += u32::from(is_made);
+        // Reversals, reversals of reversals, and grants in between.
+        while is_made && dice.below(2) == 0 && ["create", "split", "divide", "delete", "import"].contains(&operation) {
+            let (node, other) = if dice.below(2) == 0 { (one, other) } else { (other, one) };
+            let ((operation, is_made), ()) = match dice.below(3) {
+                0 => join(undo(node, "spaces/s".to_owned()), grant(other, &mut dice_of_other, &mut kept)).await,
+                _ => (undo(node, "spaces/s".to_owned()).await, ()),
+            };
+            *kept.made.entry(operation).or_default() += u32::from(is_made);
+            if dice.below(3) == 0 {
+                grant(other, &mut dice, &mut kept).await;
+            }
+        }
         for node in [one, other].into_iter().take(usize::try_from(dice.below(3)).expect("few")) {
             grant(node, &mut dice, &mut kept).await;
         }
@@ -282,7 +328,7 @@ async fn ok_random_edits_of_all_kinds_repeat_no_number() {
     for seed in 0..RUNS {
         run(seed, &mut made).await;
     }
-    for operation in ["create", "undo", "grant", "seal"] {
+    for operation in ["create", "undo of a close", "undo of a creation", "undo of a deletion", "grant", "seal"] {
         assert!(made.get(operation).is_some_and(|count| *count > 0), "{operation}: {made:?}");
     }
 }

@@ -58,6 +58,27 @@ async fn ok_a_counter_that_comes_back_repeats_nothing() {
     assert!(draw_from(&third, "zero").await > drawn[count - 1], "the counter is above all");
 }
 
+/// Another daemon applies the reversal from the history, which does not contain counters, and need not read the whole table.
+#[tokio::test]
+async fn ok_a_reversal_drops_no_chunk_of_another_region() {
+    let disk = disk();
+    let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
+    make(&one, 20, 4).await;
+    let (parent, region_id) = ("spaces/default".to_owned(), "quiet".to_owned());
+    let quiet = CreateRegionRequest { parent, region_id, suffix_bits: Some(20), ..CreateRegionRequest::default() };
+    one.regions().create_region(Request::new(quiet)).await.expect("made");
+    draw_from(&one, "r").await;
+    time::sleep(Duration::from_millis(200)).await;
+    let first = draw_from(&other, "quiet").await;
+    let new_regions = vec![new_region("zero", "0"), new_region("one", "1")];
+    let divide = AddSubregionsRequest { name: name(), by_bits: 1, new_regions, ..Default::default() };
+    one.regions().add_subregions(Request::new(divide)).await.expect("divided");
+    time::sleep(Duration::from_millis(200)).await;
+    one.regions().undo_edit(undo()).await.expect("nothing was issued since");
+    time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(draw_from(&other, "quiet").await, first + 1, "the chunk was dropped");
+}
+
 #[tokio::test]
 async fn err_after_a_restore_no_prefix_becomes_shorter() {
     let disk = disk();
@@ -74,4 +95,29 @@ async fn err_after_a_restore_no_prefix_becomes_shorter() {
     let refused = node.regions().undo_edit(undo()).await.expect_err("lost regions may have had the other half");
     assert!(refused.message().contains("lost regions may have had the freed prefixes"), "{refused}");
     assert_eq!(refused.code(), Code::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn err_the_request_id_of_the_undo_of_another_region() {
+    let disk = disk();
+    let node = start(&disk, Settings::default()).await;
+    make(&node, 8, 8).await;
+    let (parent, region_id) = ("spaces/default".to_owned(), "q".to_owned());
+    let create = CreateRegionRequest { parent, region_id, suffix_bits: Some(8), ..CreateRegionRequest::default() };
+    node.regions().create_region(Request::new(create)).await.expect("made");
+    let other = "spaces/default/regions/q".to_owned();
+    for name in [name(), other.clone()] {
+        let update = UpdateRegionRequest { name, owner: Some("ops".to_owned()), ..UpdateRegionRequest::default() };
+        node.regions().update_region(Request::new(update)).await.expect("updated");
+    }
+    let undo = |name: String| {
+        let request_id = "9b0f6a52-6f0c-4d35-9a5f-0f4d1f7b7a11".to_owned();
+        Request::new(UndoEditRequest { name, request_id, ..UndoEditRequest::default() })
+    };
+    for _ in 0..2 {
+        let undone = node.regions().undo_edit(undo(name())).await.expect("reverted once").into_inner();
+        assert_eq!(undone.region.map(|region| region.owner), Some(String::new()));
+    }
+    let refused = node.regions().undo_edit(undo(other)).await.expect_err("that was another undo");
+    assert!(refused.message().contains("was used before"), "{refused}");
 }

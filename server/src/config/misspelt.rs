@@ -1,0 +1,73 @@
+//! Names of settings and variables that nothing has, but that are close to one that exists.
+
+use clap::{Args as _, Command};
+
+use super::Settings;
+
+/// Variables that `kent` and `kentd` read besides the settings.
+const OTHER_VARIABLES: [&str; 11] = [
+    "KENT_CA",
+    "KENT_CERT",
+    "KENT_CLIENT_CONFIG",
+    "KENT_COMPLETE",
+    "KENT_CONFIG",
+    "KENT_CONTEXT",
+    "KENT_ENDPOINT",
+    "KENT_KEY",
+    "KENT_PRINCIPAL",
+    "KENT_REQUEST_TIMEOUT",
+    "KENT_SPACE",
+];
+
+/// The setting that an unknown key of a file stands for, if one is close.
+pub(super) fn setting(key: &str) -> Option<String> {
+    let known: Vec<String> = options().filter_map(|arg| arg.get_long().map(ToOwned::to_owned)).collect();
+    near(&key.replace('_', "-"), &known)
+}
+
+/// The first key of a file that no setting has.
+pub(super) fn unknown(file: &toml::Table) -> Option<&String> {
+    let known: Vec<_> = options().filter_map(|arg| arg.get_long().map(ToOwned::to_owned)).collect();
+    file.keys().find(|key| !known.contains(key))
+}
+
+/// The variables among these that neither program reads, each with the one that it probably stands for.
+pub fn misspelt_variables(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
+    let settings = options().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));
+    let known: Vec<String> = settings.chain(OTHER_VARIABLES.map(ToOwned::to_owned)).collect();
+    let ours = names.filter(|name| name.starts_with("KENT_") && !known.contains(name));
+    ours.filter_map(|name| near(&name, &known).map(|near| (name, near))).collect()
+}
+
+fn options() -> impl Iterator<Item = clap::Arg> {
+    Settings::augment_args(Command::new("kentd")).get_arguments().cloned().collect::<Vec<_>>().into_iter()
+}
+
+/// The nearest name, if it differs in at most a third of its letters, without the prefix of variables.
+fn near(typed: &str, known: &[String]) -> Option<String> {
+    let bare = |name: &str| name.trim_start_matches("KENT_").to_owned();
+    let distance = |name: &&String| strsim::damerau_levenshtein(&bare(name), &bare(typed));
+    let nearest = known.iter().min_by_key(distance)?;
+    (distance(&nearest) * 3 <= bare(nearest).chars().count()).then(|| nearest.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_a_near_name_is_found() {
+        for (key, expected) in [
+            ("lisen", Some("listen")),
+            ("packed_bytes", Some("packed-bytes")),
+            ("tls-crt", Some("tls-cert")),
+            ("colour", None),
+        ] {
+            assert_eq!(setting(key).as_deref(), expected, "{key}");
+        }
+        let names = ["KENT_LISEN", "KENT_LISTEN", "KENT_SPACE", "KENT_SERVICE_HOST", "HOME", "KENT_TLS_KEYS"];
+        let found = misspelt_variables(names.map(ToOwned::to_owned).into_iter());
+        let expected = [("KENT_LISEN", "KENT_LISTEN"), ("KENT_TLS_KEYS", "KENT_TLS_KEY")];
+        assert_eq!(found, expected.map(|(name, near)| (name.to_owned(), near.to_owned())));
+    }
+}
