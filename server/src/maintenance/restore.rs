@@ -239,7 +239,6 @@ impl Restore {
     ///
     /// [`RestoreError`].
     pub async fn plan_at(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Result<Self, RestoreError> {
-        check_vacant(args).await?;
         if args.archive {
             return plan_exact(args, now, entropy);
         }
@@ -321,27 +320,6 @@ impl Restore {
     /// The records of the new store.
     pub(crate) fn into_records(self) -> BTreeMap<Key, Vec<u8>> {
         self.records
-    }
-}
-
-/// Checks that the target has no store, so that no plan is shown that cannot be carried out. Only an interrupted restore from an
-/// archive can be continued.
-async fn check_vacant(args: &RestoreArgs) -> Result<(), RestoreError> {
-    let dir = args.data.clone();
-    if !dir.join("db").exists() {
-        return Ok(());
-    }
-    let new_id = entropy::bytes(&SystemEntropy);
-    let store = match SledStore::open_archived(SledOptions { dir: dir.clone(), new_id }, Archiving::ReadOnly) {
-        Err(OpenError::InUse { .. }) => return Err(RestoreError::NotEmpty { dir }),
-        opened => opened?,
-    };
-    let present = store.scan(&Key::ROOT).await.map_err(StoreFailure::from);
-    store.close().await;
-    let is_whole = |(key, _): &(Key, _)| !args.archive || *key == keys::CLUSTER;
-    match present?.iter().any(is_whole) {
-        true => Err(RestoreError::NotEmpty { dir }),
-        false => Ok(()),
     }
 }
 
