@@ -39,7 +39,7 @@ impl Change {
         self.before.is_none() && self.after.is_some()
     }
 
-    /// Whether this may be the change of an edit that stops grants ([`Edit::stops_grants`]): the region is sealed, capped or
+    /// Whether this may be the change of an edit that [stops grants](crate::Edit::stops_grants): the region is sealed, capped or
     /// strict, even if it was before.
     pub fn may_stop_grants(&self) -> bool {
         self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks())
