@@ -1,7 +1,7 @@
 //! Plans expansions and shrinks, which move bits between the expansion zone and the suffix. Identifiers do not change.
 
 use super::Plan;
-use crate::{refusal::Refusal, region::Region, table::Table};
+use crate::{count::Count, refusal::Refusal, region::Region, table::Table};
 
 /// Plans the expansion of the region's policy. It checks the policy on the table of the plan, so of several daemons
 /// only one expands.
@@ -28,7 +28,10 @@ pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     let Some(suffix) = region.suffix.checked_sub(by) else {
         return Err(Refusal::SuffixTooNarrow { region: region.name.clone(), suffix: region.suffix, by });
     };
-    region.check_use_known()?;
+    // A declared number tells which numbers of an external region are in use.
+    if region.issued == Count::ZERO {
+        region.check_use_known()?;
+    }
     // OK because zone and suffix together have at most 128 bits.
     let shrunk = Region { zone: region.zone + by, suffix, ..region.clone() };
     shrunk.check_issued()?;
