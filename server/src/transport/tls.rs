@@ -4,7 +4,7 @@
 //! has expired or was revoked in between would still be accepted. Connections of gRPC are long, so full handshakes cost little.
 
 use std::{
-    fs, io, mem,
+    fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak},
     time::Duration,
@@ -337,18 +337,17 @@ impl Tls {
 
     /// Ends the connections of callers whose certificates are no longer accepted, and returns their number.
     fn end_rejected(&self, now: UnixNanos) -> usize {
+        let now = UnixTime::since_unix_epoch(since_epoch(now));
+        let mut callers = self.callers();
+        // Read under the lock, so that the last of several checks uses the newest configuration.
         let loaded = self.current();
         let Some(verifier) = &loaded.verifier else { return 0 };
-        let now = UnixTime::since_unix_epoch(since_epoch(now));
-        let callers = mem::take(&mut *self.callers());
-        let is_accepted = |caller: &Caller| {
+        let is_accepted = |caller: &mut Caller| {
             let [certificate, intermediates @ ..] = &*caller.chain else { return false };
             verifier.verify_client_cert(certificate, intermediates, now).is_ok()
         };
-        let (accepted, rejected): (Vec<_>, Vec<_>) = callers.into_iter().partition(is_accepted);
-        self.callers().extend(accepted);
-        let tokens = rejected.iter().filter_map(|caller| caller.revoked.upgrade());
-        tokens.inspect(|token| token.cancel()).count()
+        let rejected = callers.extract_if(.., |caller| !is_accepted(caller));
+        rejected.filter_map(|caller| caller.revoked.upgrade()).inspect(|token| token.cancel()).count()
     }
 
     /// Drops the records of callers whose connections are closed.

@@ -120,9 +120,7 @@ impl Workers {
             }
         }
         drop((listener, handshakes));
-        let Self { lanes, running, .. } = self;
-        drop(lanes);
-        running.wait().await;
+        self.running.wait().await;
     }
 }
 
