@@ -127,7 +127,7 @@ impl Client {
         self.handle("uuidv6".to_owned())
     }
 
-    /// A handle for xids: 64 bits, written with 11 symbols, which start with milliseconds and sort by time.
+    /// A handle for xids: 64 bits, written as 11 characters, which start with milliseconds and sort by time.
     pub fn xid(&self) -> Handle<Uid11> {
         self.handle("xid".to_owned())
     }

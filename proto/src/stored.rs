@@ -117,7 +117,7 @@ pub enum TextForm {
     Decimal,
     /// `0x` and as many hexadecimal digits as the width needs.
     Hex,
-    /// 11 symbols of base 58. For spaces of 64 bits.
+    /// 11 base-58 characters. For spaces of 64 bits.
     Uid11,
 }
 

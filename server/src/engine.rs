@@ -329,7 +329,7 @@ impl Engine {
         &self.slots
     }
 
-    /// Cancelled when the daemon begins to stop: streams should end.
+    /// Canceled when the daemon begins to stop: streams should end.
     pub(crate) fn draining(&self) -> &CancellationToken {
         &self.draining
     }

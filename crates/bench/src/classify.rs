@@ -80,7 +80,7 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     let ends = args.regions.iter().min().zip(args.regions.iter().max());
     if let Some((least, most)) = ends {
         let ratio = outcomes.ratio(&name_at("kentd", *most, "regions"), &name_at("kentd", *least, "regions"));
-        contest.fact(format!("kentd, rate with {most} regions of that with {least}"), ratio, Bound::AtLeast(0.8));
+        contest.fact(format!("kentd, rate with {most} regions / rate with {least}"), ratio, Bound::AtLeast(0.8));
     }
     contest.finish();
     for Table { served, client, copy, _data, .. } in tables {

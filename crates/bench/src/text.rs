@@ -111,7 +111,7 @@ fn in_process(args: &TextArgs) -> anyhow::Result<()> {
         let nanos = outcomes.rate("kent-ids").map(|rate| 1e9 / rate);
         contest.fact(format!("uid11, {what}, ns"), nanos, Bound::AtMost(12.0));
         contest.fact(
-            format!("uid11, {what}, kent-ids of bs58"),
+            format!("uid11, {what}, kent-ids / bs58"),
             outcomes.ratio("kent-ids", "bs58"),
             Bound::AtLeast(5.0),
         );

@@ -221,7 +221,7 @@ Examples:
 ///
 /// SOURCE is a time-based format (uuidv1, uuidv6, uuidv7, uuidv7-draft01-ms|-us|-ns, uuidv8-draft01-32|-48|-60|-64,
 /// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME
-/// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 symbols, and the identifiers of a region in
+/// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 characters, and the identifiers of a region in
 /// the text form of its space (decimal by default). kent waits when the clock does not allow the requested number yet.
 /// After a second it says on standard error what it is waiting for. If it stops early, it says how many identifiers it has printed;
 /// those that it has fetched but not printed leave a gap, never a duplicate.
@@ -301,7 +301,7 @@ pub(crate) struct InspectArgs {
     /// Read the bytes of the UUIDs in GUID order.
     #[arg(long)]
     pub(crate) guid: bool,
-    /// Read each ID as the first symbols of uid11s, and show their range of values and, for xids, of times.
+    /// Read each ID as the first characters of uid11s, and show their range of values and, for xids, of times.
     #[arg(long, conflicts_with_all = ["format", "guid"])]
     pub(crate) prefix: bool,
     /// With --as uuidv7-draft01: the precision of the layout.
@@ -330,12 +330,12 @@ Examples:
 
 /// Show to which regions identifiers belong, outermost region first.
 ///
-/// An ID is a decimal number (42, 1_000_000), a hexadecimal number (0x2a), a UUID in a space of 128 bits, or the 11 symbols of a
+/// An ID is a decimal number (42, 1_000_000), a hexadecimal number (0x2a), a UUID in a space of 128 bits, or the 11 characters of a
 /// uid11, at least one of which is not a digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
 #[derive(Debug, Args)]
 #[command(after_help = CLASSIFY_HELP)]
 pub(crate) struct ClassifyArgs {
-    /// A decimal number, a hexadecimal number after 0x, a UUID, the 11 symbols of a uid11, or - for standard input.
+    /// A decimal number, a hexadecimal number after 0x, a UUID, the 11 characters of a uid11, or - for standard input.
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Daemons that wait for etcd when they start: they answer on the HTTP port, and end on a signal.
+//! Daemons that wait for etcd at startup: they answer on the HTTP port, and end on a signal.
 
 use std::{
     net::TcpListener,
@@ -74,7 +74,7 @@ fn free_address() -> String {
 fn ok_a_daemon_that_waits_for_etcd_is_alive_and_ends_on_a_signal() {
     let (data, silent) = (data_dir(), TcpListener::bind("127.0.0.1:0").expect("a port"));
     let refusing = free_address();
-    // One address refuses connections, the other one accepts them and says nothing.
+    // The first address refuses connections. The second accepts them and never answers.
     for (etcd, signal) in [(refusing, "TERM"), (silent.local_addr().expect("bound").to_string(), "INT")] {
         let daemon = Starting::new(data.path(), &format!("etcd://{etcd}/kent"));
         assert_eq!(daemon.answer("/livez", 200), "ok\n");

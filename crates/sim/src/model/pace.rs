@@ -66,7 +66,7 @@ pub(crate) enum Part {
     Half,
 }
 
-/// Clock offsets in seconds. They differ by at most `--clock-error`, and neighbours by less than a burst.
+/// Clock offsets in seconds. They differ by at most `--clock-error`, and adjacent values by less than a burst.
 const CLOCKS: [i64; 3] = [-1000, 0, 1000];
 const CLOCK_ERROR: Duration = Duration::from_secs(2000);
 const SECOND: i128 = 1_000_000_000;
