@@ -79,7 +79,7 @@ pub(crate) struct Global {
     /// Take the endpoint, its certificates, the space and the timeout from this context unless they are given; see `kent context --help`.
     #[arg(long, global = true, env = "KENT_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Show prefixes in this form [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes in all
+    /// Show prefixes in this format [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes in all
     /// of these forms.
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) prefix_format: Option<PrefixFormat>,
@@ -155,10 +155,10 @@ pub(crate) enum DaemonCommand {
     /// Show daemon health: readiness, store, clock, slot, chunks, limits and replicas.
     #[command(after_help = STATUS_HELP)]
     Status,
-    /// Measure what the daemon depends on, and say what would go wrong first.
+    /// Check the daemon and what it depends on, and give advice for each problem.
     ///
-    /// Looks at the daemon's clock, disk, store, etcd, open files, replicas and fullest regions, and gives advice for each
-    /// problem. Exits with 1 if something is wrong, and with 0 if nothing is, even if there are warnings.
+    /// Checks the daemon's clock, disk, store, etcd, open files, replicas and fullest regions, and lists the most urgent
+    /// problem first. Exits with 1 if something is wrong, and otherwise with 0, even if there are warnings.
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
 }
@@ -234,8 +234,8 @@ pub(crate) struct AllocArgs {
     #[command(flatten)]
     space: InSpace,
     /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same identifiers.
-    /// Preferably a version 7 UUID (kent alloc uuidv7), which the daemon keeps for the time set by kentd
-    /// --request-retention. It keeps other names permanently, but only a limited number of them.
+    /// Use a version 7 UUID if possible (kent alloc uuidv7): the daemon keeps it for the time set by kentd
+    /// --request-retention. The daemon keeps other names permanently, but only a limited number of them.
     #[arg(long, value_name = "ID", value_parser = parse_request_id)]
     pub(crate) request_id: Option<String>,
     /// Number of identifiers, such as 500, 1_000_000, 10k, 2M or 1G.
@@ -295,7 +295,7 @@ pub(crate) struct InspectArgs {
     pub(crate) ids: Vec<String>,
     /// Read the identifiers in this format, such as uuidv7-draft01-us, uuidv8-draft01-60, uid11-snowish, ulid or
     /// snowflake-discord. The bits alone do not distinguish formats that share a version, the profiles of uid11, or the
-    /// makers of Snowflakes.
+    /// services that issue Snowflakes.
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Read the bytes of the UUIDs in GUID order.
@@ -361,7 +361,7 @@ pub(crate) struct InSpace {
     pub(crate) space: String,
 }
 
-/// List spaces, show what is free in one, create or delete one. A space is a table of regions of n-bit identifiers.
+/// List, create or delete spaces, and show free blocks. A space is a table of regions of n-bit identifiers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpaceCommand {
     /// List all spaces.
@@ -371,7 +371,7 @@ pub(crate) enum SpaceCommand {
     /// Create a space.
     #[command(after_help = "Example:\n  kent space create parts --bits 32")]
     Create(SpaceCreateArgs),
-    /// Delete a space without regions. The space of a delegated region becomes the region's own suffixes again.
+    /// Delete a space without regions. If it is the space of a delegated region, this ends the delegation.
     #[command(
         visible_alias = "rm",
         after_help = "Examples:\n  kent space delete parts\n  kent space delete default/emea --dry-run"
@@ -423,8 +423,8 @@ pub(crate) enum TextArg {
 /// List, create or forget series. A series counts numbers under a symbol, without a region.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SeriesCommand {
-    /// List all series. Show, for each, how many numbers are reserved and whether an operator or a caller's first request
-    /// created it.
+    /// List all series, how many numbers of each are reserved, and whether an operator or a caller's first request created
+    /// it.
     #[command(visible_alias = "list", after_help = "Examples:\n  kent series ls\n  kent series ls --json")]
     Ls,
     /// Create series, or take over series that callers' requests created: these no longer count toward

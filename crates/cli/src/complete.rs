@@ -178,7 +178,7 @@ fn contexts() -> Vec<String> {
     contexts.map(|contexts| contexts.all().keys().cloned().collect()).unwrap_or_default()
 }
 
-/// The names that the daemon of the command line returns within the time limit.
+/// The names that the daemon returns within the time limit. The command line selects the daemon.
 fn ask(named: Named, typed: &str) -> Option<Vec<String>> {
     let settings = settings::parse_leniently(&line())?;
     let mut names = Names { typed, found: Vec::new() };

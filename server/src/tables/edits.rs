@@ -241,7 +241,7 @@ impl Directory {
         if counters.is_empty() {
             return self.check_sure(space, plan);
         }
-        // A declaration below the counter has an effect if it makes the counter sure, or if another replica may hold a chunk below
+        // A declaration below the counter has an effect if it sets a counter whose position is unknown, or if another replica may hold a chunk below
         // it, which that replica then drops.
         let declares_nothing = plan.changes_nothing() && !is_unsure && self.store.peers().is_none();
         Ok(if declares_nothing { plan.without_effect() } else { plan })

@@ -104,7 +104,7 @@ pub(crate) struct Tls {
     callers: Arc<Mutex<Vec<Caller>>>,
 }
 
-/// The files as they were read, and what was made of them.
+/// The contents of the files, and the configurations built from them.
 #[derive(Debug)]
 struct Loaded {
     contents: Contents,

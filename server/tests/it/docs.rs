@@ -107,7 +107,7 @@ impl Shell {
         bash.arg("-c").arg(script).current_dir(self.dir.path()).stdin(Stdio::null());
         keep_home(&mut bash);
         keep_settings(&mut bash);
-        // The pages may write a file of contexts.
+        // The pages may write a contexts file.
         bash.env("KENT_CLIENT_CONFIG", self.dir.path().join("kent.toml"));
         bash.env("PATH", path()).env("KENT_PRINCIPAL", "ada").env("KENT_ENDPOINT", &self.addresses[0].1);
         let mut text = String::from_utf8(bash.output().expect("bash runs").stdout).expect("UTF-8");

@@ -356,7 +356,7 @@ async fn ok_the_command_line_uses_certificates() {
         (&paths[..], daemon.http_address().to_owned(), "is an HTTP port: use the gRPC port"),
         (&foreign[..], address.to_owned(), "signed by a CA of `kentd --tls-client-ca`"),
         (&paths[..1], address.to_owned(), "--cert and --key"),
-        (&paths[..2], address.to_owned(), "--cert and --key need each other"),
+        (&paths[..2], address.to_owned(), "--cert and --key must be given together"),
         (&[], address.to_owned(), "--ca"),
         (&[], format!("https://{address}"), "--ca FILE names the CA"),
         (&paths[..1], format!("http://{address}"), "use https:// for all endpoints"),

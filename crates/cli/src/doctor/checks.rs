@@ -217,7 +217,7 @@ fn disk(directories: &[Directory]) -> Check {
         check.problem(
             state,
             format!("{path} has {free} of {total} free"),
-            format!("On a full disk no edit and no new chunk is possible: free some space, or move --{setting}."),
+            format!("On a full disk, the daemon can neither commit edits nor reserve chunks: free some space, or move --{setting} to a larger disk."),
         );
     }
     check

@@ -49,7 +49,7 @@ impl Dice {
     }
 }
 
-/// What all runs of a test keep: the numbers granted in `s`, and an export of some moment.
+/// The state that all runs of a test share: the numbers granted in `s`, and an earlier export.
 #[derive(Default)]
 struct Kept {
     granted: BTreeSet<u128>,
