@@ -88,7 +88,7 @@ fn with_hint(failure: Failure) -> Failure {
     }
 }
 
-/// Signals `stop` at the first Ctrl-C. At the second, or if standard output is blocked, it ends the program immediately.
+/// Signals `stop` at the first Ctrl-C. At the second, or if standard output is blocked, it terminates the program immediately.
 async fn stop_on_ctrl_c(stop: watch::Sender<bool>, tally: Tally, json: bool) {
     if tokio::signal::ctrl_c().await.is_ok() {
         stop.send_replace(true);

@@ -83,7 +83,7 @@ const BASH_SCRIPT: &str = r#"_kent() {
         for part in "${COMPREPLY[@]}"; do [[ $part == -* ]] || names+=("$part"); done
         if [[ ${#names[@]} -gt 0 ]]; then COMPREPLY=("${names[@]}"); fi
     fi
-    # Bash replaces only what follows the last of these symbols.
+    # Bash replaces only what follows the last of these characters.
     if [[ -n $breaks && $word == *[$breaks]* ]]; then
         COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*[$breaks]}"}"}")
     fi

@@ -16,7 +16,7 @@ fn on_terminal(operator: &Operator, words: &str, answer: &str) -> (i32, String) 
     let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script runs");
     let mut stdin = child.stdin.take().expect("piped");
     stdin.write_all(answer.as_bytes()).expect("typed");
-    let output = child.wait_with_output().expect("kent ends");
+    let output = child.wait_with_output().expect("kent exits");
     (output.status.code().expect("an exit code"), String::from_utf8(output.stdout).expect("UTF-8"))
 }
 

@@ -150,7 +150,7 @@ fn err_a_variable_of_the_daemon_is_named() {
 #[test]
 fn err_a_misspelled_variable_of_the_daemon_causes_a_warning() {
     let mut kentd = Command::new(env!("CARGO_BIN_EXE_kentd"));
-    // The daemon ends, because it cannot bind this address.
+    // The daemon exits, because it cannot bind this address.
     kentd.args("--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0".split(' '));
     let output = kentd.env("KENT_LISEN", "127.0.0.1:1").output().expect("kentd runs");
     let message = String::from_utf8(output.stderr).expect("UTF-8");

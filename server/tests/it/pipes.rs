@@ -40,7 +40,7 @@ fn ok_lines_are_answered_as_they_arrive_and_bad_ones_are_reported() {
         assert!(answer().contains('6'), "{words}: the line after a bad one");
         drop(input);
         assert_eq!(answer(), "", "{words}");
-        let ended = kent.wait_with_output().expect("kent ends");
+        let ended = kent.wait_with_output().expect("kent exits");
         let said = String::from_utf8(ended.stderr).expect("UTF-8");
         assert_eq!(ended.status.code(), Some(2), "{words}: {said}");
         assert!(said.contains(bad), "{words}: {said}");
@@ -59,7 +59,7 @@ fn ok_a_closed_standard_error_costs_no_answer() {
         let mut input = kent.stdin.take().expect("piped");
         let lines = lines.clone();
         let writer = thread::spawn(move || drop(input.write_all(lines.as_bytes())));
-        let ended = kent.wait_with_output().expect("kent ends");
+        let ended = kent.wait_with_output().expect("kent exits");
         writer.join().expect("written");
         let answered = ended.stdout.iter().filter(|byte| **byte == b'\n').count();
         assert_eq!((ended.status.code(), answered), (Some(code), answers), "{words}");
@@ -101,14 +101,14 @@ fn ok_a_reader_that_goes_away_ends_the_command_quietly() {
         // The write fails once kent has ended.
         let _ = (0..20_000).try_for_each(|number| writeln!(input, "{number}"));
         drop(input);
-        let ended = kent.wait_with_output().expect("kent ends");
+        let ended = kent.wait_with_output().expect("kent exits");
         let said = String::from_utf8(ended.stderr).expect("UTF-8");
         assert_eq!((ended.status.code(), said.as_str()), (Some(0), ""), "{words}");
     }
     // An incomplete backup is an error.
     let mut kent = start(&operator, "backup -");
     drop(kent.stdout.take());
-    let ended = kent.wait_with_output().expect("kent ends");
+    let ended = kent.wait_with_output().expect("kent exits");
     assert!(!ended.status.success() && String::from_utf8_lossy(&ended.stderr).contains("cannot write the backup"));
 }
 
@@ -119,7 +119,7 @@ fn ok_a_backup_goes_to_standard_output() {
     let mut kent = start(&operator, "backup -");
     let mut backup = Vec::new();
     kent.stdout.take().expect("piped").read_to_end(&mut backup).expect("read");
-    let ended = kent.wait_with_output().expect("kent ends");
+    let ended = kent.wait_with_output().expect("kent exits");
     let said = String::from_utf8(ended.stderr).expect("UTF-8");
     assert!(ended.status.success() && said.contains("records"), "{said}");
     let dir = tempfile::tempdir().expect("a directory");

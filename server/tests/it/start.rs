@@ -42,7 +42,7 @@ impl Starting {
         }
     }
 
-    /// Sends a signal, and waits until the process ends.
+    /// Sends a signal, and waits until the process exits.
     fn end(mut self, signal: &str) -> ExitStatus {
         let pid = self.child.id().to_string();
         let sent = std::process::Command::new("kill").args(["-s", signal, &pid]).status().expect("kill runs");
@@ -52,7 +52,7 @@ impl Starting {
             if let Some(status) = self.child.try_wait().expect("a child") {
                 return status;
             }
-            assert!(began.elapsed() < LIMIT, "SIG{signal} does not end the daemon");
+            assert!(began.elapsed() < LIMIT, "SIG{signal} does not stop the daemon");
             thread::sleep(Duration::from_millis(20));
         }
     }

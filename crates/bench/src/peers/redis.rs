@@ -21,7 +21,7 @@ use crate::{
 
 /// A Redis server started by the benchmark.
 pub(crate) struct Redis {
-    // Fields drop in this order: the server ends before its directory is removed.
+    // Fields drop in this order: the server stops before its directory is removed.
     process: Process,
     _dir: TempDir,
     address: String,

@@ -56,7 +56,7 @@ pub(crate) enum PaceStep {
     /// A daemon reserves all numbers that the pace allows, or half of them.
     Reserve(usize, i64, Part),
     Backup(i64),
-    /// All daemons end, and the backup is restored on a host with this clock offset.
+    /// All daemons stop, and the backup is restored on a host with this clock offset.
     Restore(i64),
 }
 

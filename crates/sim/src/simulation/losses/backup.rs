@@ -109,7 +109,7 @@ async fn receive(admin: &impl Admin) -> Result<Vec<u8>, Status> {
     Ok(bytes)
 }
 
-/// Ends all daemons, discards the store, and creates a new store from the backup.
+/// Stops all daemons, discards the store, and creates a new store from the backup.
 pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
     run.crash_all().await;
     // Wait until all responses of lost daemons are recorded, and keep faults from starting a daemon.
