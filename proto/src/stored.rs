@@ -440,7 +440,7 @@ fn prefix(text: &str) -> Result<Prefix, Malformed> {
 fn count_bytes(count: Count) -> Bytes {
     match count {
         Count::Below(count) => {
-            let zeros = count.leading_zeros() as usize / 8; // OK because there are 128 at most
+            let zeros = count.leading_zeros() as usize / 8; // OK because there are at most 128
             Bytes::copy_from_slice(&count.to_be_bytes()[zeros..])
         }
         Count::Max => Bytes::from_static(&MAX),

@@ -109,7 +109,7 @@ async fn calls(table: &Table, ids: &Arc<[u128]>, in_flight: u32, options: &Optio
                 );
                 let answered = now();
                 slice.call(answered - sent);
-                slice.count += identifiers.len() as u64; // OK because a usize has 64 bits at most
+                slice.count += identifiers.len() as u64; // OK because a usize has at most 64 bits
                 sent = answered;
             }
             Ok(slice)
@@ -128,7 +128,7 @@ fn copied(table: &Table, ids: &[u128], options: &Options) -> Slice {
         for id in ids {
             black_box(table.copy.region_of(*id));
         }
-        slice.count += ids.len() as u64; // OK because a usize has 64 bits at most
+        slice.count += ids.len() as u64; // OK because a usize has at most 64 bits
         slice.took = began.elapsed();
     }
     slice

@@ -175,7 +175,7 @@ impl Generators {
             let (began, mut slice) = (now(), Slice::default());
             while slice.took < self.length && slice.count < most {
                 let ids = self.runtime.block_on(handle.take(BULK))?;
-                slice.count += black_box(&ids).len() as u64; // OK because a usize has 64 bits at most
+                slice.count += black_box(&ids).len() as u64; // OK because a usize has at most 64 bits
                 slice.took = began.elapsed();
             }
             Ok(slice)

@@ -64,7 +64,7 @@ pub(crate) fn stream(args: &GrantArgs) -> anyhow::Result<()> {
     let redis = as_peer(&rivals.peers.redis);
     let one = rivals.run("1 stream, 64 deep", &stream(1, 64), 1, 64, &[("redis", redis)])?;
     let four = rivals.run("4 streams, 16 deep", &stream(4, 16), 4, 16, &[("redis", redis)])?;
-    // Most clients of Redis send one command at a time, each client on its own connection.
+    // Most Redis clients send one command at a time, each client on its own connection.
     let fifty = rivals.run(
         "50 streams, 16 deep",
         &stream(50, 16),

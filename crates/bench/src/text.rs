@@ -126,7 +126,7 @@ fn spin<V, T>(length: Duration, values: &[V], act: impl Fn(&V) -> T) -> Slice {
         for value in values {
             black_box(act(black_box(value)));
         }
-        slice.count += values.len() as u64; // OK because a usize has 64 bits at most
+        slice.count += values.len() as u64; // OK because a usize has at most 64 bits
         slice.took = began.elapsed();
     }
     slice

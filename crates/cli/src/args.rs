@@ -80,7 +80,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "KENT_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// Show prefixes in this format [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes in all
-    /// of these forms.
+    /// formats.
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) prefix_format: Option<PrefixFormat>,
 }
@@ -498,7 +498,7 @@ pub(crate) struct ImportArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Start all counters at 0: the file is from an earlier revision, which lacks the counters, and no region has issued anything.
+    /// Start all counters at 0. Use this for a file from an earlier revision, which has no counters, if no region has issued anything.
     #[arg(long)]
     pub(crate) unissued: bool,
     #[command(flatten)]

@@ -386,7 +386,7 @@ mod tests {
             ),
             // From the tests of rs/xid.
             ("rs-xid", "9m4e2mr0ui3e8a215n4g", "2011-03-22T17:50:19Z", ("counter", "4271561")),
-            // From the manual of MongoDB.
+            // From the MongoDB manual.
             ("objectid", "507f1f77bcf86cd799439011", "2012-10-17T21:13:27Z", ("counter", "4427793")),
             ("snowflake-twitter", "1541815603606036480", "2022-06-28T16:07:40.105Z", ("machine", "378")),
             // From Discord's documentation.

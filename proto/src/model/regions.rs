@@ -506,7 +506,7 @@ pub fn parse_page(size: u32, token: &str) -> Result<Page, Invalid> {
             )
         }
     };
-    Ok(Page { size: size as usize, after }) // OK because a page has 1000 entries at most
+    Ok(Page { size: size as usize, after }) // OK because a page has at most 1000 entries
 }
 
 /// The prefix of every page token.

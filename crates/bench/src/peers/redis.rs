@@ -74,7 +74,7 @@ async fn client(mut stream: TcpStream, depth: usize, end: Instant) -> anyhow::Re
         received.drain(..taken);
         let answered = now();
         sent.drain(..count).for_each(|sent| slice.call(answered - sent));
-        slice.count += count as u64; // OK because a usize has 64 bits at most
+        slice.count += count as u64; // OK because a usize has at most 64 bits
         if answered >= end {
             return Ok(slice);
         }
