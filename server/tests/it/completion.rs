@@ -20,7 +20,7 @@ fn operator() -> Operator {
     operator
 }
 
-/// The answer of the completion protocol to a command line whose last word, after the last space, is to be completed.
+/// Returns the completions of the last word of a command line, which is empty after a space at the end.
 fn complete(operator: &Operator, shell: &str, line: &str) -> Vec<String> {
     let words: Vec<_> = line.split(' ').collect();
     let mut command = Command::new(kent_binary());
