@@ -399,7 +399,7 @@ impl Cluster {
                 if let Ok(name) = keys::parse_present(&key)
                     && let Some(gone) = self.lock().replicas.remove(name)
                 {
-                    info!(replica = gone.note.address, "a replica has gone away");
+                    info!(replica = gone.note.address, "a replica has disappeared");
                 }
             }
             Change::Missed | Change::Unreadable(_) => {

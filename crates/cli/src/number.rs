@@ -76,7 +76,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form of a space with identifiers of this number of bits.
+    /// The default text form of a space whose identifiers have this number of bits.
     pub(crate) fn of(form: TextForm, bits: u32) -> Self {
         match form {
             TextForm::Unspecified | TextForm::Decimal => Self::Decimal,

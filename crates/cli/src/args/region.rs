@@ -90,7 +90,7 @@ pub(crate) struct TreeArgs {
     /// Draw only regions whose name contains TEXT, and the regions that contain them.
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Draw every region. By default, of more than 40 siblings only the first 40 are drawn.
+    /// Draw every region. By default, only the first 40 siblings of each region are drawn.
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]

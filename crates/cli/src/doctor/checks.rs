@@ -323,7 +323,7 @@ fn regions(full_first: &[Forecast]) -> Check {
             Some(*full_in_seconds),
             match *full_in_seconds {
                 seconds if seconds <= 0.0 => State::Wrong,
-                // A burst into an empty region makes a short forecast, too.
+                // A burst of grants from an empty region also gives a short forecast.
                 seconds if seconds <= FULL_WRONG_SECONDS && used >= SHARE_WARNING => State::Wrong,
                 seconds if seconds <= FULL_WARNING_SECONDS => State::Warning,
                 _ => State::Ok,
