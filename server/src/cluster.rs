@@ -404,7 +404,7 @@ impl Cluster {
             }
             Change::Missed | Change::Unreadable(_) => {
                 if let Err(error) = self.read_replicas().await {
-                    warn!(%error, "cannot read which other replicas exist");
+                    warn!(%error, "cannot list the other replicas");
                 }
             }
         }

@@ -90,7 +90,7 @@ impl Process {
 /// Returns the processor time of a process, from its `stat` file under /proc.
 fn busy(stat: &str) -> anyhow::Result<Duration> {
     // The name may contain spaces and ends at the last parenthesis. User and system time are the 14th and 15th fields.
-    let (_, fields) = stat.rsplit_once(')').context("the stat of the process has no name")?;
+    let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat contains no name")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>).sum::<Result<u32, _>>()?;
     Ok(Duration::from_secs(1) / TICKS * ticks)
 }

@@ -42,7 +42,7 @@ const AHEAD_BLOCKS: usize = 1;
 /// After Ctrl-C, the time that a write in progress has to finish.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// With `--timeout`, the pause after a request on which the client has given up.
+/// With `--timeout`, the pause after a request that the client has given up.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: bool) -> Result<(), Failure> {

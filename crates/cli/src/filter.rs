@@ -126,7 +126,7 @@ impl Field {
                 Err(format!("there is no order {pattern:?}; a region is {}", ORDERS.join(", ")))
             }
             Self::Name if pattern.is_empty() || !pattern.chars().all(is_of_name) => Err(format!(
-                "no region has a name like {pattern:?}; expected a-z A-Z 0-9 - _ . with * for any text and ? for one character, such as 'name=eu-*'"
+                "{pattern:?} cannot match the name of a region: use a-z A-Z 0-9 - _ . with * for any text and ? for one character, such as 'name=eu-*'"
             )),
             Self::Label(name) if pattern.is_empty() => Err(format!(
                 "a label has no empty value; use -l '!{name}' for regions without the label, or -l {name} for those with it"

@@ -109,7 +109,7 @@ pub enum Unavailable {
     /// The backend of the store currently fails. The next request tries again.
     #[error("the store is not available: {0}")]
     Backend(#[source] Arc<dyn Error + Send + Sync>),
-    /// The backend was replaced since this handle was opened. The handle cannot be used again.
+    /// The backend has been replaced since this handle was opened. The handle cannot be used again.
     #[error(transparent)]
     Exchanged(#[from] Exchanged),
 }

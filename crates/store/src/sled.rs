@@ -34,7 +34,7 @@
 //! # Damage
 //!
 //! Every value has our checksum, so a damaged value is detected. sled itself truncates its log at the first damaged
-//! record. The journal still has those of the lost commits that were made since the last checkpoint. A small file,
+//! record. The journal still has those of the lost commits that followed the last checkpoint. A small file,
 //! `newest`, has the newest acknowledged revision. Opening fails if the database lacks that revision.
 //!
 //! # Limitations

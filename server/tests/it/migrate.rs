@@ -195,7 +195,7 @@ async fn err_a_moved_store_that_was_deleted_is_not_moved_again() {
         target.commit(Txn::new().delete(key)).await.expect("committed");
     }
     let (moved, said) = migrate(&store, &address, &["--yes"]);
-    assert!(!moved && said.contains("only that store knows what was issued since"), "{said}");
+    assert!(!moved && said.contains("only that store knows what has been issued since"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -315,7 +315,8 @@ fn err_an_undo_that_is_refused_says_why_and_what_to_do() {
     kent("region subdivide s --by 1 --new y::0");
     let message = refused("x");
     assert!(
-        message.contains("region \"s\" was edited again since") && message.contains("kent region undo --space parts"),
+        message.contains("region \"s\" has been edited again since")
+            && message.contains("kent region undo --space parts"),
         "{message}"
     );
 }

@@ -26,7 +26,7 @@ async fn take(daemon: &Daemon, ledger: &mut Ledger) {
 }
 
 /// Starts a store, copies it, starts it again and issues identifiers. Then puts the copy in `back` and starts it there. The copy must
-/// be refused, because a daemon was started since it was made.
+/// be refused, because a daemon has been started since it was made.
 async fn put_back(data: &Path, back: &Path, as_usual: impl Fn(&mut Command), then: impl Fn(&mut Command)) {
     let dir = data_dir();
     let kept = dir.path().join("kept");

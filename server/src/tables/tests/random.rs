@@ -225,7 +225,7 @@ fn reverted(changes: &[RegionChange]) -> &'static str {
     }
 }
 
-/// Exports a table, or imports those regions of an earlier export that were deleted since. From a deleted region nothing was granted.
+/// Exports a table, or imports those regions of an earlier export that have been deleted since. From a deleted region nothing was granted.
 async fn import(
     node: &Node,
     dice: &mut Dice,

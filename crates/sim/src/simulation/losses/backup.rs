@@ -308,7 +308,7 @@ async fn known(run: &Run, backup: &Backup) -> Option<Tables> {
     tables_of(run, memory).await.ok()
 }
 
-/// Returns whether no table was edited since the backup.
+/// Returns whether no table has been edited since the backup.
 fn is_unchanged(known: &Tables, lost: &Tables) -> bool {
     let regions =
         |table: &Table| table.iter().map(|region| Region { issued: Count::ZERO, ..region.clone() }).collect::<Vec<_>>();
