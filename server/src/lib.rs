@@ -25,6 +25,7 @@
 //! | `records` | the keys of the store, and reading of records |
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
+//! | `probe` | what measurements call |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
 //! The imports form no cycle; `tests/it/imports.rs` checks this.
@@ -45,6 +46,7 @@ mod issuing;
 mod maintenance;
 mod metrics;
 mod node;
+pub mod probe;
 mod readiness;
 mod records;
 mod service;
