@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::peer::Certificate;
-use crate::host::clock::Clock;
+use crate::{causes::chain, host::clock::Clock};
 
 /// The files of the certificates, in PEM.
 #[derive(Clone, Debug)]
@@ -363,12 +363,6 @@ pub(crate) fn time_left(certificate: &Certificate, clock: &dyn Clock) -> Duratio
 
 fn since_epoch(now: UnixNanos) -> Duration {
     Duration::from_nanos(u64::try_from(now.get()).unwrap_or(0))
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |cause| cause.source())
-        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 impl std::fmt::Debug for Contents {
