@@ -41,7 +41,7 @@ use crate::{
         handshake::{Handshakes, PortKind},
         offload::Offload,
         port::Port,
-        tls::{Tls, TlsError},
+        tls::{POLL, Tls, TlsError},
         workers::Workers,
     },
 };
@@ -132,6 +132,12 @@ impl Daemon {
         if let Some(tls) = tls.clone() {
             let following = tls.follow_files(clock.clone(), ports.stopping().clone());
             ports.spawn("certificates", following);
+        }
+        if let Some(certificates) = config.etcd_tls.clone() {
+            let stop = ports.stopping().clone();
+            ports.spawn("certificates for etcd", async move {
+                stop.run_until_cancelled(certificates.follow(POLL)).await;
+            });
         }
         serve_http(&ports, http, Handshakes::new(tls.as_ref(), PortKind::Http, clock.clone(), &ports), stage.clone());
         let (store, (kind, location)) = open_store(&config, &stage).await?;

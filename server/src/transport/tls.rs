@@ -94,7 +94,7 @@ pub enum TlsError {
 }
 
 /// The interval at which the files are compared with what is in use.
-const POLL: Duration = Duration::from_secs(1);
+pub(crate) const POLL: Duration = Duration::from_secs(1);
 
 /// The certificates in use, and the callers that have proved theirs.
 #[derive(Clone, Debug)]
