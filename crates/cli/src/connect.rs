@@ -42,7 +42,7 @@ pub(crate) struct Certificates {
     /// https:// addresses].
     #[arg(long, global = true, env = "KENT_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Show daemons the certificate in this PEM file, if they ask for one.
+    /// Show daemons the certificate in this PEM file, if they ask for one. All three files are read again for every new connection.
     #[arg(long, global = true, env = "KENT_CERT", value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
     /// The PEM file with the private key of --cert.

@@ -15,7 +15,7 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 15] = [
     (
         "kent-bench",
         "crates/bench",
-        &["kent-client", "kent-ids", "kent-issue", "kent-regions", "kent-store", "kent-test-etcd", "kentd"],
+        &["kent-client", "kent-ids", "kent-issue", "kent-regions", "kent-store", "kent-test-etcd", "kent-tls", "kentd"],
     ),
     ("kent-sim", "crates/sim", &["kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store", "kentd"]),
     ("kent-tls", "crates/tls", &[]),

@@ -117,7 +117,8 @@ async fn ok_the_certificate_for_etcd_is_replaced_while_the_daemon_runs() {
     // Identifiers whose chunks are small enough that the daemon commits all the time.
     let (stop, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (ids, is_done, failures) = (daemon.allocator(), stop.clone(), failed.clone());
-    let load = tokio::spawn(async move {
+    let mut load = JoinSet::new();
+    load.spawn(async move {
         let mut ids = ids;
         while !is_done.load(Relaxed) {
             let source = "region:r".to_owned();
@@ -145,7 +146,7 @@ async fn ok_the_certificate_for_etcd_is_replaced_while_the_daemon_runs() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     daemon.regions().create_region(region("after")).await.expect("a new connection");
     stop.store(true, Relaxed);
-    load.await.expect("no panic");
+    load.join_next().await.expect("one").expect("no panic");
     assert_eq!(failed.load(Relaxed), 0, "calls failed: {}", fs::read_to_string(&log).expect("a log"));
 }
 
