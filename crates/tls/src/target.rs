@@ -114,6 +114,8 @@ fn connector(
 ) -> impl Service<Uri, Response = TokioIo<TlsStream<TcpStream>>, Error = StdError, Future: Send> + Send + 'static {
     let mut http = HttpConnector::new();
     http.set_nodelay(true);
+    // Divided among the addresses of a host, so that one that is silent leaves time for the others.
+    http.set_connect_timeout(Some(secure.limit));
     service_fn(move |uri| {
         let (secure, http) = (secure.clone(), http.clone());
         async move {

@@ -28,7 +28,7 @@ use super::{
 };
 
 /// The life of a certificate that a test outlives.
-const BRIEF: Duration = Duration::from_secs(5);
+const BRIEF: Duration = Duration::from_secs(8);
 
 fn brief(ca: &Ca, name: &str, serial: u64) -> Identity {
     ca.sign(SanType::URI(name.try_into().expect("ASCII")), serial, BRIEF)
