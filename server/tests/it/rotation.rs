@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use super::{
     harness::{Daemon, data_dir, kentd},
     operator::kent_binary,
-    tls::{Ca, Files, Identity, client, gets_in, until},
+    tls::{Ca, Files, Identity, client, is_accepted, until},
 };
 
 /// The life of a certificate that a test outlives.
@@ -68,7 +68,7 @@ async fn ok_a_client_outlives_its_certificate() {
     own.exchange(&second.certificate, &second.key, None, None);
     // The daemon ends the first connection when its certificate expires.
     while let Ok(Some(_)) = watch.message().await {}
-    assert!(!gets_in(&daemon, &ca, Some(&first)).await);
+    assert!(!is_accepted(&daemon, &ca, Some(&first)).await);
     client.uuid_v7().next().await.expect("a new connection");
     held.allocator().allocate(one()).await.expect("a stub connects anew as well");
 }
@@ -89,7 +89,7 @@ async fn ok_a_command_outlives_its_certificate() {
     assert!(lines.by_ref().any(|line| line.contains("changes follow")));
     let second = ca.client("spiffe://example/ann", 4);
     own.exchange(&second.certificate, &second.key, None, None);
-    until(async || !gets_in(&daemon, &ca, Some(&first)).await).await;
+    until(async || !is_accepted(&daemon, &ca, Some(&first)).await).await;
     admin.regions().create_region(region("after")).await.expect("created");
     assert!(lines.any(|line| line.contains("+ after")), "the watch has ended");
     watch.kill().expect("killed");
