@@ -6,12 +6,13 @@ use std::{env, error::Error, fs, path::PathBuf};
 use prost::Message;
 
 const RECORDS: &str = "kent/store/v1/records.proto";
-const API: [&str; 5] = [
+const API: [&str; 6] = [
     "kent/v1/types.proto",
     "kent/v1/allocator.proto",
     "kent/v1/regions.proto",
     "kent/v1/codec.proto",
     "kent/v1/admin.proto",
+    "kent/v1/access.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
