@@ -16,9 +16,12 @@ use tracing::debug;
 use super::{
     connection::{Connection, Ended},
     peer::{Certificate, Peer},
-    tls::{Tls, time_left},
+    tls::{Tls, TlsError, TlsFiles, time_left},
 };
-use crate::host::{clock::Clock, tasks::Tasks};
+use crate::host::{
+    clock::{Clock, SystemClock},
+    tasks::Tasks,
+};
 
 /// The maximum number of concurrent handshakes of a port. Each takes some 40 KB of memory.
 const HANDSHAKES_MAX: usize = 1024;
@@ -52,6 +55,15 @@ impl Handshakes {
     /// Without TLS.
     pub fn plain() -> Self {
         Self(None)
+    }
+
+    /// With TLS on a gRPC port that has no daemon, for measurements. It needs a runtime, on which the handshakes run.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`].
+    pub fn secure(files: TlsFiles) -> Result<Self, TlsError> {
+        Ok(Self::new(Some(&Tls::open(files)?), PortKind::Grpc, Arc::new(SystemClock::new()), &Tasks::new()))
     }
 
     /// With TLS, where it is configured.
