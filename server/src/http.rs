@@ -1,10 +1,9 @@
 //! The HTTP port: `/livez`, `/readyz` and `/metrics`. It serves from the beginning, even while the daemon waits for its store.
 
 use std::{
-    future::{self, Future},
-    io,
-    net::SocketAddr,
+    future,
     panic::resume_unwind,
+    pin::pin,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -16,18 +15,24 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
 use tokio::{
     net::TcpListener,
     select,
     sync::{Mutex, mpsc},
     time,
 };
-use tracing::warn;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, warn};
 
 use crate::{
     engine::Engine,
     metrics::Exposition,
-    transport::{connection::Connection, handshake::Handshakes},
+    transport::{connection::Connection, handshake::Handshakes, listen::Socket, peer::Address},
 };
 
 /// The stage of the daemon's start, which sets it for the HTTP port.
@@ -66,73 +71,69 @@ impl Stage {
     }
 }
 
-/// Serves until `stop` is ready.
-///
-/// # Errors
-///
-/// If the socket fails.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    handshakes: Handshakes,
-    stage: Stage,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
+/// The time for which a connection may wait for the next request, and in which the head of a request must arrive.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The maximum size of the head of a request, in bytes; hyper reads into a buffer of this size.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// The pause after a failure to accept a connection, because too many open files do not close immediately.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves until `stop` is cancelled, and returns when the requests in flight are answered.
+pub(crate) async fn serve(sockets: TcpListener, mut handshakes: Handshakes, stage: Stage, stop: CancellationToken) {
     let routes = Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(Arc::new(Reports { stage, writing: Mutex::default() }));
-    axum::serve(Listener::new(listener, handshakes), routes).with_graceful_shutdown(stop).await
-}
-
-/// Accepts connections whose handshakes have succeeded.
-struct Listener {
-    sockets: TcpListener,
-    handshakes: Handshakes,
-    ready: mpsc::UnboundedReceiver<Connection>,
-    pass_on: mpsc::UnboundedSender<Connection>,
-}
-
-impl Listener {
-    fn new(sockets: TcpListener, handshakes: Handshakes) -> Self {
-        let (pass_on, ready) = mpsc::unbounded_channel();
-        Self { sockets, handshakes, ready, pass_on }
-    }
-}
-
-impl axum::serve::Listener for Listener {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        loop {
-            select! {
-                Some(connection) = self.ready.recv() => {
-                    let address = connection.peer().address;
-                    return (connection, address);
-                }
-                accepted = self.sockets.accept() => match accepted {
-                    Ok((socket, address)) => {
-                        let pass_on = self.pass_on.clone();
+    let (pass_on, mut ready) = mpsc::unbounded_channel();
+    let running = TaskTracker::new();
+    loop {
+        select! {
+            () = stop.cancelled() => break,
+            // OK because `pass_on` lives as long as the loop.
+            Some(connection) = ready.recv() => drop(running.spawn(answer(connection, routes.clone(), stop.clone()))),
+            accepted = sockets.accept() => match accepted {
+                Ok((socket, address)) => {
+                    let (socket, pass_on) = (Socket::from(socket), pass_on.clone());
+                    // A socket that is closed already must not affect the others.
+                    if socket.set_up().is_ok() {
                         // OK because the receiver lives as long as the port.
-                        self.handshakes.begin(socket, address, move |connection| drop(pass_on.send(connection)));
+                        handshakes.begin(socket, Address::Tcp(address), move |connection| drop(pass_on.send(connection)));
                     }
-                    Err(error) => {
-                        warn!(%error, "cannot accept a connection");
-                        time::sleep(PAUSE).await;
-                    }
+                }
+                Err(error) => {
+                    warn!(%error, "cannot accept a connection");
+                    time::sleep(PAUSE).await;
                 }
             }
         }
     }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.sockets.local_addr()
-    }
+    drop((sockets, handshakes));
+    running.close();
+    running.wait().await;
 }
 
-/// The pause after a failure to accept a connection, because too many open files do not close immediately.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Answers the requests of a connection, and after `stop` only the one in flight.
+async fn answer(connection: Connection, routes: Router, stop: CancellationToken) {
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(connection), TowerToHyperService::new(routes));
+    let mut serving = pin!(serving);
+    let served = select! {
+        served = serving.as_mut() => served,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = served {
+        debug!(%error, "a connection of the HTTP port failed");
+    }
+}
 
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
 /// the rest of the window and the chunks.

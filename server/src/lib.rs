@@ -51,8 +51,8 @@ mod transport;
 
 pub use args::{Args, Command};
 pub use config::{
-    Config, ConfigError, EtcdSettings, LogFormat, NoArchive, RegionPatterns, Settings, Span, StoreKind, TlsSettings,
-    Values, misspelt_variables,
+    Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, RegionPatterns, Settings, Span,
+    StoreKind, TlsSettings, Values, misspelt_variables,
 };
 pub use daemon::{Daemon, StartError, attest, transport};
 pub use host::{Environment, clock, entropy};
@@ -71,6 +71,7 @@ pub use records::{
 };
 pub use transport::{
     handshake,
+    listen::{Listeners, SocketError},
     tls::{TlsError, TlsFiles},
     workers,
 };

@@ -3,6 +3,7 @@
 //! The counters of a source are looked up once and then kept, so that a grant costs a few atomic additions and no map lookup.
 //! `docs/metrics.md` lists all metrics; a test compares it with the metrics of a real daemon.
 
+mod ports;
 mod process;
 mod regions;
 mod text;
@@ -29,7 +30,10 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-pub(crate) use self::text::Exposition;
+pub(crate) use self::{
+    ports::{PortMetrics, PortsMetrics},
+    text::Exposition,
+};
 use self::{process::ProcessMetrics, regions::RegionMetrics};
 
 /// A gauge that may be a fraction.
@@ -235,6 +239,12 @@ impl Metrics {
     /// The metrics of regions, to be set before the metrics are rendered.
     pub(crate) fn regions(&self) -> &RegionMetrics {
         &self.regions
+    }
+
+    /// Adds the metrics of the ports, which are older than these.
+    pub(crate) fn add_ports(&self, ports: &PortsMetrics) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.register(registry.sub_registry_with_prefix("kent"));
     }
 
     /// All metrics in a text format.

@@ -408,9 +408,9 @@ fn caller<T>(request: &Request<T>) -> String {
         (Some(proved), name) => format!("{proved} on behalf of {name}"),
         (None, name) => name.to_owned(),
     };
-    match (caller.as_str(), peer.map(|peer| peer.address.ip())) {
-        ("", Some(ip)) => ip.to_string(),
-        (caller, Some(ip)) => format!("{caller} from {ip}"),
+    match (caller.as_str(), peer.map(|peer| peer.address.host())) {
+        ("", Some(host)) => host.to_string(),
+        (caller, Some(host)) => format!("{caller} from {host}"),
         (caller, None) => caller.to_owned(),
     }
 }

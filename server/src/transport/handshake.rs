@@ -3,7 +3,7 @@
 //! Handshakes run on the runtime of calls, because a thread that serves connections answers grants within microseconds and a
 //! handshake takes a thousand. They are limited in number and time.
 
-use std::{collections::VecDeque, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::{net::TcpStream, time};
 use tokio_rustls::{
@@ -14,8 +14,10 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
 use super::{
+    admission::{Admission, Seat},
     connection::{Connection, Ended},
-    peer::{Certificate, Peer},
+    listen::Socket,
+    peer::{Address, Certificate, Peer},
     tls::{Tls, time_left},
 };
 use crate::host::{clock::Clock, tasks::Tasks};
@@ -28,7 +30,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How the sockets of a port become connections.
 #[derive(Debug)]
-pub struct Handshakes(Option<Secure>);
+pub struct Handshakes {
+    admission: Admission,
+    secure: Option<Secure>,
+}
 
 /// What a port needs for TLS.
 #[derive(Debug)]
@@ -49,34 +54,48 @@ pub(crate) enum PortKind {
 }
 
 impl Handshakes {
-    /// Without TLS.
+    /// Without TLS and limits.
     pub fn plain() -> Self {
-        Self(None)
+        Self { admission: Admission::unlimited(), secure: None }
     }
 
     /// With TLS, where it is configured.
-    pub(crate) fn new(tls: Option<&Tls>, port: PortKind, clock: Arc<dyn Clock>, tasks: &Tasks) -> Self {
+    pub(crate) fn new(
+        admission: Admission,
+        tls: Option<&Tls>,
+        port: PortKind,
+        clock: Arc<dyn Clock>,
+        tasks: &Tasks,
+    ) -> Self {
         let secure =
             |tls: &Tls| Secure { tls: tls.clone(), port, clock, tasks: tasks.clone(), running: VecDeque::new() };
-        Self(tls.map(secure))
+        Self { admission, secure: tls.map(secure) }
     }
 
-    /// Passes the connection on when it is ready. A socket whose handshake fails is closed.
+    /// Passes the connection on when it is ready. A socket beyond the limits of the port, or whose handshake fails, is closed.
     pub(crate) fn begin(
         &mut self,
-        socket: TcpStream,
-        address: SocketAddr,
+        socket: Socket,
+        address: Address,
         pass_on: impl FnOnce(Connection) + Send + 'static,
     ) {
-        match &mut self.0 {
-            None => pass_on(Connection::plain(socket, Peer { address, certificate: None })),
-            Some(secure) => secure.begin(socket, address, pass_on),
+        let Some(seat) = self.admission.admit(&address) else { return };
+        match (socket, &mut self.secure) {
+            (Socket::Tcp(socket), Some(secure)) => secure.begin(socket, address, seat, pass_on),
+            // The kernel keeps what passes through a Unix socket from others, and says who is at its other end.
+            (socket, _) => pass_on(Connection::plain(socket, Peer { address, certificate: None }, seat)),
         }
     }
 }
 
 impl Secure {
-    fn begin(&mut self, socket: TcpStream, address: SocketAddr, pass_on: impl FnOnce(Connection) + Send + 'static) {
+    fn begin(
+        &mut self,
+        socket: TcpStream,
+        address: Address,
+        seat: Seat,
+        pass_on: impl FnOnce(Connection) + Send + 'static,
+    ) {
         if self.running.len() >= HANDSHAKES_MAX {
             self.running.retain(|handshake| !handshake.is_finished());
         }
@@ -91,7 +110,7 @@ impl Secure {
         };
         let (tls, clock) = (self.tls.clone(), self.clock.clone());
         self.running.push_back(self.tasks.spawn_call(async move {
-            match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, address, &*clock)).await {
+            match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, (address, seat), &*clock)).await {
                 Ok(Ok(connection)) => pass_on(connection),
                 Ok(Err(error)) => debug!(peer = %address, %error, "the TLS handshake failed"),
                 Err(_) => debug!(peer = %address, "the TLS handshake took too long"),
@@ -104,13 +123,13 @@ async fn shake_hands(
     tls: &Tls,
     config: Arc<ServerConfig>,
     socket: TcpStream,
-    address: SocketAddr,
+    (address, seat): (Address, Seat),
     clock: &dyn Clock,
 ) -> std::io::Result<Connection> {
     let stream = TlsAcceptor::from(config.clone()).accept(socket).await?;
     let chain: &[CertificateDer<'_>] = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let Some(first) = chain.first() else {
-        return Ok(Connection::tls(stream, Peer { address, certificate: None }, None));
+        return Ok(Connection::tls(stream, Peer { address, certificate: None }, None, seat));
     };
     let certificate = Certificate::read(first).map_err(std::io::Error::other)?;
     let (revoked, left) = (tls.register(&config, chain, clock), time_left(&certificate, clock));
@@ -120,5 +139,5 @@ async fn shake_hands(
             () = time::sleep(left) => {}
         }
     });
-    Ok(Connection::tls(stream, Peer { address, certificate: Some(Arc::new(certificate)) }, Some(ended)))
+    Ok(Connection::tls(stream, Peer { address, certificate: Some(Arc::new(certificate)) }, Some(ended), seat))
 }

@@ -1,6 +1,11 @@
 //! The other end of a connection: its address, and the certificate that it has proved to own.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
@@ -8,8 +13,60 @@ use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_cer
 /// The other end of a connection. Every request on the connection carries it.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) certificate: Option<Arc<Certificate>>,
+}
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Tcp(SocketAddr),
+    Unix(Process),
+}
+
+/// The process at the other end of a Unix socket, as the kernel recorded it when the process connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: Option<i32>,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// The party at an address, without the port or the process, which differ between its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Host {
+    Ip(IpAddr),
+    User(u32),
+}
+
+impl Address {
+    pub(crate) fn host(&self) -> Host {
+        match self {
+            Self::Tcp(address) => Host::Ip(address.ip().to_canonical()),
+            Self::Unix(process) => Host::User(process.uid),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(Process { pid, uid, gid }) => {
+                write!(f, "unix:uid={uid},gid={gid}")?;
+                pid.map_or(Ok(()), |pid| write!(f, ",pid={pid}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(ip) => ip.fmt(f),
+            Self::User(uid) => write!(f, "local user {uid}"),
+        }
+    }
 }
 
 /// The parts of a caller's certificate that the daemon uses. A CA that it trusts has signed the certificate.
