@@ -187,7 +187,7 @@ mod tests {
         let mut table = table();
         table.issue("r", 3).expect("it fits");
         let made = apply(&mut table, &subdivide(vec![new_region("heir", "0"), new_region("other", "1")], false));
-        let reversal = table.undo(&made.changes, false).expect("nothing was issued since");
+        let reversal = table.undo(&made.changes, false).expect("nothing has been issued since");
         let plan = table.plan(&reversal).expect("legal");
         table.issue("heir", 1).expect("it fits");
         let before = table.clone();
@@ -289,7 +289,7 @@ mod tests {
                 apply(&mut issued, &undo);
                 assert_eq!(issued.issue("r", 1), Ok(5), "{edit:?}");
             }
-            let undo = table.undo(&plan.changes, false).expect("nothing was issued since");
+            let undo = table.undo(&plan.changes, false).expect("nothing has been issued since");
             apply(&mut table, &undo);
             assert_eq!(table.check(), Ok(()), "{edit:?}");
             for id in ids {

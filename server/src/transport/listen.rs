@@ -101,7 +101,7 @@ impl Socket {
     /// Sets the options of a connection.
     pub(crate) fn set_up(&self) -> io::Result<()> {
         let Self::Tcp(connection) = self else { return Ok(()) };
-        // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
+        // Without TCP_NODELAY a small reply waits for the delayed acknowledgment of the one before: 40 ms.
         connection.set_nodelay(true)?;
         // TCP keepalive removes connections to dead machines. HTTP/2's ping would do so too, but it reads the clock with every frame.
         set_socket_keepalive(connection, true)?;

@@ -52,7 +52,7 @@ struct Lane {
 }
 
 impl Workers {
-    /// Starts `count` threads, each with a transport and a service of its own. After `stop` is cancelled, they end when the calls
+    /// Starts `count` threads, each with a transport and a service of its own. After `stop` is canceled, they end when the calls
     /// in flight are answered and `work`, which outlives calls, is done.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Workers {
             let (stop, work) = (stop.clone(), work.clone());
             let (transport, service) = (transport.clone(), service.clone());
             let worker = Worker { connections, transport, service, stop, work, _running: running.token() };
-            // Also cancelled when the thread panics.
+            // Also canceled when the thread panics.
             let ended = ended.clone().drop_guard();
             thread::Builder::new().name(format!("grpc-{number}")).spawn(move || {
                 let _ended = ended;
@@ -89,7 +89,7 @@ impl Workers {
         Ok(Self { lanes, running, ended })
     }
 
-    /// Accepts connections until `stop` is cancelled, and returns when the threads have ended, or as soon as one of them ends
+    /// Accepts connections until `stop` is canceled, and returns when the threads have ended, or as soon as one of them ends
     /// unexpectedly.
     pub async fn accept(self, listeners: impl Into<Listeners>, mut handshakes: Handshakes, stop: &CancellationToken) {
         let mut listeners = listeners.into();

@@ -1,4 +1,4 @@
-//! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
+//! Attempts to make daemons issue an identifier twice, found by adversarial code review.
 
 use kent_proto::v1::{
     AddSubregionsRequest, DeleteRegionRequest, ImportTableRequest, ListRegionsRequest, NewRegion, ShrinkRegionRequest,

@@ -49,7 +49,7 @@ impl Dice {
     }
 }
 
-/// What all runs of a test keep: the numbers granted in `s`, and an export of some moment.
+/// The state that all runs of a test share: the numbers granted in `s`, and an earlier export.
 #[derive(Default)]
 struct Kept {
     granted: BTreeSet<u128>,
@@ -225,7 +225,7 @@ fn reverted(changes: &[RegionChange]) -> &'static str {
     }
 }
 
-/// Exports a table, or imports those regions of an earlier export that were deleted since. From a deleted region nothing was granted.
+/// Exports a table, or imports those regions of an earlier export that have been deleted since. From a deleted region nothing was granted.
 async fn import(
     node: &Node,
     dice: &mut Dice,

@@ -47,7 +47,7 @@ async fn ok_a_counter_that_comes_back_repeats_nothing() {
             assert!(refused.message().contains("reserved in region \"zero\""), "{refused}");
             break;
         }
-        editor.regions().undo_edit(undo()).await.expect("nothing was issued since");
+        editor.regions().undo_edit(undo()).await.expect("nothing has been issued since");
         time::sleep(Duration::from_millis(200)).await;
     }
     let count = drawn.len();
@@ -74,7 +74,7 @@ async fn ok_a_reversal_drops_no_chunk_of_another_region() {
     let divide = AddSubregionsRequest { name: name(), by_bits: 1, new_regions, ..Default::default() };
     one.regions().add_subregions(Request::new(divide)).await.expect("divided");
     time::sleep(Duration::from_millis(200)).await;
-    one.regions().undo_edit(undo()).await.expect("nothing was issued since");
+    one.regions().undo_edit(undo()).await.expect("nothing has been issued since");
     time::sleep(Duration::from_millis(200)).await;
     assert_eq!(draw_from(&other, "quiet").await, first + 1, "the chunk was dropped");
 }
