@@ -12,14 +12,12 @@ use kent_proto::v1::{
     AllocateRequest, GetStatusRequest, admin_client::AdminClient, allocate_response::Identifiers,
     allocator_client::AllocatorClient,
 };
+use kent_tls::{Certificates, Target};
 use tokio::{
     runtime,
     time::{self, Instant},
 };
-use tonic::{
-    Code, Request, Status,
-    transport::{Channel, ClientTlsConfig, Endpoint},
-};
+use tonic::{Code, Request, Status, transport::Channel};
 use tracing::debug;
 
 use crate::{
@@ -35,7 +33,7 @@ pub(crate) struct Connection {
     origin: Origin,
     settings: Settings,
     /// How to verify daemons, if the endpoints use TLS.
-    tls: Option<ClientTlsConfig>,
+    tls: Option<Certificates>,
     /// The ages of the identifiers of all handles.
     ages: Arc<Ages>,
     state: Mutex<State>,
@@ -56,7 +54,7 @@ struct State {
 /// An endpoint, and its channel once it has been used.
 #[derive(Debug)]
 struct Known {
-    endpoint: Endpoint,
+    endpoint: Target,
     channel: Option<Channel>,
     is_configured: bool,
 }
@@ -70,14 +68,14 @@ impl State {
         self.current
     }
 
-    fn endpoint(&mut self) -> (usize, Endpoint) {
+    fn endpoint(&mut self) -> (usize, Target) {
         let at = self.select();
         (at, self.known[at].endpoint.clone())
     }
 }
 
 impl Known {
-    const fn new(endpoint: Endpoint, is_configured: bool) -> Self {
+    const fn new(endpoint: Target, is_configured: bool) -> Self {
         Self { endpoint, channel: None, is_configured }
     }
 }
@@ -99,7 +97,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Connection {
-    pub(crate) fn new(endpoints: Vec<Endpoint>, tls: Option<ClientTlsConfig>, settings: Settings) -> Self {
+    pub(crate) fn new(endpoints: Vec<Target>, tls: Option<Certificates>, settings: Settings) -> Self {
         let known = endpoints.into_iter().map(|endpoint| Known::new(endpoint, true)).collect();
         let ages = Ages::new(settings.max_age);
         let state = Mutex::new(State { known, current: 0, since: None, discovered: None });
@@ -242,7 +240,7 @@ impl Connection {
     }
 
     /// Stores a new channel for the endpoint at this index, if it is still the same endpoint.
-    fn keep(&self, at: usize, endpoint: &Endpoint, channel: Channel) {
+    fn keep(&self, at: usize, endpoint: &Target, channel: Channel) {
         let mut state = self.lock();
         if let Some(known) = state.known.get_mut(at).filter(|known| known.endpoint.uri() == endpoint.uri()) {
             known.channel = Some(channel);
@@ -282,7 +280,7 @@ impl Connection {
     }
 
     /// Replaces the replicas that were discovered earlier. The current endpoint stays.
-    fn replace_discovered(&self, found: Vec<Endpoint>) {
+    fn replace_discovered(&self, found: Vec<Target>) {
         let mut state = self.lock();
         let in_use = state.known[state.current].endpoint.uri().clone();
         let is_wanted = |known: &Known| {

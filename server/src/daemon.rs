@@ -45,7 +45,7 @@ use crate::{
         listen::{Listeners, SocketError, UnixSocket},
         offload::Offload,
         port::Port,
-        tls::{Tls, TlsError},
+        tls::{POLL, Tls, TlsError},
         workers::Workers,
     },
 };
@@ -161,6 +161,12 @@ impl Daemon {
         if let Some(tls) = tls.clone() {
             let following = tls.follow_files(clock.clone(), ports.stopping().clone());
             ports.spawn("certificates", following);
+        }
+        if let Some(certificates) = config.etcd_tls.clone() {
+            let stop = ports.stopping().clone();
+            ports.spawn("certificates for etcd", async move {
+                stop.run_until_cancelled(certificates.follow(POLL)).await;
+            });
         }
         let ((grpc_limits, http_limits), metrics) = (connection_limits(&config), PortsMetrics::default());
         let handshakes = |port: &'static str, limits, kind| {

@@ -23,11 +23,13 @@
 //! | `records` | the keys of the store, and reading of records |
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
+//! | `causes` | an error with its causes, as text |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
 //! The imports form no cycle; `tests/it/imports.rs` checks this.
 
 mod args;
+mod causes;
 mod cluster;
 mod config;
 mod daemon;
@@ -50,6 +52,7 @@ pub mod telemetry;
 mod transport;
 
 pub use args::{Args, Command};
+pub use causes::chain;
 pub use config::{
     Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, RegionPatterns, Settings, Span,
     StoreKind, TlsSettings, Values, misspelt_variables,

@@ -18,9 +18,12 @@ use super::{
     connection::{Connection, Ended},
     listen::Socket,
     peer::{Address, Certificate, Peer},
-    tls::{Tls, time_left},
+    tls::{Tls, TlsError, TlsFiles, time_left},
 };
-use crate::host::{clock::Clock, tasks::Tasks};
+use crate::host::{
+    clock::{Clock, SystemClock},
+    tasks::Tasks,
+};
 
 /// The maximum number of concurrent handshakes of a port. Each takes some 40 KB of memory.
 const HANDSHAKES_MAX: usize = 1024;
@@ -57,6 +60,16 @@ impl Handshakes {
     /// Without TLS and limits.
     pub fn plain() -> Self {
         Self { admission: Admission::unlimited(), secure: None }
+    }
+
+    /// With TLS on a gRPC port that has no daemon, for measurements. It needs a runtime, on which the handshakes run.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`].
+    pub fn secure(files: TlsFiles) -> Result<Self, TlsError> {
+        let (tls, clock) = (Tls::open(files)?, Arc::new(SystemClock::new()));
+        Ok(Self::new(Admission::unlimited(), Some(&tls), PortKind::Grpc, clock, &Tasks::new()))
     }
 
     /// With TLS, where it is configured.
