@@ -154,9 +154,9 @@ async fn err_the_command_line_says_what_is_wrong_with_a_socket() {
     fs::write(&file, "text").expect("written");
     drop(std::os::unix::net::UnixListener::bind(&stale).expect("bound"));
     for (path, expected) in [
-        (&absent, "there is no such socket"),
-        (&file, "the file is not a socket, or no daemon serves it"),
-        (&stale, "the file is not a socket, or no daemon serves it"),
+        (&absent, "There is no such socket"),
+        (&file, "It is not a socket, or its daemon has ended"),
+        (&stale, "It is not a socket, or its daemon has ended"),
     ] {
         let output = kent(&["--endpoint", &endpoint(path), "status"]);
         let said = text(&output.stderr);
