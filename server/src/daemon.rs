@@ -35,7 +35,6 @@ use crate::{
     },
     http::{self, Stage},
     maintenance::witness::{Witness, WitnessError},
-    metrics::PortsMetrics,
     node::Node,
     records::{failure::LoadError, founding},
     service::{AdminService, AllocatorService, CodecService, RegionsService},
@@ -43,6 +42,7 @@ use crate::{
         admission::{Admission, Limits},
         handshake::{Handshakes, PortKind},
         listen::{Listeners, SocketError, UnixSocket},
+        meters::PortsMetrics,
         offload::Offload,
         port::Port,
         tls::{POLL, Tls, TlsError},
@@ -126,11 +126,14 @@ const ETCD_PAUSE: Duration = Duration::from_secs(1);
 const SOCKET: &str = "kent.sock";
 
 /// The maximum number of open calls on one connection; a client waits with others.
-const CALLS_MAX: u32 = 256;
+const CALLS_MAX: u32 = 128;
 
 /// The largest receive windows of HTTP/2, of a connection and of one call, in bytes. Requests are small.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const CALL_WINDOW: u32 = 256 << 10;
+
+/// The maximum size of a request for identifiers, in bytes: names and a request ID. Each open call may have one in memory.
+const ALLOCATE_BYTES_MAX: usize = 16 << 10;
 
 /// The maximum size of the headers of a request, in bytes.
 const HEADER_BYTES_MAX: u32 = 8 << 10;
@@ -282,7 +285,8 @@ impl Daemon {
                 AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ));
-        let allocator = AllocatorServer::new(AllocatorService::new(engine.clone())).max_decoding_message_size(max);
+        let allocator = AllocatorServer::new(AllocatorService::new(engine.clone()))
+            .max_decoding_message_size(max.min(ALLOCATE_BYTES_MAX));
         let port = Port::new(allocator, routes.routes());
         let closing = self.ports.stopping().clone();
         let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.local_work());

@@ -15,9 +15,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use hyper::server::conn::http1;
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
     service::TowerToHyperService,
 };
 use tokio::{
@@ -80,6 +80,10 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The pause after a failure to accept a connection, because too many open files do not close immediately.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// The maximum number of concurrent requests on a connection of HTTP/2, and of the bytes of their headers.
+const CALLS_MAX: u32 = 16;
+const LIST_BYTES_MAX: u32 = 8 * 1024;
+
 /// Serves until `stop` is cancelled, and returns when the requests in flight are answered.
 pub(crate) async fn serve(sockets: TcpListener, mut handshakes: Handshakes, stage: Stage, stop: CancellationToken) {
     let routes = Router::new()
@@ -117,12 +121,12 @@ pub(crate) async fn serve(sockets: TcpListener, mut handshakes: Handshakes, stag
 
 /// Answers the requests of a connection, and after `stop` only the one in flight.
 async fn answer(connection: Connection, routes: Router, stop: CancellationToken) {
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(connection), TowerToHyperService::new(routes));
-    let mut serving = pin!(serving);
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+    // The other limits of HTTP/2 are hyper's defaults.
+    server.http2().timer(TokioTimer::new()).max_concurrent_streams(CALLS_MAX).max_header_list_size(LIST_BYTES_MAX);
+    let connection = TokioIo::new(connection.expecting_http());
+    let mut serving = pin!(server.serve_connection(connection, TowerToHyperService::new(routes)));
     let served = select! {
         served = serving.as_mut() => served,
         () = stop.cancelled() => {

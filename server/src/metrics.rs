@@ -3,7 +3,6 @@
 //! The counters of a source are looked up once and then kept, so that a grant costs a few atomic additions and no map lookup.
 //! `docs/metrics.md` lists all metrics; a test compares it with the metrics of a real daemon.
 
-mod ports;
 mod process;
 mod regions;
 mod text;
@@ -30,11 +29,9 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-pub(crate) use self::{
-    ports::{PortMetrics, PortsMetrics},
-    text::Exposition,
-};
+pub(crate) use self::text::Exposition;
 use self::{process::ProcessMetrics, regions::RegionMetrics};
+use crate::transport::meters::PortsMetrics;
 
 /// A gauge that may be a fraction.
 type Level = Gauge<f64, AtomicU64>;

@@ -4,6 +4,7 @@ pub(crate) mod admission;
 pub(crate) mod connection;
 pub mod handshake;
 pub(crate) mod listen;
+pub(crate) mod meters;
 pub(crate) mod offload;
 pub(crate) mod peer;
 pub(crate) mod port;

@@ -7,8 +7,10 @@ use std::{
 
 use tracing::warn;
 
-use super::peer::{Address, Host};
-use crate::metrics::PortMetrics;
+use super::{
+    meters::PortMetrics,
+    peer::{Address, Host},
+};
 
 /// The limits of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

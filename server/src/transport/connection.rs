@@ -24,12 +24,12 @@ use super::{admission::Seat, listen::Socket, peer::Peer};
 pub(crate) struct Connection {
     peer: Peer,
     stream: Stream,
-    /// What is left of the beginning of HTTP/2, until it has arrived.
+    /// What is left of the beginning, until it has arrived.
     beginning: Option<Box<Beginning>>,
     _seat: Seat,
 }
 
-/// The beginning of HTTP/2, which a client must send within a time.
+/// The first bytes, which a client must send within a time.
 #[derive(Debug)]
 struct Beginning {
     bytes_left: usize,
@@ -73,8 +73,9 @@ impl Connection {
         Self { peer, stream, beginning: None, _seat: seat }
     }
 
-    /// The same connection, which fails if the beginning of HTTP/2 does not arrive in time. It needs a runtime.
-    pub(crate) fn expecting_http2(mut self) -> Self {
+    /// The same connection, which fails if its first bytes, from which a server knows the version of HTTP, do not arrive in time. It
+    /// needs a runtime.
+    pub(crate) fn expecting_http(mut self) -> Self {
         let timeout = Box::pin(sleep(PREFACE_TIMEOUT));
         self.beginning = Some(Box::new(Beginning { bytes_left: PREFACE_BYTES, timeout }));
         self

@@ -153,7 +153,7 @@ where
 {
     async fn serve(self) {
         let connections = UnboundedReceiverStream::new(self.connections);
-        let connections = connections.map(|connection| io::Result::Ok(connection.expecting_http2()));
+        let connections = connections.map(|connection| io::Result::Ok(connection.expecting_http()));
         let stop = self.stop.cancelled_owned();
         let served = self.transport.serve_with_incoming_shutdown(self.service, connections, stop).await;
         if let Err(error) = served {

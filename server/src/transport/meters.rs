@@ -43,7 +43,7 @@ impl PortsMetrics {
         }
     }
 
-    pub(super) fn register(&self, kent: &mut Registry) {
+    pub(crate) fn register(&self, kent: &mut Registry) {
         kent.register("connections", "Open connections", self.open.clone());
         kent.register("connections_refused", "Connections beyond a limit", self.refused.clone());
     }
