@@ -40,7 +40,7 @@ use crate::{
     service::{AdminService, AllocatorService, CodecService, RegionsService},
     transport::{
         admission::{Admission, Limits},
-        handshake::{Handshakes, PortKind},
+        handshake::{HANDSHAKES_MAX, Handshakes, PortKind},
         listen::{Listeners, SocketError, UnixSocket},
         meters::PortsMetrics,
         offload::Offload,
@@ -307,7 +307,9 @@ fn default_socket(config: &Config) -> Option<PathBuf> {
 /// The limits of the gRPC port and of the HTTP port, within the open files that the system allows.
 fn connection_limits(config: &Config) -> (Limits, Limits) {
     let Values { connections, connections_per_address, .. } = config.set;
-    let possible = open_files_max().map_or(usize::MAX, |files| files.saturating_sub(FILES_OF_DAEMON).max(1));
+    let handshakes = if config.tls.is_some() { 2 * HANDSHAKES_MAX } else { 0 };
+    let reserved = FILES_OF_DAEMON + handshakes;
+    let possible = open_files_max().map_or(usize::MAX, |files| files.saturating_sub(reserved).max(1));
     if possible < connections {
         warn!(
             connections = possible,

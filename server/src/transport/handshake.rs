@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
 use super::{
-    admission::{Admission, Seat},
+    admission::Admission,
     connection::{Connection, Ended},
     listen::Socket,
     peer::{Address, Certificate, Peer},
@@ -26,7 +26,7 @@ use crate::host::{
 };
 
 /// The maximum number of concurrent handshakes of a port. Each takes some 40 KB of memory.
-const HANDSHAKES_MAX: usize = 1024;
+pub(crate) const HANDSHAKES_MAX: usize = 1024;
 
 /// The longest time that a handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -92,11 +92,14 @@ impl Handshakes {
         address: Address,
         pass_on: impl FnOnce(Connection) + Send + 'static,
     ) {
-        let Some(seat) = self.admission.admit(&address) else { return };
         match (socket, &mut self.secure) {
-            (Socket::Tcp(socket), Some(secure)) => secure.begin(socket, address, seat, pass_on),
+            (Socket::Tcp(socket), Some(secure)) => secure.begin(socket, address, &self.admission, pass_on),
             // The kernel keeps what passes through a Unix socket from others, and says who is at its other end.
-            (socket, _) => pass_on(Connection::plain(socket, Peer { address, certificate: None }, seat)),
+            (socket, _) => {
+                if let Some(seat) = self.admission.admit(&address) {
+                    pass_on(Connection::plain(socket, Peer { address, certificate: None }, seat));
+                }
+            }
         }
     }
 }
@@ -106,7 +109,7 @@ impl Secure {
         &mut self,
         socket: TcpStream,
         address: Address,
-        seat: Seat,
+        admission: &Admission,
         pass_on: impl FnOnce(Connection) + Send + 'static,
     ) {
         if self.running.len() >= HANDSHAKES_MAX {
@@ -121,9 +124,11 @@ impl Secure {
             PortKind::Grpc => self.tls.grpc(),
             PortKind::Http => self.tls.http(),
         };
-        let (tls, clock) = (self.tls.clone(), self.clock.clone());
+        let (tls, clock, admission) = (self.tls.clone(), self.clock.clone(), admission.clone());
         self.running.push_back(self.tasks.spawn_call(async move {
-            match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, (address, seat), &*clock)).await {
+            match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, (address, &admission), &*clock))
+                .await
+            {
                 Ok(Ok(connection)) => pass_on(connection),
                 Ok(Err(error)) => debug!(peer = %address, %error, "the TLS handshake failed"),
                 Err(_) => debug!(peer = %address, "the TLS handshake took too long"),
@@ -136,10 +141,12 @@ async fn shake_hands(
     tls: &Tls,
     config: Arc<ServerConfig>,
     socket: TcpStream,
-    (address, seat): (Address, Seat),
+    (address, admission): (Address, &Admission),
     clock: &dyn Clock,
 ) -> std::io::Result<Connection> {
     let stream = TlsAcceptor::from(config.clone()).accept(socket).await?;
+    // Handshakes have a limit of their own, so that sockets that never speak take no places from callers of the same address.
+    let seat = admission.admit(&address).ok_or_else(|| std::io::Error::other("the port has too many connections"))?;
     let chain: &[CertificateDer<'_>] = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let Some(first) = chain.first() else {
         return Ok(Connection::tls(stream, Peer { address, certificate: None }, None, seat));
