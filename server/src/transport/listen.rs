@@ -230,10 +230,11 @@ fn identify(path: &Path) -> Option<(u64, u64)> {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        if self.file.is_some() && identify(&self.path) == self.file {
-            if let Err(error) = fs::remove_file(&self.path) {
-                warn!(path = %self.path.display(), %error, "cannot remove the socket");
-            }
+        if self.file.is_some()
+            && identify(&self.path) == self.file
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            warn!(path = %self.path.display(), %error, "cannot remove the socket");
         }
     }
 }
