@@ -353,6 +353,23 @@ mod tests {
         assert_eq!(refusal(&table, &plan.changes), "edited-since");
     }
 
+    /// The region was partial before it closed. Its only subregion of that time is deleted since, so it cannot be partial again: no
+    /// daemon would accept the table.
+    #[test]
+    fn err_a_region_that_would_be_partial_without_a_subregion() {
+        let mut table = table();
+        apply(&mut table, &subdivide(vec![new_region("a", "1")], false));
+        let closed = apply(&mut table, &subdivide(vec![NewRegion { suffix: None, ..new_region("heir", "0") }], true));
+        let mut kept = table.clone();
+        let reversal = kept.undo(&closed.changes, false).expect("a is there");
+        apply(&mut kept, &reversal);
+        assert_eq!(kept.check(), Ok(()));
+        apply(&mut table, &Edit::Delete { name: name("a"), unused: false });
+        assert_eq!(refusal(&table, &closed.changes), "edited-since");
+        apply(&mut table, &Edit::Delete { name: name("heir"), unused: false });
+        assert_eq!((table.check(), table.named("r").map(|r| r.kind)), (Ok(()), Ok(Kind::Open)), "this works instead");
+    }
+
     #[test]
     fn err_subdivisions_and_deletions_whose_places_changed() {
         let mut table = table();

@@ -142,7 +142,7 @@ fn connector(
     service_fn(move |uri| {
         let (secure, http) = (secure.clone(), http.clone());
         async move {
-            // Not by tonic, whose time-out does not look like a failure to connect.
+            // tonic's own timeout is not an error of the connection, so callers could not see that nothing was sent.
             let limit = secure.limit;
             time::timeout(limit, connect(secure, http, uri)).await.unwrap_or_else(|_| Err(Late(limit).into()))
         }
