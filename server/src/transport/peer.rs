@@ -1,30 +1,35 @@
 //! The other end of a connection: its address, and the certificate that it has proved to own.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tonic::codegen::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
+
+pub(crate) use crate::host::address::{Address, Host, Process};
 
 use crate::auth::{Credentials, KnownCaller};
 
 /// The other end of a connection. Every request on the connection carries it.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) certificate: Option<Arc<Certificate>>,
     /// What the connection remembers of its last caller.
     known: Arc<KnownCaller>,
 }
 
 impl Peer {
-    pub(crate) fn new(address: SocketAddr, certificate: Option<Certificate>) -> Self {
+    pub(crate) fn new(address: Address, certificate: Option<Certificate>) -> Self {
         Self { address, certificate: certificate.map(Arc::new), known: Arc::default() }
     }
 
     /// The user at the other end of a Unix socket.
     pub(crate) fn local_uid(&self) -> Option<u32> {
-        None
+        match self.address {
+            Address::Tcp(_) => None,
+            Address::Unix(Process { uid, .. }) => Some(uid),
+        }
     }
 
     /// What a call with this header `authorization` shows of its caller.
