@@ -119,6 +119,16 @@ mod tests {
     }
 
     #[test]
+    fn ok_only_the_daemons_own_user_and_root_are_local() {
+        let own = rustix::process::geteuid().as_raw();
+        let unix = |uid| Address::Unix(Process { pid: Some(1), uid, gid: 0 });
+        let tcp = Address::Tcp(([127, 0, 0, 1], 1).into());
+        for (address, expected) in [(unix(own), true), (unix(0), true), (unix(own + 1), false), (tcp, false)] {
+            assert_eq!(Peer::new(address, None).credentials(None).is_local, expected, "{address}");
+        }
+    }
+
+    #[test]
     fn err_other_bytes() {
         assert!(Certificate::read(&CertificateDer::from_slice(b"certificate")).is_err());
     }

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod intruder;
+mod local;
 mod rights;
 mod tokens;
 
