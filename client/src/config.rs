@@ -73,7 +73,7 @@ pub enum ConfigError {
     NoEndpoint,
     /// An endpoint is not an address.
     #[error(
-        "{endpoint:?} is not an endpoint: it must be HOST:PORT, http://HOST:PORT or https://HOST:PORT, such as 127.0.0.1:7600"
+        "{endpoint:?} is not an endpoint: it must be HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH, such as 127.0.0.1:7600"
     )]
     #[non_exhaustive]
     BadEndpoint {
@@ -108,7 +108,8 @@ pub enum ConfigError {
 }
 
 impl Builder {
-    /// Adds an endpoint. The client uses the first one, and the others when the first one fails.
+    /// Adds an endpoint: HOST:PORT, http://HOST:PORT, https://HOST:PORT, or unix:PATH for the socket of a daemon on this machine. The
+    /// client uses the first one, and the others when the first one fails.
     pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoints.push(endpoint.into());
         self
@@ -206,7 +207,12 @@ impl Builder {
     ///
     /// [`ConfigError::BadEndpoint`].
     pub fn check_endpoint(endpoint: &str) -> Result<(), ConfigError> {
-        parse_address(endpoint, "http").map(|_| ())
+        match is_socket(endpoint) {
+            true => Target::unix(endpoint, |endpoint| endpoint)
+                .map(drop)
+                .map_err(|_| ConfigError::BadEndpoint { endpoint: endpoint.to_owned() }),
+            false => parse_address(endpoint, "http").map(drop),
+        }
     }
 
     /// Builds the client. It does not connect yet.
@@ -256,18 +262,25 @@ fn check(setting: &'static str, allowed: &'static str, within: bool) -> Result<(
 
 /// Parses an endpoint. Without a scheme it uses TLS if the client does.
 pub(crate) fn parse(endpoint: &str, tls: Option<&Certificates>, settings: &Settings) -> Result<Target, ConfigError> {
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let parsed = parse_address(endpoint, scheme)?;
     let set = |endpoint: Endpoint| {
         let endpoint = endpoint.connect_timeout(settings.connect_timeout).tcp_nodelay(true);
         endpoint.http2_keep_alive_interval(KEEP_ALIVE)
     };
+    let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
+    if is_socket(endpoint) {
+        return Target::unix(endpoint, set).map_err(|_| bad());
+    }
+    let parsed = parse_address(endpoint, if tls.is_some() { "https" } else { "http" })?;
     match (parsed.uri().scheme_str(), tls) {
         (Some("http"), Some(_)) => Err(ConfigError::NoTls { endpoint: endpoint.to_owned() }),
-        (_, Some(tls)) => Target::secure(parsed.uri(), tls, settings.connect_timeout, set)
-            .map_err(|_| ConfigError::BadEndpoint { endpoint: endpoint.to_owned() }),
+        (_, Some(tls)) => Target::secure(parsed.uri(), tls, settings.connect_timeout, set).map_err(|_| bad()),
         (_, None) => Ok(Target::plain(set(parsed))),
     }
+}
+
+/// Whether an endpoint is a Unix socket.
+fn is_socket(endpoint: &str) -> bool {
+    endpoint.starts_with("unix:")
 }
 
 /// Parses the address of an endpoint, which has this scheme if it names none.
@@ -300,7 +313,7 @@ mod tests {
     fn err_every_bad_setting_is_named() {
         let good = || Client::builder().endpoint("127.0.0.1:7600");
         check_err(Client::builder(), "no endpoint");
-        for endpoint in ["", "a", "http://", "not an address", "ftp://a:1", "a:99999", ":7600", "a b:1"] {
+        for endpoint in ["", "a", "http://", "not an address", "ftp://a:1", "a:99999", ":7600", "a b:1", "unix:"] {
             check_err(Client::builder().endpoint(endpoint), "it must be HOST:PORT");
         }
         check_err(Client::builder().endpoint("https://a:1").endpoint("http://b:1"), "use https://");
@@ -323,8 +336,9 @@ mod tests {
             ("127.0.0.1:7600", "http://127.0.0.1:7600/"),
             ("[::1]:7600", "http://[::1]:7600/"),
             ("kent.example:80", "http://kent.example:80/"),
+            ("unix:/run/kent/kent.sock", "unix:/run/kent/kent.sock"),
         ] {
-            assert_eq!(parse(text, None, &settings).expect(text).uri().to_string(), expected, "{text}");
+            assert_eq!(parse(text, None, &settings).expect(text).address(), expected, "{text}");
         }
     }
 

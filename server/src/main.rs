@@ -109,7 +109,7 @@ async fn run(config: Config) -> ExitCode {
             return fail(1, &error);
         }
     };
-    println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_address(), daemon.http_address());
+    println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_addresses(), daemon.http_address());
     let by_signal = tokio::select! {
         name = signals.next() => { info!(signal = name, "draining"); true }
         () = daemon.failed() => { error!("a part of the daemon failed; stopping"); false }

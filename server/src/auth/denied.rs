@@ -1,10 +1,10 @@
 //! Refusals of callers.
 
-use std::net::SocketAddr;
-
 use kent_access::Refused;
 use thiserror::Error;
 use tracing::debug;
+
+use crate::host::address::Address;
 
 /// A refusal because of who the caller is.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -40,15 +40,15 @@ pub(crate) enum Denied {
 pub(crate) struct DeniedTo {
     /// What it has proved to be; empty if nothing.
     pub(crate) principal: Box<str>,
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<Address>,
 }
 
 impl DeniedTo {
-    pub(super) fn new(principal: String, address: Option<SocketAddr>) -> Self {
+    pub(super) fn new(principal: String, address: Option<Address>) -> Self {
         Self { principal: principal.into(), address }
     }
 
-    pub(super) fn unknown(address: Option<SocketAddr>) -> Self {
+    pub(super) fn unknown(address: Option<Address>) -> Self {
         Self::new(String::new(), address)
     }
 }

@@ -58,9 +58,9 @@ pub(super) fn author<T>(engine: &Engine, request: &Request<T>) -> Result<(String
         (Some(proved), name) => format!("{proved} on behalf of {name}"),
         (None, name) => name.to_owned(),
     };
-    let described = match (described.as_str(), peer.map(|peer| peer.address.ip())) {
-        ("", Some(ip)) => ip.to_string(),
-        (described, Some(ip)) => format!("{described} from {ip}"),
+    let described = match (described.as_str(), peer.map(|peer| peer.address.host())) {
+        ("", Some(host)) => host.to_string(),
+        (described, Some(host)) => format!("{described} from {host}"),
         (described, None) => described.to_owned(),
     };
     Ok((described, caller))
