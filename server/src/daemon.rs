@@ -165,10 +165,8 @@ impl Daemon {
             let following = tls.follow_files(clock.clone(), ports.stopping().clone());
             ports.spawn("certificates", following);
         }
-        if config.set.auth == AuthMode::Required
-            && tls.is_none()
-            && config.set.listen.tcp().any(|address| !address.ip().is_loopback())
-        {
+        let is_exposed = config.set.listen.tcp().any(|address| !address.ip().is_loopback());
+        if config.set.auth == AuthMode::Required && tls.is_none() && is_exposed {
             warn!("tokens cross the network in plain text, because this daemon has no TLS (--tls-cert, --tls-key)");
         }
         if let Some(certificates) = config.etcd_tls.clone() {

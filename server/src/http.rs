@@ -33,13 +33,9 @@ use tracing::{debug, warn};
 use crate::{
     auth::{self, Credentials, Denied},
     engine::Engine,
+    host::address::Address,
     metrics::Exposition,
-    transport::{
-        connection::Connection,
-        handshake::Handshakes,
-        listen::Socket,
-        peer::{Address, authorization},
-    },
+    transport::{connection::Connection, handshake::Handshakes, listen::Socket, peer::authorization},
 };
 
 /// The stage of the daemon's start, which sets it for the HTTP port.

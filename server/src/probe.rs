@@ -9,10 +9,10 @@ use tonic::Request;
 
 use crate::{
     auth::{AccessTable, Auth, Write},
-    host::{clock::Clock, entropy::SystemEntropy},
+    host::{address::Address, clock::Clock, entropy::SystemEntropy},
     records::failure::StoreFailure,
     service::identify,
-    transport::peer::{Address, Peer},
+    transport::peer::Peer,
 };
 
 /// A clock that stands still: valgrind does not support the machine's.

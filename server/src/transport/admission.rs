@@ -7,10 +7,8 @@ use std::{
 
 use tracing::warn;
 
-use super::{
-    meters::PortMetrics,
-    peer::{Address, Host},
-};
+use super::meters::PortMetrics;
+use crate::host::address::{Address, Host};
 
 /// The limits of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +103,7 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::peer::Process;
+    use crate::host::address::Process;
 
     fn tcp(ip: &str, port: u16) -> Address {
         Address::Tcp((ip.parse::<std::net::IpAddr>().expect("an address"), port).into())

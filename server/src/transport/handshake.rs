@@ -17,10 +17,11 @@ use super::{
     admission::Admission,
     connection::{Connection, Ended},
     listen::Socket,
-    peer::{Address, Certificate, Peer},
+    peer::{Certificate, Peer},
     tls::{Tls, TlsError, TlsFiles, time_left},
 };
 use crate::host::{
+    address::Address,
     clock::{Clock, SystemClock},
     tasks::Tasks,
 };

@@ -19,7 +19,7 @@ use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tracing::warn;
 
-use super::peer::{Address, Process};
+use crate::host::address::{Address, Process};
 
 /// The listeners of the gRPC port.
 #[derive(Debug)]

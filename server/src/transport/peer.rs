@@ -6,9 +6,10 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tonic::codegen::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
 
-pub(crate) use crate::host::address::{Address, Host, Process};
-
-use crate::auth::{Credentials, KnownCaller};
+use crate::{
+    auth::{Credentials, KnownCaller},
+    host::address::Address,
+};
 
 /// The other end of a connection. Every request on the connection carries it.
 #[derive(Clone, Debug)]
@@ -25,10 +26,10 @@ impl Peer {
     }
 
     /// The user at the other end of a Unix socket.
-    pub(crate) fn local_uid(&self) -> Option<u32> {
+    fn local_uid(&self) -> Option<u32> {
         match self.address {
             Address::Tcp(_) => None,
-            Address::Unix(Process { uid, .. }) => Some(uid),
+            Address::Unix(process) => Some(process.uid),
         }
     }
 
@@ -91,6 +92,7 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
 
     use super::*;
+    use crate::host::address::Process;
 
     fn read(names: &[SanType]) -> Certificate {
         let mut params = CertificateParams::default();
