@@ -23,11 +23,13 @@
 //! | `records` | the keys of the store, and reading of records |
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
+//! | `audit` | the audit log |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
 //! The imports form no cycle; `tests/it/imports.rs` checks this.
 
 mod args;
+pub mod audit;
 mod cluster;
 mod config;
 mod daemon;

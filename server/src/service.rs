@@ -2,6 +2,7 @@
 
 mod admin;
 mod allocator;
+mod caller;
 mod classify;
 mod codec;
 mod diagnose;

@@ -15,6 +15,7 @@ use kent_store::{
 use thiserror::Error;
 
 use crate::{
+    audit::AuditArgs,
     config::{ConfigError, EtcdSettings},
     host::{
         clock::{Clock, SystemClock},
@@ -55,6 +56,9 @@ pub struct MigrateArgs {
     /// The settings for etcd.
     #[command(flatten)]
     pub etcd: EtcdSettings,
+    /// The audit log.
+    #[command(flatten)]
+    pub audit: AuditArgs,
 }
 
 /// A planned migration.

@@ -1,6 +1,6 @@
 //! `Admin`: status, diagnosis, backups, series and the clock.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use kent_ids::{Series, Source, SourceError};
@@ -14,13 +14,17 @@ use kent_proto::{model::Invalid, note::ReplicaNote};
 use tonic::{Request, Response, Status};
 
 use crate::{
+    audit::{By, Event, Outcome},
     cluster::{Cluster, Replica},
     engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
     grant::ListedSeries,
     issuing::slots::HeldSlot,
     maintenance::{backup, diagnosis},
     records::failure::StoreFailure,
-    service::diagnose,
+    service::{
+        caller::{caller, record},
+        diagnose,
+    },
     status,
 };
 
@@ -95,16 +99,26 @@ impl AdminService {
 impl Admin for AdminService {
     type BackupStream = Pin<Box<dyn Stream<Item = Result<BackupPart, Status>> + Send>>;
 
-    async fn backup(&self, _: Request<BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
-        let permit = self.engine.begin_backup().ok_or_else(|| status::too_many("Backup", BACKUPS_MAX))?;
-        let parts = backup::parts(self.engine.clone(), permit);
-        Ok(Response::new(Box::pin(parts.map_err(|failure| status::from_read(&failure)))))
+    async fn backup(&self, request: Request<BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
+        let by = caller(&request);
+        let permit = self.engine.begin_backup().ok_or_else(|| status::too_many("Backup", BACKUPS_MAX));
+        record(Event::new("backup", &by, ""), &permit, Outcome::Begun);
+        let (parts, mut audited) = (backup::parts(self.engine.clone(), permit?), AuditedBackup { by, is_done: false });
+        let parts = parts.map_err(|failure| status::from_read(&failure));
+        // The end of the stream is reached only by a caller that has received all parts.
+        let end = stream::poll_fn(move |_| {
+            audited.finish();
+            Poll::Ready(None)
+        });
+        Ok(Response::new(Box::pin(parts.chain(end))))
     }
 
     async fn create_series(&self, request: Request<CreateSeriesRequest>) -> Result<Response<v1::Series>, Status> {
         let series = parse_series(&request.get_ref().source)?;
         let made = self.engine.series().create(&series).await;
-        made.map(|made| Response::new(message(&made))).map_err(|error| status::from_series(&error))
+        let made = made.map(|made| Response::new(message(&made))).map_err(|error| status::from_series(&error));
+        record(Event::new("series.create", &caller(&request), series.to_string()), &made, Outcome::Done);
+        made
     }
 
     type ListSeriesStream = Pin<Box<dyn Stream<Item = Result<ListSeriesResponse, Status>> + Send>>;
@@ -124,11 +138,14 @@ impl Admin for AdminService {
     async fn forget_series(&self, request: Request<ForgetSeriesRequest>) -> Result<Response<v1::Series>, Status> {
         let series = parse_series(&request.get_ref().source)?;
         let forgotten = self.engine.series().forget(&series).await;
-        forgotten.map(|forgotten| Response::new(message(&forgotten))).map_err(|error| status::from_series(&error))
+        let forgotten = forgotten.map(|it| Response::new(message(&it))).map_err(|error| status::from_series(&error));
+        record(Event::new("series.forget", &caller(&request), series.to_string()), &forgotten, Outcome::Done);
+        forgotten
     }
 
-    async fn accept_clock(&self, _: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {
-        self.engine.slots().accept_clock();
+    async fn accept_clock(&self, request: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {
+        let accepted = self.engine.slots().accept_clock().rfc3339(3).unwrap_or_default();
+        Event::new("clock.accept", &caller(&request), "").note(&accepted).record(Outcome::Done);
         Ok(Response::new(self.clock()))
     }
 
@@ -140,6 +157,25 @@ impl Admin for AdminService {
 
     async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<StatusMessage>, Status> {
         Ok(Response::new(self.status()))
+    }
+}
+
+/// A backup that is being sent. When it is dropped, the audit log says whether the caller has received all of it.
+struct AuditedBackup {
+    by: By,
+    is_done: bool,
+}
+
+impl AuditedBackup {
+    fn finish(&mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for AuditedBackup {
+    fn drop(&mut self) {
+        let outcome = if self.is_done { Outcome::Done } else { Outcome::Failed };
+        Event::new("backup", &self.by, "").record(outcome);
     }
 }
 

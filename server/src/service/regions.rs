@@ -5,8 +5,8 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use futures_util::{Stream, future::try_join_all};
 use kent_proto::{
     model::{
-        self, ClassifyInput, ComposeInput, EditInput, FreeInput, ImportInput, Invalid, Page, RegionName, SpaceInput,
-        SpaceName, UndoInput, Usage, space_name,
+        self, ClassifyInput, ComposeInput, EditInput, EditOptions, FreeInput, ImportInput, Invalid, Page, RegionName,
+        SpaceInput, SpaceName, UndoInput, Usage, space_name,
     },
     stored::TextForm,
     v1::{
@@ -19,11 +19,17 @@ use kent_proto::{
         WatchTableResponse, regions_server::Regions,
     },
 };
-use kent_regions::{Change, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, Edit, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
-use super::{classify::classify, text::text_of, watch};
+use super::{
+    caller::{author, caller, record, resource},
+    classify::classify,
+    text::text_of,
+    watch,
+};
 use crate::{
+    audit::{By, Event, Outcome},
     cluster::Unconfirmed,
     engine::{Engine, WATCHERS_MAX},
     error::{EditError, NoSuchRegion},
@@ -35,7 +41,6 @@ use crate::{
         space::Space,
         undo::UndoCommand,
     },
-    transport::peer::Peer,
 };
 
 /// The service.
@@ -45,6 +50,21 @@ pub(crate) struct RegionsService {
 }
 
 type Answer<T> = Result<Response<T>, Status>;
+
+/// What the audit log says about an edit.
+struct Audited {
+    by: By,
+    action: String,
+    resource: String,
+    options: EditOptions,
+}
+
+impl Audited {
+    fn event(&self) -> Event<'_> {
+        let EditOptions { request_id, reason, .. } = &self.options;
+        Event::new(&self.action, &self.by, &*self.resource).request_id(request_id).note(reason)
+    }
+}
 
 impl RegionsService {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
@@ -56,30 +76,40 @@ impl RegionsService {
     }
 
     /// Makes an edit of a table; every edit except undo uses this function.
-    async fn edit(&self, caller: String, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
+    async fn edit(&self, caller: By, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
-        let (operation, validate_only) = (edit.operation(), options.validate_only);
+        let operation = edit.operation();
+        let (subject, action) = match &edit {
+            Edit::Import { .. } => ("", "table.import".to_owned()),
+            edit => (edit.subject(), format!("region.{operation}")),
+        };
+        let audited = Audited { by: caller, action, resource: resource(&space, subject), options: options.clone() };
         let stops_grants = edit.stops_grants();
-        let command = EditCommand { space, number: None, edit, options, principal: caller, undoes: None };
-        self.respond(operation, validate_only, stops_grants, self.engine.edit(command).await).await
+        let principal = author(&audited.by);
+        let command = EditCommand { space, number: None, edit, options, principal, undoes: None };
+        self.respond(operation, audited, stops_grants, self.engine.edit(command).await).await
     }
 
     /// The response of an edit. If it may stop grants, waits for the other replicas.
     async fn respond(
         &self,
         operation: &'static str,
-        validate_only: bool,
+        audited: Audited,
         stops_grants: bool,
         edited: Result<Edited, EditError>,
     ) -> Answer<EditResponse> {
+        let validate_only = audited.options.validate_only;
         match edited {
             Ok(Edited { space, plan, again }) => {
-                let outcome = match (validate_only, again, plan.revision == plan.base) {
-                    (true, ..) => "dry_run",
-                    (_, true, _) => "again",
-                    (_, _, true) => "unchanged",
-                    _ => "made",
+                let (outcome, audit) = match (validate_only, again, plan.revision == plan.base) {
+                    (true, ..) => ("dry_run", None),
+                    (_, true, _) => ("again", Some(Outcome::Again)),
+                    (_, _, true) => ("unchanged", Some(Outcome::Unchanged)),
+                    _ => ("made", Some(Outcome::Done)),
                 };
+                if let Some(outcome) = audit {
+                    audited.event().revision(Some(plan.revision.0)).record(outcome);
+                }
                 self.engine.metrics().edited(operation, outcome);
                 let name = space.name();
                 let now = self.engine.clock().steady();
@@ -95,7 +125,13 @@ impl RegionsService {
                 }
                 Ok(Response::new(response))
             }
-            Err(error) => Err(self.refused(operation, &error)),
+            Err(error) => {
+                let refused = Err(self.refused(operation, &error));
+                if !validate_only {
+                    record(audited.event(), &refused, Outcome::Refused);
+                }
+                refused
+            }
         }
     }
 
@@ -108,17 +144,26 @@ impl RegionsService {
 #[tonic::async_trait]
 impl Regions for RegionsService {
     async fn create_space(&self, request: Request<CreateSpaceRequest>) -> Answer<v1::Space> {
+        let caller = caller(&request);
         let input = SpaceInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
-        let space = self.engine.create_space(input).await.map_err(|error| self.refused("create_space", &error))?;
-        Ok(Response::new(space_message(&space)))
+        let (resource, validate_only) = (resource(&input.name, ""), input.validate_only);
+        let created = self.engine.create_space(input).await.map_err(|error| self.refused("create_space", &error));
+        if !validate_only {
+            record(Event::new("space.create", &caller, resource), &created, Outcome::Done);
+        }
+        Ok(Response::new(space_message(&*created?)))
     }
 
     async fn delete_space(&self, request: Request<DeleteSpaceRequest>) -> Answer<v1::Space> {
-        let principal = caller(&request);
+        let caller = caller(&request);
         let DeleteSpaceRequest { name, validate_only } = request.into_inner();
         let name = parse_space("name", &name)?;
-        let deleted = self.engine.delete_space(name.clone(), principal, validate_only).await;
-        let space = deleted.map_err(|error| self.refused("delete_space", &error))?;
+        let deleted = self.engine.delete_space(name.clone(), author(&caller), validate_only).await;
+        let deleted = deleted.map_err(|error| self.refused("delete_space", &error));
+        if !validate_only {
+            record(Event::new("space.delete", &caller, resource(&name, "")), &deleted, Outcome::Done);
+        }
+        let space = deleted?;
         // The name of the space of a delegated region depends on the region, which may have been renamed.
         Ok(Response::new(v1::Space { name: space_name(&name), ..space_message(&space) }))
     }
@@ -197,14 +242,16 @@ impl Regions for RegionsService {
     }
 
     async fn undo_edit(&self, request: Request<UndoEditRequest>) -> Answer<EditResponse> {
-        let principal = caller(&request);
+        let by = caller(&request);
         let input = UndoInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let UndoInput { space, region, options } = input;
-        let validate_only = options.validate_only;
+        let (action, resource) = ("table.undo".to_owned(), resource(&space, region.as_deref().unwrap_or_default()));
+        let principal = author(&by);
+        let audited = Audited { by, action, resource, options: options.clone() };
         let undone = self.engine.undo(UndoCommand { space, region, options, principal }).await;
         let stops_grants = |edited: &Edited| edited.plan.changes.iter().any(Change::may_stop_grants);
         let stops_grants = undone.as_ref().is_ok_and(stops_grants);
-        self.respond("undo", validate_only, stops_grants, undone).await
+        self.respond("undo", audited, stops_grants, undone).await
     }
 
     async fn seal_region(&self, request: Request<SealRegionRequest>) -> Answer<EditResponse> {
@@ -396,27 +443,6 @@ const READS_MAX: usize = 32;
 
 /// The maximum number of the table's edits to read for a page of one region's history.
 const HISTORY_SCAN_MAX: usize = 20_000;
-
-/// Describes the caller: the name in its certificate, the name that it gives in the request, and its address.
-fn caller<T>(request: &Request<T>) -> String {
-    let name = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let name: String = name.chars().take(PRINCIPAL_CHARS_MAX).collect();
-    let peer = request.extensions().get::<Peer>();
-    let proved = peer.and_then(|peer| peer.certificate.as_ref()?.name.as_deref());
-    let caller = match (proved, name.as_str()) {
-        (Some(proved), "") => proved.to_owned(),
-        (Some(proved), name) => format!("{proved} on behalf of {name}"),
-        (None, name) => name.to_owned(),
-    };
-    match (caller.as_str(), peer.map(|peer| peer.address.ip())) {
-        ("", Some(ip)) => ip.to_string(),
-        (caller, Some(ip)) => format!("{caller} from {ip}"),
-        (caller, None) => caller.to_owned(),
-    }
-}
-
-/// The maximum length of the caller's name, in characters.
-const PRINCIPAL_CHARS_MAX: usize = 100;
 
 /// Converts suffixes to identifiers, and identifiers to suffixes.
 fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> Result<ComposeResponse, Status> {

@@ -18,7 +18,10 @@ use super::{
     peer::{Certificate, Peer},
     tls::{Tls, time_left},
 };
-use crate::host::{clock::Clock, tasks::Tasks};
+use crate::{
+    audit::{By, Event, Outcome},
+    host::{clock::Clock, tasks::Tasks},
+};
 
 /// The maximum number of concurrent handshakes of a port. Each takes some 40 KB of memory.
 const HANDSHAKES_MAX: usize = 1024;
@@ -93,11 +96,23 @@ impl Secure {
         self.running.push_back(self.tasks.spawn_call(async move {
             match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, address, &*clock)).await {
                 Ok(Ok(connection)) => pass_on(connection),
-                Ok(Err(error)) => debug!(peer = %address, %error, "the TLS handshake failed"),
-                Err(_) => debug!(peer = %address, "the TLS handshake took too long"),
+                Ok(Err(error)) => {
+                    debug!(peer = %address, %error, "the TLS handshake failed");
+                    deny(address, &error.to_string());
+                }
+                Err(_) => {
+                    debug!(peer = %address, "the TLS handshake took too long");
+                    deny(address, "the handshake took too long");
+                }
             }
         }));
     }
+}
+
+/// Writes a failed handshake to the audit log.
+fn deny(address: SocketAddr, note: &str) {
+    let by = By { peer: address.to_string(), ..By::default() };
+    Event::new("connect", &by, "").refusal("UNAUTHENTICATED", "TLS_HANDSHAKE").note(note).record(Outcome::Denied);
 }
 
 async fn shake_hands(
