@@ -3,6 +3,7 @@
 mod it {
     mod allocate;
     mod archive;
+    mod audit;
     mod backup;
     mod chaos;
     mod client;

@@ -1,5 +1,6 @@
 //! The command line: every command, its arguments and its help text, as clap derives them.
 
+mod audit;
 mod context;
 mod list;
 mod region;
@@ -12,6 +13,7 @@ use clap_complete::Shell;
 use kent_ids::{DEFAULT_SPACE, Series, Source};
 
 use self::{
+    audit::AUDIT_HELP,
     context::CONTEXT_HELP,
     region::REGION_HELP,
     value::{
@@ -20,6 +22,7 @@ use self::{
     },
 };
 pub(crate) use self::{
+    audit::{AuditCommand, AuditTailArgs},
     context::{ContextCommand, ContextSetArgs},
     list::{FreeArgs, LsArgs, OutputArg, SortKey},
     region::{
@@ -93,6 +96,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     #[command(subcommand, after_help = CONTEXT_HELP)]
     Context(ContextCommand),
+    #[command(subcommand, after_help = AUDIT_HELP)]
+    Audit(AuditCommand),
     /// Create a store from a backup or an old copy of a data directory. Runs `kentd restore` on this machine.
     #[command(disable_help_flag = true)]
     Restore {
@@ -615,6 +620,9 @@ mod tests {
             ("status --endpoint https://10.0.0.7", false),
             ("doctor --json", true),
             ("doctor now", false),
+            ("audit tail a.jsonl -f -n 5 --action region --outcome denied", true),
+            ("audit tail a.jsonl --outcome maybe", false),
+            ("audit", false),
             ("completions zsh", true),
             ("completions tcsh", false),
         ] {

@@ -5,6 +5,7 @@
 
 mod alloc;
 mod args;
+mod audit;
 mod backup;
 mod bits;
 mod charset;
@@ -109,6 +110,7 @@ fn run(Parsed { cli, settings }: Parsed) -> Result<(), Failure> {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete::print_script(shell),
         Command::Man { dir } => with_output(out, |out| man::write(&dir, out)),
+        Command::Audit(command) => with_output(out, |out| audit::run(&command, out)),
         Command::Context(command) => with_output(out, |out| context::run(&command, settings, out)),
         Command::Inspect(args) => with_output(out, |out| match &args.space {
             Some(space) => {

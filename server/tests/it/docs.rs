@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Patterns of output that differs between runs, and their replacements.
-const MASKS: [(&str, &str); 19] = [
+const MASKS: [(&str, &str); 20] = [
     ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"\b[0-9a-f]{32}\b", "<id>"),
@@ -43,6 +43,8 @@ const MASKS: [(&str, &str); 19] = [
     (r"\d+ of [\d_]+ open files", "<files>"),
     // The name of the user.
     (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
+    // Of the audit log.
+    (r"127\.0\.0\.1:[345]\d{4}\b", "127.0.0.1:<port>"),
     (r"\s+", " "),
     (r" $", ""),
 ];
@@ -149,18 +151,21 @@ fn differences(page: &Path) -> String {
     let mut different = String::new();
     for (is_replicas, session) in sessions(&text) {
         let etcd = is_replicas.then(|| Etcd::start(1));
-        let data = data_dir();
+        let (data, dir) = (data_dir(), data_dir());
         let start = |at: usize| match &etcd {
             Some(etcd) => {
                 Daemon::spawn(kentd(&data.path().join(at.to_string())).args(["--store", &etcd.address("kent")]))
             }
-            None => Daemon::start(&data.path().join("kent-data")),
+            None => {
+                let mut command = kentd(&data.path().join("kent-data"));
+                Daemon::spawn(command.arg("--audit").arg(dir.path().join("audit.jsonl")))
+            }
         };
         let daemons: Vec<Daemon> = (0..if is_replicas { 2 } else { 1 }).map(start).collect();
         let shown = if is_replicas { &["127.0.0.1:7610", "127.0.0.1:7620"][..] } else { &["127.0.0.1:7600"] };
         let addresses = shown.iter().zip(&daemons);
         let addresses = addresses.map(|(shown, daemon)| ((*shown).to_owned(), daemon.grpc_address().to_owned()));
-        let shell = Shell { dir: data_dir(), addresses: addresses.collect() };
+        let shell = Shell { addresses: addresses.collect(), dir };
         for Shown { line, command, output } in session {
             if command.starts_with("cargo ") {
                 continue;
