@@ -30,7 +30,7 @@ pub struct RegionConstants {
     pub number: u64,
     /// The revision of the table under which the block was granted: the fencing token.
     pub revision: u64,
-    /// The space's key, if the order is scrambled: suffix = permutation of the counter.
+    /// The key of the region's order, if it is scrambled: suffix = permutation of the counter.
     pub scramble: Option<ClusterKey>,
 }
 

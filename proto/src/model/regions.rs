@@ -590,6 +590,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         pace: region.pace.get(),
         sealed_by: String::new(),
         needs_floor: false,
+        key_number: region.key_number.0,
     }
 }
 

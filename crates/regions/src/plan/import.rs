@@ -23,7 +23,8 @@ pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal
         let made = Region {
             number: RegionNumber(number),
             parent,
-            // The order within an octave depends on the key of the space, so a scrambled region continues at the next one.
+            key_number: RegionNumber(number),
+            // The order within an octave depends on the region's key, so a scrambled region continues at the next one.
             issued: region.order.floor(region.issued),
             since: plan.revision,
             ..region.clone()

@@ -48,6 +48,7 @@ fn backup(counter: &Counter) -> Backup {
         parent: None,
         issued: Count::ZERO,
         since: Revision(1),
+        key_number: RegionNumber(1),
         history: Vec::new(),
         order: Order::Scrambled,
         pace: Pace::for_bits(20),
