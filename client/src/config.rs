@@ -1,12 +1,15 @@
 //! The settings of a client. All are checked when the client is built.
 
-use std::time::Duration;
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use thiserror::Error;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-use crate::Client;
+use crate::{
+    Client,
+    credentials::{Credentials, TokenFrom},
+};
 
 /// Builds a client. Every method replaces one default.
 ///
@@ -31,6 +34,8 @@ pub struct Builder {
     endpoints: Vec<String>,
     ca: Option<Vec<u8>>,
     identity: Option<(Vec<u8>, Vec<u8>)>,
+    token: Option<TokenFrom>,
+    allow_plain_token: bool,
     settings: Settings,
 }
 
@@ -46,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) max_age: Duration,
     pub(crate) discover: bool,
     pub(crate) follow_heirs: bool,
+    /// Whether calls carry a token that others on the network must not read.
+    pub(crate) needs_privacy: bool,
 }
 
 impl Default for Builder {
@@ -60,8 +67,10 @@ impl Default for Builder {
             max_age: Duration::from_secs(10),
             discover: false,
             follow_heirs: false,
+            needs_privacy: false,
         };
-        Self { endpoints: Vec::new(), ca: None, identity: None, settings }
+        let (ca, identity, token) = (None, None, None);
+        Self { endpoints: Vec::new(), ca, identity, token, allow_plain_token: false, settings }
     }
 }
 
@@ -97,6 +106,22 @@ pub enum ConfigError {
         /// What is wrong with them.
         problem: String,
     },
+    /// The token cannot be used.
+    #[error("the token cannot be used: {problem}")]
+    #[non_exhaustive]
+    BadToken {
+        /// What is wrong with it, without the token itself.
+        problem: String,
+    },
+    /// A token would be sent to another machine without TLS.
+    #[error(
+        "{endpoint:?} is on another machine and without TLS, so others could read the token on the way; use https://, or          allow_plain_token (kent --allow-plain-token) on a network that you trust"
+    )]
+    #[non_exhaustive]
+    PlainToken {
+        /// The endpoint that was set.
+        endpoint: String,
+    },
     /// A value is outside its range.
     #[error("{setting} must be {allowed}")]
     #[non_exhaustive]
@@ -125,6 +150,25 @@ impl Builder {
     /// The client's certificate and private key, as PEM, for daemons that require one; endpoints without a scheme then use TLS.
     pub fn identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.identity = Some((certificate.into(), key.into()));
+        self
+    }
+
+    /// The token to send with each call, `kent_ID_SECRET`. It is sent to other machines only under TLS.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(TokenFrom::Text(token.into()));
+        self
+    }
+
+    /// The file with the token to send with each call. The client reads it again within a second of a change, and when a daemon does not
+    /// accept the token, so that a token can be exchanged while the program runs.
+    pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.token = Some(TokenFrom::File(path.into()));
+        self
+    }
+
+    /// Allows a token to be sent to other machines without TLS, where others on the network can read it [default: false].
+    pub fn allow_plain_token(mut self, allow: bool) -> Self {
+        self.allow_plain_token = allow;
         self
     }
 
@@ -202,15 +246,18 @@ impl Builder {
     /// # Errors
     ///
     /// [`ConfigError`] for the first setting that is not valid.
-    pub fn build(self) -> Result<Client, ConfigError> {
+    pub fn build(mut self) -> Result<Client, ConfigError> {
         self.settings.check()?;
         if self.endpoints.is_empty() {
             return Err(ConfigError::NoEndpoint);
         }
         let tls = self.tls()?;
+        let credentials = self.token.as_ref().map(Credentials::read).transpose();
+        let credentials = credentials.map_err(|problem| ConfigError::BadToken { problem })?;
+        self.settings.needs_privacy = credentials.is_some() && !self.allow_plain_token;
         let endpoints: Result<Vec<Endpoint>, _> =
             self.endpoints.iter().map(|endpoint| parse(endpoint, tls.as_ref(), &self.settings)).collect();
-        Ok(Client::with(endpoints?, tls, self.settings))
+        Ok(Client::with(endpoints?, tls, credentials.unwrap_or_default(), self.settings))
     }
 
     /// Returns the TLS configuration, if a certificate or an endpoint requires TLS.
@@ -267,12 +314,21 @@ pub(crate) fn parse(
 ) -> Result<Endpoint, ConfigError> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let parsed = parse_address(endpoint, scheme)?;
+    if settings.needs_privacy && tls.is_none() && !is_here(&parsed) {
+        return Err(ConfigError::PlainToken { endpoint: endpoint.to_owned() });
+    }
     let parsed = match (parsed.uri().scheme_str(), tls) {
         (Some("http"), Some(_)) => return Err(ConfigError::NoTls { endpoint: endpoint.to_owned() }),
         (_, Some(tls)) => parsed.tls_config(tls.clone()).map_err(|error| unusable(&error))?,
         (_, None) => parsed,
     };
     Ok(parsed.connect_timeout(settings.connect_timeout).tcp_nodelay(true).http2_keep_alive_interval(KEEP_ALIVE))
+}
+
+/// Whether an endpoint is on this machine.
+fn is_here(endpoint: &Endpoint) -> bool {
+    let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// Parses the address of an endpoint, which has this scheme if it names none.
@@ -323,6 +379,21 @@ mod tests {
         check_err(good().low_water(f64::NAN), "low_water must be 0 to 1");
         check_err(good().max_age(Duration::ZERO), "max_age");
         check_err(good().request_timeout(Duration::ZERO), "request_timeout");
+    }
+
+    #[test]
+    fn err_a_token_leaves_the_machine_only_under_tls() {
+        let with = |endpoint: &str| Client::builder().endpoint(endpoint).token("kent_a_SECRET");
+        for endpoint in ["127.0.0.1:7600", "localhost:7600", "http://[::1]:7600", "https://kent.example:7600"] {
+            with(endpoint).build().expect(endpoint);
+        }
+        for endpoint in ["10.0.0.7:7600", "http://kent.example:7600", "localhost.example:7600"] {
+            check_err(with(endpoint), "is on another machine and without TLS");
+            with(endpoint).allow_plain_token(true).build().expect(endpoint);
+        }
+        check_err(with("127.0.0.1:7600").endpoint("10.0.0.7:7600"), "is on another machine and without TLS");
+        let shown = format!("{:?} {:?}", with("127.0.0.1:7600"), with("127.0.0.1:7600").build());
+        assert!(!shown.contains("SECRET"), "{shown}");
     }
 
     #[test]
