@@ -169,7 +169,8 @@ fn header(text: &str) -> Result<MetadataValue<Ascii>, String> {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     let header = is_token.then(|| format!("Bearer {text}").parse::<MetadataValue<Ascii>>().ok()).flatten();
     let mut header = header.ok_or(
-        "a token is kent_ID_SECRET, as `kent token create` prints it, alone in its file or variable".to_owned(),
+        "a token is kent_ID_SECRET, as `kent token create NAME --allow ACTION:RESOURCE` prints it, alone in its file"
+            .to_owned(),
     )?;
     header.set_sensitive(true);
     Ok(header)

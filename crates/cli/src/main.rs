@@ -3,6 +3,7 @@
 //! `args` has the arguments and `settings` their defaults, one module runs each group of commands, `output` and `table` write text and JSON, and `failure`
 //! turns errors into messages and exit codes.
 
+mod access;
 mod alloc;
 mod args;
 mod audit;
@@ -139,7 +140,7 @@ fn client(global: &Global, settings: &Settings) -> Result<Client, Failure> {
     connect::set_timeout(global.request_timeout);
     global
         .endpoint
-        .client(&global.certificates, global.request_timeout)
+        .client(&global.credentials, global.request_timeout)
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
@@ -162,6 +163,9 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
         DaemonCommand::Watch(args) => history::watch(&args, client, out).await,
         DaemonCommand::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
         DaemonCommand::Clock { command } => status::clock(command, &client.connect().await?, out).await,
+        DaemonCommand::Token(command) => access::token(&command, &client.connect().await?, out).await,
+        DaemonCommand::Role(command) => access::role(&command, &client.connect().await?, out).await,
+        DaemonCommand::Whoami => access::who_am_i(&client.connect().await?, out).await,
         DaemonCommand::Doctor => doctor::run(&client.connect().await?, out).await,
         DaemonCommand::Status => status::run(&client.connect().await?, out).await,
     }
