@@ -117,7 +117,7 @@ pub enum TextForm {
     Decimal,
     /// `0x` and as many hexadecimal digits as the width needs.
     Hex,
-    /// 11 symbols of base 58. For spaces of 64 bits.
+    /// 11 base-58 characters. For spaces of 64 bits.
     Uid11,
 }
 
@@ -446,7 +446,7 @@ fn prefix(text: &str) -> Result<Prefix, Malformed> {
 fn count_bytes(count: Count) -> Bytes {
     match count {
         Count::Below(count) => {
-            let zeros = count.leading_zeros() as usize / 8; // OK because there are 128 at most
+            let zeros = count.leading_zeros() as usize / 8; // OK because there are at most 128
             Bytes::copy_from_slice(&count.to_be_bytes()[zeros..])
         }
         Count::Max => Bytes::from_static(&MAX),

@@ -224,7 +224,7 @@ impl Table {
     }
 
     /// The free blocks of at least 2^`bits` identifiers, larger blocks first, equal ones from left to right. A block is a
-    /// prefix that overlaps no top-level region, although its sibling does. With `after`, only those after that block.
+    /// maximal free prefix: it overlaps no top-level region, but its sibling does. With `after`, only those after that block.
     pub fn free_by_size(&self, bits: u8, after: Option<Prefix>) -> impl Iterator<Item = Prefix> {
         let longest = self.bits.checked_sub(bits);
         longest.into_iter().flat_map(move |len| self.free.up_to(len, after))

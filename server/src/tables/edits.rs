@@ -241,7 +241,7 @@ impl Directory {
         if counters.is_empty() {
             return self.check_sure(space, plan);
         }
-        // A declaration below the counter has an effect if it makes the counter sure, or if another replica may hold a chunk below
+        // A declaration below the counter has an effect if it sets a counter whose position is unknown, or if another replica may hold a chunk below
         // it, which that replica then drops.
         let declares_nothing = plan.changes_nothing() && !is_unsure && self.store.peers().is_none();
         Ok(if declares_nothing { plan.without_effect() } else { plan })
@@ -428,7 +428,7 @@ impl Directory {
             let (_, version) = space.versions(change.number);
             txn = txn.expect(key.clone(), version);
             let Some(after) = &change.after else {
-                // The commit compares the counter, so nothing was reserved since it was read. Every reservation compares the
+                // The commit compares the counter, so nothing has been reserved since it was read. Every reservation compares the
                 // region's record, so nothing is reserved later. The counter's record, if any, stays, as all counters do.
                 txn = txn.delete(key);
                 continue;

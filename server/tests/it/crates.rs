@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Every crate of the workspace, its folder, and the workspace crates on which it may depend.
+/// Every crate of the workspace, its directory, and the workspace crates on which it may depend.
 pub(crate) const CRATES: [(&str, &str, &[&str]); 15] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),

@@ -102,7 +102,7 @@ async fn ok_each_strict_region_has_its_own_request_ids() {
         created(&mut regions, CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region, 20) }).await;
         set_policy(&mut regions, region, Policy { strict: true, ..Policy::default() }).await;
     }
-    // Different counters distinguish the grants of the two regions.
+    // The counters differ, so that the grants of the two regions differ.
     draw(&daemon, "region:b", 5, "another").await.expect("granted");
     let a = draw(&daemon, "region:a", 2, "one").await.expect("granted");
     let b = draw(&daemon, "region:b", 2, "one").await.expect("granted");
