@@ -27,7 +27,7 @@ use crate::{
 
 pub use error::ConfigError;
 pub use etcd::EtcdSettings;
-pub use kinds::{LogFormat, NoArchive, Span, StoreKind};
+pub use kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind};
 pub use misspelt::misspelt_variables;
 pub use patterns::RegionPatterns;
 pub use settings::{Settings, Values};
@@ -108,7 +108,10 @@ impl Config {
         }
         let tls = settings.tls.files()?;
         for (setting, address) in [("listen", set.listen), ("http", set.http)] {
-            check_exposure(setting, address, set.insecure || tls.is_some())?;
+            check_exposure(setting, address, set.insecure || tls.is_some() || set.auth == AuthMode::Required)?;
+        }
+        if set.http_auth == AuthMode::Required && set.auth == AuthMode::Off {
+            return Err(ConfigError::Needs { setting: "http-auth", needed: "auth = \"required\"" });
         }
         let (etcd_tls, etcd_credentials) = match &set.store {
             StoreKind::Etcd(address) => settings.etcd.read(address)?,
@@ -312,6 +315,7 @@ mod tests {
         }
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
+        check_err("http-auth = 'required'", "http-auth needs auth = \"required\"");
         check_err("listen = '127.0.0.1:7601'", "listen and http are both 127.0.0.1:7601: give two ports");
     }
 
@@ -324,6 +328,8 @@ mod tests {
             "window = '2s'",
             "chunk-min = 1\nchunk-max = 1",
             "history-keep = 1",
+            "auth = 'required'\nlisten = '0.0.0.0:7600'",
+            "auth = 'required'\nhttp-auth = 'required'",
             "threads = 1024",
             "audit = 'stderr'",
             "data = 'a'\naudit = 'audit.jsonl'",

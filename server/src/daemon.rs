@@ -9,8 +9,8 @@ use std::{
 };
 
 use kent_proto::v1::{
-    admin_server::AdminServer, allocator_server::AllocatorServer, codec_server::CodecServer,
-    regions_server::RegionsServer,
+    access_server::AccessServer, admin_server::AdminServer, allocator_server::AllocatorServer,
+    codec_server::CodecServer, regions_server::RegionsServer,
 };
 use kent_store::{
     Archiving, Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions, SledStore, Store,
@@ -24,11 +24,11 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{error, info, warn};
 
 use crate::{
-    config::{Config, StoreKind},
+    config::{AuthMode, Config, StoreKind},
     engine::{Engine, Place},
     host::{
         Environment,
-        clock::SystemClock,
+        clock::{Clock, SystemClock},
         entropy::{self, SystemEntropy},
         tasks::{Calls, Tasks},
     },
@@ -36,7 +36,7 @@ use crate::{
     maintenance::witness::{Witness, WitnessError},
     node::Node,
     records::{failure::LoadError, founding},
-    service::{AdminService, AllocatorService, CodecService, RegionsService},
+    service::{AccessService, AdminService, AllocatorService, CodecService, RegionsService},
     transport::{
         handshake::{Handshakes, PortKind},
         offload::Offload,
@@ -133,7 +133,12 @@ impl Daemon {
             let following = tls.follow_files(clock.clone(), ports.stopping().clone());
             ports.spawn("certificates", following);
         }
-        serve_http(&ports, http, Handshakes::new(tls.as_ref(), PortKind::Http, clock.clone(), &ports), stage.clone());
+        if config.set.auth == AuthMode::Required && tls.is_none() && !config.set.listen.ip().is_loopback() {
+            warn!("tokens cross the network in plain text, because this daemon has no TLS (--tls-cert, --tls-key)");
+        }
+        let handshakes = Handshakes::new(tls.as_ref(), PortKind::Http, clock.clone(), &ports);
+        let asks = config.set.http_auth == AuthMode::Required;
+        serve_http(&ports, http, (handshakes, asks), stage.clone());
         let (store, (kind, location)) = open_store(&config, &stage).await?;
         stage.set_doing("the state is being read from the store".to_owned());
         let address = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
@@ -161,8 +166,8 @@ impl Daemon {
             http: http_address,
             _calls: calls,
         };
-        let handshakes = Handshakes::new(tls.as_ref(), PortKind::Grpc, clock, &daemon.ports);
-        daemon.serve_grpc(grpc, handshakes, &config)?;
+        let handshakes = Handshakes::new(tls.as_ref(), PortKind::Grpc, clock.clone(), &daemon.ports);
+        daemon.serve_grpc(grpc, handshakes, clock, &config)?;
         stage.set_serving(daemon.node.engine().clone());
         info!(grpc = %grpc_address, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
         Ok(daemon)
@@ -206,7 +211,13 @@ impl Daemon {
         clean
     }
 
-    fn serve_grpc(&self, listener: TcpListener, handshakes: Handshakes, config: &Config) -> Result<(), StartError> {
+    fn serve_grpc(
+        &self,
+        listener: TcpListener,
+        handshakes: Handshakes,
+        clock: Arc<dyn Clock>,
+        config: &Config,
+    ) -> Result<(), StartError> {
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = || {
             tonic_reflection::server::Builder::configure()
@@ -226,7 +237,11 @@ impl Daemon {
                 tasks,
             ))
             .add_service(Offload::new(
-                CodecServer::new(CodecService::new(engine.computing().clone())).max_decoding_message_size(max),
+                CodecServer::new(CodecService::new(engine.clone())).max_decoding_message_size(max),
+                tasks,
+            ))
+            .add_service(Offload::new(
+                AccessServer::new(AccessService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ))
             .add_service(Offload::new(
@@ -234,7 +249,7 @@ impl Daemon {
                 tasks,
             ));
         let allocator = AllocatorServer::new(AllocatorService::new(engine.clone())).max_decoding_message_size(max);
-        let port = Port::new(allocator, routes.routes());
+        let port = Port::new(allocator, routes.routes(), (engine.auth().clone(), clock));
         let closing = self.ports.stopping().clone();
         let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.local_work());
         let workers = workers.map_err(StartError::Threads)?;
@@ -245,8 +260,8 @@ impl Daemon {
     }
 }
 
-fn serve_http(ports: &Tasks, listener: TcpListener, handshakes: Handshakes, stage: Stage) {
-    let serving = http::serve(listener, handshakes, stage, ports.stopping().clone().cancelled_owned());
+fn serve_http(ports: &Tasks, listener: TcpListener, (handshakes, asks): (Handshakes, bool), stage: Stage) {
+    let serving = http::serve(listener, handshakes, (stage, asks), ports.stopping().clone().cancelled_owned());
     ports.spawn("HTTP port", async move {
         if let Err(error) = serving.await {
             error!(%error, "the HTTP port failed");

@@ -14,7 +14,10 @@ use kent_regions::{NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
 pub(crate) use self::{exhausted::Exhausted, undone::Deleted};
-use crate::records::failure::{LoadError, StoreFailure};
+use crate::{
+    auth::Denied,
+    records::failure::{LoadError, StoreFailure},
+};
 
 /// A number that was requested, with the verb.
 fn were(requested: u64) -> String {
@@ -59,6 +62,9 @@ impl From<LoadError> for EditError {
 /// Reasons that an allocation fails.
 #[derive(Debug, Error)]
 pub(crate) enum AllocateError {
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// A field of the request is invalid.
     #[error(transparent)]
     BadField(#[from] Invalid),
@@ -303,6 +309,9 @@ pub(crate) enum SeriesError {
 /// Reasons that an edit fails.
 #[derive(Debug, Error)]
 pub(crate) enum EditError {
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// A field of the request is invalid.
     #[error(transparent)]
     BadField(#[from] Invalid),

@@ -10,6 +10,7 @@ pub(crate) mod deadline;
 pub mod entropy;
 pub(crate) mod process;
 pub(crate) mod tasks;
+pub(crate) mod touch;
 
 /// The store, the clock and the random bits that a daemon uses; the simulator supplies its own.
 #[derive(Clone, Debug)]

@@ -16,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use kent_access::Action;
 use tokio::{
     net::TcpListener,
     select,
@@ -25,9 +26,10 @@ use tokio::{
 use tracing::warn;
 
 use crate::{
+    auth::{self, Credentials, Denied},
     engine::Engine,
     metrics::Exposition,
-    transport::{connection::Connection, handshake::Handshakes},
+    transport::{connection::Connection, handshake::Handshakes, peer::authorization},
 };
 
 /// The stage of the daemon's start, which sets it for the HTTP port.
@@ -74,14 +76,14 @@ impl Stage {
 pub(crate) async fn serve(
     listener: TcpListener,
     handshakes: Handshakes,
-    stage: Stage,
+    (stage, asks): (Stage, bool),
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let routes = Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(Arc::new(Reports { stage, writing: Mutex::default() }));
+        .with_state(Arc::new(Reports { stage, asks, writing: Mutex::default() }));
     axum::serve(Listener::new(listener, handshakes), routes).with_graceful_shutdown(stop).await
 }
 
@@ -136,8 +138,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
 /// the rest of the window and the chunks.
-async fn readyz(State(reports): State<Arc<Reports>>) -> Response {
-    match reports.write(Engine::report).await {
+async fn readyz(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Response {
+    match reports.write(&headers, Engine::report).await {
         Ok(readiness) => {
             let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             (code, readiness.to_string()).into_response()
@@ -151,8 +153,10 @@ async fn metrics(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Res
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let exposition = Exposition::accepted(&accept.collect::<Vec<_>>().join(","));
     let written = match exposition {
-        Exposition::OpenMetrics => reports.write(|engine| engine.render_metrics(Exposition::OpenMetrics)).await,
-        Exposition::Prometheus => reports.write(|engine| engine.render_metrics(Exposition::Prometheus)).await,
+        Exposition::OpenMetrics => {
+            reports.write(&headers, |engine| engine.render_metrics(Exposition::OpenMetrics)).await
+        }
+        Exposition::Prometheus => reports.write(&headers, |engine| engine.render_metrics(Exposition::Prometheus)).await,
     };
     match written {
         Ok(text) => ([(header::CONTENT_TYPE, exposition.content_type())], text).into_response(),
@@ -160,17 +164,46 @@ async fn metrics(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Res
     }
 }
 
+/// The answer to a caller that may not see a report.
+fn refuse(denied: &Denied) -> Response {
+    auth::denied(denied);
+    let code = match denied {
+        Denied::Missing(..) => StatusCode::FORBIDDEN,
+        Denied::OutOfTouch(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Denied::NoCredential(_) | Denied::BadCredential(_) | Denied::Refused(..) => StatusCode::UNAUTHORIZED,
+    };
+    (code, [(header::WWW_AUTHENTICATE, "Bearer")], format!("{denied}\n")).into_response()
+}
+
 /// Writes reports on the runtime of calls, one at a time, because a report takes a few milliseconds.
 struct Reports {
     stage: Stage,
+    /// Whether callers need a token that may operate the daemon.
+    asks: bool,
     writing: Mutex<()>,
 }
 
 impl Reports {
-    /// Returns the report, or the answer while the daemon is starting.
-    async fn write<T: Send + 'static>(&self, report: fn(&Engine) -> T) -> Result<T, Response> {
+    /// Fails if the caller may not see reports.
+    fn admit(&self, engine: &Engine, headers: &HeaderMap) -> Result<(), Denied> {
+        if !self.asks {
+            return Ok(());
+        }
+        let shown = Credentials::unknown(authorization(headers));
+        engine.auth().identify(&shown, engine.clock().steady())?.check_daemon(Action::Operate)
+    }
+
+    /// Returns the report, or the answer to a caller that may not see it, or while the daemon is starting.
+    async fn write<T: Send + 'static>(&self, headers: &HeaderMap, report: fn(&Engine) -> T) -> Result<T, Response> {
         let engine = match self.stage.get() {
-            Reached::Serving(engine) => engine,
+            Reached::Serving(engine) => {
+                self.admit(&engine, headers).map_err(|denied| refuse(&denied))?;
+                engine
+            }
+            // Tokens are not known yet.
+            Reached::Starting(_) if self.asks => {
+                return Err((StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response());
+            }
             Reached::Starting(doing) => {
                 return Err((StatusCode::SERVICE_UNAVAILABLE, format!("not ready\nreason: {doing}\n")).into_response());
             }

@@ -13,6 +13,8 @@
 //! | `status` | the only file that makes a `tonic::Status` |
 //! | `engine` | the daemon without its transport: the functions that services call |
 //! | `readiness` | whether the daemon can grant, and the reasons if it cannot |
+//! | `access` | changes of tokens and roles |
+//! | `auth` | who a caller is, and what it may do |
 //! | `grant` | granting blocks, immediately or after a wait |
 //! | `cluster` | the replicas on one store |
 //! | `metrics` | metrics for Prometheus |
@@ -28,8 +30,10 @@
 //!
 //! The imports form no cycle; `tests/it/imports.rs` checks this.
 
+mod access;
 mod args;
 pub mod audit;
+mod auth;
 mod cluster;
 mod config;
 mod daemon;
@@ -53,8 +57,8 @@ mod transport;
 
 pub use args::{Args, Command};
 pub use config::{
-    Config, ConfigError, EtcdSettings, LogFormat, NoArchive, RegionPatterns, Settings, Span, StoreKind, TlsSettings,
-    Values, misspelt_variables,
+    AuthMode, Config, ConfigError, EtcdSettings, LogFormat, NoArchive, RegionPatterns, Settings, Span, StoreKind,
+    TlsSettings, Values, misspelt_variables,
 };
 pub use daemon::{Daemon, StartError, attest, transport};
 pub use host::{Environment, clock, entropy};

@@ -1,8 +1,10 @@
 //! The gRPC services: they translate requests and answers. `engine` makes the decisions.
 
+mod access;
 mod admin;
 mod allocator;
-mod caller;
+mod audited;
+mod callers;
 mod classify;
 mod codec;
 mod diagnose;
@@ -10,6 +12,7 @@ mod regions;
 mod text;
 mod watch;
 
+pub(crate) use access::AccessService;
 pub(crate) use admin::AdminService;
 pub(crate) use allocator::AllocatorService;
 pub(crate) use codec::CodecService;

@@ -4,6 +4,7 @@ mod it {
     mod allocate;
     mod archive;
     mod audit;
+    mod auth;
     mod backup;
     mod chaos;
     mod client;

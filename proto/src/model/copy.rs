@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use kent_ids::ClusterKey;
 use kent_regions::{
-    Change, Count, Damage, FormerPrefix, Kind, Pace, Plan, Refusal, Region, RegionNumber, Revision, Table, Texts,
+    Change, Count, Damage, FormerPrefix, Kind, Pace, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table, Texts,
 };
 use thiserror::Error;
 
@@ -110,6 +110,8 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         sealed: message.sealed,
         delegated: !message.delegated_space.is_empty(),
         policy: message.policy.map(policy_input).transpose()?.unwrap_or_default().into(),
+        // A region that is imported is created with its name.
+        first_name: Rare::default(),
         texts: Texts { owner: message.owner, description: message.description, labels: message.labels }.into(),
     })
 }

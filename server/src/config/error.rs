@@ -76,8 +76,8 @@ pub enum ConfigError {
     },
     /// The address is not loopback, and the daemon has no TLS.
     #[error(
-        "{setting} is {address}, which other machines can reach, but this daemon has no TLS; use a loopback address, set \
-         --tls-cert and --tls-key, or add --insecure to allow it"
+        "{setting} is {address}, which other machines can reach, but this daemon has no TLS and does not ask callers who they are; use a \
+         loopback address, set --tls-cert and --tls-key or --auth required, or add --insecure to allow it"
     )]
     Exposed {
         /// The setting's name.

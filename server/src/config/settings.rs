@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     error::ConfigError,
     etcd::EtcdSettings,
-    kinds::{LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
+    kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
     patterns::RegionPatterns,
     tls::TlsSettings,
 };
@@ -91,7 +91,12 @@ settings! {
             "Address of this replica that clients and other replicas get [default: the address of the gRPC port]";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         insecure: bool = "false", "KENT_INSECURE" "BOOL":
-            "Allow addresses that other machines can reach, without TLS and authentication";
+            "Allow addresses that other machines can reach, without TLS and without asking callers who they are";
+        auth: AuthMode = "off", "KENT_AUTH" "MODE":
+            "Whether callers must prove who they are: `required` (a token, a certificate that a role names, or the daemon's own user on \
+             its Unix socket), or `off`";
+        http_auth: AuthMode = "off", "KENT_HTTP_AUTH" "MODE":
+            "Whether /metrics and /readyz need a token or certificate with the permission operate:*; /livez never does";
         #[arg(value_parser = parse_whole::<usize>)]
         threads: usize ["1" to "1024"], "KENT_THREADS" "COUNT":
             "Threads that serve connections; each connection stays on one thread [default: one for each processor]";

@@ -72,7 +72,7 @@ impl Handshakes {
         pass_on: impl FnOnce(Connection) + Send + 'static,
     ) {
         match &mut self.0 {
-            None => pass_on(Connection::plain(socket, Peer { address, certificate: None })),
+            None => pass_on(Connection::plain(socket, Peer::new(address, None))),
             Some(secure) => secure.begin(socket, address, pass_on),
         }
     }
@@ -125,7 +125,7 @@ async fn shake_hands(
     let stream = TlsAcceptor::from(config.clone()).accept(socket).await?;
     let chain: &[CertificateDer<'_>] = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let Some(first) = chain.first() else {
-        return Ok(Connection::tls(stream, Peer { address, certificate: None }, None));
+        return Ok(Connection::tls(stream, Peer::new(address, None), None));
     };
     let certificate = Certificate::read(first).map_err(std::io::Error::other)?;
     let (revoked, left) = (tls.register(&config, chain, clock), time_left(&certificate, clock));
@@ -135,5 +135,5 @@ async fn shake_hands(
             () = time::sleep(left) => {}
         }
     });
-    Ok(Connection::tls(stream, Peer { address, certificate: Some(Arc::new(certificate)) }, Some(ended)))
+    Ok(Connection::tls(stream, Peer::new(address, Some(certificate)), Some(ended)))
 }

@@ -10,7 +10,7 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 15] = [
     ("kent-access", "crates/access", &["kent-ids"]),
     ("kent-codec", "crates/codec", &["kent-ids", "kent-regions"]),
     ("kent-store", "crates/store", &[]),
-    ("kent-proto", "proto", &["kent-ids", "kent-issue", "kent-regions"]),
+    ("kent-proto", "proto", &["kent-access", "kent-ids", "kent-issue", "kent-regions"]),
     ("kent-client", "client", &["kent-ids", "kent-proto", "kent-regions"]),
     ("kent-cli", "crates/cli", &["kent-client", "kent-codec", "kent-ids", "kent-proto"]),
     (
@@ -22,7 +22,11 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 15] = [
     ("kent-test-etcd", "crates/test-etcd", &[]),
     ("kent-xtask", "crates/xtask", &["kent-regions"]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
-    ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
+    (
+        "kentd",
+        "server",
+        &["kent-access", "kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"],
+    ),
 ];
 
 /// Dependencies that the pure crates must not have.
