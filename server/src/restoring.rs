@@ -105,7 +105,7 @@ fn print_archive(archive: &FromArchive, restore: &Restore) {
 fn print_tokens(restore: &Restore) {
     if restore.disabled_tokens > 0 {
         println!(
-            "{} disabled. Make new ones (kent token create), or pass --keep-tokens if none was revoked since",
+            "{} disabled. Create new ones (kent token create NAME --allow ACTION:RESOURCE), or pass --keep-tokens if none was revoked since",
             counted_be(restore.disabled_tokens, "token")
         );
     }

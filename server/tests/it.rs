@@ -48,6 +48,7 @@ mod it {
     mod suggestions;
     mod tables;
     mod tls;
+    mod token_commands;
     mod transfer;
     mod unanswered;
     mod watch;
