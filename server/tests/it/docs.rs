@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Patterns of output that differs between runs, and their replacements.
-const MASKS: [(&str, &str); 20] = [
+const MASKS: [(&str, &str); 21] = [
     ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"\b[0-9a-f]{32}\b", "<id>"),
@@ -43,8 +43,10 @@ const MASKS: [(&str, &str); 20] = [
     (r"\d+ of [\d_]+ open files", "<files>"),
     // The name of the user.
     (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
+    // Of tokens.
+    (r"\b[0-9a-f]{12}\b", "<token>"),
     // Of the audit log.
-    (r"127\.0\.0\.1:[345]\d{4}\b", "127.0.0.1:<port>"),
+    (r"127\.0\.0\.1:[3-6]\d{4}\b", "127.0.0.1:<port>"),
     (r"\s+", " "),
     (r" $", ""),
 ];
