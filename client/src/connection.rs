@@ -12,14 +12,12 @@ use kent_proto::v1::{
     AllocateRequest, GetStatusRequest, admin_client::AdminClient, allocate_response::Identifiers,
     allocator_client::AllocatorClient,
 };
+use kent_tls::{Certificates, Target};
 use tokio::{
     runtime,
     time::{self, Instant},
 };
-use tonic::{
-    Code, Request, Status,
-    transport::{self, ClientTlsConfig, Endpoint},
-};
+use tonic::{Code, Request, Status, transport};
 use tracing::debug;
 
 use crate::{
@@ -36,7 +34,7 @@ pub(crate) struct Connection {
     origin: Origin,
     settings: Settings,
     /// How to verify daemons, if the endpoints use TLS.
-    tls: Option<ClientTlsConfig>,
+    tls: Option<Certificates>,
     credentials: Credentials,
     /// The ages of the identifiers of all handles.
     ages: Arc<Ages>,
@@ -58,7 +56,7 @@ struct State {
 /// An endpoint, and its channel once it has been used.
 #[derive(Debug)]
 struct Known {
-    endpoint: Endpoint,
+    endpoint: Target,
     channel: Option<transport::Channel>,
     is_configured: bool,
 }
@@ -72,14 +70,14 @@ impl State {
         self.current
     }
 
-    fn endpoint(&mut self) -> (usize, Endpoint) {
+    fn endpoint(&mut self) -> (usize, Target) {
         let at = self.select();
         (at, self.known[at].endpoint.clone())
     }
 }
 
 impl Known {
-    const fn new(endpoint: Endpoint, is_configured: bool) -> Self {
+    const fn new(endpoint: Target, is_configured: bool) -> Self {
         Self { endpoint, channel: None, is_configured }
     }
 }
@@ -102,8 +100,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Connection {
     pub(crate) fn new(
-        endpoints: Vec<Endpoint>,
-        tls: Option<ClientTlsConfig>,
+        endpoints: Vec<Target>,
+        tls: Option<Certificates>,
         credentials: Credentials,
         settings: Settings,
     ) -> Self {
@@ -253,7 +251,7 @@ impl Connection {
     }
 
     /// Stores a new channel for the endpoint at this index, if it is still the same endpoint.
-    fn keep(&self, at: usize, endpoint: &Endpoint, channel: transport::Channel) {
+    fn keep(&self, at: usize, endpoint: &Target, channel: transport::Channel) {
         let mut state = self.lock();
         if let Some(known) = state.known.get_mut(at).filter(|known| known.endpoint.uri() == endpoint.uri()) {
             known.channel = Some(channel);
@@ -293,7 +291,7 @@ impl Connection {
     }
 
     /// Replaces the replicas that were discovered earlier. The current endpoint stays.
-    fn replace_discovered(&self, found: Vec<Endpoint>) {
+    fn replace_discovered(&self, found: Vec<Target>) {
         let mut state = self.lock();
         let in_use = state.known[state.current].endpoint.uri().clone();
         let is_wanted = |known: &Known| {

@@ -81,15 +81,12 @@ pub use kent_ids::{Id, IdKind, Uid11};
 pub use kent_proto::v1 as proto;
 /// The types of regions, prefixes and classifications that [`TableCopy`] returns.
 pub use kent_regions as regions;
+use kent_tls::{Certificates, Target};
 pub use stock::Stats;
 pub use table::TableCopy;
 /// The version of tonic that [`Error`] and the stubs use.
 pub use tonic;
-use tonic::{
-    Status,
-    service::interceptor::InterceptedService,
-    transport::{self, ClientTlsConfig, Endpoint},
-};
+use tonic::{Status, service::interceptor::InterceptedService, transport};
 use uuid::Uuid;
 
 /// A connection to a daemon that sends the client's token with each call.
@@ -120,8 +117,8 @@ impl Client {
     }
 
     pub(crate) fn with(
-        endpoints: Vec<Endpoint>,
-        tls: Option<ClientTlsConfig>,
+        endpoints: Vec<Target>,
+        tls: Option<Certificates>,
         credentials: Credentials,
         settings: Settings,
     ) -> Self {

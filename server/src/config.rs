@@ -17,7 +17,8 @@ use std::{
 };
 
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
-use kent_store::{Archiving, EtcdCredentials, EtcdTls, SCHEMA};
+use kent_store::{Archiving, EtcdCredentials, SCHEMA};
+use kent_tls::Certificates;
 use tonic::codegen::http::Uri;
 
 use crate::{
@@ -50,7 +51,7 @@ pub struct Config {
     /// Whether and where the embedded store is archived.
     pub archiving: Archiving,
     /// The certificates that authenticate etcd to the daemon and the daemon to etcd.
-    pub etcd_tls: Option<EtcdTls>,
+    pub etcd_tls: Option<Certificates>,
     /// The user name and password for etcd.
     pub etcd_credentials: Option<EtcdCredentials>,
     /// The address of this replica that clients and other replicas get; without it, the address of the gRPC port.

@@ -41,7 +41,7 @@ use crate::{
         handshake::{Handshakes, PortKind},
         offload::Offload,
         port::Port,
-        tls::{Tls, TlsError},
+        tls::{POLL, Tls, TlsError},
         workers::Workers,
     },
 };
@@ -135,6 +135,12 @@ impl Daemon {
         }
         if config.set.auth == AuthMode::Required && tls.is_none() && !config.set.listen.ip().is_loopback() {
             warn!("tokens cross the network in plain text, because this daemon has no TLS (--tls-cert, --tls-key)");
+        }
+        if let Some(certificates) = config.etcd_tls.clone() {
+            let stop = ports.stopping().clone();
+            ports.spawn("certificates for etcd", async move {
+                stop.run_until_cancelled(certificates.follow(POLL)).await;
+            });
         }
         let handshakes = Handshakes::new(tls.as_ref(), PortKind::Http, clock.clone(), &ports);
         let asks = config.set.http_auth == AuthMode::Required;

@@ -26,6 +26,7 @@
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
 //! | `audit` | the audit log |
+//! | `causes` | an error with its causes, as text |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
 //! The imports form no cycle; `tests/it/imports.rs` checks this.
@@ -34,6 +35,7 @@ mod access;
 mod args;
 pub mod audit;
 mod auth;
+mod causes;
 mod cluster;
 mod config;
 mod daemon;
@@ -56,6 +58,7 @@ pub mod telemetry;
 mod transport;
 
 pub use args::{Args, Command};
+pub use causes::chain;
 pub use config::{
     AuthMode, Config, ConfigError, EtcdSettings, LogFormat, NoArchive, RegionPatterns, Settings, Span, StoreKind,
     TlsSettings, Values, misspelt_variables,

@@ -10,7 +10,7 @@ use anstyle::AnsiColor;
 use kentd::{
     Args, Command, Config, Daemon, LogFormat,
     audit::{Audit, By, Event, Outcome},
-    misspelt_variables, telemetry,
+    chain, misspelt_variables, telemetry,
 };
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -183,19 +183,4 @@ fn fail(code: u8, error: &dyn std::error::Error) -> ExitCode {
     // anstream leaves the color out if standard error is not a terminal, or if NO_COLOR or CLICOLOR says so.
     anstream::eprintln!("{red}error:{red:#} {}", chain(error));
     ExitCode::from(code)
-}
-
-/// Formats an error and its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        let cause_text = source.to_string();
-        // A transparent error has the same text as its source.
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        cause = source.source();
-    }
-    text
 }

@@ -41,6 +41,7 @@ mod it {
     mod refusals;
     mod restore;
     mod retention;
+    mod rotation;
     mod seals;
     mod shutdown;
     mod silence;

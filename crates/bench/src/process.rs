@@ -173,7 +173,12 @@ impl Served {
 
     /// Starts the bare transport.
     pub(crate) fn bare() -> anyhow::Result<Self> {
-        Self::start(Command::new(env::current_exe()?).arg("bare"))
+        Self::bare_with(&[])
+    }
+
+    /// Starts the bare transport with additional arguments.
+    pub(crate) fn bare_with(more: &[&str]) -> anyhow::Result<Self> {
+        Self::start(Command::new(env::current_exe()?).arg("bare").args(more))
     }
 
     /// Shuts the server down with SIGTERM.

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use kent_tls::CertificateError;
 use thiserror::Error;
 
 use crate::transport::tls::TlsError;
@@ -66,6 +67,9 @@ pub enum ConfigError {
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The certificates for etcd cannot be used.
+    #[error("the certificates for etcd (store-ca, store-cert and store-key) cannot be used")]
+    EtcdTls(#[source] CertificateError),
     /// Both ports have one address.
     #[error(
         "listen and http are both {address}: give two ports, such as --listen 127.0.0.1:7600 --http 127.0.0.1:7601"

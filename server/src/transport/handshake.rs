@@ -16,11 +16,14 @@ use tracing::debug;
 use super::{
     connection::{Connection, Ended},
     peer::{Certificate, Peer},
-    tls::{Tls, time_left},
+    tls::{Tls, TlsError, TlsFiles, time_left},
 };
 use crate::{
     audit::{By, Event, Outcome},
-    host::{clock::Clock, tasks::Tasks},
+    host::{
+        clock::{Clock, SystemClock},
+        tasks::Tasks,
+    },
 };
 
 /// The maximum number of concurrent handshakes of a port. Each takes some 40 KB of memory.
@@ -55,6 +58,15 @@ impl Handshakes {
     /// Without TLS.
     pub fn plain() -> Self {
         Self(None)
+    }
+
+    /// With TLS on a gRPC port that has no daemon, for measurements. It needs a runtime, on which the handshakes run.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`].
+    pub fn secure(files: TlsFiles) -> Result<Self, TlsError> {
+        Ok(Self::new(Some(&Tls::open(files)?), PortKind::Grpc, Arc::new(SystemClock::new()), &Tasks::new()))
     }
 
     /// With TLS, where it is configured.
