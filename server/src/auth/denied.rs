@@ -26,7 +26,7 @@ pub(crate) enum Denied {
     Refused(DeniedTo, Refused),
     /// The caller lacks a permission.
     #[error(
-        "{who} lacks the permission {what} (kent whoami shows what it has; an operator gives more: kent token create NAME --allow {what})",
+        "{who} lacks the permission {what} (`kent whoami` shows what it has; an operator can give it another token: kent token create NAME --allow {what})",
         who = .0.principal, what = .1
     )]
     Missing(DeniedTo, String),
