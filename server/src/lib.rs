@@ -26,6 +26,7 @@
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
 //! | `audit` | the audit log |
+//! | `probe` | what measurements call |
 //! | `causes` | an error with its causes, as text |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
@@ -49,6 +50,7 @@ mod issuing;
 mod maintenance;
 mod metrics;
 mod node;
+pub mod probe;
 mod readiness;
 mod records;
 mod service;

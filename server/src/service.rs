@@ -15,5 +15,6 @@ mod watch;
 pub(crate) use access::AccessService;
 pub(crate) use admin::AdminService;
 pub(crate) use allocator::AllocatorService;
+pub(crate) use callers::identify;
 pub(crate) use codec::CodecService;
 pub(crate) use regions::RegionsService;

@@ -43,14 +43,20 @@ pub enum BadCopy {
 pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
     let (bits, revision) = parts.last().map(|last| (last.bits, last.revision)).unwrap_or_default();
     let key = parts.last().map(|last| last.scramble_key.clone()).unwrap_or_default();
-    let key = <[u8; 16]>::try_from(&key[..]).map_err(|_| Invalid::new("scramble_key", "does not have 16 bytes"))?;
+    let key = match &key[..] {
+        // The daemon gives it only to callers that may have leases.
+        [] => None,
+        key => Some(<[u8; 16]>::try_from(key).map_err(|_| Invalid::new("scramble_key", "does not have 16 bytes"))?),
+    };
     let regions = parts.into_iter().flat_map(|part| part.regions).map(region);
     let regions = regions.collect::<Result<Vec<_>, _>>()?;
     let last = regions.iter().map(|region| region.number.0).max().unwrap_or(0);
     // OK because a number is never u64::MAX; if it is, `Table::restore` rejects it.
     let next = RegionNumber(last.saturating_add(1));
     let mut table = Table::restore(width("bits", bits)?, Revision(revision), next, regions)?;
-    table.set_scramble_key(ClusterKey::new(key));
+    if let Some(key) = key {
+        table.set_scramble_key(ClusterKey::new(key));
+    }
     Ok(table)
 }
 

@@ -33,7 +33,7 @@ pub(super) fn caller_who_may<T>(engine: &Engine, request: &Request<T>, action: A
 }
 
 /// Identifies the caller of a call that began at `now`, on the steady clock.
-pub(super) fn identify<T>(auth: &Auth, request: &Request<T>, now: Duration) -> Result<Caller, Denied> {
+pub(crate) fn identify<T>(auth: &Auth, request: &Request<T>, now: Duration) -> Result<Caller, Denied> {
     auth.identify(&credentials(request.metadata().as_ref(), request.extensions().get()), now)
 }
 

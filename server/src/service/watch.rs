@@ -72,10 +72,11 @@ pub(super) fn watch(
     tasks.spawn_work(async move {
         let _watching = watching;
         let key = space.key().to_owned();
+        let with_key = session.caller().may(Action::Lease, Target::Table { space: &key });
         let lost = session.lost(engine.clone(), move |caller| {
             caller.check(Action::Read, Target::Table { space: &key }, || (&name, ""))
         });
-        let watcher = Watcher { engine, space, sender: sender.clone() };
+        let watcher = Watcher { engine, space, with_key, sender: sender.clone() };
         let ended = select! {
             biased;
             denied = lost => Err(End::Status(Box::new(status::from_denied(&denied)))),
@@ -92,6 +93,8 @@ pub(super) fn watch(
 struct Watcher {
     engine: Arc<Engine>,
     space: Arc<Space>,
+    /// Whether its caller may have the key of the scrambled orders, which leases carry too.
+    with_key: bool,
     sender: mpsc::Sender<Result<WatchTableResponse, Status>>,
 }
 
@@ -141,7 +144,7 @@ impl Watcher {
                 bits: bits.into(),
                 revision: revision.0,
                 last: index + 1 == parts.len(),
-                scramble_key: Bytes::copy_from_slice(key.bytes()),
+                scramble_key: if self.with_key { Bytes::copy_from_slice(key.bytes()) } else { Bytes::new() },
             };
             self.send(Event::Snapshot(snapshot), Revision(0)).await?;
         }

@@ -1,5 +1,6 @@
 //! Tokens and roles against real daemons: who gets in, and who may do what.
 
+mod certificates;
 mod intruder;
 mod rights;
 mod tokens;

@@ -139,7 +139,7 @@ impl Files {
         Daemon::spawn(&mut self.command(data))
     }
 
-    fn command(&self, data: &Path) -> Command {
+    pub(super) fn command(&self, data: &Path) -> Command {
         let mut command = kentd(data);
         for (name, setting) in
             [("cert", "--tls-cert"), ("key", "--tls-key"), ("ca", "--tls-client-ca"), ("crl", "--tls-crl")]

@@ -4,7 +4,7 @@ use kent_proto::v1::{
     AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest,
     DeleteRegionRequest, DeleteSpaceRequest, EditResponse, Encoding, ExpandRegionRequest, GetRegionRequest,
     ListHistoryRequest, ListRegionsRequest, ListSpacesRequest, NewRegion, RenameRegionRequest, SealRegionRequest,
-    UndoEditRequest, UpdateRegionRequest, WatchTableRequest, WhoAmIRequest,
+    UndoEditRequest, UpdateRegionRequest, WatchTableRequest, WhoAmIRequest, watch_table_response::Event,
 };
 use tonic::{Code, Response, Status};
 
@@ -272,7 +272,15 @@ async fn ok_readers_see_what_they_may_read() {
     // What shows the whole table needs a right to all of it.
     let watch = WatchTableRequest { parent: SPACE.to_owned(), after_revision: 0 };
     missing(regions.watch_table(team.send(watch.clone())).await.map(drop));
-    regions.watch_table(all.send(watch)).await.map(drop).expect("open");
+    // The key of scrambled orders is for those who may have leases.
+    let leases = guarded.token(&["read:space:default", "lease:space:default"]).await;
+    for (reader, has_key) in [(&all, false), (&leases, true)] {
+        let mut copy = regions.watch_table(reader.send(watch.clone())).await.expect("open").into_inner();
+        let first = copy.message().await.expect("a snapshot").expect("a snapshot").event;
+        let Some(Event::Snapshot(snapshot)) = first else { panic!("{first:?}") };
+        assert_eq!(!snapshot.scramble_key.is_empty(), has_key);
+        assert!(kent_proto::model::table_of(vec![snapshot]).is_ok());
+    }
     let history = ListHistoryRequest { parent: SPACE.to_owned(), ..Default::default() };
     missing(regions.list_history(team.send(history.clone())).await);
     regions.list_history(all.send(history)).await.expect("listed");
