@@ -81,7 +81,7 @@ pub enum ConfigError {
     NoEndpoint,
     /// An endpoint is not an address.
     #[error(
-        "{endpoint:?} is not an endpoint: it must be HOST:PORT, http://HOST:PORT or https://HOST:PORT, such as 127.0.0.1:7600"
+        "{endpoint:?} is not an endpoint: it must be HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH, such as 127.0.0.1:7600"
     )]
     #[non_exhaustive]
     BadEndpoint {
@@ -132,7 +132,8 @@ pub enum ConfigError {
 }
 
 impl Builder {
-    /// Adds an endpoint. The client uses the first one, and the others when the first one fails.
+    /// Adds an endpoint: HOST:PORT, http://HOST:PORT, https://HOST:PORT, or unix:PATH for the socket of a daemon on this machine. The
+    /// client uses the first one, and the others when the first one fails.
     pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoints.push(endpoint.into());
         self
@@ -249,7 +250,12 @@ impl Builder {
     ///
     /// [`ConfigError::BadEndpoint`].
     pub fn check_endpoint(endpoint: &str) -> Result<(), ConfigError> {
-        parse_address(endpoint, "http").map(|_| ())
+        match is_socket(endpoint) {
+            true => Target::unix(endpoint, |endpoint| endpoint)
+                .map(drop)
+                .map_err(|_| ConfigError::BadEndpoint { endpoint: endpoint.to_owned() }),
+            false => parse_address(endpoint, "http").map(drop),
+        }
     }
 
     /// Builds the client. It does not connect yet.
@@ -302,19 +308,21 @@ fn check(setting: &'static str, allowed: &'static str, within: bool) -> Result<(
 
 /// Parses an endpoint. Without a scheme it uses TLS if the client does.
 pub(crate) fn parse(endpoint: &str, tls: Option<&Certificates>, settings: &Settings) -> Result<Target, ConfigError> {
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let parsed = parse_address(endpoint, scheme)?;
-    if settings.needs_privacy && tls.is_none() && !is_here(&parsed) {
-        return Err(ConfigError::PlainToken { endpoint: endpoint.to_owned() });
-    }
     let set = |endpoint: Endpoint| {
         let endpoint = endpoint.connect_timeout(settings.connect_timeout).tcp_nodelay(true);
         endpoint.http2_keep_alive_interval(KEEP_ALIVE)
     };
+    let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
+    if is_socket(endpoint) {
+        return Target::unix(endpoint, set).map_err(|_| bad());
+    }
+    let parsed = parse_address(endpoint, if tls.is_some() { "https" } else { "http" })?;
+    if settings.needs_privacy && tls.is_none() && !is_here(&parsed) {
+        return Err(ConfigError::PlainToken { endpoint: endpoint.to_owned() });
+    }
     match (parsed.uri().scheme_str(), tls) {
         (Some("http"), Some(_)) => Err(ConfigError::NoTls { endpoint: endpoint.to_owned() }),
-        (_, Some(tls)) => Target::secure(parsed.uri(), tls, settings.connect_timeout, set)
-            .map_err(|_| ConfigError::BadEndpoint { endpoint: endpoint.to_owned() }),
+        (_, Some(tls)) => Target::secure(parsed.uri(), tls, settings.connect_timeout, set).map_err(|_| bad()),
         (_, None) => Ok(Target::plain(set(parsed))),
     }
 }
@@ -323,6 +331,11 @@ pub(crate) fn parse(endpoint: &str, tls: Option<&Certificates>, settings: &Setti
 fn is_here(endpoint: &Endpoint) -> bool {
     let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+/// Whether an endpoint is a Unix socket.
+fn is_socket(endpoint: &str) -> bool {
+    endpoint.starts_with("unix:")
 }
 
 /// Parses the address of an endpoint, which has this scheme if it names none.
@@ -355,7 +368,7 @@ mod tests {
     fn err_every_bad_setting_is_named() {
         let good = || Client::builder().endpoint("127.0.0.1:7600");
         check_err(Client::builder(), "no endpoint");
-        for endpoint in ["", "a", "http://", "not an address", "ftp://a:1", "a:99999", ":7600", "a b:1"] {
+        for endpoint in ["", "a", "http://", "not an address", "ftp://a:1", "a:99999", ":7600", "a b:1", "unix:"] {
             check_err(Client::builder().endpoint(endpoint), "it must be HOST:PORT");
         }
         check_err(Client::builder().endpoint("https://a:1").endpoint("http://b:1"), "use https://");
@@ -373,7 +386,13 @@ mod tests {
     #[test]
     fn err_a_token_leaves_the_machine_only_under_tls() {
         let with = |endpoint: &str| Client::builder().endpoint(endpoint).token("kent_a_SECRET");
-        for endpoint in ["127.0.0.1:7600", "localhost:7600", "http://[::1]:7600", "https://kent.example:7600"] {
+        for endpoint in [
+            "127.0.0.1:7600",
+            "localhost:7600",
+            "http://[::1]:7600",
+            "https://kent.example:7600",
+            "unix:/run/kent.sock",
+        ] {
             with(endpoint).build().expect(endpoint);
         }
         for endpoint in ["10.0.0.7:7600", "http://kent.example:7600", "localhost.example:7600"] {
@@ -393,8 +412,9 @@ mod tests {
             ("127.0.0.1:7600", "http://127.0.0.1:7600/"),
             ("[::1]:7600", "http://[::1]:7600/"),
             ("kent.example:80", "http://kent.example:80/"),
+            ("unix:/run/kent/kent.sock", "unix:/run/kent/kent.sock"),
         ] {
-            assert_eq!(parse(text, None, &settings).expect(text).uri().to_string(), expected, "{text}");
+            assert_eq!(parse(text, None, &settings).expect(text).address(), expected, "{text}");
         }
     }
 

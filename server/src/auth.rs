@@ -8,7 +8,7 @@ mod caller;
 mod denied;
 mod table;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kent_access::{Presented, Rights};
 
@@ -18,7 +18,7 @@ pub(crate) use self::{
     denied::{Denied, DeniedTo, denied},
     table::{AccessTable, Snapshot, Write},
 };
-use crate::host::{clock::Clock, touch::Touch};
+use crate::host::{address::Address, clock::Clock, touch::Touch};
 
 /// Identifies callers.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Credentials<'c> {
     /// Whether the connection comes from the daemon's own user through its Unix socket.
     pub(crate) is_local: bool,
     /// The other end of the connection.
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<Address>,
     /// What the connection remembers.
     pub(crate) known: Option<&'c KnownCaller>,
 }
@@ -124,7 +124,7 @@ impl Auth {
     }
 
     /// Finds the principal of a token, and how long it is one.
-    fn by_token(&self, header: &[u8], address: Option<SocketAddr>) -> Result<(Principal, Duration), Denied> {
+    fn by_token(&self, header: &[u8], address: Option<Address>) -> Result<(Principal, Duration), Denied> {
         let unknown = || Denied::BadCredential(DeniedTo::unknown(address));
         let presented = bearer(header).and_then(|token| Presented::parse(token).ok()).ok_or_else(unknown)?;
         let hash = presented.hash();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kent_store::Store;
 
+pub(crate) mod address;
 pub mod clock;
 pub(crate) mod computing;
 pub(crate) mod deadline;

@@ -1,10 +1,9 @@
 //! The HTTP port: `/livez`, `/readyz` and `/metrics`. It serves from the beginning, even while the daemon waits for its store.
 
 use std::{
-    future::{self, Future},
-    io,
-    net::SocketAddr,
+    future,
     panic::resume_unwind,
+    pin::pin,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -16,6 +15,11 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
 use kent_access::Action;
 use tokio::{
     net::TcpListener,
@@ -23,13 +27,15 @@ use tokio::{
     sync::{Mutex, mpsc},
     time,
 };
-use tracing::warn;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, warn};
 
 use crate::{
     auth::{self, Credentials, Denied},
     engine::Engine,
+    host::address::Address,
     metrics::Exposition,
-    transport::{connection::Connection, handshake::Handshakes, peer::authorization},
+    transport::{connection::Connection, handshake::Handshakes, listen::Socket, peer::authorization},
 };
 
 /// The stage of the daemon's start, which sets it for the HTTP port.
@@ -68,73 +74,78 @@ impl Stage {
     }
 }
 
-/// Serves until `stop` is ready.
-///
-/// # Errors
-///
-/// If the socket fails.
+/// The time for which a connection may wait for the next request, and in which the head of a request must arrive.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The maximum size of the head of a request, in bytes; hyper reads into a buffer of this size.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// The pause after a failure to accept a connection, because too many open files do not close immediately.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The maximum number of concurrent requests on a connection of HTTP/2, and of the bytes of their headers.
+const CALLS_MAX: u32 = 16;
+const LIST_BYTES_MAX: u32 = 8 * 1024;
+
+/// Serves until `stop` is cancelled, and returns when the requests in flight are answered.
 pub(crate) async fn serve(
-    listener: TcpListener,
-    handshakes: Handshakes,
+    sockets: TcpListener,
+    mut handshakes: Handshakes,
     (stage, asks): (Stage, bool),
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
+    stop: CancellationToken,
+) {
     let routes = Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(Arc::new(Reports { stage, asks, writing: Mutex::default() }));
-    axum::serve(Listener::new(listener, handshakes), routes).with_graceful_shutdown(stop).await
-}
-
-/// Accepts connections whose handshakes have succeeded.
-struct Listener {
-    sockets: TcpListener,
-    handshakes: Handshakes,
-    ready: mpsc::UnboundedReceiver<Connection>,
-    pass_on: mpsc::UnboundedSender<Connection>,
-}
-
-impl Listener {
-    fn new(sockets: TcpListener, handshakes: Handshakes) -> Self {
-        let (pass_on, ready) = mpsc::unbounded_channel();
-        Self { sockets, handshakes, ready, pass_on }
-    }
-}
-
-impl axum::serve::Listener for Listener {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        loop {
-            select! {
-                Some(connection) = self.ready.recv() => {
-                    let address = connection.peer().address;
-                    return (connection, address);
-                }
-                accepted = self.sockets.accept() => match accepted {
-                    Ok((socket, address)) => {
-                        let pass_on = self.pass_on.clone();
+    let (pass_on, mut ready) = mpsc::unbounded_channel();
+    let running = TaskTracker::new();
+    loop {
+        select! {
+            () = stop.cancelled() => break,
+            // OK because `pass_on` lives as long as the loop.
+            Some(connection) = ready.recv() => drop(running.spawn(answer(connection, routes.clone(), stop.clone()))),
+            accepted = sockets.accept() => match accepted {
+                Ok((socket, address)) => {
+                    let (socket, pass_on) = (Socket::from(socket), pass_on.clone());
+                    // A socket that is closed already must not affect the others.
+                    if socket.set_up().is_ok() {
                         // OK because the receiver lives as long as the port.
-                        self.handshakes.begin(socket, address, move |connection| drop(pass_on.send(connection)));
+                        handshakes.begin(socket, Address::Tcp(address), move |connection| drop(pass_on.send(connection)));
                     }
-                    Err(error) => {
-                        warn!(%error, "cannot accept a connection");
-                        time::sleep(PAUSE).await;
-                    }
+                }
+                Err(error) => {
+                    warn!(%error, "cannot accept a connection");
+                    time::sleep(PAUSE).await;
                 }
             }
         }
     }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.sockets.local_addr()
-    }
+    drop((sockets, handshakes));
+    running.close();
+    running.wait().await;
 }
 
-/// The pause after a failure to accept a connection, because too many open files do not close immediately.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Answers the requests of a connection, and after `stop` only the one in flight.
+async fn answer(connection: Connection, routes: Router, stop: CancellationToken) {
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+    // The other limits of HTTP/2 are hyper's defaults.
+    server.http2().timer(TokioTimer::new()).max_concurrent_streams(CALLS_MAX).max_header_list_size(LIST_BYTES_MAX);
+    let connection = TokioIo::new(connection.expecting_http());
+    let mut serving = pin!(server.serve_connection(connection, TowerToHyperService::new(routes)));
+    let served = select! {
+        served = serving.as_mut() => served,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = served {
+        debug!(%error, "a connection of the HTTP port failed");
+    }
+}
 
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
 /// the rest of the window and the chunks.

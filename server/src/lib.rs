@@ -62,8 +62,8 @@ mod transport;
 pub use args::{Args, Command};
 pub use causes::chain;
 pub use config::{
-    AuthMode, Config, ConfigError, EtcdSettings, LogFormat, NoArchive, RegionPatterns, Settings, Span, StoreKind,
-    TlsSettings, Values, misspelt_variables,
+    AuthMode, Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, RegionPatterns, Settings,
+    Span, StoreKind, TlsSettings, Values, misspelt_variables,
 };
 pub use daemon::{Daemon, StartError, attest, transport};
 pub use host::{Environment, clock, entropy};
@@ -82,6 +82,7 @@ pub use records::{
 };
 pub use transport::{
     handshake,
+    listen::{Listeners, SocketError},
     tls::{TlsError, TlsFiles},
     workers,
 };

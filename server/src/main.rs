@@ -132,9 +132,9 @@ async fn run(config: Config, audit: Option<Audit>) -> ExitCode {
             return fail(1, &error);
         }
     };
-    let note = format!("kentd {} at {}", env!("CARGO_PKG_VERSION"), daemon.grpc_address());
+    let note = format!("kentd {} at {}", env!("CARGO_PKG_VERSION"), daemon.grpc_addresses());
     Event::new("daemon.start", &By::daemon(), "").note(&note).record(Outcome::Done);
-    println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_address(), daemon.http_address());
+    println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_addresses(), daemon.http_address());
     let by_signal = tokio::select! {
         name = signals.next() => { info!(signal = name, "draining"); true }
         () = daemon.failed() => { error!("a part of the daemon failed; stopping"); false }

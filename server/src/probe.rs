@@ -9,7 +9,7 @@ use tonic::Request;
 
 use crate::{
     auth::{AccessTable, Auth, Write},
-    host::{clock::Clock, entropy::SystemEntropy},
+    host::{address::Address, clock::Clock, entropy::SystemEntropy},
     records::failure::StoreFailure,
     service::identify,
     transport::peer::Peer,
@@ -71,7 +71,7 @@ impl Authorizing {
         if let Ok(header) = format!("Bearer {}", presented.reveal()).parse() {
             request.metadata_mut().insert("authorization", header);
         }
-        request.extensions_mut().insert(Peer::new(SocketAddr::from(([127, 0, 0, 1], 1)), None));
+        request.extensions_mut().insert(Peer::new(Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 1))), None));
         Ok(Self { auth, request, series })
     }
 

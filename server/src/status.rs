@@ -227,6 +227,11 @@ pub(crate) fn reader_too_slow() -> Status {
     with_reason(Code::Aborted, "READER_TOO_SLOW", "the caller took too long to read the answer".to_owned())
 }
 
+/// The status for a caller that does not finish its request.
+pub(crate) fn request_too_slow(limit: Duration) -> Status {
+    with_reason(Code::Aborted, "REQUEST_TOO_SLOW", format!("the request did not arrive within {limit:?}"))
+}
+
 /// Converts a status to a message inside a stream.
 pub(crate) fn to_wire(status: &Status) -> pb::Status {
     // OK because the daemon encoded the details itself; undecodable ones would be left out.

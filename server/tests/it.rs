@@ -20,6 +20,7 @@ mod it {
     mod edits;
     mod effects;
     mod exchange;
+    mod flood;
     mod harness;
     mod hostile;
     mod imports;
@@ -45,6 +46,7 @@ mod it {
     mod seals;
     mod shutdown;
     mod silence;
+    mod sockets;
     mod start;
     mod suggestions;
     mod tables;

@@ -7,4 +7,4 @@ mod certificates;
 mod target;
 
 pub use certificates::{CertificateError, Certificates, Pem, Pems};
-pub use target::{BadHost, Target};
+pub use target::{BadHost, NotASocket, Target};

@@ -1,4 +1,4 @@
-//! A server to connect to: plainly, or under TLS with the certificates that the files hold at that moment.
+//! A server to connect to: plainly, through a Unix socket, or under TLS with the certificates that the files hold at that moment.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::certificates::{Certificates, PROTOCOL};
 #[derive(Clone, Debug)]
 pub struct Target {
     endpoint: Endpoint,
-    /// The address for people and for requests.
-    uri: Uri,
+    /// The address for people, which identifies the server.
+    address: String,
     secure: Option<Secure>,
 }
 
@@ -41,6 +41,14 @@ pub struct BadHost {
     pub host: String,
 }
 
+/// The address is not that of a Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{address:?} is not the address of a Unix socket, unix:PATH")]
+pub struct NotASocket {
+    /// The address.
+    pub address: String,
+}
+
 /// The error of a connection that must be made within a time.
 #[derive(Debug, Error)]
 #[error("no connection within {0:?}")]
@@ -54,7 +62,7 @@ struct NotHttp2;
 impl Target {
     /// A server without TLS.
     pub fn plain(endpoint: Endpoint) -> Self {
-        Self { uri: endpoint.uri().clone(), endpoint, secure: None }
+        Self { address: endpoint.uri().to_string(), endpoint, secure: None }
     }
 
     /// A server under TLS, at an `https` address. A connection with its handshake must be made within `limit`. `settings` are
@@ -79,12 +87,27 @@ impl Target {
         let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|_| bad())?;
         let endpoint = settings(endpoint.origin(uri.clone()));
         let secure = Secure { certificates: certificates.clone(), name, limit };
-        Ok(Self { endpoint, uri: uri.clone(), secure: Some(secure) })
+        Ok(Self { endpoint, address: uri.to_string(), secure: Some(secure) })
+    }
+
+    /// The server behind a Unix socket, at `unix:PATH`. Such a connection never uses TLS.
+    ///
+    /// # Errors
+    ///
+    /// If the address is not one of a socket.
+    pub fn unix(address: &str, settings: impl FnOnce(Endpoint) -> Endpoint) -> Result<Self, NotASocket> {
+        let bad = || NotASocket { address: address.to_owned() };
+        let path = address.strip_prefix("unix:").ok_or_else(bad)?;
+        if path.trim_start_matches("//").is_empty() {
+            return Err(bad());
+        }
+        let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|_| bad())?;
+        Ok(Self { endpoint: settings(endpoint), address: address.to_owned(), secure: None })
     }
 
     /// The address.
-    pub fn uri(&self) -> &Uri {
-        &self.uri
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Connects.
@@ -154,7 +177,22 @@ mod tests {
         ] {
             let uri: Uri = uri.parse().expect("a URI");
             let target = Target::secure(&uri, &certificates, Duration::from_secs(1), |endpoint| endpoint);
-            assert_eq!(target.map(|target| target.uri().clone()).ok(), expected.then_some(uri));
+            assert_eq!(target.map(|target| target.address().to_owned()).ok(), expected.then(|| uri.to_string()));
+        }
+    }
+
+    #[test]
+    fn ok_and_err_sockets() {
+        for (address, expected) in [
+            ("unix:/run/kent.sock", true),
+            ("unix:///run/kent.sock", true),
+            ("unix:kent.sock", true),
+            ("unix:", false),
+            ("unix://", false),
+            ("/run/kent.sock", false),
+        ] {
+            let target = Target::unix(address, |endpoint| endpoint);
+            assert_eq!(target.as_ref().map(Target::address).ok(), expected.then_some(address));
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The caller of a call.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kent_access::{Action, Rights, Target};
 
 use super::denied::{Denied, DeniedTo};
+use crate::host::address::Address;
 
 /// Somebody whom the daemon knows by a token or a certificate.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Principal {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     who: Who,
-    address: Option<SocketAddr>,
+    address: Option<Address>,
     /// The generation of the table of tokens and roles from which its rights are.
     generation: u64,
     /// When it must be identified again, on the steady clock.
@@ -44,24 +45,19 @@ impl Caller {
     /// The daemon itself.
     pub(crate) const DAEMON: Self = Self::unlimited(Who::Daemon, None);
 
-    pub(super) const fn anyone(address: Option<SocketAddr>) -> Self {
+    pub(super) const fn anyone(address: Option<Address>) -> Self {
         Self::unlimited(Who::Anyone, address)
     }
 
-    pub(super) const fn local(address: Option<SocketAddr>) -> Self {
+    pub(super) const fn local(address: Option<Address>) -> Self {
         Self::unlimited(Who::Local, address)
     }
 
-    const fn unlimited(who: Who, address: Option<SocketAddr>) -> Self {
+    const fn unlimited(who: Who, address: Option<Address>) -> Self {
         Self { who, address, generation: 0, until: Duration::MAX }
     }
 
-    pub(super) fn known(
-        principal: Arc<Principal>,
-        address: Option<SocketAddr>,
-        generation: u64,
-        until: Duration,
-    ) -> Self {
+    pub(super) fn known(principal: Arc<Principal>, address: Option<Address>, generation: u64, until: Duration) -> Self {
         Self { who: Who::Known(principal), address, generation, until }
     }
 

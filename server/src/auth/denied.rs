@@ -1,13 +1,14 @@
 //! Refusals of callers.
 
-use std::net::SocketAddr;
-
 use kent_access::Refused;
 use kent_proto::model::code_name;
 use thiserror::Error;
 use tonic::Code;
 
-use crate::audit::{By, Event, Outcome};
+use crate::{
+    audit::{By, Event, Outcome},
+    host::address::Address,
+};
 
 /// A refusal because of who the caller is.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -43,15 +44,15 @@ pub(crate) enum Denied {
 pub(crate) struct DeniedTo {
     /// What it has proved to be; empty if nothing.
     pub(crate) principal: Box<str>,
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<Address>,
 }
 
 impl DeniedTo {
-    pub(super) fn new(principal: String, address: Option<SocketAddr>) -> Self {
+    pub(super) fn new(principal: String, address: Option<Address>) -> Self {
         Self { principal: principal.into(), address }
     }
 
-    pub(super) fn unknown(address: Option<SocketAddr>) -> Self {
+    pub(super) fn unknown(address: Option<Address>) -> Self {
         Self::new(String::new(), address)
     }
 }

@@ -9,6 +9,7 @@ use super::{
     error::ConfigError,
     etcd::EtcdSettings,
     kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
+    listen::Listen,
     patterns::RegionPatterns,
     tls::TlsSettings,
 };
@@ -79,10 +80,9 @@ macro_rules! settings {
 
 settings! {
     "Ports" {
-        #[arg(value_parser = parse_address)]
-        #[serde(default, deserialize_with = "read_address")]
-        listen: SocketAddr = "127.0.0.1:7600", "KENT_LISTEN" "ADDR:PORT":
-            "Address of the gRPC port";
+        listen: Listen = "127.0.0.1:7600", "KENT_LISTEN" "ADDR:PORT,...":
+            "Addresses of the gRPC port; `unix:PATH` is a Unix socket, to which only the daemon's user can connect. Without one, a daemon on \
+             the embedded store also serves kent.sock in the data directory";
         #[arg(value_parser = parse_address)]
         #[serde(default, deserialize_with = "read_address")]
         http: SocketAddr = "127.0.0.1:7601", "KENT_HTTP" "ADDR:PORT":
@@ -102,6 +102,15 @@ settings! {
             "Threads that serve connections; each connection stays on one thread [default: one for each processor]";
         grace: Span = "10s" ["0s" to "1h"], "KENT_GRACE" "DURATION":
             "Time for requests in flight to finish after SIGTERM";
+    }
+    "Connection limits" {
+        #[arg(value_parser = parse_whole::<usize>)]
+        connections: usize = "10000" ["1" to "1000000"], "KENT_CONNECTIONS" "COUNT":
+            "Maximum number of connections of the gRPC port, without those over Unix sockets; fewer if the system allows too few open files. \
+             The HTTP port takes 1000 of them at most";
+        #[arg(value_parser = parse_whole::<usize>)]
+        connections_per_address: usize = "1000" ["1" to "1000000"], "KENT_CONNECTIONS_PER_ADDRESS" "COUNT":
+            "Maximum number of connections of each port from one IP address, or over Unix sockets from one user";
     }
     "Store" {
         store: StoreKind = "sled", "KENT_STORE" "STORE":

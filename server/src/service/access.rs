@@ -103,7 +103,7 @@ impl v1::access_server::Access for AccessService {
     }
 
     async fn create_token(&self, request: Request<CreateTokenRequest>) -> Result<Response<CreatedToken>, Status> {
-        let Author { caller, by } = author(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let CreateTokenRequest { name, permissions, roles, valid_seconds } = request.into_inner();
         let note = format!("{name}: {}", holds(&permissions, "role", &roles));
         let new = NewToken { name, permissions, roles, valid_seconds };
@@ -134,7 +134,7 @@ impl v1::access_server::Access for AccessService {
     }
 
     async fn revoke_token(&self, request: Request<RevokeTokenRequest>) -> Result<Response<AccessChanged>, Status> {
-        let Author { caller, by } = author(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let (id, access) = (parse_id("id", &request.get_ref().id)?, self.access().clone());
         let revoked = self.change(async move { access.revoke_token(&caller, id).await }).await;
         record(Event::new("token.revoke", &by, format!("token:{id}")), &revoked, Outcome::Done);
@@ -142,7 +142,7 @@ impl v1::access_server::Access for AccessService {
     }
 
     async fn rotate_token(&self, request: Request<RotateTokenRequest>) -> Result<Response<CreatedToken>, Status> {
-        let Author { caller, by } = author(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let RotateTokenRequest { id, grace_seconds } = request.into_inner();
         let (id, access) = (parse_id("id", &id)?, self.access().clone());
         let rotated = self.change(async move { access.rotate_token(&caller, id, grace_seconds).await }).await;
@@ -154,7 +154,7 @@ impl v1::access_server::Access for AccessService {
     }
 
     async fn put_role(&self, request: Request<PutRoleRequest>) -> Result<Response<AccessChanged>, Status> {
-        let Author { caller, by } = author(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let missing = || status::from_invalid(&Invalid::new("role", "is missing"));
         let v1::Role { name, permissions, certificates } = request.into_inner().role.ok_or_else(missing)?;
         let (resource, note) = (format!("role:{name}"), holds(&permissions, "certificate", &certificates));
@@ -172,7 +172,7 @@ impl v1::access_server::Access for AccessService {
     }
 
     async fn delete_role(&self, request: Request<DeleteRoleRequest>) -> Result<Response<AccessChanged>, Status> {
-        let Author { caller, by } = author(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let (name, access) = (request.into_inner().name, self.access().clone());
         let resource = format!("role:{name}");
         let deleted = self.change(async move { access.delete_role(&caller, &name).await }).await;

@@ -10,6 +10,7 @@ use crate::{
     audit::By,
     auth::{Auth, Caller, Credentials, Denied},
     engine::Engine,
+    host::address::Host,
     status,
     transport::peer::{Peer, authorization},
 };
@@ -54,6 +55,7 @@ pub(super) struct Author {
     pub(super) caller: Caller,
     /// The author as the audit log names it.
     pub(super) by: By,
+    host: Option<Host>,
 }
 
 /// Returns the author of a change, who may be allowed nothing.
@@ -67,7 +69,7 @@ pub(super) fn author<T>(engine: &Engine, request: &Request<T>) -> Result<Author,
         peer: peer.map(|peer| peer.address.to_string()).unwrap_or_default(),
         certificate: certificate.unwrap_or_default(),
     };
-    Ok(Author { caller, by })
+    Ok(Author { caller, by, host: peer.map(|peer| peer.address.host()) })
 }
 
 /// Returns the author of a change, if it may do this to the daemon as a whole.
@@ -78,18 +80,17 @@ pub(super) fn author_who_may<T>(engine: &Engine, request: &Request<T>, action: A
 }
 
 impl Author {
-    /// The author as the history of a table names it: what it has proved to be, the name that it gives itself, and its address.
+    /// The author as the history of a table names it: what it has proved to be, the name that it gives itself, and its host.
     pub(super) fn describe(&self) -> String {
-        let By { principal, on_behalf_of, peer, .. } = &self.by;
+        let By { principal, on_behalf_of, .. } = &self.by;
         let described = match (principal.as_str(), on_behalf_of.as_str()) {
             (proved, "") => proved.to_owned(),
             ("", name) => name.to_owned(),
             (proved, name) => format!("{proved} on behalf of {name}"),
         };
-        let host = peer.rsplit_once(':').map(|(host, _)| host.trim_matches(['[', ']']));
-        match (described.as_str(), host) {
-            ("", Some(ip)) => ip.to_owned(),
-            (described, Some(ip)) => format!("{described} from {ip}"),
+        match (described.as_str(), self.host) {
+            ("", Some(host)) => host.to_string(),
+            (described, Some(host)) => format!("{described} from {host}"),
             (described, None) => described.to_owned(),
         }
     }

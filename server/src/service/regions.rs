@@ -157,7 +157,7 @@ impl RegionsService {
 #[tonic::async_trait]
 impl Regions for RegionsService {
     async fn create_space(&self, request: Request<CreateSpaceRequest>) -> Answer<v1::Space> {
-        let Author { caller, by } = author(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let input = SpaceInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         self.may_edit_space(&caller, &input.name)?;
         let (resource, validate_only) = (resource(&input.name, ""), input.validate_only);

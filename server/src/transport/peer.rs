@@ -1,30 +1,36 @@
 //! The other end of a connection: its address, and the certificate that it has proved to own.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tonic::codegen::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
 
-use crate::auth::{Credentials, KnownCaller};
+use crate::{
+    auth::{Credentials, KnownCaller},
+    host::address::Address,
+};
 
 /// The other end of a connection. Every request on the connection carries it.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) certificate: Option<Arc<Certificate>>,
     /// What the connection remembers of its last caller.
     known: Arc<KnownCaller>,
 }
 
 impl Peer {
-    pub(crate) fn new(address: SocketAddr, certificate: Option<Certificate>) -> Self {
+    pub(crate) fn new(address: Address, certificate: Option<Certificate>) -> Self {
         Self { address, certificate: certificate.map(Arc::new), known: Arc::default() }
     }
 
     /// The user at the other end of a Unix socket.
-    pub(crate) fn local_uid(&self) -> Option<u32> {
-        None
+    fn local_uid(&self) -> Option<u32> {
+        match self.address {
+            Address::Tcp(_) => None,
+            Address::Unix(process) => Some(process.uid),
+        }
     }
 
     /// What a call with this header `authorization` shows of its caller.
