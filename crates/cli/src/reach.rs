@@ -1,11 +1,13 @@
-//! Suggested commands that reach the same daemon: an `--endpoint`, a `--context` and the certificates of the command line are repeated in them. Variables
+//! Suggested commands that reach the same daemon: an `--endpoint`, a `--context` the certificates and the token of the command line are repeated in them. Variables
 //! and the current context are in force anyway.
 
 use crate::settings::{Origin, Settings};
 
 /// The commands that ask a daemon.
-const COMMANDS: [&str; 10] =
-    ["alloc", "backup", "classify", "clock", "doctor", "region", "series", "space", "status", "table"];
+const COMMANDS: [&str; 13] = [
+    "alloc", "backup", "classify", "clock", "doctor", "region", "role", "series", "space", "status", "table", "token",
+    "whoami",
+];
 
 /// The options to repeat, each after a space.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +20,7 @@ impl Reach {
             (text, Origin::Option) if !text.contains(['"', '\'', '\\']) => format!(" --{setting} {}", quoted(&text)),
             _ => String::new(),
         };
-        Self(["endpoint", "context", "ca", "cert", "key"].map(option).concat())
+        Self(["endpoint", "context", "ca", "cert", "key", "token-file"].map(option).concat())
     }
 
     /// Adds the options to each command in a message.
