@@ -26,12 +26,15 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum NoLogs {
     /// The log filter is not valid.
-    #[error("log is {filter:?}, but must be a filter such as `info` or `kentd=debug,tonic=warn`")]
+    #[error(
+        "log is {filter:?}, but {part:?} is not a level: use off, error, warn, info, debug or trace, alone or for a module, as in \
+         `kentd --log info,tonic=debug`"
+    )]
     BadFilter {
         /// The filter.
         filter: String,
-        /// The problem.
-        source: tracing_subscriber::filter::ParseError,
+        /// The part of it that is not valid.
+        part: String,
     },
     /// The file of the audit log cannot be opened.
     #[error("the audit log cannot be written to {file} (--audit)")]
@@ -50,8 +53,7 @@ pub enum NoLogs {
 ///
 /// [`NoLogs`].
 pub fn start(config: &Config) -> Result<(Repeats, Option<Audit>), NoLogs> {
-    let filter = config.set.log.parse::<Targets>();
-    let filter = filter.map_err(|source| NoLogs::BadFilter { filter: config.set.log.clone(), source })?;
+    let filter = parse_filter(&config.set.log)?;
     // The audit log is complete, whatever the filter says, and the other log does not repeat it.
     let filter = filter.with_target(audit::TARGET, LevelFilter::OFF);
     let repeats = Repeats::default();
@@ -75,6 +77,18 @@ pub fn start_audit(to: &AuditTo, rotation: Rotation) -> Result<Audit, NoLogs> {
     Ok(audit)
 }
 
+/// Parses a filter. A word without a level is refused: to `Targets` it is a module, so a misspelled level would silence the log.
+fn parse_filter(filter: &str) -> Result<Targets, NoLogs> {
+    let parts = filter.split(',').map(str::trim);
+    let mut is_level =
+        parts.map(|part| (part, part.rsplit('=').next().is_some_and(|it| it.parse::<LevelFilter>().is_ok())));
+    let bad = |part: &str| NoLogs::BadFilter { filter: filter.to_owned(), part: part.to_owned() };
+    match is_level.find(|(_, is_level)| !is_level) {
+        Some((part, _)) => Err(bad(part)),
+        None => filter.parse().map_err(|_| bad(filter)),
+    }
+}
+
 fn unwritable(to: &AuditTo, source: io::Error) -> NoLogs {
     NoLogs::Audit { file: to.clone().into(), source }
 }
@@ -90,5 +104,28 @@ where
             logs.map_event_format(|inner| Limited { inner: inner.with_ansi(ansi), repeats, is_json: false }).boxed()
         }
         LogFormat::Json => logs.json().map_event_format(|inner| Limited { inner, repeats, is_json: true }).boxed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_levels_alone_and_for_modules() {
+        for filter in ["info", "WARN", "off", "kentd=debug,tonic=warn", "info, kentd::tables=trace"] {
+            assert!(parse_filter(filter).is_ok(), "{filter}");
+        }
+    }
+
+    #[test]
+    fn err_a_misspelled_level_is_not_a_module() {
+        for (filter, part) in [("warning", "warning"), ("info,verbose", "verbose"), ("kentd=inof", "kentd=inof")] {
+            let refused = parse_filter(filter).expect_err(filter).to_string();
+            assert!(
+                refused.starts_with(&format!("log is {filter:?}, but {part:?} is not a level: use off, error")),
+                "{refused}"
+            );
+        }
     }
 }

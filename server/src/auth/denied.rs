@@ -16,18 +16,23 @@ pub(crate) enum Denied {
     /// The caller has shown no credential.
     #[error(
         "this daemon answers only callers that it knows: send a token (kent --token-file FILE, KENT_TOKEN_FILE, or the header \
-         authorization: Bearer kent_...); to create the first one, run `kent token create NAME --allow admin:*` as the daemon's own user on its Unix socket"
+         authorization: Bearer kent_...); the daemon's own user creates the first one on the Unix socket in the data directory \
+         (kent token create NAME --allow admin:* --endpoint unix:DATA/kent.sock)"
     )]
     NoCredential(DeniedTo),
     /// There is no such token, or its secret is wrong.
     #[error("the token is not valid: there is no such token, or its secret is wrong")]
     BadCredential(DeniedTo),
     /// The caller has the secret of a token that has ended.
-    #[error("{who} is {why}: ask an operator for another token (kent token create NAME --allow ACTION:RESOURCE)", who = .0.principal, why = .1)]
+    #[error(
+        "{who} is {why}: ask an operator for another token (kent token create NAME --allow ACTION:RESOURCE)",
+        who = .0.principal, why = .1
+    )]
     Refused(DeniedTo, Refused),
     /// The caller lacks a permission.
     #[error(
-        "{who} lacks the permission {what} (`kent whoami` shows what it has; an operator can give it another token: kent token create NAME --allow {what})",
+        "{who} lacks the permission {what} (`kent whoami` shows what it has; an operator can give it another token: \
+         kent token create NAME --allow {what})",
         who = .0.principal, what = .1
     )]
     Missing(DeniedTo, String),
