@@ -508,7 +508,16 @@ async fn ok_an_archive_is_locked_while_it_is_restored_and_is_not_restored_again(
     assert!(hold().is_err(), "no daemon can continue");
     let counter = counter_of(&restore, &keys::counter("default", 0));
     assert_eq!(counter.reserved, Count::Below(500), "nothing is skipped");
-    restore.write(&args).await.expect("written");
+    let half = SledStore::open(SledOptions { dir: path("new"), new_id: [2; 16] }).expect("opened");
+    let archive = restore.archive.as_ref().expect("an archive");
+    archive.hand_over(half.store_id(), &path("new")).expect("recorded");
+    Filling::begin(&half, archive.store, restore.records.clone(), &SystemEntropy).await.expect("begun");
+    half.close().await;
+    drop((half, restore));
+    let resumed = Restore::plan(&args).await.expect("an interrupted restore is continued");
+    resumed.write(&args).await.expect("written");
+    let again = Restore::plan(&args).await.expect_err("it is complete");
+    assert!(matches!(again, RestoreError::NotEmpty { .. }), "{again}");
     let elsewhere = RestoreArgs { data: path("elsewhere"), ..args };
     let refused = Restore::plan_at(&elsewhere, TAKEN, &SystemEntropy).await.expect_err("it was restored");
     assert!(matches!(refused, RestoreError::Archive(_)), "{refused}");
