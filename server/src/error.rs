@@ -10,7 +10,7 @@ use std::{num::NonZeroU64, time::Duration};
 use kent_ids::{DEFAULT_SPACE, UnixNanos, counted, grouped};
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
 use kent_proto::model::{Invalid, region_source as source, region_words as arguments};
-use kent_regions::{NotUndone, Pace, Refusal as TableRefusal, Revision};
+use kent_regions::{Count, NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
 pub(crate) use self::{exhausted::Exhausted, undone::Deleted};
@@ -428,6 +428,33 @@ pub(crate) enum EditError {
         space: String,
         /// The region.
         region: String,
+    },
+    /// The numbers to declare as issued end below the counter.
+    #[error(
+        "the next number of region {region:?} is already {}, which is above {}, and a counter never goes back: nothing changed (kent \
+         region show {}){}",
+        grouped(counter),
+        grouped(next),
+        arguments(region, space),
+        match is_shared {
+            true => format!(
+                "; replicas may still issue lower numbers that they have reserved, and drop those with `kent region set {} --next {counter}`",
+                arguments(region, space)
+            ),
+            false => String::new(),
+        }
+    )]
+    NextTooLow {
+        /// The space.
+        space: String,
+        /// The region.
+        region: String,
+        /// The number below which all were to count as issued.
+        next: Count,
+        /// The region's counter.
+        counter: Count,
+        /// Whether other replicas may have reserved numbers below the counter.
+        is_shared: bool,
     },
     /// The edit was made, but its record in the history is deleted.
     #[error(

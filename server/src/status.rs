@@ -89,6 +89,9 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             Status::with_error_details(Code::Aborted, message, details)
         }
         EditError::Unsure { region, .. } => precondition("FLOOR_UNKNOWN", region, message),
+        EditError::NextTooLow { region, counter, .. } => {
+            precondition_with("NEXT_TOO_LOW", region, message, [("next", &*counter.to_string())])
+        }
         EditError::MadeAndForgotten { revision } => {
             let details = reason("MADE_AND_FORGOTTEN", [("revision", &revision.to_string())]);
             Status::with_error_details(Code::AlreadyExists, message, details)

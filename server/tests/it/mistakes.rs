@@ -81,17 +81,30 @@ fn ok_an_edit_that_changes_nothing_makes_no_revision_and_says_so() {
         "region rename r r",
         "region set r --owner=",
         "region set r --next 100",
-        "region set r --next 7",
         "region set r --no-policy",
         "region set r --label team=",
     ] {
         assert_eq!(operator.kent(words), "nothing changed: the edit was already in effect; revision 1\n", "{words}");
         assert_eq!(operator.json(words)["unchanged"], json!(true), "{words}");
     }
+    let refused = operator.refused("region set r --next 7", "NEXT_TOO_LOW");
+    assert!(refused.contains("is already 100, which is above 7") && refused.contains("nothing changed"), "{refused}");
     assert!(operator.kent("region set r --next 101").contains("revision 1 → 2"));
     assert!(operator.kent("region seal r").contains("revision 2 → 3"));
     assert_eq!(operator.kent("region seal r"), "nothing changed: the edit was already in effect; revision 3\n");
     assert!(!operator.kent("region history").contains("revision 4"));
+}
+
+#[test]
+fn ok_the_retry_of_a_number_that_was_in_effect_succeeds_when_the_counter_has_moved_on() {
+    let operator = Operator::new();
+    operator.kent("region create r --suffix 20 --next 100");
+    let unchanged = "nothing changed: the edit was already in effect; revision 1\n";
+    assert_eq!(operator.kent("region set r --next 100 --request-id once"), unchanged);
+    operator.kent("alloc region:r -n 7");
+    assert_eq!(operator.kent("region set r --next 100 --request-id once"), unchanged);
+    operator.refused("region set r --next 100", "NEXT_TOO_LOW");
+    assert_eq!(operator.kent("region set r --next 107"), unchanged);
 }
 
 /// An edit that changed nothing must change nothing when it is retried later.
