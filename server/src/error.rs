@@ -1,6 +1,7 @@
 //! Errors of requests, in the daemon's terms. `status` translates them to gRPC.
 
 mod exhausted;
+mod occupied;
 #[cfg(test)]
 mod tests;
 mod undone;
@@ -13,7 +14,7 @@ use kent_proto::model::{Invalid, region_source as source, region_words as argume
 use kent_regions::{Count, NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
-pub(crate) use self::{exhausted::Exhausted, undone::Deleted};
+pub(crate) use self::{exhausted::Exhausted, occupied::Occupied, undone::Deleted};
 use crate::records::failure::{LoadError, StoreFailure};
 
 /// A number that was requested, with the verb.
@@ -313,18 +314,8 @@ pub(crate) enum EditError {
     #[error(transparent)]
     NoSuchRegion(#[from] NoSuchRegion),
     /// The space has regions, so it cannot be deleted.
-    #[error(
-        "space {space:?} has {}, so it cannot be deleted: delete {} first (kent region ls --space {space}, kent region delete NAME \
-         --space {space})",
-        counted(regions, "region"),
-        if *regions == 1 { "it" } else { "them" }
-    )]
-    SpaceInUse {
-        /// Its name.
-        space: String,
-        /// The number of its regions.
-        regions: usize,
-    },
+    #[error("{0}")]
+    SpaceInUse(Box<Occupied>),
     /// The default space cannot be deleted.
     #[error(
         "space \"{DEFAULT_SPACE}\" is in every store and cannot be deleted; its regions can (kent region delete NAME --space {DEFAULT_SPACE})"

@@ -75,7 +75,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::BadField(invalid) => from_invalid(invalid),
         EditError::NoSuchSpace(missing) => no_such_space(missing),
         EditError::NoSuchRegion(missing) => no_such_region(missing),
-        EditError::SpaceInUse { space, .. } => precondition("SPACE_IN_USE", space, message),
+        EditError::SpaceInUse(occupied) => precondition("SPACE_IN_USE", &occupied.space, message),
         EditError::DefaultSpace => precondition("DEFAULT_SPACE", kent_ids::DEFAULT_SPACE, message),
         EditError::NothingToUndo { space, .. } => precondition("NOTHING_TO_UNDO", space, message),
         EditError::NotUndone { space, .. } => precondition("NOT_UNDONE", space, message),

@@ -423,7 +423,12 @@ impl Directory {
             let key = keys::inner_space(space.key(), region.number.0);
             let inner = self.by_key(&key).ok_or(NoSuchSpace { space: key })?;
             let _editing = inner.editing.lock().await;
-            self.check_unused(&inner).await?;
+            self.check_unused(&inner).await.map_err(|error| match error {
+                EditError::SpaceInUse(occupied) => {
+                    EditError::SpaceInUse(Box::new(occupied.keeps_delegation(&region.name)))
+                }
+                error => error,
+            })?;
             let ((version, _), facts) = (inner.versions(RegionNumber(0)), deleted(&inner, EditId::default()));
             return Ok(vec![Inner::Deleted { space: inner.clone(), version, facts }]);
         }

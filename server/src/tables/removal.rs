@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kent_proto::{model::EditOptions, stored};
-use kent_regions::{Edit, RegionNumber, Table};
+use kent_regions::{Edit, RegionNumber};
 use kent_store::{CommitError, Txn};
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     vacant::deleted,
 };
 use crate::{
-    error::{EditError, NoSuchSpace},
+    error::{EditError, NoSuchSpace, Occupied},
     records::{failure::StoreFailure, keys},
 };
 
@@ -57,9 +57,9 @@ impl Directory {
         if !self.is_current(space) {
             return Err(NoSuchSpace { space: space.name() }.into());
         }
-        match space.read(Table::len) {
-            0 => Ok(()),
-            regions => Err(EditError::SpaceInUse { space: space.name(), regions }),
+        match space.read(|table| Occupied::of(space.name(), table)) {
+            None => Ok(()),
+            Some(occupied) => Err(EditError::SpaceInUse(Box::new(occupied))),
         }
     }
 
