@@ -485,6 +485,21 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::PrefixConflict { region, .. } => {
             format!(" (kent region show {}; kent space free {space})", arguments(region, space))
         }
+        TableRefusal::SuffixInUse { region, most: Some(most @ 1..), .. }
+        | TableRefusal::SuffixTooNarrow { region, most: most @ 1.., .. } => {
+            format!(" (kent region shrink {} --by {most})", arguments(region, space))
+        }
+        // A new region does not exist yet.
+        TableRefusal::SuffixInUse { most: None, .. } => String::new(),
+        TableRefusal::CannotExpand { zone: 0, .. } => {
+            format!(" (kent region create NAME --suffix BITS --space {space})")
+        }
+        TableRefusal::CannotExpand { region, usable: 0, .. } => {
+            format!(" (kent region tree --filter {})", arguments(region, space))
+        }
+        TableRefusal::CannotExpand { region, usable, .. } => {
+            format!(" (kent region expand {} --by {usable})", arguments(region, space))
+        }
         TableRefusal::ZoneTooSmall { region, .. }
         | TableRefusal::SuffixInUse { region, .. }
         | TableRefusal::SuffixTooNarrow { region, .. } => format!(" (kent region show {})", arguments(region, space)),

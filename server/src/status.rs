@@ -316,7 +316,9 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         // For programs: the free blocks, and the regions that can be split by one bit with their current zone.
         let blocks: Vec<String> = help.free.iter().map(ToString::to_string).collect();
         let donors: Vec<String> = help.donors.iter().map(|donor| format!("{}:{}", donor.region, donor.zone)).collect();
-        let facts = [("space", space), ("free_blocks", &blocks.join(",")), ("donors", &donors.join(","))];
+        let widest = help.widest_suffix().map(|bits| bits.to_string()).unwrap_or_default();
+        let (blocks, donors) = (blocks.join(","), donors.join(","));
+        let facts = [("space", space), ("free_blocks", &blocks), ("donors", &donors), ("widest_suffix", &widest)];
         details = reason(&reason_name, facts);
     }
     if let Refusal::Closed { heir, .. } = refusal {

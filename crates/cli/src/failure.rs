@@ -394,6 +394,7 @@ const SAID: [&str; 14] = [
     "cap",
     "capacity",
     "donors",
+    "widest_suffix",
     "expandable_bits",
     "free_blocks",
     "heir",

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use super::operator::{Operator, run_at, run_in};
 
-const SETUP: [&str; 9] = [
+const SETUP: [&str; 14] = [
     "region create orders --suffix 20",
     "alloc region:orders -n 600000",
     "region create shut --suffix 8",
@@ -14,19 +14,49 @@ const SETUP: [&str; 9] = [
     "region create few --suffix 10",
     "region create mixed --suffix 8 --order scrambled",
     "space create parts --bits 32",
+    "region create some --suffix 8 --space parts",
+    "alloc region:some@parts -n 100",
+    "region create fixed --suffix 10 --zone 0 --space parts",
+    "region create mother --suffix 10 --zone 2 --space parts",
+    "region subdivide mother --by 2 --new child:4 --space parts",
 ];
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 48] = [
+const REFUSED: [(&str, &[&str]); 54] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
-    ("region shrink few --by 30", &["--by: the suffix of region \"few\" has 10 bits", "by at most 10, not by 30"]),
+    (
+        "region shrink few --by 30",
+        &[
+            "--by: the suffix of region \"few\" has 10 bits",
+            "by at most 10, not by 30",
+            "(kent region shrink few --space default --by 10)",
+        ],
+    ),
     (
         "region shrink orders --by 19",
         &["600_000 suffixes are issued", "need 20 bits", "kent region show orders --space default"],
     ),
     (
+        "region shrink some --by 40 --space parts",
+        &["and what is issued or reserved needs 7, so it can shrink by at most 1, not"],
+    ),
+    ("region shrink some --by 2 --space parts", &["need 7 bits", "(kent region shrink some --space parts --by 1)"]),
+    (
+        "region subdivide some --by 1 --abstract --new heir:5:0 --space parts",
+        &["need 7 bits: 5 would be too few (FAILED"],
+    ),
+    (
         "region expand orders --by 50",
-        &["has 8 bits, of which 8 can be used", "kent region show orders --space default"],
+        &["has 8 bits, of which 8 can be used", "(kent region expand orders --space default --by 8)"],
+    ),
+    (
+        "region expand fixed --by 1 --space parts",
+        &["no expansion zone, so it cannot grow", "(kent region create NAME --suffix BITS --space parts)"],
+    ),
+    ("region split fixed --by 1 --space parts", &["has 0 bits, but 1 were", "kent region show fixed --space parts"]),
+    (
+        "region expand mother --by 2 --space parts",
+        &["has 2 bits, but they have the subregions", "(kent region tree --filter mother --space parts)"],
     ),
     ("region expand shut --by 1", &["\"old\" inside it", "(kent region show old --space default)"]),
     (
@@ -42,7 +72,16 @@ const REFUSED: [(&str, &[&str]); 48] = [
     ),
     (
         "region create wide --suffix 100",
-        &["together have 100 bits, but an identifier here has 64", "kent space free default"],
+        &[
+            "the suffix has 100 bits, but an identifier here has 64",
+            "the widest suffix that fits now has 63 bits",
+            "kent space free default",
+            "for the widest suffix that fits now: kent region create wide --suffix 63 --space default",
+        ],
+    ),
+    (
+        "region create wide --suffix 60 --zone 9",
+        &["suffix and zone together have 69 bits", "kent region create wide --suffix 54 --zone 9 --space default"],
     ),
     ("region create low --suffix 4 --prefix 0", &["overlaps region \"orders\"", "kent space free default"]),
     ("region create x --suffix 4 --next 99", &["--next: suffix 98 does not fit 4 bits", "below 16"]),
