@@ -81,9 +81,9 @@ pub enum ConfigError {
         /// The endpoint that was set.
         endpoint: String,
     },
-    /// An endpoint is without TLS although others or the certificates need it.
+    /// An endpoint does not use TLS, although another endpoint or a certificate requires it.
     #[error(
-        "{endpoint:?} is without TLS, but another endpoint or a certificate needs it; use https:// for all endpoints"
+        "{endpoint:?} does not use TLS, but another endpoint or a certificate requires it; use https:// for all endpoints"
     )]
     #[non_exhaustive]
     NoTls {

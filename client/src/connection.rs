@@ -204,8 +204,8 @@ impl Connection {
         silent.ok_or_else(|| attempts.unavailable())
     }
 
-    /// Whether the daemon of a new connection answers at once. One that hangs accepts connections, and would cost the whole timeout of
-    /// the call although another endpoint would answer.
+    /// Whether the daemon of a new connection answers soon. A daemon that hangs accepts connections, and would use up the whole timeout
+    /// of the call although another endpoint would answer.
     async fn answers(&self, channel: &Channel, endpoints: usize) -> bool {
         let share = self.settings.attempt_timeout / u32::try_from(endpoints + 1).unwrap_or(u32::MAX);
         let mut admin = AdminClient::new(channel.clone());

@@ -67,7 +67,7 @@ pub enum Error {
         refused: u32,
     },
     /// The call was made outside of a tokio runtime.
-    #[error("there is no tokio runtime here: a handle can fetch identifiers only inside one")]
+    #[error("not inside a tokio runtime: a handle can fetch identifiers only inside one")]
     NoRuntime,
     /// The client was created before the process forked. Its identifiers belong to the parent.
     #[error("the process was forked after the client was created: create a new Client in the child, on a new runtime")]

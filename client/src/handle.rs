@@ -182,13 +182,13 @@ impl<T: Identifier> Handle<T> {
         let mut ids = Vec::with_capacity(count.min(RESERVE_MAX));
         let mut tails = new_tails();
         loop {
-            let missing = (count - ids.len()) as u64; // OK because a usize has 64 bits at most
+            let missing = (count - ids.len()) as u64; // OK because a usize has at most 64 bits
             let cut = if missing == 0 { None } else { shared.lock().cut(missing) };
             let Some((block, _)) = cut else { break };
             shared.lock().gave(block.count());
             extend(&mut ids, &block, &mut tails).map_err(|OtherType| unusable())?;
         }
-        // OK because a usize has 64 bits at most.
+        // OK because a usize has at most 64 bits.
         let fetch = |count: usize| Box::pin(maybe_done(shared.fetch(count.min(FETCH_MAX) as u64)));
         let mut missing = count - ids.len();
         let mut next = (missing > 0).then(|| fetch(missing));

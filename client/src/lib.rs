@@ -47,7 +47,7 @@
 //!   the fork exist in both processes. The client does not notice a child that bypasses the C library, by a bare `clone` or `_Fork`.
 //! - A client connects when the first identifier is requested, and needs a tokio runtime only from then on.
 //!
-//! Identifiers that are left when a handle is dropped or the process ends are never used: they leave a gap.
+//! Identifiers that are left when a handle is dropped or the process exits are never used: they leave a gap.
 
 mod age;
 mod block;
@@ -127,7 +127,7 @@ impl Client {
         self.handle("uuidv6".to_owned())
     }
 
-    /// A handle for xids: 64 bits, written with 11 symbols, which start with milliseconds and sort by time.
+    /// A handle for xids: 64 bits, written as 11 characters, which start with milliseconds and sort by time.
     pub fn xid(&self) -> Handle<Uid11> {
         self.handle("xid".to_owned())
     }

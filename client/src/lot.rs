@@ -120,7 +120,7 @@ impl<T: Identifier> Lot<T> {
     }
 
     fn discard(&mut self) -> u64 {
-        let discarded = self.ids.len() as u64; // OK because a usize has 64 bits at most
+        let discarded = self.ids.len() as u64; // OK because a usize has at most 64 bits
         self.ids.clear();
         self.tally.given.store(self.tally.given.load(Relaxed) - discarded, Relaxed);
         discarded
@@ -155,7 +155,7 @@ pub(crate) fn new_tails() -> Tails {
 pub(crate) fn extend<T: Identifier>(ids: &mut Vec<T>, block: &Block, tails: &mut Tails) -> Result<(), OtherType> {
     let (kind, before) = (block.kind(), ids.len());
     block.values(tails, |values| T::extend(ids, kind, values));
-    let made = (ids.len() - before) as u64; // OK because a usize has 64 bits at most
+    let made = (ids.len() - before) as u64; // OK because a usize has at most 64 bits
     if made == block.count() { Ok(()) } else { Err(OtherType) }
 }
 

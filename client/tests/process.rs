@@ -1,5 +1,5 @@
-//! Tests of the client in a process that forks, and in one that is stopped for a while. They run without the usual test harness,
-//! because that starts threads.
+//! Tests of the client in a process that forks, and in a process that is stopped for a while. They do not use the standard test
+//! harness, because it starts threads.
 
 #[path = "it/daemon.rs"]
 #[allow(dead_code, reason = "the other tests use the rest")]
@@ -93,7 +93,7 @@ fn ok_parent_and_children_never_get_the_same_identifier() {
             let _inside = runtime.enter();
             let (id, order) = runtime.block_on(async { (uuids.next().await, orders.next().await) });
             for number in [position(id.expect("granted")), order.expect("granted")] {
-                assert!(of_parent.insert(number), "{number} came twice in the parent");
+                assert!(of_parent.insert(number), "{number} was returned twice in the parent");
             }
             let mut taking = Box::pin(orders.take(1_000));
             // A fetch is in progress when the process forks.
@@ -107,17 +107,20 @@ fn ok_parent_and_children_never_get_the_same_identifier() {
             }
             // A child that used its parent's generator would have made the same random tails.
             let ids = runtime.block_on(uuids.take(OF_EACH)).expect("granted");
-            assert!(ids.iter().all(|id| of_parent.insert(position(*id))), "a number came twice in the parent");
+            assert!(ids.iter().all(|id| of_parent.insert(position(*id))), "a number was returned twice in the parent");
             tails.extend(ids.into_iter().map(tail));
             let taken = early.unwrap_or_else(|| runtime.block_on(taking)).expect("granted");
-            assert!(taken.into_iter().all(|number| of_parent.insert(number)), "a number came twice in the parent");
+            assert!(
+                taken.into_iter().all(|number| of_parent.insert(number)),
+                "a number was returned twice in the parent"
+            );
         }
         drop(stopping);
-        let taken = other.join().expect("whole");
-        assert!(taken.into_iter().all(|number| of_parent.insert(number)), "a number came twice in the parent");
+        let taken = other.join().expect("the thread does not panic");
+        assert!(taken.into_iter().all(|number| of_parent.insert(number)), "a number was returned twice in the parent");
     });
     drop(writer);
-    let reported: Vec<Uuid> = seen.join().expect("whole");
+    let reported: Vec<Uuid> = seen.join().expect("the thread does not panic");
     let of_children: HashSet<u128> = reported.iter().copied().map(position).collect();
     assert_eq!(reported.len(), of_children.len(), "two children got the same identifier");
     assert!(of_children.is_disjoint(&of_parent), "a parent and a child got the same identifier");
@@ -138,7 +141,7 @@ impl Drop for Stopping<'_> {
 /// The number of identifiers that each child takes from its own client.
 const OF_EACH: usize = 3;
 
-/// Takes as many identifiers as a child can get and sends them to the parent.
+/// Takes all identifiers that a child can get, and sends them to the parent.
 fn in_child(
     uuids: &Handle<Uuid>,
     orders: &Handle<u128>,
@@ -225,7 +228,7 @@ fn take_all_the_time(endpoint: &str) {
         while taken < count {
             while last_look.elapsed() < PAUSE {}
             let look = Instant::now();
-            // A stop after this read of the clock is seen only at the next one.
+            // A stop after this clock reading is detected at the next reading.
             let was_stopped = look - last_look > MAX_AGE;
             let position = handle.try_next().map(position);
             if was_stopped {

@@ -1,4 +1,4 @@
-//! The note that a replica writes for the other replicas on the store.
+//! The announcement that a replica writes for the other replicas on the store.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ pub struct ReplicaNote {
     pub reserved_until: i64,
     /// Its tables include every edit up to this version of the store.
     pub applied: u64,
-    /// Its wall clock when it wrote the note, in Unix nanoseconds.
+    /// Its wall clock when it wrote the announcement, in Unix nanoseconds.
     pub unix_nanos: i64,
     /// The time for which it grants from regions without reading the tables again.
     pub window: Duration,
 }
 
 impl ReplicaNote {
-    /// Encodes the note as a record.
+    /// Encodes the announcement as a record.
     pub fn encode(&self) -> Vec<u8> {
         let note = records::ReplicaNote {
             address: self.address.clone(),

@@ -69,7 +69,7 @@ impl From<&Block> for PackedIdentifiers {
     fn from(block: &Block) -> Self {
         let fence = block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token));
         Self {
-            width: block.width_bytes() as u32, // OK because an identifier has 16 bytes at most
+            width: block.width_bytes() as u32, // OK because an identifier has at most 16 bytes
             data: PackedData::Block(block.clone()),
             fence_subject: fence.0,
             fence_token: fence.1,
@@ -101,7 +101,7 @@ impl Message for PackedIdentifiers {
         }
         if !self.data.is_empty() {
             encoding::encode_key(DATA, WireType::LengthDelimited, buf);
-            encoding::encode_varint(self.data.len() as u64, buf); // OK because a usize has 64 bits at most
+            encoding::encode_varint(self.data.len() as u64, buf); // OK because a usize has at most 64 bits
             match &self.data {
                 PackedData::Bytes(bytes) => buf.put_slice(bytes),
                 PackedData::Block(block) => pack(block, |lot| buf.put_slice(lot)),
@@ -144,7 +144,7 @@ impl Message for PackedIdentifiers {
         };
         let data = match data {
             0 => 0,
-            // OK because a usize has 64 bits at most.
+            // OK because a usize has at most 64 bits.
             _ => encoding::key_len(DATA) + encoding::encoded_len_varint(data as u64) + data,
         };
         number(WIDTH, self.width.into())

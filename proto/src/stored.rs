@@ -117,7 +117,7 @@ pub enum TextForm {
     Decimal,
     /// `0x` and as many hexadecimal digits as the width needs.
     Hex,
-    /// 11 symbols of base 58. For spaces of 64 bits.
+    /// 11 base-58 characters. For spaces of 64 bits.
     Uid11,
 }
 
@@ -225,6 +225,7 @@ fn region_record(region: &Region) -> records::RegionRecord {
         description: region.texts.description.clone(),
         labels: region.texts.labels.clone(),
         pace: region.pace.get(),
+        key_number: region.key_number.0,
     }
 }
 
@@ -264,6 +265,11 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
             Ok(records::region_record::Order::Scrambled) => Order::Scrambled,
             Ok(records::region_record::Order::External) => Order::External,
             Err(_) => return Err(malformed("the order of a region")),
+        },
+        key_number: match (record.key_number, record.order == records::region_record::Order::Scrambled as i32) {
+            (0, true) => return Err(malformed("the key number of a scrambled region")),
+            (0, false) => number,
+            (key_number, _) => RegionNumber(key_number),
         },
         pace: Pace::per_second(NonZeroU64::new(record.pace).ok_or(malformed("the pace of a region"))?),
         sealed: record.sealed,
@@ -440,7 +446,7 @@ fn prefix(text: &str) -> Result<Prefix, Malformed> {
 fn count_bytes(count: Count) -> Bytes {
     match count {
         Count::Below(count) => {
-            let zeros = count.leading_zeros() as usize / 8; // OK because there are 128 at most
+            let zeros = count.leading_zeros() as usize / 8; // OK because there are at most 128
             Bytes::copy_from_slice(&count.to_be_bytes()[zeros..])
         }
         Count::Max => Bytes::from_static(&MAX),
@@ -479,6 +485,7 @@ mod tests {
     fn region() -> Region {
         Region {
             number: RegionNumber(4),
+            key_number: RegionNumber(3),
             name: "r1".into(),
             prefix: "10110100".parse().expect("a prefix"),
             zone: 6,
@@ -540,7 +547,7 @@ mod tests {
         assert_eq!(
             hex(encode_region(&region())),
             "0a02723112083130313130313030180620322801380242\
-             0f0a06313031313031100118082201025009b0018080808004"
+             0f0a06313031313031100118082201025009b0018080808004b80103"
         );
         let counter = Counter { reserved: Count::Below(1000), paid: UnixNanos::new(1), unsure: true };
         assert_eq!(hex(encode_counter(&counter)), "0a0203e81101000000000000001801");

@@ -51,7 +51,7 @@ pub struct Args {
 /// The commands that `kentd` runs instead of serving.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Make a new store from a backup, or from an old copy of a data directory.
+    /// Create a new store from a backup, or from an old copy of a data directory.
     ///
     /// A backup does not contain the identifiers issued after it was taken. The restore therefore moves every counter past the
     /// highest position that the counter can have reached since then at its pace. If too few positions are left, the counter issues

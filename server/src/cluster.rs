@@ -77,9 +77,9 @@ struct State {
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
     pub(crate) note: ReplicaNote,
-    /// The time at which its last note arrived, on the steady clock.
+    /// The time at which its last announcement arrived, on the steady clock.
     pub(crate) heard: Duration,
-    /// The lead of its clock over ours when its notes arrived, in nanoseconds; the latest last.
+    /// The lead of its clock over ours when its announcements arrived, in nanoseconds; the latest last.
     ahead: VecDeque<i128>,
 }
 
@@ -110,7 +110,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
 /// The interval at which such an edit checks for confirmations.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(10);
-/// The number of notes from which a clock's offset is estimated.
+/// The number of announcements from which a clock's offset is estimated.
 const SAMPLES: usize = 5;
 /// The daemon warns about clocks that differ by more than this.
 pub(crate) const CLOCKS_DIFFER: Duration = Duration::from_millis(250);
@@ -168,7 +168,7 @@ impl Cluster {
         self.lock().failure.clone()
     }
 
-    /// Returns the name and the note of this replica.
+    /// Returns the name and the announcement of this replica.
     pub(crate) fn own_note(&self) -> (String, ReplicaNote) {
         (self.name.clone(), self.note())
     }
@@ -180,7 +180,7 @@ impl Cluster {
         others.map(|(name, replica)| (name.clone(), replica.clone())).collect()
     }
 
-    /// The time since a replica's last note arrived.
+    /// The time since a replica's last announcement arrived.
     pub(crate) fn heard_ago(&self, replica: &Replica) -> Duration {
         self.clock.steady().saturating_sub(replica.heard)
     }
@@ -219,7 +219,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the notes of the replicas that have not confirmed `version`. Reads the store, because a replica that has just
+    /// Returns the announcements of the replicas that have not confirmed `version`. Reads the store, because a replica that has just
     /// started may not be known here yet.
     async fn unconfirmed(&self, version: Version) -> Result<Vec<ReplicaNote>, StoreFailure> {
         let mut notes = Vec::new();
@@ -399,18 +399,18 @@ impl Cluster {
                 if let Ok(name) = keys::parse_present(&key)
                     && let Some(gone) = self.lock().replicas.remove(name)
                 {
-                    info!(replica = gone.note.address, "a replica has gone away");
+                    info!(replica = gone.note.address, "a replica has disappeared");
                 }
             }
             Change::Missed | Change::Unreadable(_) => {
                 if let Err(error) = self.read_replicas().await {
-                    warn!(%error, "cannot read which other replicas exist");
+                    warn!(%error, "cannot list the other replicas");
                 }
             }
         }
     }
 
-    /// Reads the notes of all replicas.
+    /// Reads the announcements of all replicas.
     pub(crate) async fn read_replicas(&self) -> Result<(), StoreFailure> {
         let present = self.store.scan(&keys::PRESENT).await?;
         let names = present.iter().filter_map(|(key, _)| keys::parse_present(key).ok());
@@ -422,7 +422,7 @@ impl Cluster {
 
     fn note_arrived(&self, key: &Key, versioned: &Versioned) {
         let (Ok(name), Ok(note)) = (keys::parse_present(key), ReplicaNote::decode(&versioned.value)) else {
-            warn!(%key, "a replica's note is malformed");
+            warn!(%key, "a replica's announcement is malformed");
             return;
         };
         let heard = self.clock.steady();
@@ -472,7 +472,7 @@ fn wall_millis(clock: &dyn Clock) -> i64 {
 }
 
 impl Replica {
-    /// Returns the lead of its clock over ours, in nanoseconds. A delayed note makes the clock look behind, so the
+    /// Returns the lead of its clock over ours, in nanoseconds. A delayed announcement makes the clock look behind, so the
     /// largest of the latest values is the best estimate.
     pub(crate) fn ahead_nanos(&self) -> i128 {
         self.ahead.iter().copied().max().unwrap_or_default()

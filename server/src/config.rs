@@ -167,7 +167,7 @@ fn check_advertised(address: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// Rejects an address that other machines can reach if callers could be overheard and are not asked who they are.
+/// Rejects an address that other machines can reach unless connections are encrypted and callers are authenticated.
 fn check_exposure(setting: &'static str, address: SocketAddr, is_allowed: bool) -> Result<(), ConfigError> {
     match is_allowed || address.ip().is_loopback() {
         true => Ok(()),

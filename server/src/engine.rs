@@ -191,7 +191,7 @@ impl Engine {
         }))
     }
 
-    /// Plans an edit and, unless it is a dry run, commits it. The edit continues if its caller goes away.
+    /// Plans an edit and, unless it is a dry run, commits it. The edit continues if its caller disconnects.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl Engine {
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 
-    /// Reverts the last edit. The work continues if its caller goes away.
+    /// Reverts the last edit. The work continues if its caller disconnects.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl Engine {
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 
-    /// Deletes a space, or only checks whether it can be deleted. The work continues if its caller goes away.
+    /// Deletes a space, or only checks whether it can be deleted. The work continues if its caller disconnects.
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ impl Engine {
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 
-    /// Creates a space, or only checks whether it can be created. The work continues if its caller goes away.
+    /// Creates a space, or only checks whether it can be created. The work continues if its caller disconnects.
     ///
     /// # Errors
     ///
@@ -329,7 +329,7 @@ impl Engine {
         &self.slots
     }
 
-    /// Cancelled when the daemon begins to stop: streams should end.
+    /// Canceled when the daemon begins to stop: streams should end.
     pub(crate) fn draining(&self) -> &CancellationToken {
         &self.draining
     }

@@ -119,7 +119,7 @@ impl Selection {
         }
         if selected.omitted > 0 && !known.has_warned {
             let (omitted, max) = (selected.omitted, SELECTED_MAX);
-            warn!(omitted, max, "more regions match metrics-regions than can have metrics; the others have none");
+            warn!(omitted, max, "more regions match metrics-regions than the maximum; the rest have no metrics");
         }
         known.has_warned = selected.omitted > 0;
         selected

@@ -153,7 +153,7 @@ impl Grants {
         }
     }
 
-    /// Waits for a reservation. It continues if its caller goes away; the next caller uses the reserved chunk.
+    /// Waits for a reservation. It continues if its caller disconnects; the next caller uses the reserved chunk.
     async fn reserved(
         &self,
         reservation: impl Future<Output = Result<(), AllocateError>> + Send + 'static,

@@ -43,7 +43,7 @@ impl Readiness {
         match &self.slot {
             None => match &self.quarantine {
                 Some(Quarantine { instead: None, ahead }) => reasons.push(format!(
-                    "the clock is {} further ahead than any recorded time explains: correct it, or if it is right run `kent \
+                    "the clock is {} too far ahead of every recorded time: correct it or, if it is right, run `kent \
                      clock accept`",
                     whole_seconds(*ahead)
                 )),

@@ -214,7 +214,7 @@ fn from_time(refusal: &TimeRefusal, message: String) -> Status {
         TimeRefusal::Quarantined { .. } => precondition(
             "CLOCK_QUARANTINED",
             "clock",
-            format!("{message}; correct it, or if it is right run `kent clock accept`"),
+            format!("{message}; correct it or, if it is right, run `kent clock accept`"),
         ),
         TimeRefusal::OutsideFormat => precondition("OUTSIDE_FORMAT", "clock", message),
     }

@@ -39,9 +39,9 @@ async fn ok_clones_and_tasks_never_get_the_same_identifier() {
         .collect();
     let mut seen = HashSet::new();
     for task in tasks {
-        for id in task.await.expect("whole") {
-            // The random tail would hide a position that was given out twice.
-            assert!(seen.insert(id.as_u128() >> 46), "{id} was given out twice");
+        for id in task.await.expect("the task does not panic") {
+            // The random tail would hide a position that was returned twice.
+            assert!(seen.insert(id.as_u128() >> 46), "{id} was returned twice");
         }
     }
     assert_eq!(seen.len(), 8 * 150);
@@ -62,7 +62,7 @@ async fn ok_busy_threads_share_a_handle_and_none_starves() {
             let (_inside, mut ids) = (runtime.enter(), Vec::new());
             while ids.len() < EACH {
                 match handle.try_next() {
-                    // The random tail would hide a position that was given out twice.
+                    // The random tail would hide a position that was returned twice.
                     Some(id) => ids.push(id.as_u128() >> 46),
                     None => std::thread::yield_now(),
                 }
@@ -73,8 +73,11 @@ async fn ok_busy_threads_share_a_handle_and_none_starves() {
     let threads: Vec<_> = (0..THREADS).map(|_| runtime.spawn_blocking(hurry(handle.clone()))).collect();
     let mut seen = HashSet::new();
     for thread in threads {
-        let ids = tokio::time::timeout(Duration::from_secs(60), thread).await.expect("an end").expect("whole");
-        assert!(ids.is_sorted(), "what one thread takes ascends");
+        let ids = tokio::time::timeout(Duration::from_secs(60), thread)
+            .await
+            .expect("the thread ends")
+            .expect("the thread does not panic");
+        assert!(ids.is_sorted(), "the identifiers of one thread ascend");
         seen.extend(ids);
     }
     assert_eq!(seen.len(), THREADS * EACH);
@@ -86,12 +89,12 @@ async fn ok_the_next_block_is_prefetched() {
     let daemon = Daemon::start(Script::new()).await;
     let handle = builder(&daemon).build().expect("valid").uuid_v7();
     handle.next().await.expect("granted");
-    // Nine of ten are left. At five, the handle fetches the next block.
+    // Nine of ten identifiers are left. When five are left, the handle fetches the next block.
     for _ in 0..4 {
         assert!(handle.try_next().is_some());
     }
     until_in_hand(&handle, 15).await;
-    assert_eq!(daemon.script.counts.lock().expect("whole").len(), 2, "one fetch at a time");
+    assert_eq!(daemon.script.counts.lock().expect("not poisoned").len(), 2, "one fetch at a time");
 }
 
 #[tokio::test]
@@ -140,7 +143,7 @@ async fn err_a_refusal_is_returned_with_its_reason_and_not_retried() {
     let error = handle.next().await.expect_err("full");
     assert!(matches!(&error, Error::Refused { reason, .. } if reason == "CAPACITY_EXHAUSTED"), "{error}");
     assert!(!error.is_retryable());
-    assert_eq!(daemon.script.counts.lock().expect("whole").len(), 1);
+    assert_eq!(daemon.script.counts.lock().expect("not poisoned").len(), 1);
 }
 
 #[tokio::test]
@@ -278,7 +281,7 @@ async fn ok_a_fetched_block_does_not_use_the_stock() {
     let ids = block.into_iter();
     assert_eq!(ids.len(), 1000);
     assert_eq!(ids.collect::<Vec<_>>(), ((1 << 60)..(1 << 60) + 1000).collect::<Vec<u128>>());
-    assert_eq!(*daemon.script.request_ids.lock().expect("whole"), [""]);
+    assert_eq!(*daemon.script.request_ids.lock().expect("not poisoned"), [""]);
 }
 
 #[tokio::test]
@@ -288,7 +291,7 @@ async fn ok_every_attempt_has_the_same_request_id() {
     daemon.script.push(Answer::Refuse(Status::unknown("the answer was lost")));
     let handle = builder(&daemon).build().expect("valid").region("orders");
     handle.fetch_block(3).request_id("order-1").await.expect("granted after retries");
-    assert_eq!(*daemon.script.request_ids.lock().expect("whole"), ["order-1"; 3]);
+    assert_eq!(*daemon.script.request_ids.lock().expect("not poisoned"), ["order-1"; 3]);
 }
 
 #[tokio::test]
@@ -322,7 +325,7 @@ async fn ok_a_client_connects_to_the_first_reachable_endpoint() {
     let ask = AllocateRequest { source: "uuidv7".to_owned(), count: 1, ..AllocateRequest::default() };
     daemon.allocator().allocate(ask).await.expect("granted");
     daemon.leave();
-    // It starts with the first one again and uses the second.
+    // Each connection tries the first endpoint again before the second.
     client.connect().await.expect("the second one");
     here.stop().await;
     let error = client.connect().await.expect_err("no daemon");
@@ -338,7 +341,7 @@ async fn ok_a_call_is_retried_until_it_succeeds() {
     let client = builder(&daemon).build().expect("valid");
     let ask = AllocateRequest { source: "uuidv7".to_owned(), count: 1, ..AllocateRequest::default() };
     client.retry(async |daemon| daemon.allocator().allocate(ask.clone()).await).await.expect("granted after retries");
-    assert_eq!(daemon.script.counts.lock().expect("whole").len(), 2);
+    assert_eq!(daemon.script.counts.lock().expect("not poisoned").len(), 2);
     daemon.script.push(Answer::Refuse(Status::with_error_details(
         Code::InvalidArgument,
         "count: too many",

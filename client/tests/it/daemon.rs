@@ -53,16 +53,16 @@ impl Script {
     }
 
     pub(crate) fn push(&self, answer: Answer) {
-        self.answers.lock().expect("whole").push_back(answer);
+        self.answers.lock().expect("not poisoned").push_back(answer);
     }
 
-    /// Grants positions that no source has had before.
+    /// Grants positions that were not granted before from any source.
     fn grant(&self, request: &AllocateRequest, token: u64) -> AllocateResponse {
-        let mut next = self.next.lock().expect("whole");
+        let mut next = self.next.lock().expect("not poisoned");
         let first = *next;
         *next += u128::from(request.count);
         let constants = match request.source.as_str() {
-            // All regions have the same number, like regions of different spaces.
+            // All regions have the same number, as regions in different spaces can.
             source if source.starts_with("region:") => Constants::Region(RegionConstants {
                 bits: 64,
                 base: Some(Uint128::from(0)),
@@ -120,9 +120,9 @@ impl Allocator for Scripted {
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let request = request.into_inner();
-        self.0.counts.lock().expect("whole").push(request.count);
-        self.0.request_ids.lock().expect("whole").push(request.request_id.clone());
-        let answer = self.0.answers.lock().expect("whole").pop_front();
+        self.0.counts.lock().expect("not poisoned").push(request.count);
+        self.0.request_ids.lock().expect("not poisoned").push(request.request_id.clone());
+        let answer = self.0.answers.lock().expect("not poisoned").pop_front();
         match answer {
             Some(Answer::Refuse(status)) => Err(status),
             Some(Answer::Token(token)) => Ok(Response::new(self.0.grant(&request, token))),

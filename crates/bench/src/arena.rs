@@ -12,7 +12,7 @@ use crate::{
     process::Served,
 };
 
-/// The setup of a scenario. Dropping it ends all programs that it started.
+/// The setup of a scenario. Dropping it stops all programs that it started.
 pub(crate) struct Arena {
     pub(crate) options: Options,
     pub(crate) contest: Contest,
@@ -61,7 +61,7 @@ impl Arena {
         self.data.path()
     }
 
-    /// Prints the facts, and ends all programs.
+    /// Prints the facts, and stops all programs.
     pub(crate) fn close(self) -> anyhow::Result<()> {
         self.contest.finish();
         // Open connections would delay the shutdown of the daemon.

@@ -212,7 +212,7 @@ async fn back_up(channel: Channel, stop: &AtomicBool) -> anyhow::Result<()> {
     while !stop.load(Relaxed) {
         let mut parts = match client.backup(BackupRequest {}).await {
             Ok(parts) => parts.into_inner(),
-            // The daemon is still cancelling the backup of the previous slice.
+            // The daemon is still canceling the backup of the previous slice.
             Err(status) if status.code() == tonic::Code::ResourceExhausted => continue,
             Err(status) => return Err(status.into()),
         };

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     let ends = args.regions.iter().min().zip(args.regions.iter().max());
     if let Some((least, most)) = ends {
         let ratio = outcomes.ratio(&name_at("kentd", *most, "regions"), &name_at("kentd", *least, "regions"));
-        contest.fact(format!("kentd, rate with {most} regions of that with {least}"), ratio, Bound::AtLeast(0.8));
+        contest.fact(format!("kentd, rate with {most} regions / rate with {least}"), ratio, Bound::AtLeast(0.8));
     }
     contest.finish();
     for Table { served, client, copy, _data, .. } in tables {
@@ -109,7 +109,7 @@ async fn calls(table: &Table, ids: &Arc<[u128]>, in_flight: u32, options: &Optio
                 );
                 let answered = now();
                 slice.call(answered - sent);
-                slice.count += identifiers.len() as u64; // OK because a usize has 64 bits at most
+                slice.count += identifiers.len() as u64; // OK because a usize has at most 64 bits
                 sent = answered;
             }
             Ok(slice)
@@ -128,7 +128,7 @@ fn copied(table: &Table, ids: &[u128], options: &Options) -> Slice {
         for id in ids {
             black_box(table.copy.region_of(*id));
         }
-        slice.count += ids.len() as u64; // OK because a usize has 64 bits at most
+        slice.count += ids.len() as u64; // OK because a usize has at most 64 bits
         slice.took = began.elapsed();
     }
     slice

@@ -107,16 +107,20 @@ pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<()> {
 fn facts(contest: &Contest, one: &Outcomes, many: &Outcomes) {
     // The ratio of times, which is the inverse of the ratio of rates.
     let time = |name, of| one.ratio(of, name);
-    contest.fact("try_next of uuidv7, of uuid's now_v7", time("uuidv7 try_next", "uuid now_v7"), Bound::AtMost(0.1));
+    contest.fact(
+        "time per identifier, uuidv7 try_next / uuid now_v7",
+        time("uuidv7 try_next", "uuid now_v7"),
+        Bound::AtMost(0.1),
+    );
     for name in ["xid try_next", "region try_next"] {
-        contest.fact(format!("{name}, of fetch_add"), time(name, "fetch_add"), Bound::AtMost(1.3));
+        contest.fact(format!("time per identifier, {name} / fetch_add"), time(name, "fetch_add"), Bound::AtMost(1.3));
     }
     for (name, most) in [("uuidv7 take", 5.0), ("xid take", 1.5), ("region take", 1.5)] {
         contest.fact(format!("{name}, ns each"), one.rate(name).map(|rate| 1e9 / rate), Bound::AtMost(most));
     }
     for name in ["uuidv7 try_next", "xid try_next", "region try_next"] {
         let ratio = many.rate(name).zip(one.rate(name)).map(|(many, one)| many / one);
-        contest.fact(format!("{name}, several threads of one"), ratio, Bound::AtLeast(1.0));
+        contest.fact(format!("{name}, rate of several threads / one thread"), ratio, Bound::AtLeast(1.0));
     }
 }
 
@@ -171,7 +175,7 @@ impl Generators {
             let (began, mut slice) = (now(), Slice::default());
             while slice.took < self.length && slice.count < most {
                 let ids = self.runtime.block_on(handle.take(BULK))?;
-                slice.count += black_box(&ids).len() as u64; // OK because a usize has 64 bits at most
+                slice.count += black_box(&ids).len() as u64; // OK because a usize has at most 64 bits
                 slice.took = began.elapsed();
             }
             Ok(slice)

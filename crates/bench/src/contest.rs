@@ -1,6 +1,6 @@
 //! Measures contenders in turn, slice by slice: A B C, A B C. Most scenarios share this loop, its table and its JSON.
 //!
-//! Machines are shared and noisy, and a disturbance affects neighbouring slices alike. So ratios are computed within each round,
+//! Machines are shared and noisy, and a disturbance affects adjacent slices alike. So ratios are computed within each round,
 //! and reported as the median over the rounds.
 
 use std::{cell::RefCell, path::PathBuf, time::Duration};

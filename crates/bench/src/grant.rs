@@ -48,11 +48,11 @@ pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
     let deeper = rivals.run("256 calls, 1 connection", &unary(1, 256), 1, 1, &[])?;
     for (load, outcomes) in [("1 call", &one), ("64 calls", &deep), ("256 calls", &deeper)] {
         let (ratio, p99) = (outcomes.ratio("kentd", "bare"), outcomes.percentile_ratio(2, "kentd", "bare"));
-        rivals.fact(format!("{load} in flight, kentd of bare"), ratio, Bound::AtLeast(0.9));
-        rivals.fact(format!("{load} in flight, p99 of kentd of bare's"), p99, Bound::AtMost(1.25));
+        rivals.fact(format!("{load} in flight, kentd / bare"), ratio, Bound::AtLeast(0.9));
+        rivals.fact(format!("{load} in flight, p99, kentd / bare"), p99, Bound::AtMost(1.25));
     }
     for (load, outcomes) in [("1 client", &one), ("50 clients", &fifty)] {
-        rivals.fact(format!("{load}, kentd of Redis"), outcomes.ratio("kentd", "redis"), Bound::AtLeast(1.0));
+        rivals.fact(format!("{load}, kentd / Redis"), outcomes.ratio("kentd", "redis"), Bound::AtLeast(1.0));
     }
     rivals.arena.close()
 }
@@ -64,7 +64,7 @@ pub(crate) fn stream(args: &GrantArgs) -> anyhow::Result<()> {
     let redis = as_peer(&rivals.peers.redis);
     let one = rivals.run("1 stream, 64 deep", &stream(1, 64), 1, 64, &[("redis", redis)])?;
     let four = rivals.run("4 streams, 16 deep", &stream(4, 16), 4, 16, &[("redis", redis)])?;
-    // Most clients of Redis send one command at a time, each client on its own connection.
+    // Most Redis clients send one command at a time, each client on its own connection.
     let fifty = rivals.run(
         "50 streams, 16 deep",
         &stream(50, 16),
@@ -74,10 +74,10 @@ pub(crate) fn stream(args: &GrantArgs) -> anyhow::Result<()> {
     )?;
     for (load, outcomes) in [("1 stream", &one), ("4 streams", &four), ("50 streams", &fifty)] {
         let ratio = outcomes.ratio("kentd", "bare");
-        rivals.fact(format!("{load}, kentd of bare"), ratio, Bound::AtLeast(0.7));
+        rivals.fact(format!("{load}, kentd / bare"), ratio, Bound::AtLeast(0.7));
     }
     let ratio = fifty.ratio("kentd", "redis, unpipelined");
-    rivals.fact("kentd of Redis with 50 clients, unpipelined", ratio, Bound::AtLeast(5.0));
+    rivals.fact("50 clients, kentd / unpipelined Redis", ratio, Bound::AtLeast(5.0));
     rivals.arena.close()
 }
 

@@ -1,4 +1,4 @@
-//! Ctrl-C ends a run between two slices. The run then ends the programs that it started, and removes its files.
+//! Ctrl-C stops a run between two slices. The run then stops the programs that it started, and removes its files.
 
 use std::{
     process,
@@ -14,7 +14,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// The exit code after Ctrl-C.
 const EXIT: i32 = 130;
 
-/// Handles Ctrl-C from now on. The second Ctrl-C ends the program immediately.
+/// Handles Ctrl-C from now on. The second Ctrl-C terminates the program immediately.
 pub(crate) fn watch() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Register the handler here, so that it is active before the thread runs.

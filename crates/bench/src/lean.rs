@@ -141,7 +141,7 @@ impl Lean {
         let (mut rest, answered) = (&*received, now());
         while let Some((head, after)) = rest.split_first_chunk::<HEAD_BYTES>() {
             let [a, b, c, kind, flags, stream @ ..] = *head;
-            let length = u32::from_be_bytes([0, a, b, c]) as usize; // OK because a usize has 32 bits at least
+            let length = u32::from_be_bytes([0, a, b, c]) as usize; // OK because a usize has at least 32 bits
             let Some((payload, after)) = after.split_at_checked(length) else { break };
             rest = after;
             self.take(kind, flags, u32::from_be_bytes(stream), payload, answered, slice)?;

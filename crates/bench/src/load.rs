@@ -159,7 +159,7 @@ async fn stream(
         }
         slice.count += match (reply.outcome, bytes) {
             (Some(Outcome::Granted(granted)), Some(_)) => match granted.identifiers {
-                Some(Identifiers::Packed(packed)) => packed.data.len() as u64, // OK because a usize has 64 bits at most
+                Some(Identifiers::Packed(packed)) => packed.data.len() as u64, // OK because a usize has at most 64 bits
                 _ => bail!("expected packed identifiers, got a lease"),
             },
             (Some(Outcome::Granted(_)), None) => 1,

@@ -154,7 +154,7 @@ mod tests {
     const LINES: &str = r#"
 {"scenario": "grant", "load": "1 client", "contender": "bare", "series": "bare", "p50_us": 30, "p90_us": 40, "p99_us": 80}
 {"scenario": "grant", "load": "1 client", "contender": "kentd", "series": "kentd", "p50_us": 31, "p99_us": 90}
-{"scenario": "grant", "fact": "kentd of bare", "value": 0.95}
+{"scenario": "grant", "fact": "kentd / bare", "value": 0.95}
 {"scenario": "scale", "load": "regions", "contender": "kentd, 1 region", "series": "kentd", "axis": "regions", "at": 1, "median": 5e4, "what": "requests"}
 {"scenario": "scale", "load": "regions", "contender": "kentd, 10 regions", "series": "kentd", "axis": "regions", "at": 10, "median": 4e4, "what": "requests"}
 "#;

@@ -18,7 +18,7 @@ use crate::{contest::Slice, figures::now};
 /// A program that runs until this value is dropped.
 pub(crate) struct Process {
     child: Child,
-    /// A process that ends the program after this process ends, even if this process is killed: it reads a pipe from
+    /// A process that stops the program after this process exits, even if this process is killed: it reads a pipe from
     /// this process.
     reaper: Child,
     signal: &'static str,
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 impl Process {
     /// Starts a program. `signal` is the signal that makes it shut down cleanly.
     pub(crate) fn start(command: &mut Command, signal: &'static str) -> anyhow::Result<Self> {
-        // A process group of its own keeps Ctrl-C from the program, because this process ends it after the current
+        // A process group of its own keeps Ctrl-C from the program, because this process stops it after the current
         // slice.
         let mut child = command.process_group(0).stdin(Stdio::null()).spawn().context("cannot start the program")?;
         let mut reaper = Command::new("sh");
@@ -90,7 +90,7 @@ impl Process {
 /// Returns the processor time of a process, from its `stat` file under /proc.
 fn busy(stat: &str) -> anyhow::Result<Duration> {
     // The name may contain spaces and ends at the last parenthesis. User and system time are the 14th and 15th fields.
-    let (_, fields) = stat.rsplit_once(')').context("the stat of the process has no name")?;
+    let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat contains no name")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u32>).sum::<Result<u32, _>>()?;
     Ok(Duration::from_secs(1) / TICKS * ticks)
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ScaleArgs) -> anyhow::Result<()> {
     let outcomes = contest.run("regions", contenders.collect())?;
     if let Some((least, most)) = ends(&args.regions) {
         let ratio = outcomes.ratio(&name_at("kentd", most, "regions"), &name_at("kentd", least, "regions"));
-        contest.fact(format!("kentd, rate with {most} regions of that with {least}"), ratio, RATE);
+        contest.fact(format!("kentd, rate with {most} regions / rate with {least}"), ratio, RATE);
     }
     // Free memory and processors for the next axes.
     for (_, (served, _dir)) in daemons {
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ScaleArgs) -> anyhow::Result<()> {
         let of_bare =
             |count| outcomes.ratio(&name_at("kentd", count, "connections"), &name_at("bare", count, "connections"));
         let ratio = of_bare(most).zip(of_bare(least)).map(|(most, least)| most / least);
-        contest.fact(format!("kentd of bare with {most} connections, of that with {least}"), ratio, RATE);
+        contest.fact(format!("kentd / bare, ratio with {most} connections / ratio with {least}"), ratio, RATE);
     }
 
     let loads: Vec<_> = args.counts.iter().map(|count| (*count, unary(lease("uuidv7", *count), 1))).collect();

@@ -35,12 +35,12 @@ pub(crate) fn run(args: &StartArgs) -> anyhow::Result<()> {
             let new = tempfile::tempdir()?;
             first_grant(options, || Served::kentd(options.kentd.as_ref(), new.path()))
         }),
-        Contender::new("kentd, its store", || {
+        Contender::new("kentd, existing store", || {
             first_grant(options, || Served::kentd(options.kentd.as_ref(), used.path()))
         }),
     ];
     let outcomes = contest.run("until the first grant", contenders)?;
-    for name in ["kentd, new store", "kentd, its store"] {
+    for name in ["kentd, new store", "kentd, existing store"] {
         let millis = outcomes.median_micros(name).map(|micros| micros / 1e3);
         contest.fact(format!("{name}, first grant after ms"), millis, Bound::AtMost(50.0));
     }

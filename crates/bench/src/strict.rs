@@ -67,12 +67,12 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
                 strict.zip(plain).map(|(strict, plain)| strict - plain).zip(sync).map(|(more, sync)| more / sync);
             arena.contest.fact("1 in flight, cost of strict in fdatasyncs", costs, Bound::AtMost(1.0));
             let ratio = outcomes.ratio("archived", "strict");
-            arena.contest.fact("1 in flight, archived of strict", ratio, Bound::AtLeast(0.4));
+            arena.contest.fact("1 in flight, archived / strict", ratio, Bound::AtLeast(0.4));
         } else {
             let ratio = outcomes.ratio("strict", "plain");
-            arena.contest.fact(format!("{name}, strict of plain"), ratio, Bound::AtLeast(0.6));
+            arena.contest.fact(format!("{name}, strict / plain"), ratio, Bound::AtLeast(0.6));
             let ratio = outcomes.ratio("archived", "strict");
-            arena.contest.fact(format!("{name}, archived of strict"), ratio, Bound::AtLeast(0.5));
+            arena.contest.fact(format!("{name}, archived / strict"), ratio, Bound::AtLeast(0.5));
         }
     }
     arena.close()?;

@@ -111,7 +111,7 @@ fn in_process(args: &TextArgs) -> anyhow::Result<()> {
         let nanos = outcomes.rate("kent-ids").map(|rate| 1e9 / rate);
         contest.fact(format!("uid11, {what}, ns"), nanos, Bound::AtMost(12.0));
         contest.fact(
-            format!("uid11, {what}, kent-ids of bs58"),
+            format!("uid11, {what}, kent-ids / bs58"),
             outcomes.ratio("kent-ids", "bs58"),
             Bound::AtLeast(5.0),
         );
@@ -126,7 +126,7 @@ fn spin<V, T>(length: Duration, values: &[V], act: impl Fn(&V) -> T) -> Slice {
         for value in values {
             black_box(act(black_box(value)));
         }
-        slice.count += values.len() as u64; // OK because a usize has 64 bits at most
+        slice.count += values.len() as u64; // OK because a usize has at most 64 bits
         slice.took = began.elapsed();
     }
     slice

@@ -42,7 +42,7 @@ const AHEAD_BLOCKS: usize = 1;
 /// After Ctrl-C, the time that a write in progress has to finish.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// With `--timeout`, the pause after a request on which the client has given up.
+/// With `--timeout`, the pause after a request that the client has given up.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: bool) -> Result<(), Failure> {
@@ -88,7 +88,7 @@ fn with_hint(failure: Failure) -> Failure {
     }
 }
 
-/// Signals `stop` at the first Ctrl-C. At the second, or if standard output is blocked, it ends the program immediately.
+/// Signals `stop` at the first Ctrl-C. At the second, or if standard output is blocked, it terminates the program immediately.
 async fn stop_on_ctrl_c(stop: watch::Sender<bool>, tally: Tally, json: bool) {
     if tokio::signal::ctrl_c().await.is_ok() {
         stop.send_replace(true);

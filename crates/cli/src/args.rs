@@ -79,8 +79,8 @@ pub(crate) struct Global {
     /// Take the endpoint, its certificates, the space and the timeout from this context unless they are given; see `kent context --help`.
     #[arg(long, global = true, env = "KENT_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Show prefixes in this form [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes in all
-    /// of these forms.
+    /// Show prefixes in this format [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes in all
+    /// formats.
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) prefix_format: Option<PrefixFormat>,
 }
@@ -155,10 +155,10 @@ pub(crate) enum DaemonCommand {
     /// Show daemon health: readiness, store, clock, slot, chunks, limits and replicas.
     #[command(after_help = STATUS_HELP)]
     Status,
-    /// Measure what the daemon depends on, and say what would go wrong first.
+    /// Check the daemon and what it depends on, and give advice for each problem.
     ///
-    /// Looks at the daemon's clock, disk, store, etcd, open files, replicas and fullest regions, and gives advice for each
-    /// problem. Exits with 1 if something is wrong, and with 0 if nothing is, even if there are warnings.
+    /// Checks the daemon's clock, disk, store, etcd, open files, replicas and fullest regions, and lists the most urgent
+    /// problem first. Exits with 1 if something is wrong, and otherwise with 0, even if there are warnings.
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
 }
@@ -221,7 +221,7 @@ Examples:
 ///
 /// SOURCE is a time-based format (uuidv1, uuidv6, uuidv7, uuidv7-draft01-ms|-us|-ns, uuidv8-draft01-32|-48|-60|-64,
 /// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME
-/// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 symbols, and the identifiers of a region in
+/// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 characters, and the identifiers of a region in
 /// the text form of its space (decimal by default). kent waits when the clock does not allow the requested number yet.
 /// After a second it says on standard error what it is waiting for. If it stops early, it says how many identifiers it has printed;
 /// those that it has fetched but not printed leave a gap, never a duplicate.
@@ -234,8 +234,8 @@ pub(crate) struct AllocArgs {
     #[command(flatten)]
     space: InSpace,
     /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same identifiers.
-    /// Preferably a version 7 UUID (kent alloc uuidv7), which the daemon keeps for the time set by kentd
-    /// --request-retention. It keeps other names permanently, but only a limited number of them.
+    /// Use a version 7 UUID if possible (kent alloc uuidv7): the daemon keeps it for the time set by kentd
+    /// --request-retention. The daemon keeps other names permanently, but only a limited number of them.
     #[arg(long, value_name = "ID", value_parser = parse_request_id)]
     pub(crate) request_id: Option<String>,
     /// Number of identifiers, such as 500, 1_000_000, 10k, 2M or 1G.
@@ -295,13 +295,13 @@ pub(crate) struct InspectArgs {
     pub(crate) ids: Vec<String>,
     /// Read the identifiers in this format, such as uuidv7-draft01-us, uuidv8-draft01-60, uid11-snowish, ulid or
     /// snowflake-discord. The bits alone do not distinguish formats that share a version, the profiles of uid11, or the
-    /// makers of Snowflakes.
+    /// services that issue Snowflakes.
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Read the bytes of the UUIDs in GUID order.
     #[arg(long)]
     pub(crate) guid: bool,
-    /// Read each ID as the first symbols of uid11s, and show their range of values and, for xids, of times.
+    /// Read each ID as the first characters of uid11s, and show their range of values and, for xids, of times.
     #[arg(long, conflicts_with_all = ["format", "guid"])]
     pub(crate) prefix: bool,
     /// With --as uuidv7-draft01: the precision of the layout.
@@ -330,12 +330,12 @@ Examples:
 
 /// Show to which regions identifiers belong, outermost region first.
 ///
-/// An ID is a decimal number (42, 1_000_000), a hexadecimal number (0x2a), a UUID in a space of 128 bits, or the 11 symbols of a
+/// An ID is a decimal number (42, 1_000_000), a hexadecimal number (0x2a), a UUID in a space of 128 bits, or the 11 characters of a
 /// uid11, at least one of which is not a digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
 #[derive(Debug, Args)]
 #[command(after_help = CLASSIFY_HELP)]
 pub(crate) struct ClassifyArgs {
-    /// A decimal number, a hexadecimal number after 0x, a UUID, the 11 symbols of a uid11, or - for standard input.
+    /// A decimal number, a hexadecimal number after 0x, a UUID, the 11 characters of a uid11, or - for standard input.
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
@@ -361,7 +361,7 @@ pub(crate) struct InSpace {
     pub(crate) space: String,
 }
 
-/// List spaces, show what is free in one, create or delete one. A space is a table of regions of n-bit identifiers.
+/// List, create or delete spaces, and show free blocks. A space is a table of regions of n-bit identifiers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpaceCommand {
     /// List all spaces.
@@ -371,7 +371,7 @@ pub(crate) enum SpaceCommand {
     /// Create a space.
     #[command(after_help = "Example:\n  kent space create parts --bits 32")]
     Create(SpaceCreateArgs),
-    /// Delete a space without regions. The space of a delegated region becomes the region's own suffixes again.
+    /// Delete a space without regions. If it is the space of a delegated region, this ends the delegation.
     #[command(
         visible_alias = "rm",
         after_help = "Examples:\n  kent space delete parts\n  kent space delete default/emea --dry-run"
@@ -423,8 +423,8 @@ pub(crate) enum TextArg {
 /// List, create or forget series. A series counts numbers under a symbol, without a region.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SeriesCommand {
-    /// List all series. Show, for each, how many numbers are reserved and whether an operator or a caller's first request
-    /// created it.
+    /// List all series, how many numbers of each are reserved, and whether an operator or a caller's first request created
+    /// it.
     #[command(visible_alias = "list", after_help = "Examples:\n  kent series ls\n  kent series ls --json")]
     Ls,
     /// Create series, or take over series that callers' requests created: these no longer count toward
@@ -498,7 +498,7 @@ pub(crate) struct ImportArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Start all counters at 0: the file is from an earlier revision, which lacks the counters, and no region has issued anything.
+    /// Start all counters at 0. Use this for a file from an earlier revision, which has no counters, if no region has issued anything.
     #[arg(long)]
     pub(crate) unissued: bool,
     #[command(flatten)]

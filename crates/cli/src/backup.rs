@@ -95,7 +95,7 @@ async fn receive(written: &mut impl Write, target: &Path, daemon: &Daemon, json:
     while let Some(part) = parts.message().await? {
         let message = part.encode_length_delimited_to_vec();
         written.write_all(&message).map_err(|error| cannot_write(target, error))?;
-        bytes += message.len() as u64; // OK because a usize has 64 bits at most
+        bytes += message.len() as u64; // OK because a usize has at most 64 bits
         bar.set_message(HumanBytes(bytes).to_string());
         bar.tick();
         match part.part {

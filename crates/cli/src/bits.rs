@@ -98,7 +98,7 @@ fn label(text: &mut String, run: &[Bit<'_>], ascii: bool) {
 }
 
 /// The line between two rows, or at the top or bottom, with a joint where a run ends above or below. A bit takes two columns:
-/// the bar before it and its symbol.
+/// the bar before it and its character.
 fn border(text: &mut String, above: &[Bit<'_>], below: &[Bit<'_>]) {
     let last = above.len().max(below.len());
     for bit in 0..=last {

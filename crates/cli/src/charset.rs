@@ -1,4 +1,4 @@
-//! The symbols of drawings: box characters, or plain ASCII if the locale says that the terminal does not show UTF-8.
+//! The characters of drawings: box characters, or plain ASCII if the locale says that the terminal does not show UTF-8.
 
 use std::borrow::Cow;
 use std::env;
@@ -23,12 +23,12 @@ fn is_ascii_in(variable: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// The text in symbols that the locale can show.
+/// The text in characters that the locale can show.
 pub(crate) fn show(text: &str) -> Cow<'_, str> {
     if is_ascii() { to_ascii(text) } else { text.into() }
 }
 
-/// Replaces the symbols that kent draws with. Other symbols, such as those of a region's description, stay.
+/// Replaces the characters that kent draws with. Other characters, such as those of a region's description, stay.
 pub(crate) fn to_ascii(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return text.into();

@@ -181,7 +181,7 @@ fn text(classification: &Classification) -> String {
     }
 }
 
-/// Whether the identifier is issued and, if the region was split since, under which prefix.
+/// Whether the identifier is issued and, if the region has been split since, under which prefix.
 fn issued(classification: &Classification, prefixes: PrefixFormat) -> String {
     match (classification.status(), classification.issued, classification.issued_prefix.as_deref()) {
         (Status::Member, true, None) => "yes".to_owned(),

@@ -83,7 +83,7 @@ const BASH_SCRIPT: &str = r#"_kent() {
         for part in "${COMPREPLY[@]}"; do [[ $part == -* ]] || names+=("$part"); done
         if [[ ${#names[@]} -gt 0 ]]; then COMPREPLY=("${names[@]}"); fi
     fi
-    # Bash replaces only what follows the last of these symbols.
+    # Bash replaces only what follows the last of these characters.
     if [[ -n $breaks && $word == *[$breaks]* ]]; then
         COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*[$breaks]}"}"}")
     fi
@@ -178,7 +178,7 @@ fn contexts() -> Vec<String> {
     contexts.map(|contexts| contexts.all().keys().cloned().collect()).unwrap_or_default()
 }
 
-/// The names that the daemon of the command line returns within the time limit.
+/// The names that the daemon returns within the time limit. The command line selects the daemon.
 fn ask(named: Named, typed: &str) -> Option<Vec<String>> {
     let settings = settings::parse_leniently(&line())?;
     let mut names = Names { typed, found: Vec::new() };

@@ -1,4 +1,4 @@
-//! Questions on the terminal before an edit that can be undone only while nothing uses what it made, or not at all.
+//! Confirmation prompts on the terminal before an edit that can be undone only while nothing uses its results, or not at all.
 
 use std::io::{self, BufRead, IsTerminal};
 

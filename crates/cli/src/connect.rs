@@ -57,7 +57,7 @@ pub(crate) enum Unconnectable {
     File { option: &'static str, path: PathBuf, error: io::Error },
     #[error("--{option} needs a PEM file with {content}; {} has none", path.display())]
     Content { option: &'static str, content: &'static str, path: PathBuf },
-    #[error("--cert and --key need each other: add the one that is missing")]
+    #[error("--cert and --key must be given together: add the missing one")]
     Half,
     #[error(transparent)]
     Settings(#[from] ConfigError),

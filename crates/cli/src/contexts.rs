@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-/// The file of contexts. It keeps comments and the order of entries when it is written.
+/// The contexts file. It keeps comments and the order of entries when it is written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contexts {
     path: PathBuf,
@@ -64,12 +64,12 @@ pub(crate) const SETTINGS: [&str; 6] = ["endpoint", "ca", "cert", "key", "space"
 /// The settings that are paths. A context has absolute ones, because commands run in any directory.
 pub(crate) const PATHS: [&str; 3] = ["ca", "cert", "key"];
 
-/// Reasons that the file of contexts cannot be used.
+/// Reasons that the contexts file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("cannot find your configuration directory: set HOME, XDG_CONFIG_HOME or KENT_CLIENT_CONFIG")]
     Homeless,
-    #[error("cannot {what} the file of contexts {}: {error}", path.display())]
+    #[error("cannot {what} the contexts file {}: {error}", path.display())]
     File { what: &'static str, path: PathBuf, error: io::Error },
     #[error("{} is not valid: {error}", path.display())]
     Syntax { path: PathBuf, error: String },

@@ -214,7 +214,7 @@ fn numbers(region: &Region, palette: Palette) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// One symbol per bit: the prefix, the zeros of the zone, and `s` for the suffix.
+/// One character per bit: the prefix, the zeros of the zone, and `s` for the suffix.
 fn layout(region: &Region, palette: Palette) -> String {
     let zone = "0".repeat(small(region.zone_bits));
     let suffix = "s".repeat(small(region.suffix_bits));

@@ -1,4 +1,4 @@
-//! `kent doctor`: what a daemon depends on, what would go wrong first, and what to do about it.
+//! `kent doctor`: checks a daemon and what it depends on, and gives advice for each problem.
 
 mod checks;
 mod clocks;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table};
 
-/// Shows the page. Fails if something is wrong, so that scripts can tell.
+/// Prints the page. Fails if something is wrong, so that scripts can detect it.
 pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let offset = clocks::measure(daemon).await?;
     let diagnosis = daemon.admin().diagnose(request(DiagnoseRequest {})).await?.into_inner();

@@ -373,7 +373,7 @@ impl InvalidId {
     pub(crate) fn render(&self, json: bool) -> String {
         let Self { text, code, message } = self;
         if !json {
-            // The text is not to blame for an option.
+            // With an invalid option, the text itself may be valid, so do not mention it.
             return match matches!(*code, "bad-format" | "bad-layout" | "bad-precision" | "bad-width") {
                 true => format!("error: {message} ({code})\n"),
                 false => format!("error: {text:?} is not a valid identifier: {message} ({code})\n"),

@@ -76,7 +76,7 @@ impl FromStr for Condition {
             return match is_possible {
                 true => Ok(Self::Fill(operator, percent)),
                 false => Err(format!(
-                    "{text:?} says nothing about a region, whose fill is 0 to 100 percent, such as 'fill>80'"
+                    "{text:?} is out of range: the fill of a region is 0 to 100 percent, such as 'fill>80'"
                 )),
             };
         }
@@ -112,7 +112,7 @@ impl Condition {
     }
 }
 
-/// The symbols of a name, and those of a pattern.
+/// The characters of a name, and those of a pattern.
 const NAME_SYMBOLS: &str = "-_.*?";
 
 impl Field {
@@ -126,7 +126,7 @@ impl Field {
                 Err(format!("there is no order {pattern:?}; a region is {}", ORDERS.join(", ")))
             }
             Self::Name if pattern.is_empty() || !pattern.chars().all(is_of_name) => Err(format!(
-                "no region has a name like {pattern:?}; expected a-z A-Z 0-9 - _ . with * for any text and ? for one symbol, such as 'name=eu-*'"
+                "{pattern:?} cannot match the name of a region: use a-z A-Z 0-9 - _ . with * for any text and ? for one character, such as 'name=eu-*'"
             )),
             Self::Label(name) if pattern.is_empty() => Err(format!(
                 "a label has no empty value; use -l '!{name}' for regions without the label, or -l {name} for those with it"
@@ -220,10 +220,10 @@ fn is_of_name(symbol: char) -> bool {
     symbol.is_ascii_alphanumeric() || NAME_SYMBOLS.contains(symbol)
 }
 
-/// Whether a text matches a pattern, in which `*` stands for any symbols and `?` for one.
+/// Whether a text matches a pattern, in which `*` stands for any characters and `?` for one.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    // On a mismatch, the last star matches one more symbol.
+    // On a mismatch, the last star matches one more character.
     let (mut p, mut t, mut star) = (0, 0, None);
     while t < text.len() {
         match pattern.get(p) {

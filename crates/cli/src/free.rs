@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &FreeArgs, daemon: &Daemon, out: &mut Out) -> Resu
     let bits = width(&args.space, daemon).await?;
     check(args, bits)?;
     let default = if out.is_json() { usize::MAX } else { SHOWN };
-    let most = args.limit.map_or(default, |limit| limit as usize); // OK because a usize has 32 bits at least
+    let most = args.limit.map_or(default, |limit| limit as usize); // OK because a usize has at least 32 bits
     let mut found = Found { bits, blocks: Vec::new(), count: 0, share: 0.0, choice: None };
     let mut page_token = String::new();
     loop {

@@ -59,7 +59,10 @@ pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> R
             }
             Err(failure) => return Err(failure),
         }
-        lost.warn(&format!("lost the daemon; resuming after revision {after} once a daemon answers"), out.is_json());
+        lost.warn(
+            &format!("lost the connection to the daemon; resuming after revision {after} once a daemon answers"),
+            out.is_json(),
+        );
         daemon.leave();
         daemon = loop {
             time::sleep(PAUSE).await;

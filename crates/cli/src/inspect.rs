@@ -47,7 +47,7 @@ pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut O
             }
             let refused = shower.show(&batch)?;
             shower.out.flush()?;
-            invalid_lines += refused.len() as u64; // OK because a usize has 64 bits at most
+            invalid_lines += refused.len() as u64; // OK because a usize has at most 64 bits
             let json = shower.out.is_json();
             refused.iter().for_each(|id| notice::write(&id.render(json), json));
         }
@@ -137,7 +137,7 @@ impl<'a> Regions<'a> {
         let Inspection { format, hex, .. } = inspection;
         let digits = hex.trim_start_matches("0x");
         match u128::from_str_radix(digits, 16) {
-            Ok(value) if digits.len() * 4 == self.bits as usize => Ok(value), // OK because a usize has 32 bits at least
+            Ok(value) if digits.len() * 4 == self.bits as usize => Ok(value), // OK because a usize has at least 32 bits
             _ => {
                 let has = number::counted(digits.len() * 4, "bit");
                 Err(format!("a {format} has {has}, but an identifier of space {} has {}", self.space, self.bits))

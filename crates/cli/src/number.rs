@@ -41,7 +41,7 @@ impl TypedId {
     }
 }
 
-/// Reads an identifier of a space: a number, a UUID, or the 11 symbols of a uid11 of which at least one is not a digit.
+/// Reads an identifier of a space: a number, a UUID, or the 11 characters of a uid11 of which at least one is not a digit.
 pub(crate) fn parse_id(text: &str) -> Result<TypedId, String> {
     // Without hyphens, 32 digits could be a number.
     if text.contains('-')
@@ -62,7 +62,7 @@ fn parse_number_or_uid11(text: &str) -> Result<u128, String> {
         };
     }
     parse(text).map_err(|error| {
-        format!("{text:?} is not a valid identifier: {error} (a UUID and the 11 symbols of a uid11 are valid, too)")
+        format!("{text:?} is not a valid identifier: {error} (a UUID and the 11 characters of a uid11 are valid, too)")
     })
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form of a space with identifiers of this number of bits.
+    /// The default text form of a space whose identifiers have this number of bits.
     pub(crate) fn of(form: TextForm, bits: u32) -> Self {
         match form {
             TextForm::Unspecified | TextForm::Decimal => Self::Decimal,

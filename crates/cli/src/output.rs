@@ -76,7 +76,7 @@ impl Out {
     }
 }
 
-/// Whether a line has more columns than this. Every symbol that kent prints takes one column.
+/// Whether a line has more columns than this. Every character that kent prints takes one column.
 fn is_wider(text: &str, width: usize) -> bool {
     text.lines().any(|line| strip_str(line).to_string().chars().count() > width)
 }

@@ -39,7 +39,7 @@ pub(crate) fn write(args: &CreateArgs, status: &Status, out: &mut Out) -> Result
     out.text(&text)
 }
 
-/// Adds to a refusal because no prefix is free the commands that help. What they replace are facts for programs.
+/// Adds commands that help to a refusal with the reason that no prefix is free.
 pub(crate) fn with_commands(args: &CreateArgs, failure: Failure) -> Failure {
     let Failure::Refused(mut refusal) = failure else { return failure };
     if refusal.reason.as_deref() == Some("NO_FREE_PREFIX") {

@@ -14,7 +14,7 @@ pub(crate) struct Reach(String);
 impl Reach {
     pub(crate) fn of(settings: &Settings) -> Self {
         let option = |setting: &str| match settings.get(setting) {
-            // A message may be JSON, in which these symbols are written differently.
+            // A message may be JSON, in which these characters are escaped.
             (text, Origin::Option) if !text.contains(['"', '\'', '\\']) => format!(" --{setting} {}", quoted(&text)),
             _ => String::new(),
         };

@@ -46,7 +46,7 @@ async fn draw(args: &TreeArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Fai
     let message = GetSpaceRequest { name: names::space(&args.space.space) };
     let space = daemon.regions().get_space(request(message)).await?.into_inner();
     let view = View {
-        depth: args.depth.map(|depth| depth as usize), // OK because a usize has 32 bits at least
+        depth: args.depth.map(|depth| depth as usize), // OK because a usize has at least 32 bits
         filter: args.filter.clone(),
         siblings: (!args.all && !out.is_json()).then_some(SIBLINGS_MAX),
     };

@@ -37,7 +37,7 @@ pub(crate) struct Chosen {
     context: Context,
 }
 
-/// Parses a command line. An unusable file of contexts is an error only for the commands that need it.
+/// Parses a command line. An unusable contexts file is an error only for the commands that need it.
 pub(crate) fn parse(line: &[OsString]) -> Result<Parsed, clap::Error> {
     let contexts = Contexts::load(|name| env::var_os(name).map(Into::into));
     let (chosen, contexts) = match contexts {
@@ -120,7 +120,7 @@ pub(crate) enum Origin {
 }
 
 impl Settings {
-    /// Fails if the file of contexts or the context in force cannot be used.
+    /// Fails if the contexts file or the context in force cannot be used.
     pub(crate) fn check(&self) -> Result<(), &Fault> {
         self.contexts.as_ref()?;
         self.chosen.as_ref().map(drop)

@@ -1,4 +1,4 @@
-//! Checks that `kent` can parse every command that a message of Kent suggests.
+//! Checks that `kent` can parse every command that Kent's messages suggest.
 //!
 //! The test reads the string literals of the sources. It replaces each placeholder, whether the program or the reader fills it
 //! in, by a sample.

@@ -38,7 +38,7 @@ impl Cell {
         Self { text: text.into(), role }
     }
 
-    /// The width of the text in terminal columns. Every symbol that kent prints takes one column.
+    /// The width of the text in terminal columns. Every character that kent prints takes one column.
     fn width(&self) -> usize {
         self.text.chars().count()
     }
@@ -96,7 +96,7 @@ impl Table {
         text
     }
 
-    /// The table with symbols of ASCII, some of which are wider.
+    /// The table in ASCII, where some replacements are wider.
     fn to_ascii(&self) -> Self {
         let cell = |cell: &Cell| Cell::new(cell.role, charset::to_ascii(&cell.text));
         Self {

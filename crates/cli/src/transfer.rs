@@ -256,7 +256,7 @@ impl<'f> Work<'f> {
     async fn execute(&self, daemon: &Daemon) -> Result<u64, Failure> {
         let style = ProgressStyle::with_template("{bar:40} {pos} of {len} regions, {eta} left");
         // Drawn only if standard error is a terminal.
-        let bar = ProgressBar::new(self.missing.len() as u64); // OK because a usize has 64 bits at most
+        let bar = ProgressBar::new(self.missing.len() as u64); // OK because a usize has at most 64 bits
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let (mut created, mut revision) = (0, 0);
         for part in &self.parts {

@@ -7,7 +7,7 @@ use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Words that people type for a command that has another name here, and the names it may have: the first one that exists applies.
+/// Common names for commands that have another name here, and the possible replacements: the first one that exists applies.
 const SYNONYMS: [(&str, &[&str]); 24] = [
     ("add", &["create"]),
     ("allocate", &["alloc"]),
@@ -35,7 +35,7 @@ const SYNONYMS: [(&str, &[&str]); 24] = [
     ("update", &["set"]),
 ];
 
-/// Options that people expect of commands whose name begins so, and what to use instead.
+/// Options that users may expect of commands whose names begin with these words, and what to use instead.
 const OPTIONS: [((&str, &str), &str); 9] = [
     (("kent", "timeout"), "--request-timeout"),
     (("kent alloc", "number"), "-n"),
@@ -48,12 +48,12 @@ const OPTIONS: [((&str, &str), &str); 9] = [
     (("kent space", "width"), "--bits"),
 ];
 
-/// The error that people get for a line that `command` refuses.
+/// Adds hints and an example to the error for a command line that `command` rejects.
 pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Command) -> clap::Error {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return error;
     }
-    // Only a command that is built knows its whole name.
+    // A command knows its full name only after it is built.
     command.build();
     let path = path(&command, line);
     let mut tips = match error.kind() {
@@ -79,7 +79,7 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
     tips.extend(example.map(|example| format!("for example: {example}")));
     let tips = tips.into_iter().map(StyledStr::from).collect();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
-    // clap's line has what it suggests, and the options that variables set.
+    // clap's usage line also has its suggestion and the options that environment variables set, so replace it.
     if let Some(last) = path.last().filter(|_| error.get(ContextKind::Usage).is_some()) {
         error.insert(ContextKind::Usage, ContextValue::StyledStr((*last).clone().render_usage()));
     }
@@ -142,14 +142,14 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
     }
 }
 
-/// The command that is meant by an unknown one.
+/// The commands that an unknown name probably stands for.
 fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let Some(typed) = text(error, ContextKind::InvalidSubcommand) else { return Vec::new() };
     let synonyms = SYNONYMS.iter().find(|(word, _)| *word == typed).map_or(&[][..], |(_, meant)| *meant);
     let known = commands(path);
     let meant = synonyms.iter().find(|meant| known.iter().any(|name| name == *meant));
     let meant = meant.map(|meant| format!("{} {meant}", name(path)));
-    // Or the group was left out.
+    // Otherwise, look for commands of this name in the groups.
     let groups = known.iter().filter_map(|group| path.last()?.find_subcommand(group));
     let has_it = |group: &&Command| group.find_subcommand(typed).is_some_and(|inner| inner.get_name() == typed);
     let inner: Vec<_> =
@@ -160,7 +160,7 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     }
 }
 
-/// Says why two options exclude each other, where it is not plain.
+/// Explains why two options exclude each other, if the reason is not obvious.
 fn conflict(error: &clap::Error) -> Vec<String> {
     let options = [ContextKind::InvalidArg, ContextKind::PriorArg].map(|kind| text(error, kind).unwrap_or_default());
     let has = |option: &str| options.iter().any(|text| text.split(' ').next() == Some(option));

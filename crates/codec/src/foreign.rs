@@ -1,7 +1,6 @@
-//! Reads identifiers in other formats, which Kent does not make: ULID, TypeID, KSUID, rs/xid, ObjectId, NanoID and
-//! Snowflakes.
+//! Reads identifiers in formats that Kent does not issue: ULID, TypeID, KSUID, rs/xid, ObjectId, NanoID and Snowflake.
 //!
-//! Each format is recognised by the shape of its texts, and read by its published layout. A text may fit several
+//! Each format is recognized by the shape of its text form and decoded by its published layout. A text may fit several
 //! formats.
 
 use kent_ids::{CodecError, ErrorCode, UnixNanos, Uuid};
@@ -49,12 +48,12 @@ struct Kind {
 }
 
 const KINDS: [Kind; 10] = [
-    Kind { token: "ulid", shape: "26 symbols of Crockford's base 32, the first of them 0 to 7", read: ulid },
-    Kind { token: "typeid", shape: "a type of a to z, an underscore, and 26 symbols of base 32", read: typeid },
-    Kind { token: "ksuid", shape: "27 symbols of base 62", read: ksuid },
-    Kind { token: "rs-xid", shape: "20 symbols of 0 to 9 and a to v", read: rs_xid },
+    Kind { token: "ulid", shape: "26 characters of Crockford's base 32, of which the first is 0 to 7", read: ulid },
+    Kind { token: "typeid", shape: "a type of a to z, an underscore, and 26 base-32 characters", read: typeid },
+    Kind { token: "ksuid", shape: "27 base-62 characters", read: ksuid },
+    Kind { token: "rs-xid", shape: "20 characters of 0 to 9 and a to v", read: rs_xid },
     Kind { token: "objectid", shape: "24 hexadecimal digits", read: object_id },
-    Kind { token: "nanoid", shape: "21 symbols of A to Z, a to z, 0 to 9, _ and -", read: nano_id },
+    Kind { token: "nanoid", shape: "21 characters of A to Z, a to z, 0 to 9, _ and -", read: nano_id },
     Kind { token: "snowflake-twitter", shape: SNOWFLAKE_SHAPE, read: |text| snowflake(text, &TWITTER) },
     Kind { token: "snowflake-discord", shape: SNOWFLAKE_SHAPE, read: |text| snowflake(text, &DISCORD) },
     Kind { token: "snowflake-instagram", shape: SNOWFLAKE_SHAPE, read: |text| snowflake(text, &INSTAGRAM) },
@@ -79,7 +78,7 @@ pub(crate) fn read_as(token: &str, text: &str) -> Option<Result<Foreign, CodecEr
     Some((kind.read)(text).ok_or_else(refusal))
 }
 
-/// Returns the formats that fit the text's shape, the likeliest first.
+/// Returns the formats that fit the text's shape, the most likely first.
 pub(crate) fn guesses(text: &str) -> impl Iterator<Item = Foreign> {
     KINDS.iter().filter_map(|kind| (kind.read)(text))
 }
@@ -88,8 +87,8 @@ const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const BASE_32_HEX: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Returns the number that the symbols represent, in `N` bytes. Returns `None` if the number needs more bytes, or a
-/// symbol is not in the alphabet.
+/// Returns the number that the characters represent, in `N` bytes. Returns `None` if the number needs more bytes, or a
+/// character is not in the alphabet.
 fn decode<const N: usize>(symbols: impl Iterator<Item = u8>, alphabet: &[u8]) -> Option<[u8; N]> {
     let mut number = [0; N];
     for symbol in symbols {
@@ -127,7 +126,7 @@ fn ulid(text: &str) -> Option<Foreign> {
     if text.len() != 26 {
         return None;
     }
-    // Symbols that people misread are read as the symbols that they resemble.
+    // Crockford's base 32 reads I and L as 1, and O as 0.
     let symbols = text.bytes().map(|symbol| match symbol.to_ascii_uppercase() {
         b'I' | b'L' => b'1',
         b'O' => b'0',
@@ -138,7 +137,7 @@ fn ulid(text: &str) -> Option<Foreign> {
     let (time, random) = bytes.split_at(6);
     Some(Foreign {
         token: "ulid",
-        because: "26 symbols of Crockford's base 32 are a ULID",
+        because: "26 characters of Crockford's base 32 are a ULID",
         canonical,
         time: from_millis(number(time)),
         digits: 3,
@@ -168,7 +167,7 @@ fn typeid(text: &str) -> Option<Foreign> {
     let time = (uuid.get_version_num() == 7).then(|| from_millis(number(bytes.get(..6)?))).flatten();
     Some(Foreign {
         token: "typeid",
-        because: "a type, an underscore and 26 symbols of base 32 are a TypeID",
+        because: "a type, an underscore and 26 base-32 characters are a TypeID",
         canonical: text.to_owned(),
         time,
         digits: 3,
@@ -184,7 +183,7 @@ fn typeid(text: &str) -> Option<Foreign> {
 /// The origin of the seconds of a KSUID: 2014-05-13T16:53:20Z.
 const KSUID_EPOCH: u128 = 1_400_000_000;
 
-/// Reads a KSUID of Segment: 32 bits of seconds and 128 random bits.
+/// Reads a Segment KSUID: 32 bits of seconds and 128 random bits.
 fn ksuid(text: &str) -> Option<Foreign> {
     if text.len() != 27 {
         return None;
@@ -193,7 +192,7 @@ fn ksuid(text: &str) -> Option<Foreign> {
     let (time, random) = bytes.split_at(4);
     Some(Foreign {
         token: "ksuid",
-        because: "27 symbols of base 62 are a KSUID",
+        because: "27 base-62 characters are a KSUID",
         canonical: text.to_owned(),
         time: from_seconds(number(time) + KSUID_EPOCH),
         digits: 0,
@@ -206,12 +205,12 @@ fn ksuid(text: &str) -> Option<Foreign> {
     })
 }
 
-/// Reads an xid of Olivier Poitrey's rs/xid, which is not Kent's xid: 12 bytes, as in an ObjectId, in base 32.
+/// Reads an identifier of the Go library rs/xid, which differs from Kent's xid: 12 bytes, as in an ObjectId, in base 32.
 fn rs_xid(text: &str) -> Option<Foreign> {
     if text.len() != 20 {
         return None;
     }
-    // The symbols have 100 bits, of which the last four are padding.
+    // The characters have 100 bits, of which the last four are padding.
     let padded: [u8; 13] = decode(text.bytes(), BASE_32_HEX)?;
     let value = number(&padded);
     if value & 0xf != 0 {
@@ -220,7 +219,7 @@ fn rs_xid(text: &str) -> Option<Foreign> {
     let bytes = (value >> 4).to_be_bytes().get(4..)?.to_vec();
     Some(Foreign {
         token: "rs-xid",
-        because: "20 symbols of 0 to 9 and a to v are an xid of rs/xid",
+        because: "20 characters of 0 to 9 and a to v are an rs/xid identifier",
         canonical: text.to_owned(),
         time: from_seconds(number(bytes.get(..4)?)),
         digits: 0,
@@ -246,7 +245,7 @@ fn object_id(text: &str) -> Option<Foreign> {
     let (process, counter) = rest.split_at(5);
     Some(Foreign {
         token: "objectid",
-        because: "24 hexadecimal digits are an ObjectId of MongoDB",
+        because: "24 hexadecimal digits are a MongoDB ObjectId",
         canonical: lower,
         time: from_seconds(number(time)),
         digits: 0,
@@ -267,7 +266,7 @@ fn nano_id(text: &str) -> Option<Foreign> {
     }
     Some(Foreign {
         token: "nanoid",
-        because: "21 symbols of base 64 look like a NanoID, which is random and has no fields",
+        because: "21 base-64 characters look like a NanoID, which is random and has no fields",
         canonical: text.to_owned(),
         time: None,
         digits: 0,
@@ -291,19 +290,19 @@ struct Snowflake {
 
 const TWITTER: Snowflake = Snowflake {
     token: "snowflake-twitter",
-    because: "read as a Snowflake of Twitter",
+    because: "read as a Twitter Snowflake",
     epoch_ms: 1_288_834_974_657,
     tick_ms: 1,
-    parts: &[(10, "machine", "data centre and worker"), (12, "sequence", "a counter within the millisecond")],
+    parts: &[(10, "machine", "data center and worker"), (12, "sequence", "a counter within the millisecond")],
 };
 
 const DISCORD: Snowflake = Snowflake {
     token: "snowflake-discord",
-    because: "read as a Snowflake of Discord",
+    because: "read as a Discord Snowflake",
     epoch_ms: 1_420_070_400_000,
     tick_ms: 1,
     parts: &[
-        (5, "worker", "the worker that made it"),
+        (5, "worker", "the worker that created it"),
         (5, "process", "the process of that worker"),
         (12, "increment", "counts the identifiers of the process"),
     ],
@@ -311,7 +310,7 @@ const DISCORD: Snowflake = Snowflake {
 
 const INSTAGRAM: Snowflake = Snowflake {
     token: "snowflake-instagram",
-    because: "read as an identifier of Instagram",
+    because: "read as an Instagram identifier",
     epoch_ms: 1_314_220_021_721,
     tick_ms: 1,
     parts: &[(13, "shard", "the logical shard"), (10, "sequence", "the shard's sequence, modulo 1024")],
@@ -322,7 +321,7 @@ const SONYFLAKE: Snowflake = Snowflake {
     because: "read as a Sonyflake with the default settings",
     epoch_ms: 1_409_529_600_000,
     tick_ms: 10,
-    parts: &[(8, "sequence", "a counter within the tick of 10 ms"), (16, "machine", "the machine that made it")],
+    parts: &[(8, "sequence", "a counter within the tick of 10 ms"), (16, "machine", "the machine that created it")],
 };
 
 /// A number is read as a Snowflake only if its time is at least a day after the epoch and not after 2100-01-01.
@@ -387,7 +386,7 @@ mod tests {
             ),
             // From the tests of rs/xid.
             ("rs-xid", "9m4e2mr0ui3e8a215n4g", "2011-03-22T17:50:19Z", ("counter", "4271561")),
-            // From the manual of MongoDB.
+            // From the MongoDB manual.
             ("objectid", "507f1f77bcf86cd799439011", "2012-10-17T21:13:27Z", ("counter", "4427793")),
             ("snowflake-twitter", "1541815603606036480", "2022-06-28T16:07:40.105Z", ("machine", "378")),
             // From Discord's documentation.

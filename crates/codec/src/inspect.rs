@@ -1,7 +1,7 @@
 //! Guesses the format of an identifier from the form of its text, and explains the guess.
 //!
 //! Only the form of the text decides. Kent does not guess between formats with the same version bits, since a wrong
-//! guess would show a wrong but plausible date. No blanks are trimmed.
+//! guess would show a wrong but plausible date. Whitespace is not trimmed.
 
 use kent_ids::{
     Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce, extuuid,
@@ -51,7 +51,7 @@ pub struct Field {
     pub meaning: String,
 }
 
-/// A labelled range of an identifier's bits.
+/// A labeled range of an identifier's bits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BitRange {
     /// The first bit; bit 0 is the most significant.
@@ -111,7 +111,7 @@ impl Inputs for Reading {
 
 /// Inspects a text as described by `reading`. If `reading` names no format, uses the first that fits: an EXTUUID, a
 /// UUID (with hyphens, in braces, as a URN, or 32 hexadecimal digits), an integer (hexadecimal after `0x`, or decimal),
-/// a uid11 (11 symbols), or a foreign format such as a ULID. [`Inspection::also`] has the other formats that fit.
+/// a uid11 (11 characters), or a foreign format such as a ULID. [`Inspection::also`] has the other formats that fit.
 ///
 /// # Errors
 ///
@@ -153,7 +153,7 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     }
     if text.len() == kent_ids::uid11::SYMBOLS {
         let because = format!(
-            "11 symbols of base 58 are a uid11; its text does not contain its profile, so it is read as {SHOWN_PROFILE}"
+            "11 base-58 characters are a uid11; the text does not contain its profile, so it is read as {SHOWN_PROFILE}"
         );
         return inspect_uid11(text, Uid11::parse(text)?, Codec::by_profile(SHOWN_PROFILE), because, reading);
     }
@@ -161,9 +161,9 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
         let because = found.because.to_owned();
         return Ok(inspect_foreign(text, found, because));
     }
-    let message = "the text is not a UUID (36 symbols, or 32 hexadecimal digits), a uid11 (11 symbols of base 58), an integer, the text \
-                   of an EXTUUID (extuuid:...), or an identifier of another maker: a ULID (26 symbols), TypeID (type_ and 26 symbols), \
-                   KSUID (27), xid of rs/xid (20), ObjectId (24 hexadecimal digits) or NanoID (21)";
+    let message = "the text is not a UUID (36 characters, or 32 hexadecimal digits), a uid11 (11 base-58 characters), an integer, the text \
+                   of an EXTUUID (extuuid:...), or an identifier in a foreign format: a ULID (26 characters), TypeID (type_ and 26 characters), \
+                   KSUID (27), rs/xid (20), ObjectId (24 hexadecimal digits) or NanoID (21)";
     Err(CodecError::new(ErrorCode::Unrecognised, message))
 }
 
@@ -180,7 +180,7 @@ fn inspect_ext(text: &str, because: &str, reading: &Reading) -> Result<Inspectio
     Ok(inspection)
 }
 
-/// Shows an identifier that Kent does not make.
+/// Inspects an identifier in a foreign format.
 fn inspect_foreign(text: &str, found: Foreign, because: String) -> Inspection {
     let bits: String = found.bytes.iter().map(|byte| format!("{byte:08b}")).collect();
     let mut first = 0;

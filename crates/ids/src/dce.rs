@@ -117,11 +117,11 @@ const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 pub fn parse(text: impl AsRef<[u8]>) -> Result<Uuid, CodecError> {
     let text = text.as_ref();
     if text.len() != TEXT_LEN {
-        let message = format!("a UUID has {TEXT_LEN} symbols, but this text has {} bytes", text.len());
+        let message = format!("a UUID has {TEXT_LEN} characters, but this text has {} bytes", text.len());
         return Err(CodecError::new(ErrorCode::BadLength, message));
     }
     if let Some(offset) = HYPHENS.into_iter().find(|offset| text[*offset] != b'-') {
-        let message = format!("{} in place of a hyphen", Byte(text[offset]));
+        let message = format!("expected a hyphen, found {}", Byte(text[offset]));
         return Err(CodecError::new(ErrorCode::BadHyphen, message).at(offset));
     }
     let digits = text.iter().enumerate().filter(|(offset, _)| !HYPHENS.contains(offset));

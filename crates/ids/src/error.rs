@@ -29,7 +29,7 @@ pub enum ErrorCode {
     BadLength,
     /// A hyphen of a UUID is missing or in the wrong place.
     BadHyphen,
-    /// A symbol is not a hexadecimal digit.
+    /// A character is not a hexadecimal digit.
     BadHex,
     /// The UUID does not have the variant of RFC 9562.
     WrongVariant,
@@ -39,7 +39,7 @@ pub enum ErrorCode {
     NodeZero,
     /// Bits that must be zero are not.
     ReservedBits,
-    /// A symbol is not in the alphabet.
+    /// A character is not in the alphabet.
     BadSymbol,
     /// The text represents a value above the format's maximum.
     Overflow,

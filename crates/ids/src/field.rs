@@ -8,7 +8,7 @@ use crate::{
     time::UnixNanos,
 };
 
-/// A labelled range of an identifier's bits. Bit 0 is the most significant; both ends are included.
+/// A labeled range of an identifier's bits. Bit 0 is the most significant; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitRange {
     /// The first bit.

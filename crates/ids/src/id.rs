@@ -11,7 +11,7 @@ use crate::uid11::Uid11;
 pub enum Id {
     /// A UUID (RFC 9562): 128 bits, written as 8-4-4-4-12 lower-case hexadecimal digits.
     Uuid(Uuid),
-    /// A uid11: 64 bits, written as 11 symbols of base 58 that sort like the values.
+    /// A uid11: 64 bits, written as 11 base-58 characters that sort like the values.
     Uid11(Uid11),
     /// An identifier of an n-bit space, written as a decimal number.
     Number {

@@ -41,7 +41,7 @@ impl Series {
         self.to_string()
     }
 
-    /// Returns the name with the letter of its scheme, as it is stored: the default scheme of a symbol may change, this may not.
+    /// Returns the name with the letter of its scheme, as it is stored: the default scheme of a symbol may change, but the stored name must not.
     pub fn stored_name(&self) -> String {
         match self {
             Self::FullRand => FULL_RAND.to_string(),
@@ -175,7 +175,7 @@ impl FromStr for Series {
     }
 }
 
-/// A hint for the author of an unknown name, ready to precede the list of names, or an empty text.
+/// Returns a hint about an unknown name, to print before the list of names, or an empty text.
 fn hint(token: &str) -> String {
     let symbol = token.strip_prefix("series:").unwrap_or(token);
     match Serials::new(symbol, None) {

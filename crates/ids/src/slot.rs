@@ -4,6 +4,8 @@
 
 use core::fmt;
 
+use siphasher::sip::SipHasher24;
+
 use crate::error::OutOfRange;
 
 /// The constants of every block of one slot.
@@ -214,6 +216,18 @@ impl ClusterKey {
         Self(bytes)
     }
 
+    /// Derives the key of one region of a space from the key of the space. The keys of two regions say nothing about each other.
+    pub fn of_region(&self, number: u64) -> Self {
+        let hasher = SipHasher24::new_with_key(&self.0);
+        let mut message = *b"region01................";
+        message[8..16].copy_from_slice(&number.to_le_bytes());
+        let mut half = |half: u64| {
+            message[16..].copy_from_slice(&half.to_le_bytes());
+            u128::from(hasher.hash(&message))
+        };
+        Self((half(0) | half(1) << 64).to_le_bytes())
+    }
+
     /// Returns the bytes, for the store and for clients that expand blocks.
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
@@ -238,6 +252,19 @@ mod tests {
         assert_eq!(Node::new((1 << 48) - 1).map(Node::get), Ok((1 << 48) - 1));
         assert_eq!(ClockSeq::new(16383).map(|seq| seq.next().get()), Ok(0));
         assert_eq!(Slot::all().count(), 64);
+    }
+
+    #[test]
+    fn ok_each_region_has_a_key_of_its_own() {
+        let space = ClusterKey::new(*b"0123456789abcdef");
+        // Computed from the SipHash paper in another language.
+        let expected = [
+            (1, 0x392d_3d39_d70d_a352_1d39_75bd_9f8c_37d6),
+            (0x0102_0304_0506_0708, 0xd3a3_305e_3718_4e54_10e4_dea6_3056_fee6),
+        ];
+        for (number, key) in expected {
+            assert_eq!(u128::from_le_bytes(*space.of_region(number).bytes()), key, "{number}");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct RegionConstants {
     pub number: u64,
     /// The revision of the table under which the block was granted: the fencing token.
     pub revision: u64,
-    /// The space's key, if the order is scrambled: suffix = permutation of the counter.
+    /// The key of the region's order, if it is scrambled: suffix = permutation of the counter.
     pub scramble: Option<ClusterKey>,
 }
 
@@ -97,23 +97,23 @@ pub enum NameFault {
     #[error("the name is empty")]
     Empty,
     /// The name is too long.
-    #[error("a name has at most {MAX_NAME_LEN} symbols, but this one has {len}")]
+    #[error("a name has at most {MAX_NAME_LEN} characters, but this one has {len}")]
     TooLong {
         /// The length of the name in bytes.
         len: usize,
     },
-    /// The first symbol is not a letter or a digit.
+    /// The first character is not a letter or a digit.
     #[error("a name must begin with one of a-z A-Z 0-9")]
     BadStart,
-    /// A symbol is not allowed in a name.
+    /// A character is not allowed in a name.
     #[error("{symbol:?} is not one of a-z A-Z 0-9 - _ .")]
     BadSymbol {
-        /// The first symbol that is not allowed.
+        /// The first character that is not allowed.
         symbol: char,
     },
 }
 
-/// The maximum length of the name of a region or a space, in symbols.
+/// The maximum length of the name of a region or a space, in characters.
 pub const MAX_NAME_LEN: usize = 63;
 
 /// Checks the name of a region or a space: 1 to 63 of `a-z A-Z 0-9 - _ .`, of which the first is a letter or a digit.
@@ -184,7 +184,7 @@ fn shown(text: &str) -> String {
 /// The number of characters of a text that an error repeats: slightly more than the longest name.
 const SHOWN_MAX: usize = 80;
 
-/// Returns a hint for the author of an unknown token, ready to precede the list of sources, or an empty text.
+/// Returns a hint about an unknown token, to print before the list of sources, or an empty text.
 fn hint(token: &str) -> String {
     let spelled = normal(token);
     let mut known = Format::all().map(|format| format.token()).chain(["uid11-fullrand"]);
@@ -298,7 +298,7 @@ mod tests {
         check_err("region:a@b@c", "space \"b@c\": '@' is not one of a-z A-Z 0-9 - _ .");
         check_err("region:é", "region \"é\": 'é' is not one of a-z A-Z 0-9 - _ .");
         let long = "n".repeat(64);
-        let message = ["region \"", &long, "\": a name has at most 63 symbols, but this one has 64"].concat();
+        let message = ["region \"", &long, "\": a name has at most 63 characters, but this one has 64"].concat();
         check_err(&["region:", &long].concat(), &message);
     }
 }

@@ -1,8 +1,8 @@
-//! The text of uid11 1.0: a 64-bit value as 11 symbols of base 58 that sort like the values.
+//! The text of uid11 1.0: a 64-bit value as 11 base-58 characters that sort like the values.
 //!
 //! The alphabet is in ASCII order, the most significant digit comes first, and the text is padded with `1` to 11
-//! symbols, so comparing bytes compares values. Since 58^11 is about 1.35 * 2^64, some texts of 11 symbols have no
-//! value; they are rejected, not wrapped. The parser trims no blanks and does not ignore case.
+//! characters, so comparing bytes compares values. Since 58^11 is about 1.35 * 2^64, some texts of 11 characters have no
+//! value; they are rejected, not wrapped. The parser does not trim whitespace and does not ignore case.
 
 use alloc::format;
 use core::{
@@ -15,7 +15,7 @@ use crate::error::{Byte, CodecError, ErrorCode};
 /// The 58 digits, in ASCII order.
 const ALPHABET: &[u8; BASE as usize] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const BASE: u64 = 58;
-/// The number of symbols of a text: the fewest that hold 64 bits.
+/// The number of characters in a text: the fewest that hold 64 bits.
 pub const SYMBOLS: usize = 11;
 
 /// The entry of [`DIGITS`] for a byte that is not a digit.
@@ -31,7 +31,7 @@ const DIGITS: [u8; 256] = {
     digits
 };
 
-/// A 64-bit identifier whose text is 11 symbols of base 58.
+/// A 64-bit identifier whose text is 11 base-58 characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid11(u64);
 
@@ -50,7 +50,10 @@ impl Uid11 {
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, CodecError> {
         let text = text.as_ref();
         if text.len() != SYMBOLS {
-            return Err(bad_length(format!("a uid11 has {SYMBOLS} symbols, but this text has {} bytes", text.len())));
+            return Err(bad_length(format!(
+                "a uid11 has {SYMBOLS} characters, but this text has {} bytes",
+                text.len()
+            )));
         }
         u64::try_from(value_of(text)?).map(Self).map_err(|_| {
             let message = format!("the text is above {}, the largest uid11", Self(u64::MAX));
@@ -63,7 +66,7 @@ impl Uid11 {
         self.0
     }
 
-    /// Returns the 11 symbols, in ASCII.
+    /// Returns the 11 characters, in ASCII.
     pub fn text(self) -> [u8; SYMBOLS] {
         let mut symbols = [ALPHABET[0]; SYMBOLS];
         let mut rest = self.0;
@@ -111,11 +114,11 @@ pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError>
     let prefix = prefix.as_ref();
     if !(1..=SYMBOLS).contains(&prefix.len()) {
         return Err(bad_length(format!(
-            "a prefix has 1 to {SYMBOLS} symbols, but this one has {} bytes",
+            "a prefix has 1 to {SYMBOLS} characters, but this one has {} bytes",
             prefix.len()
         )));
     }
-    // OK because there are at most 11 symbols, and 58^11 is below 2^65: no number here comes near 2^128.
+    // OK because there are at most 11 characters, and 58^11 is below 2^65: no number here comes near 2^128.
     let size = u128::from(BASE).pow((SYMBOLS - prefix.len()) as u32);
     let first = value_of(prefix)? * size;
     let lo = u64::try_from(first).map_err(|_| {
@@ -126,7 +129,7 @@ pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError>
     Ok(PrefixRange { lo, hi: hi.unwrap_or(u64::MAX), clamped: hi.is_err() })
 }
 
-/// Reads up to 11 symbols as a number: below 58^11, which is below 2^65.
+/// Reads up to 11 characters as a number: below 58^11, which is below 2^65.
 fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
     // Each half fits 64 bits, and the processor can compute both in parallel.
     let (upper, lower) = symbols.split_at(symbols.len().saturating_sub(LOWER));
@@ -137,13 +140,13 @@ fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
     Ok(u128::from(upper.1) * u128::from(BASE.pow(LOWER as u32)) + u128::from(lower.1))
 }
 
-/// The number of symbols in the lower half of a text. The upper half also has at most 6 symbols.
+/// The number of characters in the lower half of a text. The upper half also has at most 6.
 const LOWER: usize = 6;
 
 /// The bit that is set in [`NO_DIGIT`] and in no digit.
 const NO_DIGIT_BIT: u8 = 1 << 7;
 
-/// Returns the bitwise OR of the digits of at most 6 symbols, and their value in base 58.
+/// Returns the bitwise OR of the digits of at most 6 characters, and their value in base 58.
 #[inline]
 fn digits(symbols: &[u8]) -> (u8, u64) {
     symbols.iter().fold((0, 0), |(bits, number), symbol| {
@@ -152,7 +155,7 @@ fn digits(symbols: &[u8]) -> (u8, u64) {
     })
 }
 
-/// Creates the error for the first symbol that is not a digit.
+/// Creates the error for the first character that is not a digit.
 #[cold]
 fn bad_symbol(symbols: &[u8]) -> CodecError {
     let bad = symbols.iter().enumerate().find(|(_, symbol)| DIGITS[usize::from(**symbol)] == NO_DIGIT);
@@ -199,8 +202,8 @@ mod tests {
 
     #[test]
     fn err_texts_that_are_not_a_uid11() {
-        check_err("", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 0 bytes");
-        check_err("1111111111é", ErrorCode::BadLength, "a uid11 has 11 symbols, but this text has 12 bytes");
+        check_err("", ErrorCode::BadLength, "a uid11 has 11 characters, but this text has 0 bytes");
+        check_err("1111111111é", ErrorCode::BadLength, "a uid11 has 11 characters, but this text has 12 bytes");
         let alphabet = "is not in the base 58 alphabet (no 0, I, O or l)";
         check_err("O1111111110", ErrorCode::BadSymbol, &format!("'O' {alphabet} (at offset 0)"));
         check_err("1111111111\n", ErrorCode::BadSymbol, &format!("byte 0x0a {alphabet} (at offset 10)"));

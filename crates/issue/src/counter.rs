@@ -85,7 +85,7 @@ pub enum CounterRefusal {
     TooFast(#[from] TooFast),
 }
 
-/// The error of a record that is below what this counter has granted or reserved: the store was rolled back or replaced.
+/// The error for a record that is below what this counter has granted or reserved: the store was rolled back or replaced.
 /// Nothing more may be issued from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the store has {reserved} as the next suffix, but this daemon has granted or reserved all below {known}")]

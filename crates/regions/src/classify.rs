@@ -139,7 +139,7 @@ impl Table {
     fn counter(&self, region: &Region, suffix: u128) -> Option<u128> {
         match region.order {
             Order::Sequential | Order::External => Some(suffix),
-            Order::Scrambled => self.scramble_key().map(|key| unscramble(key, suffix)),
+            Order::Scrambled => self.order_key(region).map(|key| unscramble(&key, suffix)),
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
         let mut scrambled = table(Order::Scrambled);
         assert_eq!(issued(&scrambled), [None; 256], "unknown without the key");
         scrambled.set_scramble_key(KEY);
-        let mut expected = [0, 1, 2, 3, 4].map(|counter| scramble(&KEY, counter));
+        let mut expected = [0, 1, 2, 3, 4].map(|counter| scramble(&KEY.of_region(1), counter));
         expected.sort_unstable();
         assert_eq!(issued(&scrambled), expected.map(Some));
         assert_ne!(expected, [0, 1, 2, 3, 4], "the key changes the order");
@@ -238,7 +238,7 @@ mod tests {
             let mut table = table(order);
             table.set_scramble_key(KEY);
             let prefix = |table: &Table, counter| {
-                let suffix = if order == Order::Scrambled { scramble(&KEY, counter) } else { counter };
+                let suffix = if order == Order::Scrambled { scramble(&KEY.of_region(1), counter) } else { counter };
                 table
                     .classify(0x5400 | suffix)
                     .expect("within the space")

@@ -351,7 +351,7 @@ pub enum Refusal {
         what: &'static str,
     },
     /// `edited-since`: a later edit changed a region of the edit to revert, or a place in it.
-    #[error("region {region:?} was edited again since")]
+    #[error("region {region:?} has been edited again since")]
     EditedSince {
         /// The name of the region.
         region: String,

@@ -81,6 +81,9 @@ pub struct Region {
     pub history: Vec<FormerPrefix>,
     /// The order in which its suffixes are issued.
     pub order: Order,
+    /// The number from which the key of its scrambled order is derived: its own number, or that of the closed region whose numbers it
+    /// continues.
+    pub key_number: RegionNumber,
     /// The maximum average rate at which its suffixes may be issued.
     pub pace: Pace,
     /// Whether it is sealed: neither it nor any region inside it grants anything until it is unsealed.

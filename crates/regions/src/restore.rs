@@ -53,6 +53,9 @@ impl Table {
             if region.number >= next_number {
                 return Err(damage("its number has not been given to a region yet"));
             }
+            if region.key_number > region.number {
+                return Err(damage("its order is that of a later region"));
+            }
             if table.get(region.number).is_some() || table.named(&region.name).is_ok() {
                 return Err(damage("its number or name exists twice"));
             }

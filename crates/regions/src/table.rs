@@ -35,7 +35,7 @@ pub struct Table {
     free: FreeBlocks,
     /// The index of this revision, if one has been set.
     index: Option<Arc<Index>>,
-    /// The key of regions of scrambled order, if it is known.
+    /// The key from which those of regions of scrambled order are derived, if it is known.
     scramble_key: Option<ClusterKey>,
 }
 
@@ -91,15 +91,21 @@ impl Table {
         }
     }
 
-    /// The key of the space's scrambled order, if it is known.
+    /// The key from which those of scrambled regions are derived, if it is known.
     pub const fn scramble_key(&self) -> Option<&ClusterKey> {
         self.scramble_key.as_ref()
     }
 
-    /// Sets the key of the space's scrambled order, which [`classify`](Self::classify) needs to know which suffixes
+    /// Sets the key from which those of scrambled regions are derived. [`classify`](Self::classify) needs it to know which suffixes
     /// such regions have issued.
     pub const fn set_scramble_key(&mut self, key: ClusterKey) {
         self.scramble_key = Some(key);
+    }
+
+    /// The key of a region's scrambled order, if the key of the space is known. Each region has its own, so that what a client learns
+    /// with a lease of one region says nothing about another.
+    pub fn order_key(&self, region: &Region) -> Option<ClusterKey> {
+        self.scramble_key.map(|key| key.of_region(region.key_number.0))
     }
 
     /// The width n of the identifiers in bits.
@@ -218,7 +224,7 @@ impl Table {
     }
 
     /// The free blocks of at least 2^`bits` identifiers, larger blocks first, equal ones from left to right. A block is a
-    /// prefix that overlaps no top-level region, although its sibling does. With `after`, only those after that block.
+    /// maximal free prefix: it overlaps no top-level region, but its sibling does. With `after`, only those after that block.
     pub fn free_by_size(&self, bits: u8, after: Option<Prefix>) -> impl Iterator<Item = Prefix> {
         let longest = self.bits.checked_sub(bits);
         longest.into_iter().flat_map(move |len| self.free.up_to(len, after))

@@ -187,7 +187,7 @@ mod tests {
         let mut table = table();
         table.issue("r", 3).expect("it fits");
         let made = apply(&mut table, &subdivide(vec![new_region("heir", "0"), new_region("other", "1")], false));
-        let reversal = table.undo(&made.changes, false).expect("nothing was issued since");
+        let reversal = table.undo(&made.changes, false).expect("nothing has been issued since");
         let plan = table.plan(&reversal).expect("legal");
         table.issue("heir", 1).expect("it fits");
         let before = table.clone();
@@ -289,7 +289,7 @@ mod tests {
                 apply(&mut issued, &undo);
                 assert_eq!(issued.issue("r", 1), Ok(5), "{edit:?}");
             }
-            let undo = table.undo(&plan.changes, false).expect("nothing was issued since");
+            let undo = table.undo(&plan.changes, false).expect("nothing has been issued since");
             apply(&mut table, &undo);
             assert_eq!(table.check(), Ok(()), "{edit:?}");
             for id in ids {
@@ -351,6 +351,23 @@ mod tests {
         assert_eq!(refusal(&taken, &plan.changes), "prefix-conflict");
         apply(&mut table, &Edit::Delete { name: name("s"), unused: false });
         assert_eq!(refusal(&table, &plan.changes), "edited-since");
+    }
+
+    /// The region was partial before it closed. Its only subregion of that time is deleted since, so it cannot be partial again: no
+    /// daemon would accept the table.
+    #[test]
+    fn err_a_region_that_would_be_partial_without_a_subregion() {
+        let mut table = table();
+        apply(&mut table, &subdivide(vec![new_region("a", "1")], false));
+        let closed = apply(&mut table, &subdivide(vec![NewRegion { suffix: None, ..new_region("heir", "0") }], true));
+        let mut kept = table.clone();
+        let reversal = kept.undo(&closed.changes, false).expect("a is there");
+        apply(&mut kept, &reversal);
+        assert_eq!(kept.check(), Ok(()));
+        apply(&mut table, &Edit::Delete { name: name("a"), unused: false });
+        assert_eq!(refusal(&table, &closed.changes), "edited-since");
+        apply(&mut table, &Edit::Delete { name: name("heir"), unused: false });
+        assert_eq!((table.check(), table.named("r").map(|r| r.kind)), (Ok(()), Ok(Kind::Open)), "this works instead");
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub enum Unavailable {
     /// The backend of the store currently fails. The next request tries again.
     #[error("the store is not available: {0}")]
     Backend(#[source] Arc<dyn Error + Send + Sync>),
-    /// The backend was replaced since this handle was opened. The handle cannot be used again.
+    /// The backend has been replaced since this handle was opened. The handle cannot be used again.
     #[error(transparent)]
     Exchanged(#[from] Exchanged),
 }
@@ -194,13 +194,13 @@ pub enum Damage {
         bytes: usize,
     },
     /// The value's first byte is not the mark of Kent's values: another program wrote it.
-    #[error("it starts with {found:#04x}, but every value of Kent starts with 0x4b")]
+    #[error("it starts with {found:#04x}, but every Kent value starts with 0x4b")]
     Foreign {
         /// The first byte of the value.
         found: u8,
     },
-    /// The value's raw key is not a key of Kent: another program wrote it. The error has the empty key.
-    #[error("its key of {bytes} bytes is not a key of Kent")]
+    /// The value's raw key is not a Kent key: another program wrote it. The error has the empty key.
+    #[error("its key of {bytes} bytes is not a Kent key")]
     ForeignKey {
         /// The length of the raw key.
         bytes: usize,

@@ -262,7 +262,7 @@ impl Inner {
     }
 
     fn open(&self, pair: &KeyValue) -> Result<(Key, Versioned), ReadError> {
-        let foreign = || Unavailable::backend(format!("{:?} is not a key of Kent", pair.key));
+        let foreign = || Unavailable::backend(format!("{:?} is not a Kent key", pair.key));
         let key = self.key(&pair.key).ok_or_else(foreign)?;
         let value = envelope::open_as(self.known, &key, &pair.value)?.to_vec();
         Ok((key, Versioned { version: version(pair), value }))

@@ -1,50 +1,51 @@
-//! How the servers of a shared store are, for operators.
+//! The state of the servers behind a shared store, as operators see it.
 
 use std::time::Duration;
 
 /// The servers that hold a store.
 #[derive(Clone, Debug)]
 pub struct Servers {
-    /// The time that a linearizable read takes: a majority of the servers confirms it. Or why it fails.
+    /// The duration of a linearizable read, which a majority of the servers confirms, or the reason that the read failed.
     pub read: Result<Duration, String>,
-    /// All servers: those of the store's address in its order, then the others that these know.
+    /// All servers: first those in the store's address, in its order, and then the other members of the cluster.
     pub servers: Vec<Server>,
-    /// The alarms of the servers, such as `NOSPACE on etcd-1`. While the servers have one, commits may fail.
+    /// The raised alarms, such as `NOSPACE on etcd-1`. While an alarm is raised, commits may fail.
     pub alarms: Vec<String>,
 }
 
 /// A server of a shared store.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
-    /// Its name in its cluster; empty if it is not known.
+    /// The name of the server in its cluster; empty if unknown.
     pub name: String,
-    /// `HOST:PORT` in the store's address, or its own address if the store's address lacks it.
+    /// `HOST:PORT` from the store's address, or else the address that the server advertises to clients.
     pub endpoint: String,
-    /// Whether the store's address has it.
+    /// Whether the store's address contains this server.
     pub is_addressed: bool,
-    /// Whether it only copies the others, and has no vote.
+    /// Whether the server is a learner: it replicates the data, but has no vote.
     pub is_learner: bool,
-    /// Its state, or why it does not answer; `None` if it was not asked, because the store's address lacks it.
+    /// The state of the server, or the reason that it does not answer. `None` for a server that is not in the store's
+    /// address, because such a server is not queried.
     pub state: Option<Result<ServerState, String>>,
 }
 
 /// The state of a server that answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerState {
-    /// The version of its software.
+    /// The software version.
     pub version: String,
-    /// The time until it answered.
+    /// The time that the server took to answer.
     pub latency: Duration,
-    /// The size of its database in bytes.
+    /// The size of the database in bytes.
     pub database_bytes: u64,
-    /// The part of the database that is in use. The rest is free after a compaction.
+    /// The bytes of the database that are in use. Defragmentation frees the rest.
     pub used_bytes: u64,
-    /// The maximum size of the database, if the server says it.
+    /// The maximum size of the database in bytes, if the server reports it.
     pub quota_bytes: Option<u64>,
-    /// Whether it leads its cluster.
+    /// Whether the server is the leader of its cluster.
     pub is_leader: bool,
-    /// Whether its cluster has a leader, as far as it knows.
+    /// Whether the server knows of a leader.
     pub has_leader: bool,
-    /// What it reports about itself.
+    /// The errors that the server reports about itself.
     pub errors: Vec<String>,
 }

@@ -34,7 +34,7 @@
 //! # Damage
 //!
 //! Every value has our checksum, so a damaged value is detected. sled itself truncates its log at the first damaged
-//! record. The journal still has those of the lost commits that were made since the last checkpoint. A small file,
+//! record. The journal still has those of the lost commits that followed the last checkpoint. A small file,
 //! `newest`, has the newest acknowledged revision. Opening fails if the database lacks that revision.
 //!
 //! # Limitations
@@ -110,25 +110,25 @@ pub struct SledStore {
 /// The sizes of the files of a store in a directory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SledSizes {
-    /// All files in the directory.
+    /// The size of all files in the directory.
     pub all: u64,
-    /// The write-ahead log, which has a fixed length unless a batch is very large.
+    /// The size of the write-ahead log, which is fixed unless a batch is very large.
     pub journal: u64,
 }
 
 impl SledSizes {
-    /// Reads the sizes of the files of the store in `dir`. It may be open.
+    /// Reads the sizes of the files of the store in `dir`, which may be open.
     ///
     /// # Errors
     ///
-    /// If the directory cannot be read.
+    /// Fails if the directory cannot be read.
     pub fn read(dir: &Path) -> io::Result<Self> {
         let mut sizes = Self::default();
-        // sled's directory of large values, which Kent has none of, is the only one inside.
+        // The only subdirectory is sled's directory for large values, which is empty because Kent has no large values.
         for dir in [dir.to_owned(), dir.join("blobs")].iter().filter(|dir| dir.is_dir()) {
             for entry in fs::read_dir(dir)? {
                 let entry = entry?;
-                // sled may remove a file meanwhile.
+                // sled may remove a file concurrently.
                 let bytes = entry.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
                 sizes.all += bytes;
                 if entry.file_name() == disk::JOURNAL {

@@ -58,7 +58,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Asks the servers that hold the store how they are, or returns `None` if this process holds it. Takes a few seconds at most.
+    /// Queries the state of the servers that hold the store, for a few seconds at most. Returns `None` if this process holds the store.
     async fn servers(&self) -> Option<Servers> {
         None
     }

@@ -33,7 +33,7 @@ struct Member {
     client: SocketAddr,
     peer: SocketAddr,
     process: Option<Child>,
-    /// A process that kills the member when this process ends in any way. A cluster in a `static` is never dropped.
+    /// A process that kills the member when this process exits in any way. A cluster in a `static` is never dropped.
     reaper: Option<Child>,
 }
 
@@ -236,7 +236,7 @@ impl Etcd {
         let hint = "etcd must be installed for this test (Debian: apt-get install etcd-server)";
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         let process = command.spawn().expect(hint);
-        // `cat` ends when our end of the pipe is closed, at the latest when this process ends.
+        // `cat` exits when our end of the pipe is closed, at the latest when this process exits.
         let mut reaper = Command::new("sh");
         reaper.args(["-c", &format!("cat; kill -9 {}", process.id())]).stdin(Stdio::piped()).stdout(Stdio::null());
         self.members[at].reaper = Some(reaper.stderr(Stdio::null()).spawn().expect("sh must be installed"));

@@ -1,4 +1,4 @@
-//! `cargo xtask`: the checks that a change must pass, and the generated pages and figures of the documentation.
+//! `cargo xtask`: runs the checks that a change must pass, and generates pages and figures of the documentation.
 
 mod api;
 mod figure;
@@ -9,7 +9,7 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, ensure};
 use clap::Parser;
 
-/// Run the daily commands of Kent's developers.
+/// Run common development commands.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Args {
@@ -24,7 +24,7 @@ enum Args {
     Lint,
     /// Generate docs/api.md and the figures from the .proto files and the prefix table
     Docs,
-    /// Check licences, sources and duplicates of dependencies (needs `cargo install cargo-deny`)
+    /// Check licenses, sources and bans of dependencies (needs `cargo install cargo-deny`)
     Deny,
     /// Run all checks that a change must pass, like continuous integration: `.ci/run`
     Ci,

@@ -105,6 +105,7 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         since: Revision(message.prefix_since),
         history,
         order: order(message.order)?,
+        key_number: RegionNumber(message.key_number),
         pace: pace(message.pace)?,
         sealed: message.sealed,
         delegated: !message.delegated_space.is_empty(),

@@ -86,7 +86,7 @@ pub struct EditOptions {
     pub validate_only: bool,
     /// The revision that the table must have. `None` accepts any.
     pub expected: Option<Revision>,
-    /// The request ID, for which the edit is made only once. Empty for none.
+    /// The request ID: two requests with one ID make the edit only once. Empty for none.
     pub request_id: String,
     /// The reason for the history.
     pub reason: String,
@@ -506,7 +506,7 @@ pub fn parse_page(size: u32, token: &str) -> Result<Page, Invalid> {
             )
         }
     };
-    Ok(Page { size: size as usize, after }) // OK because a page has 1000 entries at most
+    Ok(Page { size: size as usize, after }) // OK because a page has at most 1000 entries
 }
 
 /// The prefix of every page token.
@@ -590,6 +590,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         pace: region.pace.get(),
         sealed_by: String::new(),
         needs_floor: false,
+        key_number: region.key_number.0,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names of settings and variables that nothing has, but that are close to one that exists.
+//! Misspelled settings and variables: unknown names that are close to a known one.
 
 use clap::{Args as _, Command};
 

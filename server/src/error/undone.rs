@@ -4,7 +4,7 @@ use kent_regions::{AutoExpand, Change, ChunkPolicy, NotUndone, Order, Pace, Pref
 
 use super::{arguments, refusal_hint};
 
-/// A deleted region, and what `kent region create` or `subdivide` needs to know to make it again.
+/// A deleted region, and what `kent region create` or `subdivide` needs to create it again.
 #[derive(Clone, Debug)]
 pub(crate) struct Deleted {
     /// The region as it was.

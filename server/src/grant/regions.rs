@@ -205,7 +205,7 @@ impl RegionGrants {
         let request = Request::new(request_id, RequestScope { space: space.key(), number: Some(facts.number) });
         let (pending, must_lead) = cell.with_queue(|queue| queue.add(QueuedRequest { count, request }, wait_limit));
         if must_lead {
-            // The leader continues if its caller goes away, because others wait for it.
+            // The leader continues if its caller disconnects, because others wait for it.
             let leader = self.clone().commit_for_all(space.clone(), facts.number, cell.clone());
             self.tasks.spawn_work_local(leader);
         }

@@ -41,7 +41,7 @@ impl Computing {
     }
 
     /// Runs `work` when a permit is free and no other thread needs the processor. The work must not hold a lock that grants or
-    /// edits need. Work that has begun continues when its caller goes away, and keeps its permit.
+    /// edits need. Work that has begun continues when its caller disconnects, and keeps its permit.
     ///
     /// # Errors
     ///

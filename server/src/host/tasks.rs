@@ -66,7 +66,7 @@ impl Tasks {
         Self { calls: calls.calls.handle.clone(), busy: calls.busy.handle.clone(), has_threads: true, ..Self::new() }
     }
 
-    /// Spawns a task of the daemon. It must run until [`Tasks::stopping`] is cancelled; if it ends earlier, the daemon stops.
+    /// Spawns a task of the daemon. It must run until [`Tasks::stopping`] is canceled; if it ends earlier, the daemon stops.
     pub(crate) fn spawn<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -157,12 +157,12 @@ impl Tasks {
         }
     }
 
-    /// Cancelled when the daemon's tasks should end.
+    /// Canceled when the daemon's tasks should end.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Cancelled when a task has failed and the daemon must stop.
+    /// Canceled when a task has failed and the daemon must stop.
     pub(crate) fn failed(&self) -> &CancellationToken {
         &self.failed
     }

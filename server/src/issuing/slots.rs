@@ -216,7 +216,7 @@ impl Slots {
                     let _ = self.lock().issuer.plan_give_back();
                     return;
                 }
-                warn!(%error, "the store did not supply a window; continuing with the rest of the current one");
+                warn!(%error, "cannot extend the window; continuing with the rest of the current one");
             }
             // Biased, so that a simulated run is repeatable.
             tokio::select! {
@@ -301,7 +301,7 @@ impl Slots {
         match (state.trusted.quarantine(), recorded) {
             (Some(_), _) if is_refused => {}
             (Some(Quarantine { ahead, .. }), _) => {
-                error!(ahead_s = ahead.as_secs(), "the clock is further ahead than any recorded time explains");
+                error!(ahead_s = ahead.as_secs(), "the clock is too far ahead of every recorded time");
             }
             (None, Some(recorded)) if now.is_some_and(|now| now < recorded.offset(-HOUR_NANOS)) => {
                 warn!(

@@ -111,7 +111,7 @@ impl BackupInProgress {
             let Some(page) = pages.next().await? else { break };
             // Other calls need the store as well.
             time::sleep(PAUSE_FACTOR * self.engine.clock().steady().saturating_sub(began)).await;
-            // Notes of replicas are not part of the state.
+            // Announcements of replicas are not part of the state.
             let records = page.into_iter().filter(|(key, _)| !key.starts_with(&keys::PRESENT));
             let records = records.map(|(key, versioned)| backup_part::Record {
                 key: key.as_str().to_owned(),

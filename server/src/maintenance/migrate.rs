@@ -102,7 +102,7 @@ pub enum MigrateError {
         source: NotWhole,
     },
     /// It was moved earlier, to another address, or to this one, where the store no longer exists.
-    #[error("{} was moved to {to} earlier, and only that store knows what was issued since", dir.display())]
+    #[error("{} was moved to {to} earlier, and only that store knows what has been issued since", dir.display())]
     MovedBefore {
         /// The directory.
         dir: PathBuf,

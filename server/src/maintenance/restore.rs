@@ -3,7 +3,7 @@
 //! A backup does not contain what was issued after it was taken, but the pace of each counter bounds how far it can have advanced.
 //! The restore moves every counter past that bound; if fewer numbers are left, the counter issues nothing until an operator names a
 //! floor. It reserves every slot until the time of the restore, and moves its fence far ahead. It seals the regions, unless the
-//! operator confirms that no table was edited since. If another store was restored from an older backup before, that backup bounds
+//! operator confirms that no table has been edited since. If another store was restored from an older backup before, that backup bounds
 //! the counters as well. The clocks of lost hosts may have been ahead of this one's by `--clock-error`, so the new store issues
 //! nothing before that time has passed. The new store gets a new identity.
 

@@ -45,7 +45,7 @@ impl ProcessMetrics {
         );
     }
 
-    /// Sets the metrics. One whose value cannot be read keeps its last value.
+    /// Sets the metrics. A metric whose value cannot be read keeps its last value.
     pub(crate) fn set(&self, now: &ProcessUse) {
         self.cpu.inner().store(now.cpu.as_secs_f64().to_bits(), Relaxed);
         let gauges = [

@@ -29,7 +29,7 @@ pub enum NotWhole {
     HalfFilled,
     /// It was migrated.
     #[error(
-        "it was moved to {to}, and only that store knows what was issued since: back up that store (kent backup FILE)"
+        "it was moved to {to}, and only that store knows what has been issued since: back up that store (kent backup FILE)"
     )]
     Moved {
         /// The address of the new store.

@@ -27,7 +27,7 @@ pub(crate) const SPACES: Key = Key::from_static("space/");
 
 /// All counters, of all spaces.
 pub(crate) const COUNTERS: Key = Key::from_static("counter/");
-/// The notes of all replicas that are running.
+/// The announcements of all running replicas.
 pub(crate) const PRESENT: Key = Key::from_static("present/");
 
 /// The floor of dated request IDs.
@@ -112,7 +112,7 @@ pub(crate) fn parse_counter(key: &Key) -> Option<(&str, RegionNumber)> {
     Some((space, RegionNumber(u64::from_str_radix(digits, 16).ok()?)))
 }
 
-/// The note of a replica, by its name.
+/// The announcement of a replica, by its name.
 pub(crate) fn present(name: &str) -> Key {
     valid(format!("present/{name}"))
 }

@@ -86,7 +86,7 @@ impl AdminService {
         Limits {
             lease_count: limits.lease_count,
             packed_bytes: limits.packed_bytes,
-            streams: self.engine.streams() as u64, // OK because a usize has 64 bits at most
+            streams: self.engine.streams() as u64, // OK because a usize has at most 64 bits
         }
     }
 }

@@ -460,7 +460,7 @@ impl Directory {
             let (_, version) = space.versions(change.number);
             txn = txn.expect(key.clone(), version);
             let Some(after) = &change.after else {
-                // The commit compares the counter, so nothing was reserved since it was read. Every reservation compares the
+                // The commit compares the counter, so nothing has been reserved since it was read. Every reservation compares the
                 // region's record, so nothing is reserved later. The counter's record, if any, stays, as all counters do.
                 txn = txn.delete(key);
                 continue;

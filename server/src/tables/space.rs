@@ -18,9 +18,7 @@ use kent_proto::{
     model::{Usage, inner_space},
     stored::{self, EditId, Malformed, SpaceFacts, TextForm},
 };
-use kent_regions::{
-    ChunkPolicy, Count, Index, Kind, NotGranting, Plan, Prefix, Refusal, Region, RegionNumber, Revision, Table,
-};
+use kent_regions::{ChunkPolicy, Count, Index, Kind, Plan, Prefix, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{Store, Version, Versioned};
 use tokio::{sync::watch, task};
 
@@ -205,8 +203,12 @@ impl Space {
         Ok(read)
     }
 
-    /// Returns the rest of a region's chunk to the store; see [`Cell::give_back`].
+    /// Returns the rest of a region's chunk to the store; see [`Cell::give_back`]. The counter of a closed region stays, because its
+    /// heir has inherited it, and an undo compares the two.
     pub(crate) async fn give_back(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
+        if self.read(|table| table.get(number).is_some_and(|region| region.kind == Kind::Closed)) {
+            return;
+        }
         if let Some(reserved) = cell.give_back(store, &keys::counter(self.key(), number.0)).await {
             self.set_reserved(number, reserved);
         }
@@ -226,7 +228,7 @@ impl Space {
         let Some(facts) = self.facts_of(number) else { return };
         let is_forbidden =
             facts.chunk == ChunkPolicy::Strict || cell.with(|counter| counter.ceiling()) > facts.capacity;
-        if is_forbidden && facts.granting != Err(NotGranting::Closed) {
+        if is_forbidden {
             self.give_back(store, number, cell).await;
         }
     }
@@ -445,7 +447,7 @@ mod tests {
         mpsc,
     };
 
-    use kent_regions::{Edit, Patch, Place, Seal, Start};
+    use kent_regions::{Edit, NotGranting, Patch, Place, Seal, Start};
 
     use super::*;
 

@@ -96,7 +96,7 @@ impl Directory {
         Ok(EditCommand { space: name, number: None, edit, options, principal, undoes })
     }
 
-    /// The last edit of a table or of one region, and its revision; of a region that is not there, the edit that deleted it.
+    /// The last edit of a table or of one region, and its revision; for a region that no longer exists, the edit that deleted it.
     async fn last_edit(&self, space: &Space, region: Option<&str>) -> Result<(Revision, HistoryEntry), EditError> {
         let number = region.and_then(|name| space.read(|table| table.named(name).map(|region| region.number)).ok());
         let is_sought = |entry: &HistoryEntry| match (region, number) {

@@ -46,7 +46,7 @@ struct Place {
 }
 
 impl Repeats {
-    /// Decides whether to write a message. Returns the number of messages that were left out since the last one.
+    /// Decides whether to write a message. Returns the number of messages that have been left out since the last one.
     fn admit(&self, event: &Event<'_>, now: Duration) -> Option<u64> {
         let level = *event.metadata().level();
         // A less severe message records an event, such as an edit, so none is left out.

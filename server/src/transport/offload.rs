@@ -95,13 +95,13 @@ where
         let tasks = self.tasks.clone();
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
         let call = self.service.call(request);
-        // Aborted when its caller goes away, as on the connection's thread.
+        // Aborted when its caller disconnects, as on the connection's thread.
         let call = self.tasks.spawn_call(async move {
             let _permit = permit;
             let Ok(response) = call.await;
             let (head, body) = response.into_parts();
             let is_empty = body.is_end_stream();
-            // OK because a caller that has gone away needs no answer.
+            // OK because a caller that has disconnected needs no answer.
             let _ = answer.send((head, is_empty));
             match (is_empty, is_large) {
                 (true, _) => {}

@@ -104,7 +104,7 @@ pub(crate) struct Tls {
     callers: Arc<Mutex<Vec<Caller>>>,
 }
 
-/// The files as they were read, and what was made of them.
+/// The contents of the files, and the configurations built from them.
 #[derive(Debug)]
 struct Loaded {
     contents: Contents,
@@ -127,7 +127,7 @@ struct Contents {
 #[derive(Debug)]
 struct Caller {
     chain: Vec<CertificateDer<'static>>,
-    /// Cancelled when the certificate is no longer accepted; dropped with the connection.
+    /// Canceled when the certificate is no longer accepted; dropped with the connection.
     revoked: Weak<CancellationToken>,
 }
 
@@ -262,7 +262,7 @@ impl Tls {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Registers a caller whose handshake was made with `config`. The token is cancelled when its certificate is no longer accepted.
+    /// Registers a caller whose handshake was made with `config`. The token is canceled when its certificate is no longer accepted.
     pub(crate) fn register(
         &self,
         config: &Arc<ServerConfig>,
@@ -284,7 +284,7 @@ impl Tls {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files again when they change, and on SIGHUP, until `stop` is cancelled. Files that cannot be used change nothing.
+    /// Reads the files again when they change, and on SIGHUP, until `stop` is canceled. Files that cannot be used change nothing.
     pub(crate) async fn follow_files(self, clock: Arc<dyn Clock>, stop: CancellationToken) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut rejected = None;

@@ -58,7 +58,7 @@ struct Lane {
 }
 
 impl Workers {
-    /// Starts `count` threads, each with a transport and a service of its own. After `stop` is cancelled, they end when the calls
+    /// Starts `count` threads, each with a transport and a service of its own. After `stop` is canceled, they end when the calls
     /// in flight are answered and `work`, which outlives calls, is done.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Workers {
             let (stop, work) = (stop.clone(), work.clone());
             let (transport, service) = (transport.clone(), service.clone());
             let worker = Worker { connections, transport, service, stop, work, _running: running.token() };
-            // Also cancelled when the thread panics.
+            // Also canceled when the thread panics.
             let ended = ended.clone().drop_guard();
             thread::Builder::new().name(format!("grpc-{number}")).spawn(move || {
                 let _ended = ended;
@@ -95,7 +95,7 @@ impl Workers {
         Ok(Self { lanes, running, ended })
     }
 
-    /// Accepts connections until `stop` is cancelled, and returns when the threads have ended, or as soon as one of them ends
+    /// Accepts connections until `stop` is canceled, and returns when the threads have ended, or as soon as one of them ends
     /// unexpectedly.
     pub async fn accept(self, listener: TcpListener, mut handshakes: Handshakes, stop: &CancellationToken) {
         for lane in self.lanes.iter().cycle() {
@@ -134,7 +134,7 @@ impl Lane {
 }
 
 fn set_up(connection: &TcpStream) -> io::Result<()> {
-    // Without TCP_NODELAY a small reply waits for the delayed acknowledgement of the one before: 40 ms.
+    // Without TCP_NODELAY a small reply waits for the delayed acknowledgment of the one before: 40 ms.
     connection.set_nodelay(true)?;
     // TCP keepalive removes connections to dead machines. HTTP/2's ping would do so too, but it reads the clock with every frame.
     set_socket_keepalive(connection, true)?;

@@ -1,4 +1,4 @@
-//! Identifiers are distinct, ascending and carry the right time, in both encodings.
+//! Checks that identifiers are distinct, ascend and contain the right time, in both encodings.
 
 use std::{collections::HashSet, time::UNIX_EPOCH};
 
@@ -42,7 +42,7 @@ async fn ok_blocks_of_every_format_are_distinct_ascending_and_timely() {
             assert!(ids.is_sorted_by(|a, b| if source == "xid" { key(*a) <= key(*b) } else { a < b }), "{source}");
             assert!(key(ids[0]) >= last, "{source}: a later block precedes an earlier one");
             last = key(ids[4999]);
-            // The timestamp lies between the start and the end of the call, give or take the second that it may be ahead.
+            // The timestamp lies between the start and the end of the call, with a tolerance of the second by which it may be ahead.
             let timely = asked - 1000..=granted + 1000;
             assert!(timely.contains(&unix_ms(source, ids[4999])), "{source} has a wrong timestamp");
         }

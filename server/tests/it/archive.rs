@@ -1,4 +1,4 @@
-//! Archives: after the loss of its disk, a store continues from its archive without skipping anything.
+//! Archives: after the loss of its disk, a store continues from its archive without skipping identifiers.
 
 use std::{
     collections::BTreeSet,
@@ -47,7 +47,7 @@ fn own(archive: &Path) -> PathBuf {
 
 /// Runs a daemon that must fail to start, and returns its output.
 fn refused(command: &mut Command) -> String {
-    let output = command.stdout(Stdio::piped()).output().expect("it ran");
+    let output = command.stdout(Stdio::piped()).output().expect("the command runs");
     assert!(!output.status.success(), "it started");
     said(&output)
 }
@@ -59,7 +59,7 @@ async fn make_strict(daemon: &Daemon, region: &str) {
     daemon.regions().update_region(update).await.expect("strict");
 }
 
-/// Everything acknowledged by all stores.
+/// All grants and edits that any of the stores acknowledged.
 #[derive(Clone, Default)]
 struct Acknowledged {
     issued: Arc<Mutex<Ledger>>,
@@ -77,7 +77,9 @@ impl Acknowledged {
             clients.spawn(async move {
                 while !known.is_over.load(Ordering::SeqCst) {
                     match client.allocate(request(source, count, encoding)).await {
-                        Ok(reply) => known.issued.lock().expect("whole").record(source, identifiers(reply.get_ref())),
+                        Ok(reply) => {
+                            known.issued.lock().expect("not poisoned").record(source, identifiers(reply.get_ref()))
+                        }
                         Err(status) => known.pause_after(&status).await,
                     }
                 }
@@ -90,7 +92,10 @@ impl Acknowledged {
                     match client.allocate(request("region:invoices", 1, Encoding::Packed)).await {
                         Ok(reply) => {
                             let number = identifiers(reply.get_ref())[0];
-                            assert!(known.invoices.lock().expect("whole").insert(number), "invoice {number} twice");
+                            assert!(
+                                known.invoices.lock().expect("not poisoned").insert(number),
+                                "invoice {number} twice"
+                            );
                         }
                         Err(status) => known.pause_after(&status).await,
                     }
@@ -102,7 +107,7 @@ impl Acknowledged {
             for number in 0.. {
                 let name = format!("r{round}-{number}");
                 match user.create(&name).await {
-                    Ok(()) => drop(known.regions.lock().expect("whole").insert(name)),
+                    Ok(()) => drop(known.regions.lock().expect("not poisoned").insert(name)),
                     Err(status) => known.pause_after(&status).await,
                 }
                 if known.is_over.load(Ordering::SeqCst) {
@@ -113,7 +118,7 @@ impl Acknowledged {
         clients
     }
 
-    /// Waits after a temporary refusal: a restored store has no slot for two seconds. After the kill, any error is allowed.
+    /// Waits after a temporary refusal, because a restored store has no slot for two seconds. After the kill, any error is allowed.
     async fn pause_after(&self, status: &Status) {
         let is_over = self.is_over.load(Ordering::SeqCst);
         let codes = [Code::Unavailable, Code::Unknown, Code::Cancelled, Code::Internal];
@@ -134,7 +139,7 @@ impl Acknowledged {
                 break;
             }
         }
-        let regions = self.regions.lock().expect("whole");
+        let regions = self.regions.lock().expect("not poisoned");
         let lost: Vec<_> = regions.difference(&listed).collect();
         assert!(lost.is_empty(), "{lost:?} are lost");
     }
@@ -186,13 +191,14 @@ async fn lose_stores(rounds: usize) {
     known.check(&daemon).await;
     let reply = daemon.allocator().allocate(request("region:invoices", 1, Encoding::Packed)).await.expect("granted");
     let next = identifiers(reply.get_ref())[0];
-    let invoices = known.invoices.lock().expect("whole");
+    let invoices = known.invoices.lock().expect("not poisoned");
     assert!(!invoices.contains(&next));
     let first = *invoices.first().expect("some");
     let gaps = (next - first) as usize - invoices.len();
     // An unanswered request may have been granted.
     assert!(gaps <= rounds * STRICT_CLIENTS, "{gaps} numbers were skipped");
-    let (issued, edits) = (known.issued.lock().expect("whole").len(), known.regions.lock().expect("whole").len());
+    let (issued, edits) =
+        (known.issued.lock().expect("not poisoned").len(), known.regions.lock().expect("not poisoned").len());
     println!("{rounds} stores lost: {issued} identifiers, {} invoices, {gaps} skipped, {edits} edits", invoices.len());
     assert!(issued > 1000 * rounds && edits > rounds, "the load was too small to show anything");
 }
@@ -287,7 +293,7 @@ async fn ok_the_daemon_recovers_when_an_unreachable_archive_returns() {
     user.number_invoices().await.expect("granted");
     fs::rename(at("archive"), at("gone")).expect("renamed");
     for _ in 0..3 {
-        let refused = user.number_invoices().await.expect_err("it is not archived");
+        let refused = user.number_invoices().await.expect_err("the archive is unreachable");
         assert_eq!(refused.code(), Code::Unavailable, "{refused}");
         assert!(refused.message().contains("the archive cannot be used"), "{refused}");
     }

@@ -1,4 +1,4 @@
-//! Backups of a running daemon, restores from them, and old copies of a store put back in place.
+//! Backups of a running daemon, restores from them, and old copies of a store that replace a newer one.
 
 use std::{
     collections::HashSet,
@@ -30,7 +30,7 @@ pub(crate) async fn backup(daemon: &Daemon, file: &Path) {
 
 pub(crate) fn restore(source: &Path, data: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
-    command.arg("restore").arg(source).arg("--data").arg(data).args(more).output().expect("it ran")
+    command.arg("restore").arg(source).arg("--data").arg(data).args(more).output().expect("the command runs")
 }
 
 pub(crate) fn said(output: &Output) -> String {
@@ -233,12 +233,12 @@ async fn err_an_old_copy_put_back_in_place_is_detected() {
     daemon.kill();
     fs::rename(&data, dir.path().join("newest")).expect("moved");
     fs::rename(dir.path().join("copy"), &data).expect("put back");
-    let refused = kentd(&data).output().expect("it ran");
+    let refused = kentd(&data).output().expect("the command runs");
     assert!(!refused.status.success());
     let said_so = said(&refused);
     // The start of another store does not make the witness forget this one.
     Daemon::start(&dir.path().join("another")).kill();
-    assert!(!kentd(&data).output().expect("it ran").status.success());
+    assert!(!kentd(&data).output().expect("the command runs").status.success());
     assert!(
         said_so.contains("is an old copy: its start count is 1,") && said_so.contains("has counted 2"),
         "{said_so}"

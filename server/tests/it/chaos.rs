@@ -1,5 +1,5 @@
 //! Chaos test: three replicas on three etcd members, eighteen clients, an operator, and all kinds of faults in turn. No identifier
-//! may be issued twice, no edit lost, and all replicas must have the same history.
+//! may be issued twice, no edit may be lost, and all replicas must have the same history.
 
 mod edits;
 mod etcd;
@@ -125,7 +125,7 @@ impl World {
     }
 
     fn regions(&self) -> Vec<String> {
-        self.regions.lock().expect("whole").clone()
+        self.regions.lock().expect("not poisoned").clone()
     }
 
     fn is_over(&self) -> bool {
@@ -177,7 +177,7 @@ async fn chaos(length: Duration) {
     let mut faults = BTreeMap::<&str, u32>::new();
     let mut deck = Vec::new();
     while began.elapsed() < length {
-        // A shuffled deck, so that the short test has all faults.
+        // Draw the faults from a shuffled deck, so that the short test has all of them.
         if deck.is_empty() {
             deck = FAULTS.to_vec();
             deck.shuffle(&mut dice);
@@ -188,7 +188,7 @@ async fn chaos(length: Duration) {
         let pause = Duration::from_millis(dice.random_range(100..1500));
         sleep(pause).await;
     }
-    // Faults end.
+    // Stop injecting faults.
     for replica in &mut replicas {
         replica.wires.iter().for_each(Wire::mend);
         if replica.daemon.is_none() {
@@ -203,11 +203,11 @@ async fn chaos(length: Duration) {
     let acknowledged = edits.await.expect("the operator found no violation");
     let Acknowledged { edits: acknowledged, kinds } = acknowledged;
     check_tables(&channels, &acknowledged).await;
-    let (received, refused) = (world.ledger.lock().expect("whole").len(), world.refused.load(Ordering::SeqCst));
+    let (received, refused) = (world.ledger.lock().expect("not poisoned").len(), world.refused.load(Ordering::SeqCst));
     let edits = acknowledged.len();
     println!("{received} identifiers, no duplicates; {edits} edits, none lost: {kinds:?}");
     println!("{refused} refusals; faults: {faults:?}");
-    assert!(received > 1000 && edits > 10 && kinds.len() > 7, "too little happened to show anything");
+    assert!(received > 1000 && edits > 10 && kinds.len() > 7, "the load was too small to show anything");
 }
 
 /// Creates the regions that all clients use. One of them is strict.
@@ -292,7 +292,7 @@ async fn inject(fault: &str, etcd: &mut Etcd, replicas: &mut [Replica], dice: &m
             etcd.resume(member);
         }
         "etcd majority paused" => {
-            // Longer than a replica waits for an answer.
+            // Pause for longer than a replica waits for an answer.
             let paused = [member, (member + 1) % 3];
             paused.iter().for_each(|member| etcd.pause(*member));
             sleep(Duration::from_secs(2) + length / 2).await;

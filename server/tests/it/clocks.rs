@@ -1,4 +1,4 @@
-//! Real daemons whose clocks are changed by libfaketime. The time since boot stays that of the machine.
+//! Real daemons whose clocks are changed by libfaketime. The time since boot is that of the machine.
 
 use std::{
     fs,
@@ -91,8 +91,8 @@ const MILLI: i128 = 1_000_000;
 async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
     let dir = data_dir();
     let mut faked = Faked::start(dir.path(), Ledger::default(), "+0");
-    // Back by 10 ms, 2 s, an hour and a day, and forward again each time; a repeated second, like a leap second, and a smeared
-    // one; and ahead by almost an hour, which the daemon trusts, and back.
+    // Back by 10 ms, 2 s, an hour and a day, each followed by a return; a repeated second, like a leap second, and a smeared
+    // second; and ahead by almost an hour, which the daemon trusts, and back.
     for offset in
         ["+0", "-0.01", "+0", "-2", "+0", "-1h", "+0", "-1d", "+0", "-1", "+0 x0.95", "+0 x1.05", "+3500", "+0"]
     {

@@ -155,7 +155,7 @@ async fn ok_a_replica_with_a_deviating_clock_waits_until_clocks_agree() {
     let others = [(); 2].map(|()| replica(&address, 4));
     let dir = data_dir();
     let rc = dir.path().join("clock");
-    // Two hours ahead is beyond the bound on differences between clocks.
+    // Two hours exceed the bound on the difference between clocks.
     std::fs::write(&rc, "+7200").expect("written");
     let mut command = kentd(dir.path());
     command.env("LD_PRELOAD", libfaketime()).env("FAKETIME_TIMESTAMP_FILE", &rc).env("FAKETIME_NO_CACHE", "1");
@@ -164,7 +164,7 @@ async fn ok_a_replica_with_a_deviating_clock_waits_until_clocks_agree() {
     let refused = draw(&wrong, "uuidv7", 1).await.expect_err("its clock is distrusted");
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     assert_eq!(wrong.get("/readyz").0, 503);
-    eventually("it is seen, and how far its clock is ahead", async || {
+    eventually("the replica and its clock offset are listed", async || {
         let seen = replicas(&others[0]).await;
         let ahead = seen.iter().filter_map(|replica| replica.clock_ahead_ms).max();
         seen.len() == 3 && ahead.is_some_and(|ahead| (7_190_000..7_210_000).contains(&ahead))
@@ -443,7 +443,7 @@ async fn ok_replicas_of_two_schemas_work_together_until_all_are_new() {
     let new = replica_of_schema(&address, "2").expect("it starts");
     new.regions().create_region(create("orders")).await.expect("created");
     let mut ledger = Ledger::default();
-    // Longer than the heartbeats of all: no replica writes records that others cannot read.
+    // Wait for several heartbeats: no replica writes records that others cannot read.
     for _ in 0..30 {
         for daemon in old.iter().chain([&new]) {
             eventually("all grant", async || {

@@ -1,4 +1,4 @@
-//! Completion of names in shells, which ask the daemon.
+//! Shell completion of names, which queries the daemon.
 
 use std::process::{Command, Stdio};
 
@@ -20,7 +20,7 @@ fn operator() -> Operator {
     operator
 }
 
-/// The answer of the completion protocol to a command line whose last word, after the last space, is to be completed.
+/// Returns the completions of the last word of a command line, which is empty after a space at the end.
 fn complete(operator: &Operator, shell: &str, line: &str) -> Vec<String> {
     let words: Vec<_> = line.split(' ').collect();
     let mut command = Command::new(kent_binary());
@@ -74,7 +74,7 @@ fn ok_names_are_completed_from_the_daemon() {
 #[test]
 fn ok_bash_completes_words_that_it_splits_itself() {
     let operator = operator();
-    // The words as bash splits them at COMP_WORDBREAKS, and the completed last word.
+    // Each row has a command line, its words as bash splits them at COMP_WORDBREAKS, and the completions of the last word.
     for (line, words, expected) in [
         ("kent region show inv", &["kent", "region", "show", "inv"][..], "invoices"),
         ("kent alloc region:inv", &["kent", "alloc", "region", ":", "inv"], "invoices"),
@@ -114,7 +114,7 @@ fn ok_bash_completes_words_that_it_splits_itself() {
 #[test]
 fn ok_without_a_daemon_the_rest_is_completed_silently() {
     let operator = operator();
-    // This one accepts connections and never answers.
+    // This server accepts connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let silent_address = silent.local_addr().expect("an address").to_string();
     for endpoint in ["127.0.0.1:1", "not an address", &silent_address] {

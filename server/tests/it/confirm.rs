@@ -1,4 +1,4 @@
-//! Questions before edits that cannot be undone, on a terminal.
+//! Confirmation prompts on a terminal before edits that cannot be undone.
 
 use std::{
     io::Write,
@@ -7,7 +7,7 @@ use std::{
 
 use super::operator::{Operator, keep_settings, kent_binary};
 
-/// Runs `kent` on a terminal of its own, and types this answer. Returns the exit code and what the terminal shows.
+/// Runs `kent` on a pseudo-terminal and types this answer. Returns the exit code and the contents of the terminal.
 fn on_terminal(operator: &Operator, words: &str, answer: &str) -> (i32, String) {
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", &format!("{} {words}", kent_binary().display()), "/dev/null"]);
@@ -16,7 +16,7 @@ fn on_terminal(operator: &Operator, words: &str, answer: &str) -> (i32, String) 
     let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script runs");
     let mut stdin = child.stdin.take().expect("piped");
     stdin.write_all(answer.as_bytes()).expect("typed");
-    let output = child.wait_with_output().expect("kent ends");
+    let output = child.wait_with_output().expect("kent exits");
     (output.status.code().expect("an exit code"), String::from_utf8(output.stdout).expect("UTF-8"))
 }
 

@@ -67,7 +67,7 @@ async fn crash_repeatedly(rounds: u32) {
             ended.expect("a client found a duplicate or failed");
         }
     }
-    let received = ledger.lock().expect("whole").len();
+    let received = ledger.lock().expect("not poisoned").len();
     println!("{rounds} rounds, {received} identifiers received, no duplicates");
     assert!(received > rounds as usize * 1000, "the load was too small to show anything");
 }
@@ -95,7 +95,7 @@ async fn call(
     while let Ok(reply) = client.allocate(request(source, count, encoding)).await {
         let ids = identifiers(reply.get_ref());
         assert_eq!(ids.len() as u64, count);
-        ledger.lock().expect("whole").record(source, ids);
+        ledger.lock().expect("not poisoned").record(source, ids);
     }
 }
 
@@ -115,7 +115,7 @@ async fn stream(
         while requests.try_send(request(source, count, encoding)).is_ok() {}
         let Ok(Some(reply)) = replies.message().await else { return };
         if let Some(Outcome::Granted(granted)) = reply.outcome {
-            ledger.lock().expect("whole").record(source, identifiers(&granted));
+            ledger.lock().expect("not poisoned").record(source, identifiers(&granted));
         }
     }
 }

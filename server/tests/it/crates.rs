@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Every crate of the workspace, its folder, and the workspace crates on which it may depend.
-pub(crate) const CRATES: [(&str, &str, &[&str]); 14] = [
+/// Every crate of the workspace, its directory, and the workspace crates on which it may depend.
+pub(crate) const CRATES: [(&str, &str, &[&str]); 15] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
+    ("kent-access", "crates/access", &["kent-ids"]),
     ("kent-codec", "crates/codec", &["kent-ids", "kent-regions"]),
     ("kent-store", "crates/store", &[]),
     ("kent-proto", "proto", &["kent-ids", "kent-issue", "kent-regions"]),
@@ -40,7 +41,7 @@ fn ok_every_crate_has_exactly_its_allowed_dependencies() {
         let crates: BTreeSet<&str> =
             dependencies.keys().map(String::as_str).filter(|key| key.starts_with("kent")).collect();
         assert_eq!(crates, allowed.iter().copied().collect(), "the dependencies of {name} differ from the table");
-        if matches!(name, "kent-ids" | "kent-regions" | "kent-issue" | "kent-codec") {
+        if matches!(name, "kent-ids" | "kent-regions" | "kent-issue" | "kent-access" | "kent-codec") {
             let impure = dependencies.keys().find(|key| IMPURE.contains(&key.as_str()));
             assert_eq!(impure, None, "{name} must stay pure");
         }

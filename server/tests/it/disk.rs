@@ -82,7 +82,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A client that edits the table and issues invoice numbers, and records everything acknowledged.
+/// A client that edits the table, requests invoice numbers, and records every acknowledged edit and number.
 pub(crate) struct User {
     regions: RegionsClient<Channel>,
     allocator: AllocatorClient<Channel>,

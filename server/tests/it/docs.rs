@@ -28,13 +28,13 @@ const MASKS: [(&str, &str); 19] = [
     (r"^[0-9A-Za-z_~-]{11}$", "<uid11>"),
     (r"\bup \d+[a-z]+( \d+[a-z]+)*", "up <while>"),
     (r"\d+ commits, \d+ flushes", "<n> commits, <n> flushes"),
-    // Of the table of slots: slot, epoch, node, clock sequence, reserved until, window left.
+    // In the table of slots: slot, epoch, node, clock sequence, reserved until, window left.
     (r"^\d+ \d+ [0-9a-f]{12} \d+ <time> [\d.]+ s$", "<slot>"),
-    // Of the table of replicas: slot, reserved until, clock, heard, tables at.
+    // In the table of replicas: slot, reserved until, clock, heard, tables at.
     (r" \d+ <time> (-|[-+]?\d+ ms) (answers|[\d.]+ m?s ago) \d+ <id>$", " <replica>"),
     (r"^store (\w+) at \S+,", "store $1 at <place>,"),
     (r"^sled at \S+", "<place>"),
-    // Of `kent doctor`.
+    // The output of `kent doctor`.
     (r"^clock ok [\d.]+ ms (ahead of|behind) this machine's clock \(± [\d.]+ ms\)", "clock ok <offset>"),
     (r"^disk ok \S+: a durable write of 4 KiB takes .* free$", "disk ok <disk>"),
     (r"^store ok sled, [\d.]+ MiB of which", "store ok sled, <size> of which"),
@@ -107,7 +107,7 @@ impl Shell {
         bash.arg("-c").arg(script).current_dir(self.dir.path()).stdin(Stdio::null());
         keep_home(&mut bash);
         keep_settings(&mut bash);
-        // The pages may write a file of contexts.
+        // The pages may write a contexts file.
         bash.env("KENT_CLIENT_CONFIG", self.dir.path().join("kent.toml"));
         bash.env("PATH", path()).env("KENT_PRINCIPAL", "ada").env("KENT_ENDPOINT", &self.addresses[0].1);
         let mut text = String::from_utf8(bash.output().expect("bash runs").stdout).expect("UTF-8");
@@ -167,7 +167,7 @@ fn differences(page: &Path) -> String {
             }
             let expected = masked(output.iter().map(String::as_str));
             let mut found = masked(shell.run(&command).lines());
-            // Replicas need a moment to learn of each other, and a busy disk to become idle.
+            // Replicas take a moment to discover each other, and a busy disk takes a moment to become idle.
             for _ in 0..STATUS_TRIES {
                 if expected == found || !["kent status", "kent doctor"].contains(&&*command) {
                     break;

@@ -13,12 +13,12 @@ use super::{
     operator::{Operator, kent_binary},
 };
 
-/// Runs `kent doctor`. Returns its exit code and what it prints.
+/// Runs `kent doctor`. Returns its exit code and its output.
 fn doctor(daemon: &Daemon, arguments: &[&str]) -> (i32, String) {
     let mut command = Command::new(kent_binary());
     command.arg("doctor").args(arguments).env("KENT_ENDPOINT", daemon.grpc_address()).stdin(Stdio::null());
     let output = command.output().expect("kent runs");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "problems are on the page");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "problems are printed on standard output");
     (output.status.code().expect("an exit code"), String::from_utf8(output.stdout).expect("UTF-8"))
 }
 
@@ -28,7 +28,7 @@ fn page(daemon: &Daemon) -> (i32, Value) {
     (code, serde_json::from_str(&text).expect("JSON"))
 }
 
-/// The problems of a check, as "state: problem", without slow reads of etcd, which a busy machine may have.
+/// The problems of a check, as "state: problem". Omits slow reads of etcd, which also occur on a busy machine.
 fn problems(page: &Value, check: &str) -> Vec<String> {
     let problems = page["problems"].as_array().expect("problems").iter();
     let of_check = problems.filter(|problem| problem["check"] == check);
@@ -89,7 +89,7 @@ fn err_a_daemon_without_files_for_connections_is_wrong() {
     let (_, before) = page(&daemon);
     let open = before["measured"]["open_files"].as_u64().expect("a number");
     assert!(problems(&before, "limits").is_empty(), "{before}");
-    // One more is for the connection of `kent doctor`.
+    // The connection of `kent doctor` needs one more file.
     let connect = || TcpStream::connect(daemon.grpc_address()).expect("connected");
     let _connections: Vec<TcpStream> = (open..96).map(|_| connect()).collect();
     let (code, page) = page(&daemon);
@@ -111,7 +111,11 @@ fn err_a_full_region_is_wrong() {
     let advice = page["problems"][0]["advice"].as_str().expect("a text");
     let command = advice.split('`').find(|part| part.starts_with("kent region expand")).expect("a command");
     operator.kent(command.trim_start_matches("kent "));
-    assert_eq!(problems(&self::page(&operator.daemon).1, "regions").len(), 1, "it has suffixes left, and a rate");
+    assert_eq!(
+        problems(&self::page(&operator.daemon).1, "regions").len(),
+        1,
+        "after the expansion, one problem is left: the region fills up soon"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Arguments that can have no effect: refused with what is allowed, or a warning.
+//! Arguments without any effect are refused with the allowed values, or cause a warning.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ fn err_arguments_without_an_effect_are_refused_with_what_is_allowed() {
     let (exit, _, stderr) = operator.run("space free parts --at-least 99");
     assert!(exit == 2 && stderr.contains("at most 32, not 99 (kent space free parts --at-least 32)"), "{stderr}");
     assert_eq!(operator.json("region show r --space parts")["policy"], json!(null));
-    // The commands of the messages work.
+    // The suggested commands work.
     operator.kent("region set r --space parts --auto-expand 80:2:30");
     operator.kent("region seal r --space parts");
     operator.kent("region ls --space parts/d");

@@ -36,7 +36,7 @@ async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: imp
     replicas[0].regions().create_region(orders).await.expect("created");
     let mut ledger = Ledger::default();
     let kept = keep(&mut etcd);
-    // Large enough for many chunks.
+    // The region is large enough for many chunks.
     for _ in 0..20 {
         for daemon in &replicas {
             draw(daemon, &mut ledger, 5000).await;

@@ -1,4 +1,4 @@
-//! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
+//! Attempts to make a daemon issue an identifier twice, found by adversarial code review.
 
 use std::{
     fs,
@@ -28,8 +28,8 @@ async fn take(daemon: &Daemon, ledger: &mut Ledger) {
     ledger.record("region:orders", identifiers(reply.get_ref()));
 }
 
-/// A script with a fixed request ID declares two different numbers. The second declaration must not be answered with the result of
-/// the first. Strict grants, too, refuse a repeated request ID with another count.
+/// A script declares two different numbers under the same request ID. The daemon must not answer the second declaration with the
+/// result of the first. Strict grants also refuse a repeated request ID with another count.
 #[tokio::test]
 async fn err_a_request_id_of_an_edit_is_not_used_again_for_another_number() {
     let dir = data_dir();
@@ -49,8 +49,8 @@ async fn err_a_request_id_of_an_edit_is_not_used_again_for_another_number() {
     }
 }
 
-/// An archive is copied to a larger disk, and the daemon gets the new directory. The old directory then lacks the later
-/// commits, but does not record that. Later the old directory is restored, and the copy is not.
+/// An operator copies an archive to a larger disk, and configures the daemon to use the copy. The old directory lacks all later
+/// commits, but does not record that. A later restore from the old directory must not treat it as complete.
 #[tokio::test]
 async fn err_an_archive_that_the_daemon_has_left_for_a_copy_is_not_restored_as_complete() {
     let dir = data_dir();
@@ -62,7 +62,7 @@ async fn err_an_archive_that_the_daemon_has_left_for_a_copy_is_not_restored_as_c
     let daemon = start("first").expect("started");
     create(&daemon, "orders").await;
     take(&daemon, &mut ledger).await;
-    // Copied while the daemon runs, so the copy lacks the commits after this.
+    // The copy is made while the daemon runs, so it lacks the commits after this point.
     copy(&at("first"), &at("larger"));
     for _ in 0..30 {
         take(&daemon, &mut ledger).await;
@@ -77,11 +77,11 @@ async fn err_an_archive_that_the_daemon_has_left_for_a_copy_is_not_restored_as_c
     if restored.status.success() {
         let daemon = Daemon::start(&at("new"));
         take(&daemon, &mut ledger).await;
-        panic!("it was restored without a skip");
+        panic!("the incomplete archive was restored without skipping identifiers");
     }
 }
 
-/// An attack that the code withstood: tasks share a handle, and drop their futures at any moment.
+/// Tasks share a handle, and drop their futures at any moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
     let dir = data_dir();
@@ -116,12 +116,12 @@ async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
         ledger.record("region:orders", numbers);
         ledger.record("uuidv7", uuids.into_iter().map(|uuid| uuid.as_u128()));
     }
-    assert!(ledger.len() > 5000, "{} were received", ledger.len());
+    assert!(ledger.len() > 5000, "only {} identifiers were received", ledger.len());
 }
 
-/// A replica was started before the move, so `kent migrate` refuses the prefix. The operator removes the prefix and repeats the
-/// command. The replica hangs meanwhile; otherwise its announcement would fill the prefix, and the move would be refused again.
-/// Afterwards the replica must not continue in the moved store with the key of the removed one.
+/// A replica is started before the move, so `kentd migrate` refuses the prefix. The operator deletes the keys with this prefix and
+/// repeats the command while the replica hangs. (The announcement of a running replica would make the move fail again.) When the
+/// replica resumes, it must not continue in the moved store with the key of the deleted store.
 #[tokio::test(flavor = "multi_thread")]
 async fn err_a_replica_does_not_continue_in_another_store_under_the_same_prefix() {
     let (dir, etcd) = (data_dir(), Etcd::start(1));
@@ -136,7 +136,7 @@ async fn err_a_replica_does_not_continue_in_another_store_under_the_same_prefix(
         let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
         keep_home(&mut command);
         let from = format!("sled:{}", data.display());
-        command.args(["migrate", "--from", &from, "--to", &address, "--yes"]).output().expect("it ran")
+        command.args(["migrate", "--from", &from, "--to", &address, "--yes"]).output().expect("the command runs")
     };
     let refused = migrate();
     assert!(!refused.status.success() && said(&refused).contains("already holds a store"), "{}", said(&refused));
@@ -152,7 +152,7 @@ async fn err_a_replica_does_not_continue_in_another_store_under_the_same_prefix(
     assert!(moved.status.success(), "{}", said(&moved));
     early.resume();
     let late = replica();
-    // The early replica has to extend its window, which it can do only in the moved store.
+    // The early replica must extend its window, which is possible only in the moved store.
     tokio::time::sleep(Duration::from_secs(8)).await;
     let mut ledger = Ledger::default();
     let many = |daemon: &Daemon| {
@@ -167,8 +167,8 @@ async fn err_a_replica_does_not_continue_in_another_store_under_the_same_prefix(
     }
 }
 
-/// A running replica reads a counter below the numbers that it has issued itself: the records were removed, or etcd was rolled back
-/// and the next heartbeat is still some seconds away.
+/// A running replica reads a counter below the numbers that it has issued, because the records were deleted, or because etcd was
+/// rolled back and the replica has not detected it yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
     let (dir, etcd) = (data_dir(), Etcd::start(1));
@@ -183,14 +183,14 @@ async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
         .stdout(Stdio::null())
         .status();
     assert!(removed.expect("etcdctl runs").success());
-    // More than the rest of its chunk.
+    // This count exceeds the rest of the chunk.
     if let Ok(reply) = take(3000).await {
         ledger.record("uid11-fullrand", identifiers(reply.get_ref()));
     }
 }
 
-/// The disk of the data is not mounted after a reboot. The default witness is the first of several directories that is on another
-/// disk than the data. The empty mount point is on the disk of that directory, so now another directory is chosen.
+/// After a reboot, the data disk is not mounted. By default, the witness is in the first of several directories that is not on the
+/// data disk. The empty mount point is on the same disk as this directory, so the daemon would choose another directory.
 #[tokio::test]
 async fn err_an_empty_mount_point_is_not_a_new_store_with_two_state_directories() {
     let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));
@@ -212,7 +212,7 @@ async fn err_an_empty_mount_point_is_not_a_new_store_with_two_state_directories(
     let daemon = start(disk.run(&kentd(&data))).expect("started");
     ledger.record("serial:INVOICE", take(&daemon).await);
     daemon.kill();
-    // Outside of the namespace the disk is not mounted.
+    // Outside of the namespace, the disk is not mounted.
     if let Some(daemon) = start(kentd(&data)) {
         ledger.record("serial:INVOICE", take(&daemon).await);
     }

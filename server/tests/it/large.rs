@@ -38,7 +38,7 @@ async fn fill(regions: &mut RegionsClient<Channel>) {
     }
 }
 
-/// A client with small windows, which receives little at a time.
+/// A client with small flow-control windows, which buffers little data.
 fn reader(daemon: &Daemon) -> AdminClient<Channel> {
     const WINDOW: u32 = 65_535;
     let endpoint = Endpoint::from_shared(format!("http://{}", daemon.grpc_address())).expect("an address");
@@ -98,7 +98,7 @@ async fn ok_a_backup_is_a_consistent_snapshot_and_concurrent_backups_are_limited
     std::fs::write(&file, bytes).expect("written");
     let mut restore = std::process::Command::new(env!("CARGO_BIN_EXE_kentd"));
     restore.arg("restore").arg(&file).arg("--data").arg(dir.path().join("new")).args(["--yes", "--table-unchanged"]);
-    let restored = restore.output().expect("it ran");
+    let restored = restore.output().expect("the command runs");
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
     let daemon = Daemon::start(&dir.path().join("new"));
     assert_eq!(names(&mut daemon.regions()).await, before);

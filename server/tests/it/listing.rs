@@ -1,4 +1,4 @@
-//! `kent` shows tables: lists with conditions, trees with delegated spaces, free blocks, and prefixes in other forms.
+//! Output of `kent` about tables: filtered lists, trees with delegated spaces, free blocks, and prefix formats.
 
 use kent_proto::v1::ListFreeBlocksRequest;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn ok_regions_are_listed_by_conditions_and_sorted() {
     assert_eq!(operator.kent("region ls --filter name=none").lines().count(), 1, "only the headings");
 }
 
-/// More regions than a page has, in a table and with a sort.
+/// Lists more regions than fit in a page, sorted and unsorted.
 #[test]
 fn ok_a_list_of_several_pages_has_one_heading() {
     let operator = Operator::new();
@@ -128,7 +128,7 @@ fn ok_a_tree_goes_into_delegated_spaces_and_marks_states() {
         "{tree}"
     );
     assert!(tree.contains("open, delegated") && tree.contains("open, sealed"), "{tree}");
-    // A name of the tree is a source.
+    // A name in the tree is a valid source.
     operator.kent("alloc region:inner@default/emea/deep");
     let shallow = operator.kent("region tree --depth 1");
     assert!(!shallow.contains("inner") && shallow.contains("3 regions are not shown"), "{shallow}");

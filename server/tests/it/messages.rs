@@ -1,4 +1,4 @@
-//! Each bad input gets a message that says what was wrong, what is allowed, and which command helps.
+//! Error messages for invalid input: what was wrong, what is allowed, and which command helps.
 
 use std::{fs, process::Command};
 
@@ -167,7 +167,7 @@ fn err_a_file_that_was_cut_has_one_line_number() {
 }
 
 #[test]
-fn err_what_is_no_daemon_is_said_to_be_none() {
+fn err_an_endpoint_that_is_not_a_daemon_is_reported() {
     let operator = Operator::new();
     let http = operator.daemon.http_address();
     let (code, _, message) = run_at(http, "status");
@@ -187,9 +187,9 @@ fn err_a_variable_of_the_daemon_is_named() {
 }
 
 #[test]
-fn err_a_misspelt_variable_of_the_daemon_is_warned_of() {
+fn err_a_misspelled_variable_of_the_daemon_causes_a_warning() {
     let mut kentd = Command::new(env!("CARGO_BIN_EXE_kentd"));
-    // An address that cannot be bound ends the daemon.
+    // The daemon exits, because it cannot bind this address.
     kentd.args("--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0".split(' '));
     let output = kentd.env("KENT_LISEN", "127.0.0.1:1").output().expect("kentd runs");
     let message = String::from_utf8(output.stderr).expect("UTF-8");

@@ -71,7 +71,7 @@ async fn ok_counts_are_counters_and_the_process_is_measured() {
     assert!(started > 1.7e9, "{started}");
     let again = daemon.get("/metrics").1;
     let same = self::samples(&again)["process_start_time_seconds"].total_cmp(&started).is_eq();
-    assert!(same, "the start does not move: {again}");
+    assert!(same, "the start time does not change: {again}");
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn ok_labels_and_status_show_the_name_that_the_user_gave() {
     operator.kent("alloc serial:GBP -n 3");
     operator.kent("alloc serial:gbp$");
     operator.kent("alloc serialD:GBP");
-    // One source, whatever its spelling.
+    // Both spellings name the same source.
     for source in ["serialA:GBP", "serial:GBP"] {
         take(&operator.daemon, source, 2).await;
     }
@@ -124,7 +124,7 @@ async fn ok_regions_that_match_have_metrics() {
     take(&daemon, "region:orders-eu", 1000).await;
     assert_eq!(metric("issued", "orders-eu"), Some(1000.0));
     assert!(metric("reserved", "orders-eu").is_some_and(|reserved| (1000.0..4096.0).contains(&reserved)));
-    // The mean of at least a second, and at most the minutes of a slow test.
+    // The rate is the mean over a second or more, up to minutes in a slow test.
     assert!(metric("full_in_seconds", "orders-eu").is_some_and(|seconds| (3.0..1e4).contains(&seconds)));
     take(&daemon, "region:orders-eu", 3096).await;
     assert_eq!(metric("full_in_seconds", "orders-eu"), Some(0.0));
@@ -185,8 +185,8 @@ fn rows(text: &str) -> Vec<String> {
 /// The names of the labels of a family.
 fn labels(text: &str, family: &str, kind: &str) -> String {
     let sample = if kind == "histogram" { format!("{family}_count") } else { family.to_owned() };
-    let labelled = text.lines().find_map(|line| line.strip_prefix(&format!("{sample}{{")));
-    let labels = labelled.and_then(|line| line.split_once('}')).map_or("", |(labels, _)| labels);
+    let labeled = text.lines().find_map(|line| line.strip_prefix(&format!("{sample}{{")));
+    let labels = labeled.and_then(|line| line.split_once('}')).map_or("", |(labels, _)| labels);
     let names = labels.split(',').filter_map(|label| label.split_once('=')).map(|(name, _)| format!("`{name}`"));
     names.collect::<Vec<_>>().join(", ")
 }
@@ -199,7 +199,7 @@ async fn ok_the_page_lists_all_metrics() {
     // Every metric with labels gets a sample.
     create(&daemon, "default", "orders", 20).await;
     take(&daemon, "region:orders", 5).await;
-    daemon.allocator().allocate(request("region:none", 1, Encoding::Lease)).await.expect_err("there is none");
+    daemon.allocator().allocate(request("region:none", 1, Encoding::Lease)).await.expect_err("there is no such region");
     let text = daemon.get("/metrics").1;
     assert!(samples(&text).keys().any(|name| name.starts_with("kent_errors_total{")), "{text}");
     assert!(samples(&text).keys().any(|name| name.starts_with("kent_store_last_reached_timestamp_seconds")), "{text}");

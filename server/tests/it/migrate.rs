@@ -1,4 +1,5 @@
-//! Moves from a data directory to etcd: the table, the history and the counters are kept, and the directory becomes unusable.
+//! Moves of a store from a data directory to etcd. A move keeps the table, the history and the counters, and makes the directory
+//! unusable.
 
 use std::{path::Path, process::Command};
 
@@ -69,14 +70,14 @@ async fn ok_a_store_moves_to_etcd_once() {
     let etcd = Etcd::start(1);
     let (address, other) = (etcd.address("kent"), etcd.address("other"));
     let (moved, said) = migrate(&store, &address, &["--yes"]);
-    assert!(!moved && said.contains("another kentd"), "a daemon holds it: {said}");
+    assert!(!moved && said.contains("another kentd"), "a daemon uses the store: {said}");
     daemon.signal("TERM");
     daemon.wait().await;
     let (moved, said) = migrate(&store, &address, &["--dry-run"]);
     assert!(moved && said.contains("nothing was moved"), "{said}");
     assert!(said.contains("region:invoices: 3 -> 3, 0 skipped"), "no gap in a strict region: {said}");
     let (moved, said) = migrate(&store, &address, &[]);
-    assert!(!moved && said.contains("nothing was moved"), "it asks, and gets no answer: {said}");
+    assert!(!moved && said.contains("nothing was moved"), "the prompt gets no answer: {said}");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
 
@@ -120,12 +121,12 @@ async fn ok_an_interrupted_move_is_finished_by_the_same_command() {
     tokio::select! {
         biased;
         () = has_written.notified() => {}
-        made = migration.make(|_, _| has_written.notify_one()) => panic!("it was not broken off: {made:?}"),
+        made = migration.make(|_, _| has_written.notify_one()) => panic!("the move was not interrupted: {made:?}"),
     }
     let half = open(&address).await;
     let key = |key| Key::from_static(key);
-    assert!(half.get(&key("restoring")).await.expect("read").is_some(), "it is marked");
-    assert!(half.get(&key("cluster")).await.expect("read").is_none(), "it is not whole");
+    assert!(half.get(&key("restoring")).await.expect("read").is_some(), "the new store is marked as incomplete");
+    assert!(half.get(&key("cluster")).await.expect("read").is_none(), "the new store is incomplete");
     for data in [&store, &data.path().join("none")] {
         let on = if *data == store { "sled" } else { &address };
         let refused = kentd(data).args(["--store", on]).output().expect("kentd runs");
@@ -136,7 +137,10 @@ async fn ok_an_interrupted_move_is_finished_by_the_same_command() {
     assert!(!moved && said.contains("no store in"), "{said}");
     Daemon::start(&data.path().join("other")).kill();
     let (moved, said) = migrate(&data.path().join("other"), &address, &["--yes"]);
-    assert!(!moved && said.contains("already holds a store"), "another store does not continue it: {said}");
+    assert!(
+        !moved && said.contains("already holds a store"),
+        "a move of another store must not continue this move: {said}"
+    );
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
     let replica = Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"]));
@@ -185,13 +189,13 @@ async fn err_a_moved_store_that_was_deleted_is_not_moved_again() {
     let address = etcd.address("kent");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
-    // As if an operator had deleted the keys after replicas granted from the store.
+    // Simulates an operator who deletes the keys after replicas have granted from the store.
     let target = open(&address).await;
     for (key, _) in target.scan(&Key::ROOT).await.expect("read") {
         target.commit(Txn::new().delete(key)).await.expect("committed");
     }
     let (moved, said) = migrate(&store, &address, &["--yes"]);
-    assert!(!moved && said.contains("only that store knows what was issued since"), "{said}");
+    assert!(!moved && said.contains("only that store knows what has been issued since"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

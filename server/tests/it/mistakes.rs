@@ -1,4 +1,4 @@
-//! Corrections of mistakes: edits that change nothing, deletions and undo, as an operator makes them.
+//! How operators correct mistakes: edits that change nothing, deletions and undo.
 
 use kent_proto::v1::{
     AutoExpand, CreateRegionRequest, DeleteRegionRequest, Encoding, FieldMask, GetRegionRequest, Policy,
@@ -28,7 +28,7 @@ fn ok_an_unused_region_is_deleted_and_its_name_and_prefix_are_free() {
     assert_eq!(made["region"]["number"].as_u64().map(|number| number + 1), again["region"]["number"].as_u64());
     let history = operator.kent("region history");
     assert!(history.contains("delete by") && history.contains(": typo\n  - ordrs"), "{history}");
-    // A past table still has it.
+    // An earlier revision of the table still contains the region.
     assert!(operator.kent("table export --at 1").contains("\"ordrs\""));
     operator.kent("alloc region:ordrs");
     let refused = operator.refused("region delete ordrs", "REGION_POPULATED");
@@ -54,7 +54,7 @@ fn err_regions_that_may_be_in_use_or_are_not_empty_are_not_deleted() {
     operator.kent("region subdivide d --by 1 --new old::0 --new new:10:1");
     operator.refused("region delete d", "HAS_SUBREGIONS");
     operator.refused("region delete old", "IS_HEIR");
-    // From the last subregion back to the region as it was.
+    // Delete both subregions, which restores the region's original state.
     operator.kent("region delete new");
     operator.kent("region delete old");
     assert_eq!(operator.json("region show d")["kind"], json!("open"));
@@ -236,7 +236,7 @@ fn ok_the_last_edit_is_undone_or_the_reason_is_given() {
         3,
         "the counter continues"
     );
-    // The undo of an undo, and the last edit of one region.
+    // Undo an undo, and undo the last edit of one region.
     operator.kent("region create t --suffix 4");
     operator.kent("region seal r");
     operator.kent("region undo t");
@@ -328,7 +328,8 @@ fn err_an_undo_that_is_refused_says_why_and_what_to_do() {
     kent("region subdivide s --by 1 --new y::0");
     let message = refused("x");
     assert!(
-        message.contains("region \"s\" was edited again since") && message.contains("kent region undo --space parts"),
+        message.contains("region \"s\" has been edited again since")
+            && message.contains("kent region undo --space parts"),
         "{message}"
     );
 }
@@ -411,7 +412,7 @@ fn ok_a_space_without_regions_is_deleted_and_its_name_is_free() {
     operator.refused("space delete default", "DEFAULT_SPACE");
     operator.kent("space create parts --bits 32");
     let made = operator.json("region create r --suffix 4 --space parts");
-    // Neither numbers nor revisions start again.
+    // Region numbers and revisions do not start again.
     assert_eq!((&made["region"]["number"], &made["revision"]), (&json!(2), &json!(4)));
     assert_eq!(operator.kent("region history --space parts").matches("revision 4 ").count(), 1);
     operator.kent("alloc region:r@parts");
@@ -434,7 +435,7 @@ fn ok_a_delegation_ends_while_nothing_was_issued_in_its_space() {
     operator.refused("region ls --space default/emea", "NO_SUCH_SPACE");
     operator.kent("alloc region:emea");
     operator.refused("region delegate emea", "REGION_POPULATED");
-    // Another region is delegated again, and its space continues.
+    // A region is delegated again, and the revisions of its space continue.
     operator.kent("region create apac --suffix 20");
     for number in 1..4 {
         operator.kent("region delegate apac");

@@ -1,4 +1,4 @@
-//! `ImportTable`: regions of another table arrive whole, in one commit, on every replica.
+//! `ImportTable`: all replicas get the imported regions with all their attributes, in one commit.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn full(name: &str) -> String {
     format!("{SPACE}/regions/{name}")
 }
 
-/// A region of the default space on the prefix with this number, of which suffixes below 1000 are issued.
+/// A region of the default space whose prefix is this number in 8 bits, and of which the suffixes below 1000 are issued.
 fn region(name: &str, number: u32) -> Region {
     Region {
         name: full(name),
@@ -60,7 +60,7 @@ async fn ok_the_largest_import_is_one_commit_on_all_replicas() {
     let address = etcd.address("kent");
     let replica = || Daemon::spawn(kentd(data_dir().path()).args(["--store", &address, "--log", "error"]));
     let (one, other) = (replica(), replica());
-    // All of them have a counter, and together almost 128 KiB.
+    // Each region has a counter, and all of them together have almost 128 KiB.
     let long = |name: String, number| Region { description: "x".repeat(2600), ..region(&name, number) };
     let mut regions: Vec<Region> = (0..46).map(|number| long(format!("r{number}"), number)).collect();
     let split = FormerPrefix { prefix: "1".to_owned(), from_revision: 40, to_revision: 70, reserved: "9".to_owned() };

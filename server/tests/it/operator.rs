@@ -41,7 +41,7 @@ pub(crate) fn run_at(endpoint: &str, words: &str) -> (i32, String, String) {
     run_in(&[("KENT_ENDPOINT", endpoint)], words)
 }
 
-/// Like [`run_at`], with these variables.
+/// Like [`run_at`], with these environment variables.
 pub(crate) fn run_in(variables: &[(&str, &str)], words: &str) -> (i32, String, String) {
     let mut command = Command::new(kent_binary());
     command.args(words.split_whitespace());

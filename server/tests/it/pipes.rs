@@ -1,4 +1,4 @@
-//! `kent` in pipes: lines are answered as they arrive, a bad line does not affect the others, and `-` is standard output.
+//! `kent` in pipelines: it answers each line as it arrives, an invalid line does not affect the others, and `-` means standard output.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -17,7 +17,7 @@ fn start(operator: &Operator, words: &str) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kent starts")
 }
 
-/// A slow pipe, as that of `tail -f`: each line is answered before the next one is written.
+/// With a slow pipe, such as `tail -f`, each line is answered before the next line is written.
 #[test]
 fn ok_lines_are_answered_as_they_arrive_and_bad_ones_are_reported() {
     let operator = Operator::new();
@@ -40,14 +40,14 @@ fn ok_lines_are_answered_as_they_arrive_and_bad_ones_are_reported() {
         assert!(answer().contains('6'), "{words}: the line after a bad one");
         drop(input);
         assert_eq!(answer(), "", "{words}");
-        let ended = kent.wait_with_output().expect("kent ends");
+        let ended = kent.wait_with_output().expect("kent exits");
         let said = String::from_utf8(ended.stderr).expect("UTF-8");
         assert_eq!(ended.status.code(), Some(2), "{words}: {said}");
         assert!(said.contains(bad), "{words}: {said}");
     }
 }
 
-/// Standard error that no process reads, as in `2> >(head -1)`, ends no command early.
+/// If no process reads standard error, as in `2> >(head -1)`, the command still completes.
 #[test]
 fn ok_a_closed_standard_error_costs_no_answer() {
     let operator = Operator::new();
@@ -59,14 +59,14 @@ fn ok_a_closed_standard_error_costs_no_answer() {
         let mut input = kent.stdin.take().expect("piped");
         let lines = lines.clone();
         let writer = thread::spawn(move || drop(input.write_all(lines.as_bytes())));
-        let ended = kent.wait_with_output().expect("kent ends");
+        let ended = kent.wait_with_output().expect("kent exits");
         writer.join().expect("written");
         let answered = ended.stdout.iter().filter(|byte| **byte == b'\n').count();
         assert_eq!((ended.status.code(), answered), (Some(code), answers), "{words}");
     }
 }
 
-/// A reader that stops early, as `head -1` does.
+/// The reader stops early, like `head -1`.
 #[test]
 fn ok_a_reader_that_goes_away_ends_the_command_quietly() {
     let operator = Operator::new();
@@ -98,17 +98,17 @@ fn ok_a_reader_that_goes_away_ends_the_command_quietly() {
         let mut kent = start(&operator, words);
         drop(kent.stdout.take());
         let mut input = kent.stdin.take().expect("piped");
-        // Fails once kent has ended.
+        // The write fails once kent has ended.
         let _ = (0..20_000).try_for_each(|number| writeln!(input, "{number}"));
         drop(input);
-        let ended = kent.wait_with_output().expect("kent ends");
+        let ended = kent.wait_with_output().expect("kent exits");
         let said = String::from_utf8(ended.stderr).expect("UTF-8");
         assert_eq!((ended.status.code(), said.as_str()), (Some(0), ""), "{words}");
     }
-    // But a backup that is not complete is an error.
+    // An incomplete backup is an error.
     let mut kent = start(&operator, "backup -");
     drop(kent.stdout.take());
-    let ended = kent.wait_with_output().expect("kent ends");
+    let ended = kent.wait_with_output().expect("kent exits");
     assert!(!ended.status.success() && String::from_utf8_lossy(&ended.stderr).contains("cannot write the backup"));
 }
 
@@ -119,7 +119,7 @@ fn ok_a_backup_goes_to_standard_output() {
     let mut kent = start(&operator, "backup -");
     let mut backup = Vec::new();
     kent.stdout.take().expect("piped").read_to_end(&mut backup).expect("read");
-    let ended = kent.wait_with_output().expect("kent ends");
+    let ended = kent.wait_with_output().expect("kent exits");
     let said = String::from_utf8(ended.stderr).expect("UTF-8");
     assert!(ended.status.success() && said.contains("records"), "{said}");
     let dir = tempfile::tempdir().expect("a directory");
@@ -129,7 +129,7 @@ fn ok_a_backup_goes_to_standard_output() {
     assert!(restored.status.success(), "{restored:?}");
 }
 
-/// Standard error says why identifiers do not come, and how many have come.
+/// While `kent alloc` waits, it prints the reason on standard error, and at the end the number of printed identifiers.
 #[test]
 fn ok_alloc_says_what_it_waits_for_and_how_many_it_printed() {
     let operator = Operator::new();

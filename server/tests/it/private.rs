@@ -76,10 +76,10 @@ fn err_a_directory_that_is_not_a_store_is_left_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("changed");
     fs::write(dir.path().join("passwd"), "root").expect("written");
-    let refused = kentd(dir.path()).stdout(Stdio::piped()).output().expect("it ran");
+    let refused = kentd(dir.path()).stdout(Stdio::piped()).output().expect("the command runs");
     assert!(!refused.status.success());
     let (text, path) = (said(&refused), dir.path().display());
-    assert!(text.contains(&format!("{path} is not empty and is not a Kent store (it has \"passwd\")")), "{text}");
+    assert!(text.contains(&format!("{path} is not empty and is not a Kent store (it contains \"passwd\")")), "{text}");
     assert!(text.contains(&format!("such as {path}/kent")), "{text}");
     let names: Vec<_> =
         fs::read_dir(dir.path()).expect("there").map(|entry| entry.expect("an entry").file_name()).collect();

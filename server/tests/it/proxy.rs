@@ -65,7 +65,7 @@ async fn pass(mut client: TcpStream, mut daemon: TcpStream, calls: Arc<AtomicU64
             },
             read = daemon.read(&mut received) => match read {
                 Ok(bytes @ 1..) => {
-                    // Short messages are HTTP/2 acknowledgements; responses to grants and edits are longer.
+                    // Short messages are HTTP/2 acknowledgments; responses to grants and edits are longer.
                     if bytes > 60 && calls.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
                         dropped.fetch_add(1, Ordering::Relaxed);
                         return;
@@ -254,7 +254,7 @@ async fn ok_clients_see_no_duplicates_despite_lost_responses() {
         ledger.record("uuidv7", [sevens.next().await.expect("no error reaches the caller").as_u128()]);
         ledger.record("region:orders", [orders.next().await.expect("no error reaches the caller")]);
     }
-    // Identifiers of a cancelled stream are not issued to other clients.
+    // Identifiers of a canceled stream are not issued to other clients.
     for _ in 0..30 {
         let mut allocator = daemon.allocator();
         let requests = tokio_stream::iter((0..20).map(|_| request("region:orders", 100, Encoding::Packed)));

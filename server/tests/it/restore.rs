@@ -16,7 +16,7 @@ use super::{
     harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
 };
 
-/// The arguments of an operator who knows that clocks are right and that no table was edited.
+/// The arguments of an operator who knows that all clocks are correct and that no table was edited.
 const KNOWN: [&str; 5] = ["--yes", "--table-unchanged", "--clock-error", "0s", "--dry-run"];
 
 async fn take(daemon: &Daemon, ledger: &mut Ledger, source: &str, count: u64) {
@@ -138,7 +138,7 @@ async fn ok_a_host_with_a_clock_an_hour_behind_issues_nothing_until_it_catches_u
         let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
         command.arg("restore").arg(at("backup")).arg("--data").arg(data).args(["--yes", "--table-unchanged"]);
         faked(&mut command, "-3500s");
-        command.output().expect("it ran")
+        command.output().expect("the command runs")
     };
     let done = behind(&at("new"));
     assert!(done.status.success() && said(&done).contains("nothing is issued for 1h"), "{}", said(&done));
@@ -220,7 +220,7 @@ async fn ok_a_region_created_after_a_restore_may_reuse_the_prefix_of_a_lost_one(
     let another = daemon.regions().create_region(sized("another", 50)).await.expect("created").into_inner();
     let prefix = |made: &kent_proto::v1::EditResponse| made.region.clone().expect("a region").prefix;
     assert_eq!(prefix(&another), prefix(&lost), "the same prefix");
-    // The `next` of a repeated creation is not a floor, because more was issued since.
+    // The `next` of a repeated creation is not a floor, because more has been issued since.
     let moved = CreateRegionRequest { next: Some((1 << 40).into()), ..sized("moved", 50) };
     daemon.regions().create_region(moved).await.expect("created");
     for source in ["region:another", "region:moved"] {

@@ -126,7 +126,7 @@ async fn err_an_expired_request_id_is_refused_also_after_a_crash_and_a_restore()
                 break;
             }
         }
-        // Long enough for one run of the expiry task.
+        // Wait for one run of the expiry task.
         sleep(Duration::from_millis(500)).await;
         daemon.kill();
         daemon = forgetful(&at("old"));

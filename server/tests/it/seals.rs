@@ -1,5 +1,5 @@
-//! Edits that stop grants: seals, which cover all regions inside, and caps, which also limit chunks that are already held. Once the
-//! answer says that all replicas have confirmed, none of them makes a grant that the edit forbids.
+//! Edits that stop grants: seals, which cover all regions inside, and caps, which also limit chunks that daemons hold. Once the
+//! response says that all replicas have confirmed, no replica makes a grant that the edit forbids.
 
 use std::{
     sync::{
@@ -109,11 +109,11 @@ async fn ok_a_seal_covers_subregions_and_delegated_spaces() {
     for source in INSIDE.into_iter().chain(["region:outer"]) {
         check_sealed(draw(&daemon, source, 1).await, "(kent region unseal outer --space default)");
     }
-    draw(&daemon, "region:beside", 1).await.expect("it is not inside");
+    draw(&daemon, "region:beside", 1).await.expect("the region is not inside `outer`");
     let (outer, deep) = (get(&daemon, "default", "outer").await, get(&daemon, "default/emea/y", "deep").await);
     assert_eq!((outer.sealed, deep.sealed), (true, false));
     assert_eq!([outer.sealed_by, deep.sealed_by], [(); 2].map(|()| name("default", "outer")));
-    // Regions that are made below the seal are covered as well.
+    // The seal also covers regions that are created later inside the region.
     daemon.regions().create_region(create("default/emea", "late", 10)).await.expect("created");
     check_sealed(draw(&daemon, "region:late@default/emea", 1).await, "(kent region unseal outer --space default)");
     daemon.regions().delegate_region(delegate("default/emea", "late")).await.expect("delegated");
@@ -137,7 +137,7 @@ async fn ok_a_seal_covers_subregions_and_delegated_spaces() {
     draw(&daemon, INSIDE[1], 1).await.expect("unsealed");
 }
 
-/// A grant that was requested after a seal was confirmed, or an error that is not the seal's.
+/// A grant that was requested after a seal was confirmed, or an unexpected error.
 type Broken = String;
 
 /// Draws from one source of one replica until `ends`. A request that is sent and answered during one seal must be refused. `sealed`
@@ -275,7 +275,7 @@ async fn ok_no_replica_grants_beyond_a_cap_after_its_answer() {
     let capped = cap(&replicas[0], "c", 1500).await;
     assert_eq!(capped.unconfirmed, [""; 0], "after {:?}", began.elapsed());
     for daemon in &replicas {
-        // Below the cap, but beyond what is left of it.
+        // This count is below the cap, but exceeds what is left below the cap.
         let refused = draw(daemon, "region:c", 1500).await.expect_err("beyond the cap");
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
         assert!(refused.message().contains("kent region set c --space default --cap "), "{refused}");

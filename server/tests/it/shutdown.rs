@@ -82,8 +82,8 @@ async fn ok_sigterm_loses_no_strict_grant_that_a_stream_waits_for() {
             daemon
         })
     };
-    let (_, signalled) = join(streams, ending).await;
-    let daemon = signalled.join().expect("it was sent");
+    let (_, signaled) = join(streams, ending).await;
+    let daemon = signaled.join().expect("it was sent");
     assert!(daemon.wait().await.success());
     let daemon = Daemon::start(data.path());
     let next = daemon.allocator().allocate(ask()).await.expect("granted");
@@ -110,7 +110,7 @@ async fn ok_a_restart_after_a_clean_shutdown_reuses_the_slot() {
 fn err_a_second_daemon_on_the_same_store_fails() {
     let data = data_dir();
     let _first = Daemon::start(data.path());
-    let second = kentd(data.path()).output().expect("it ran");
+    let second = kentd(data.path()).output().expect("the command runs");
     assert!(!second.status.success());
     let said = String::from_utf8_lossy(&second.stderr);
     assert!(said.contains("another") && said.contains(&*data.path().to_string_lossy()), "{said}");
@@ -121,7 +121,7 @@ fn err_a_data_path_that_is_a_file_is_named() {
     let data = data_dir();
     let file = data.path().join("file");
     std::fs::write(&file, "not a store").expect("written");
-    let refused = kentd(&file).output().expect("it ran");
+    let refused = kentd(&file).output().expect("the command runs");
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1));
     assert!(said.contains(&*file.to_string_lossy()) && said.contains("directory"), "{said}");
@@ -129,7 +129,7 @@ fn err_a_data_path_that_is_a_file_is_named() {
 
 #[track_caller]
 fn check_usage(arguments: &[&str], expected: &str) {
-    let refused = Command::new(env!("CARGO_BIN_EXE_kentd")).args(arguments).output().expect("it ran");
+    let refused = Command::new(env!("CARGO_BIN_EXE_kentd")).args(arguments).output().expect("the command runs");
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(matches!(refused.status.code(), Some(2 | 64)), "{arguments:?}: {:?}", refused.status);
     assert!(said.contains(expected), "{arguments:?}: {said}");
@@ -148,7 +148,11 @@ fn err_invalid_configurations_are_refused_before_anything_is_opened() {
 #[test]
 fn ok_check_config_prints_the_effective_settings() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
-    let shown = command.args(["--check-config", "--grace", "3s"]).env("KENT_CHUNK_MIN", "7").output().expect("it ran");
+    let shown = command
+        .args(["--check-config", "--grace", "3s"])
+        .env("KENT_CHUNK_MIN", "7")
+        .output()
+        .expect("the command runs");
     let said = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.status.success());
     assert!(said.contains("grace = \"3s\"") && said.contains("chunk-min = 7"), "{said}");

@@ -9,7 +9,7 @@ use std::{
 
 use super::harness::{Daemon, data_dir};
 
-/// The kernel must probe silent clients. Otherwise a client whose machine is gone would hold its connection and resources forever.
+/// The kernel must probe silent clients. Otherwise, the connection of a client whose machine has crashed would stay open forever.
 #[test]
 fn ok_the_kernel_probes_silent_clients() {
     const ESTABLISHED: &str = "01";
@@ -20,7 +20,7 @@ fn ok_the_kernel_probes_silent_clients() {
     let _silent = TcpStream::connect(address).expect("connected");
     let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
     let is_probed = || {
-        let sockets = fs::read_to_string("/proc/net/tcp").expect("it is Linux");
+        let sockets = fs::read_to_string("/proc/net/tcp").expect("the test runs on Linux");
         let mut sockets = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         // The columns: number, local address, remote address, state, queues, timer.
         sockets.any(|socket| socket[1] == local && socket[3] == ESTABLISHED && socket[5].starts_with(KEEPALIVE))

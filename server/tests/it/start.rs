@@ -1,4 +1,4 @@
-//! Daemons that wait for etcd when they start: they answer on the HTTP port, and end on a signal.
+//! Daemons that wait for etcd at startup: they answer on the HTTP port, and end on a signal.
 
 use std::{
     net::TcpListener,
@@ -42,7 +42,7 @@ impl Starting {
         }
     }
 
-    /// Sends a signal, and waits until the process ends.
+    /// Sends a signal, and waits until the process exits.
     fn end(mut self, signal: &str) -> ExitStatus {
         let pid = self.child.id().to_string();
         let sent = std::process::Command::new("kill").args(["-s", signal, &pid]).status().expect("kill runs");
@@ -52,7 +52,7 @@ impl Starting {
             if let Some(status) = self.child.try_wait().expect("a child") {
                 return status;
             }
-            assert!(began.elapsed() < LIMIT, "SIG{signal} does not end the daemon");
+            assert!(began.elapsed() < LIMIT, "SIG{signal} does not stop the daemon");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -74,7 +74,7 @@ fn free_address() -> String {
 fn ok_a_daemon_that_waits_for_etcd_is_alive_and_ends_on_a_signal() {
     let (data, silent) = (data_dir(), TcpListener::bind("127.0.0.1:0").expect("a port"));
     let refusing = free_address();
-    // One address refuses connections, the other one accepts them and says nothing.
+    // The first address refuses connections. The second accepts them and never answers.
     for (etcd, signal) in [(refusing, "TERM"), (silent.local_addr().expect("bound").to_string(), "INT")] {
         let daemon = Starting::new(data.path(), &format!("etcd://{etcd}/kent"));
         assert_eq!(daemon.answer("/livez", 200), "ok\n");

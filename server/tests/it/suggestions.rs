@@ -1,4 +1,4 @@
-//! Commands that refusals suggest do what they say when they are pasted, whatever space a variable or a context makes the default.
+//! Commands suggested by error messages work when pasted, even if a variable or a context changes the default space.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::operator::{Operator, run_in};
 
-/// Regions that refuse, the same in each space.
+/// Commands that create regions that refuse requests, the same in each space.
 const SETUP: [&str; 8] = [
     "region create full --suffix 4 --zone 4",
     "region create shut --suffix 4",
@@ -51,7 +51,7 @@ fn suggested(message: &str) -> Vec<String> {
     command.captures_iter(message).map(|found| found[1].to_owned()).collect()
 }
 
-/// Checks all refusals about one space, with these variables.
+/// Checks all refusals about one space, with these environment variables.
 #[track_caller]
 fn check(subject: &str, variables: &[(&str, &str)]) {
     let operator = Operator::new();

@@ -102,7 +102,7 @@ async fn ok_each_strict_region_has_its_own_request_ids() {
         created(&mut regions, CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region, 20) }).await;
         set_policy(&mut regions, region, Policy { strict: true, ..Policy::default() }).await;
     }
-    // Different counters distinguish the grants of the two regions.
+    // The counters differ, so that the grants of the two regions differ.
     draw(&daemon, "region:b", 5, "another").await.expect("granted");
     let a = draw(&daemon, "region:a", 2, "one").await.expect("granted");
     let b = draw(&daemon, "region:b", 2, "one").await.expect("granted");
@@ -187,6 +187,20 @@ async fn ok_scrambled_suffixes_fill_their_octaves_and_classify_as_issued() {
         let issued = copy.read(|table| table.classify(id).expect("of the space").issued());
         assert_eq!(issued, Some(set.contains(&id)), "{id}");
     }
+    // Its all-zero subregion continues in the middle of a power of two.
+    let heir = NewRegion { region_id: "heir".to_owned(), extension: Some("0".to_owned()), ..NewRegion::default() };
+    let close = AddSubregionsRequest {
+        name: name("s"),
+        by_bits: 1,
+        new_regions: vec![heir],
+        r#abstract: true,
+        ..AddSubregionsRequest::default()
+    };
+    daemon.regions().add_subregions(close).await.expect("divided");
+    for _ in 37..64 {
+        drawn.extend(draw(&daemon, "region:heir", 1, "").await.expect("granted"));
+    }
+    assert!(BTreeSet::from_iter(drawn).into_iter().eq(0..64), "each suffix below 64 is granted once");
 }
 
 #[tokio::test]

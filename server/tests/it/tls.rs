@@ -1,4 +1,4 @@
-//! TLS on both ports: who gets in, and what happens when certificates change, are revoked or expire.
+//! TLS on both ports: which clients are accepted, and the effects of replaced, revoked and expired certificates.
 
 use std::{
     fs,
@@ -32,7 +32,7 @@ use super::{
     operator::kent_binary,
 };
 
-/// A CA.
+/// A certificate authority.
 struct Ca {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -103,7 +103,7 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// The files of a daemon's certificates, exchanged as Kubernetes does it: a link to a directory is replaced.
+/// The certificate files of a daemon. They are replaced like those of Kubernetes, by replacing a link to a directory.
 struct Files {
     dir: tempfile::TempDir,
     version: u32,
@@ -164,8 +164,8 @@ fn client(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> Client {
     builder.build().expect("valid")
 }
 
-/// Whether a new connection of this client gets an identifier.
-async fn gets_in(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> bool {
+/// Returns whether this client can connect and get an identifier.
+async fn is_accepted(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> bool {
     match client(daemon, ca, identity).uuid_v7().next().await {
         Ok(_) => true,
         Err(Error::Unavailable { .. }) => false,
@@ -173,7 +173,7 @@ async fn gets_in(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> bool 
     }
 }
 
-/// Waits until a condition holds; the test's time limit ends a wait that is in vain.
+/// Waits until a condition holds, up to the time limit of the test.
 async fn until(mut condition: impl AsyncFnMut() -> bool) {
     while !condition().await {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -186,16 +186,16 @@ async fn ok_only_callers_with_a_certificate_get_in_and_history_has_their_names()
     let files = Files::new(&ca.server(), Some(&ca), None);
     let daemon = files.daemon(data.path());
     let orders = ca.client("spiffe://example/orders", 2);
-    assert!(gets_in(&daemon, &ca, Some(&orders)).await);
-    assert!(!gets_in(&daemon, &ca, None).await, "no certificate");
+    assert!(is_accepted(&daemon, &ca, Some(&orders)).await);
+    assert!(!is_accepted(&daemon, &ca, None).await, "no certificate");
     assert!(
-        !gets_in(&daemon, &ca, Some(&other.client("spiffe://example/orders", 2))).await,
+        !is_accepted(&daemon, &ca, Some(&other.client("spiffe://example/orders", 2))).await,
         "another CA's certificate"
     );
-    assert!(!gets_in(&daemon, &other, Some(&orders)).await, "the client does not trust the daemon");
+    assert!(!is_accepted(&daemon, &other, Some(&orders)).await, "the client does not trust the daemon");
     let expired = ca.sign(SanType::URI("spiffe://example/old".try_into().expect("ASCII")), 3, Duration::ZERO);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!gets_in(&daemon, &ca, Some(&expired)).await, "an expired certificate");
+    assert!(!is_accepted(&daemon, &ca, Some(&expired)).await, "an expired certificate");
     let plain = Client::builder().endpoint(daemon.grpc_address()).request_timeout(Duration::from_secs(2));
     assert!(plain.build().expect("valid").uuid_v7().next().await.is_err(), "no TLS");
 
@@ -229,7 +229,7 @@ async fn ok_the_http_port_uses_tls_without_certificates_of_callers() {
     let mut stream = StreamOwned::new(connection, TcpStream::connect(daemon.http_address()).expect("connected"));
     stream.write_all(b"GET /livez HTTP/1.1\r\nHost: kent\r\nConnection: close\r\n\r\n").expect("sent");
     let mut answer = String::new();
-    // OK because a peer may close the connection without TLS's goodbye.
+    // OK because a peer may close the connection without a TLS close_notify alert.
     let _ = stream.read_to_string(&mut answer);
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok\n"), "{answer}");
 }
@@ -240,16 +240,16 @@ async fn ok_certificates_are_exchanged_while_the_daemon_runs() {
     let mut files = Files::new(&old.server(), Some(&old), None);
     let daemon = files.daemon(data.path());
     let (early, late) = (old.client("spiffe://example/a", 2), new.client("spiffe://example/a", 2));
-    assert!(gets_in(&daemon, &old, Some(&early)).await && !gets_in(&daemon, &new, Some(&late)).await);
+    assert!(is_accepted(&daemon, &old, Some(&early)).await && !is_accepted(&daemon, &new, Some(&late)).await);
     // A key that does not belong to the certificate changes nothing.
     let server = new.server();
     files.exchange(&server.certificate, &old.server().key, Some(&new), None);
     daemon.signal("HUP");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(gets_in(&daemon, &old, Some(&early)).await);
+    assert!(is_accepted(&daemon, &old, Some(&early)).await);
     files.exchange(&server.certificate, &server.key, Some(&new), None);
-    until(async || gets_in(&daemon, &new, Some(&late)).await).await;
-    assert!(!gets_in(&daemon, &old, Some(&early)).await);
+    until(async || is_accepted(&daemon, &new, Some(&late)).await).await;
+    assert!(!is_accepted(&daemon, &old, Some(&early)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,11 +268,11 @@ async fn ok_a_revoked_certificate_ends_its_connections_and_no_other() {
         watches.push((connected, watch));
     }
     files.exchange(&server.certificate, &server.key, Some(&ca), Some(&ca.revoke(&[&revoked])));
-    // The stream of the revoked caller ends in its middle.
+    // The daemon ends the stream of the revoked caller.
     let (_, stream) = &mut watches[0];
     while let Ok(Some(_)) = stream.message().await {}
-    assert!(!gets_in(&daemon, &ca, Some(&revoked)).await);
-    // The other connection is the same one as before, and gets the next change.
+    assert!(!is_accepted(&daemon, &ca, Some(&revoked)).await);
+    // The other connection stays open and gets the next change.
     let (connected, stream) = &mut watches[1];
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
@@ -294,7 +294,7 @@ async fn ok_an_expired_certificate_ends_its_connection() {
     let request = WatchTableRequest { parent: "spaces/default".to_owned(), ..Default::default() };
     let mut watch = connected.regions().watch_table(request).await.expect("watching").into_inner();
     while let Ok(Some(_)) = watch.message().await {}
-    assert!(!gets_in(&daemon, &ca, Some(&brief)).await);
+    assert!(!is_accepted(&daemon, &ca, Some(&brief)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,7 +311,7 @@ async fn ok_silent_sockets_do_not_lock_others_out() {
         while !stop.load(Relaxed) {
             silent.push(TcpStream::connect(&address).expect("connected"));
             if silent.len() == 1500 {
-                full.send(()).expect("awaited"); // more than the daemon lets shake hands at the same time
+                full.send(()).expect("awaited"); // more than the limit on concurrent handshakes
             }
             if silent.len() >= 1500 {
                 thread::sleep(Duration::from_millis(2));
@@ -320,10 +320,10 @@ async fn ok_silent_sockets_do_not_lock_others_out() {
         silent.len()
     });
     filled.recv().expect("1,500 sockets are open");
-    let gets_in = gets_in(&daemon, &ca, Some(&caller)).await;
+    let is_accepted = is_accepted(&daemon, &ca, Some(&caller)).await;
     is_done.store(true, Relaxed);
     let silent = crowd.join().expect("no error");
-    assert!(gets_in, "locked out by {silent} silent sockets");
+    assert!(is_accepted, "locked out by {silent} silent sockets");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -356,7 +356,7 @@ async fn ok_the_command_line_uses_certificates() {
         (&paths[..], daemon.http_address().to_owned(), "is an HTTP port: use the gRPC port"),
         (&foreign[..], address.to_owned(), "signed by a CA of `kentd --tls-client-ca`"),
         (&paths[..1], address.to_owned(), "--cert and --key"),
-        (&paths[..2], address.to_owned(), "--cert and --key need each other"),
+        (&paths[..2], address.to_owned(), "--cert and --key must be given together"),
         (&[], address.to_owned(), "--ca"),
         (&[], format!("https://{address}"), "--ca FILE names the CA"),
         (&paths[..1], format!("http://{address}"), "use https:// for all endpoints"),

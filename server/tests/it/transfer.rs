@@ -111,7 +111,7 @@ fn ok_an_imported_table_equals_the_exported_one_and_continues_its_counters() {
     assert!(again.starts_with("0 to create"), "{again}");
 }
 
-/// After a restore only the operator knows the last invoice. An import does not make the number in the backup sure.
+/// After a restore, only the operator knows the last invoice number. An import must not turn the number in the backup into a known one.
 #[test]
 fn err_a_region_that_needs_a_floor_needs_one_after_an_import() {
     let (operator, dir) = (Operator::new(), data_dir());
@@ -320,7 +320,7 @@ fn err_a_file_that_cannot_be_read_is_named() {
         let (code, _, stderr) = operator.run(&format!("table import {file} --yes"));
         assert_eq!(code, 2, "{stderr}");
         assert!(stderr.contains(says) && !stderr.contains("standard input"), "{stderr}");
-        // Before the question whether to import.
+        // The error comes before the confirmation prompt.
         let (_, _, asked) = operator.run(&format!("table import {file}"));
         assert_eq!(asked, stderr);
     }

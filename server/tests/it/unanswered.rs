@@ -1,4 +1,5 @@
-//! A daemon or its store hangs: `kent` names the endpoint, how to find out whether an edit was made, and that etcd is unreachable.
+//! Daemons and stores that hang: `kent` names the endpoint, explains how to find out whether an edit was made, and reports that etcd is
+//! unreachable.
 
 use std::{thread, time::Duration};
 
@@ -44,7 +45,7 @@ fn err_a_daemon_that_hangs_is_named_and_the_message_says_how_to_find_out() {
             scope.spawn(move || {
                 let (code, _, stderr) = operator.run(words);
                 assert_eq!(code, 1, "{words}");
-                // `kent alloc` says first that it waits.
+                // `kent alloc` first reports that it is waiting.
                 assert!(stderr.contains(&format!("error: http://{address}/ ")), "{words}: {stderr}");
                 assert!(!stderr.contains("edit"), "{words}: {stderr}");
             });

@@ -53,7 +53,7 @@ impl Wire {
     }
 }
 
-/// Forwards bytes until the wire is cut. Then keeps the connection silent until the wire is mended, and closes it.
+/// Forwards bytes until the wire is cut. Then keeps the connection silent until the wire is restored, and closes it.
 async fn forward(mut near: TcpStream, target: SocketAddr, state: Arc<State>) {
     let cut = state.cut.notified();
     tokio::pin!(cut);

@@ -1,4 +1,4 @@
-//! Old copies of a store that are put back, and stores whose disk is not mounted.
+//! Old copies of a store that replace the store, and stores whose disk is not mounted.
 
 use std::{
     fs,
@@ -25,8 +25,8 @@ async fn take(daemon: &Daemon, ledger: &mut Ledger) {
     ledger.record("region:orders", identifiers(reply.get_ref()));
 }
 
-/// A store is started, copied and started again, and issues. Then the copy is put back and started from `back`. safety.md: "The
-/// witness detects this if a daemon was started since the copy was made."
+/// Starts a store, copies it, starts it again and issues identifiers. Then puts the copy in `back` and starts it there. The copy must
+/// be refused, because a daemon has been started since it was made.
 async fn put_back(data: &Path, back: &Path, as_usual: impl Fn(&mut Command), then: impl Fn(&mut Command)) {
     let dir = data_dir();
     let kept = dir.path().join("kept");
@@ -67,7 +67,7 @@ async fn err_an_old_copy_is_refused_if_it_is_started_by_hand_and_not_by_systemd(
     put_back(&data, &data, by_systemd, |_| {}).await;
 }
 
-/// The operator omits `--witness` once. (A daemon that is started without its `--archive` is refused, too.)
+/// The operator omits `--witness` once.
 #[tokio::test]
 async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
     let dir = data_dir();
@@ -84,8 +84,8 @@ async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
     put_back(&dir.path().join("data"), &other.path().join("snapshot"), usual, usual).await;
 }
 
-/// cluster.md: "If someone starts an old copy of the directory, made before the move, on the same machine, the witness there
-/// detects it." The daemon is a service of systemd, as in deploy/kentd.service; the operator runs `kent migrate` in a shell.
+/// A copy of the directory from before a move must be refused on the same machine. The daemon runs as a systemd service, as in
+/// deploy/kentd.service, and the operator runs `kentd migrate` in a shell.
 #[tokio::test(flavor = "multi_thread")]
 async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     let dir = data_dir();
@@ -103,8 +103,10 @@ async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
     keep_home(&mut command);
     let from = format!("sled:{}", at("data").display());
-    let moved =
-        command.args(["migrate", "--from", &from, "--to", &etcd.address("kent"), "--yes"]).output().expect("it ran");
+    let moved = command
+        .args(["migrate", "--from", &from, "--to", &etcd.address("kent"), "--yes"])
+        .output()
+        .expect("the command runs");
     assert!(moved.status.success(), "{}", said(&moved));
     let mut ledger = Ledger::default();
     let replica = Daemon::spawn(kentd(&at("unused")).args(["--store", &etcd.address("kent")]));
@@ -117,8 +119,7 @@ async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     }
 }
 
-/// The data's disk is not mounted after a reboot: its mount point is an empty directory. The archive of a store detects the same
-/// mistake.
+/// The data disk is not mounted after a reboot, so its mount point is an empty directory. An archive detects the same mistake.
 #[tokio::test]
 async fn err_an_empty_mount_point_is_not_a_new_store() {
     let dir = data_dir();

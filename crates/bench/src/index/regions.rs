@@ -110,6 +110,7 @@ fn region(
         parent,
         issued: Count::ZERO,
         since: Revision(1),
+        key_number: number,
         history: Vec::new(),
         order: Order::Sequential,
         pace: Pace::for_bits(suffix),

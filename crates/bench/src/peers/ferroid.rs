@@ -60,7 +60,7 @@ impl Ferroid {
                 while slice.took < length
                     && let Some(chunk) = chunks.message().await?
                 {
-                    slice.count += chunk.packed_ids.len() as u64; // OK because a usize has 64 bits at most
+                    slice.count += chunk.packed_ids.len() as u64; // OK because a usize has at most 64 bits
                     slice.took = began.elapsed();
                 }
             }

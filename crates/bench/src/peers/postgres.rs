@@ -27,7 +27,7 @@ use crate::{
 
 /// A PostgreSQL server started by the benchmark.
 pub(crate) struct Postgres {
-    // Fields drop in this order: the server ends before its directory is removed.
+    // Fields drop in this order: the server stops before its directory is removed.
     _process: Process,
     _dir: TempDir,
     config: Config,

@@ -21,7 +21,7 @@ use crate::{
 
 /// A Redis server started by the benchmark.
 pub(crate) struct Redis {
-    // Fields drop in this order: the server ends before its directory is removed.
+    // Fields drop in this order: the server stops before its directory is removed.
     process: Process,
     _dir: TempDir,
     address: String,
@@ -74,7 +74,7 @@ async fn client(mut stream: TcpStream, depth: usize, end: Instant) -> anyhow::Re
         received.drain(..taken);
         let answered = now();
         sent.drain(..count).for_each(|sent| slice.call(answered - sent));
-        slice.count += count as u64; // OK because a usize has 64 bits at most
+        slice.count += count as u64; // OK because a usize has at most 64 bits
         if answered >= end {
             return Ok(slice);
         }

@@ -27,7 +27,7 @@ pub(crate) struct LsArgs {
     /// the key, as in -fill, reverses the order [default: prefix].
     #[arg(long, value_name = "[-]KEY", allow_hyphen_values = true)]
     pub(crate) sort: Option<SortOrder>,
-    /// The form of the output; json is the same as --json.
+    /// The output format; json is the same as --json.
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     pub(crate) output: OutputArg,
     #[command(flatten)]

@@ -67,7 +67,7 @@ pub(crate) enum RegionCommand {
     /// Revert the last edit of a region, or of the whole space, by another edit.
     ///
     /// Regions that the edit made are deleted, and those that it deleted are created again, with other numbers. The daemon
-    /// refuses, with the reason, if numbers of them may be in use. An undo can itself be undone.
+    /// refuses, with the reason, if numbers of these regions may be in use. An undo can itself be undone.
     #[command(after_help = "Examples:\n  kent region undo --dry-run\n  kent region undo orders")]
     Undo(UndoArgs),
     History(HistoryArgs),
@@ -90,7 +90,7 @@ pub(crate) struct TreeArgs {
     /// Draw only regions whose name contains TEXT, and the regions that contain them.
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Draw every region. By default, of more than 40 siblings only the first 40 are drawn.
+    /// Draw every region. By default, only the first 40 siblings of each region are drawn.
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]

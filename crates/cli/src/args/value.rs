@@ -74,7 +74,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "expected a duration with its unit, such as 500ms, 30s or 5m".to_owned())
 }
 
-/// A name for a request, which must not be empty: an empty one would name nothing.
+/// A name for a request, which must not be empty.
 pub(super) fn parse_request_id(text: &str) -> Result<String, String> {
     match text.len() {
         1..=64 => Ok(text.to_owned()),
@@ -93,7 +93,7 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The name of a region. A region written as for `kent alloc` or as in the API gets the words to write instead.
+/// The name of a region. If the text is a source or an API resource name, the error shows what to write instead.
 pub(super) fn parse_region(text: &str) -> Result<String, String> {
     let resource = text.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/"));
     let (space, region) = match (resource, text.strip_prefix("region:").unwrap_or(text)) {

@@ -170,7 +170,7 @@ fn clock(clock: Option<&ClockStatus>, offset: Offset) -> Check {
             Some(0.0),
             if quarantine.instead_unix_nanos.is_some() { State::Warning } else { State::Wrong },
             format!("the daemon distrusts its clock, which is {ahead} further ahead than it accepts"),
-            "Correct the machine's clock; or if it is right, run `kent clock accept`.",
+            "Correct the machine's clock or, if it is right, run `kent clock accept`.",
         );
     }
     check
@@ -217,7 +217,7 @@ fn disk(directories: &[Directory]) -> Check {
         check.problem(
             state,
             format!("{path} has {free} of {total} free"),
-            format!("On a full disk no edit and no new chunk is possible: free some space, or move --{setting}."),
+            format!("On a full disk, the daemon can neither commit edits nor reserve chunks: free some space, or move --{setting} to a larger disk."),
         );
     }
     check
@@ -323,7 +323,7 @@ fn regions(full_first: &[Forecast]) -> Check {
             Some(*full_in_seconds),
             match *full_in_seconds {
                 seconds if seconds <= 0.0 => State::Wrong,
-                // A burst into an empty region makes a short forecast, too.
+                // A burst of grants from an empty region also gives a short forecast.
                 seconds if seconds <= FULL_WRONG_SECONDS && used >= SHARE_WARNING => State::Wrong,
                 seconds if seconds <= FULL_WARNING_SECONDS => State::Warning,
                 _ => State::Ok,

@@ -69,7 +69,7 @@ impl Unanswered {
     }
 }
 
-/// Whether the deadline passed: this client or the daemon cancelled the call.
+/// Whether the deadline passed: this client or the daemon canceled the call.
 fn is_late(refusal: &Refusal) -> bool {
     matches!(refusal.code, Code::Cancelled | Code::DeadlineExceeded)
 }

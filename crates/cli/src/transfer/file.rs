@@ -202,12 +202,12 @@ impl File {
     }
 }
 
-/// The problem of a line, without the number that the line has in a text of its own.
+/// The problem of a line, without the line number. serde_json parses each line separately, so its line number is always 1.
 fn problem(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let mut text = error.to_string();
     if error.is_eof() {
-        // At the end of a line, which is not the end of the file.
+        // This is the end of the line, not the end of the file.
         text = text.replace("EOF while parsing", "it ends within");
     }
     let cut = if error.is_eof() { ": the file was cut short; export the table again" } else { "" };

@@ -158,7 +158,7 @@ fn ok_ctrl_c_ends_with_a_whole_line_and_130() {
     let mut rest = Vec::new();
     output.read_to_end(&mut rest).expect("kent prints");
     let lines = 1 + rest.split(|&byte| byte == b'\n').count() - 1;
-    let ended = child.wait_with_output().expect("kent ends");
+    let ended = child.wait_with_output().expect("kent exits");
     assert_eq!(ended.status.code(), Some(130));
     let said = String::from_utf8(ended.stderr).expect("UTF-8").replace('_', "");
     assert_eq!(said, format!("interrupted: printed {lines} of 1000000000000 identifiers\n"));
@@ -178,6 +178,6 @@ fn ok_a_closed_pipe_ends_the_run_without_an_error() {
     let mut output = BufReader::new(child.stdout.take().expect("piped"));
     output.read_line(&mut String::new()).expect("kent prints");
     drop(output);
-    let ended = child.wait_with_output().expect("kent ends");
+    let ended = child.wait_with_output().expect("kent exits");
     assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), b"".as_slice()));
 }

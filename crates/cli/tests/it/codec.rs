@@ -15,7 +15,7 @@ fn codec() -> Child {
 fn converse(input: &[u8]) -> Vec<Value> {
     let mut child = codec();
     child.stdin.take().expect("piped").write_all(input).expect("kent reads");
-    let output = child.wait_with_output().expect("kent ends");
+    let output = child.wait_with_output().expect("kent exits");
     assert_eq!(output.status.code(), Some(0));
     json_lines(&String::from_utf8(output.stdout).expect("answers are UTF-8"))
 }
@@ -61,7 +61,7 @@ fn ok_an_answer_comes_before_the_next_request() {
         assert_eq!(json_lines(&answer)[0]["ok"], json!(true));
     }
     drop(requests);
-    assert!(child.wait().expect("kent ends").success());
+    assert!(child.wait().expect("kent exits").success());
 }
 
 #[test]
@@ -78,5 +78,5 @@ fn ok_many_lines() {
     let answers = BufReader::new(child.stdout.take().expect("piped")).lines();
     assert_eq!(answers.map_while(Result::ok).count(), lines);
     writer.join().expect("all is written");
-    assert!(child.wait().expect("kent ends").success());
+    assert!(child.wait().expect("kent exits").success());
 }

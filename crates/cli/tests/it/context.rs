@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::daemon::FakeDaemon;
 use crate::run::{Run, command, json_lines};
 
-/// A home directory with a file of contexts.
+/// A home directory with a contexts file.
 struct Home(TempDir);
 
 impl Home {

@@ -28,7 +28,7 @@ pub(crate) fn kent_with(arguments: &str, input: &str) -> Run {
     let output = thread::scope(|scope| {
         // OK because kent may exit before it reads all of its input.
         scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
-        child.wait_with_output().expect("kent ends")
+        child.wait_with_output().expect("kent exits")
     });
     Run {
         code: output.status.code(),

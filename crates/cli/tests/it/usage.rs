@@ -156,6 +156,6 @@ fn ok_a_closed_pipe_is_not_a_failure() {
     drop(child.stdout.take());
     let mut stderr = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("standard error is UTF-8");
-    assert_eq!(child.wait().expect("kent ends").code(), Some(0));
+    assert_eq!(child.wait().expect("kent exits").code(), Some(0));
     assert_eq!(stderr, "");
 }

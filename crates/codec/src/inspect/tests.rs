@@ -36,7 +36,7 @@ fn ok_uuids_in_usual_spellings() {
 }
 
 #[test]
-fn ok_identifiers_of_other_makers() {
+fn ok_identifiers_in_foreign_formats() {
     check("01ARZ3NDEKTSV4RRFFQ69G5FAV", "ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV", Some("2016-07-30T23:54:10.259Z"));
     check("01arz3ndektsv4rrffq69g5fav", "ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV", Some("2016-07-30T23:54:10.259Z"));
     check("507F1F77BCF86CD799439011", "objectid", "507f1f77bcf86cd799439011", Some("2012-10-17T21:13:27Z"));
@@ -46,7 +46,7 @@ fn ok_identifiers_of_other_makers() {
 }
 
 #[test]
-fn ok_what_a_text_could_also_be_is_listed() {
+fn ok_other_possible_formats_are_listed() {
     let number = inspect("175928847299117063").expect("an integer");
     assert_eq!(number.format, "integer");
     assert_eq!(number.also.len(), 4, "{:?}", number.also);

@@ -59,7 +59,7 @@ impl Reader {
         }
     }
 
-    /// Returns the fields read so far as bit ranges of the UUID, without gaps. Unread bits are labelled `rest`.
+    /// Returns the fields read so far as bit ranges of the UUID, without gaps. Unread bits are labeled `rest`.
     pub(super) fn layout(mut self) -> Vec<BitRange> {
         if self.next < EXT_BITS {
             self.fields.push((self.next, "rest"));

@@ -53,7 +53,7 @@ fn not_canonical(why: &str) -> CodecError {
     CodecError::new(ErrorCode::NotCanonical, format!("the text is not canonical: {why}"))
 }
 
-/// Reads a value as people write it: the keyword is optional, blanks at both ends are ignored, and case is ignored
+/// Reads a value as people write it: the keyword is optional, whitespace at both ends is ignored, and case is ignored
 /// where the scheme has none.
 ///
 /// # Errors

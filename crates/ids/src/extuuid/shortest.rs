@@ -40,7 +40,7 @@ fn exact(mantissa: u128, scale: i32, closer_below: bool) -> (Vec<u8>, i32) {
     Parts::exactly(mantissa, scale, closer_below).digits().unwrap_or_default()
 }
 
-/// A number and half the distances to its neighbours, as fractions of a unit.
+/// A number and half the distances to its neighbors, as fractions of a unit.
 struct Parts {
     rest: BigUint,
     above: BigUint,
@@ -48,7 +48,7 @@ struct Parts {
     unit: BigUint,
     /// The true `rest`, `above` and `below` may each be larger by up to this amount.
     error: BigUint,
-    /// Whether a decimal exactly halfway to a neighbour reads back as this number.
+    /// Whether a decimal exactly halfway to a neighbor reads back as this number.
     takes_ends: bool,
     /// The power of ten that the unit stands for.
     point: i32,
@@ -93,7 +93,7 @@ impl Parts {
 
     /// Creates the number whose last place is worth from `step` to `step + error`.
     fn new(mantissa: u128, closer_below: bool, step: &BigUint, unit: BigUint, error: &BigUint, point: i32) -> Self {
-        // Counts in halves of the last place, or in quarters if the neighbour below is closer.
+        // Counts in halves of the last place, or in quarters if the neighbor below is closer.
         let shift = 1 + u32::from(closer_below);
         let number = BigUint::from(mantissa) << shift;
         Self {

@@ -9,7 +9,7 @@ use super::*;
 /// Generates bits that begin with a valid type, so that most values have typed forms, and that are often sparse.
 fn bits() -> impl Strategy<Value = u128> {
     let head = prop_oneof![
-        // Symserials and fixed-point numbers, by scheme and length.
+        // Symbols, serials and fixed-point numbers, by scheme and length.
         (0..2_u128, 0..8_u128, 0..25_u128).prop_map(|(kind, scheme, len)| (kind << 8 | scheme << 5 | len, 10)),
         // Vectors by kind, with a count and a width.
         (0..8_u128, 0..6_u128, 0..60_u128)

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::{FieldValue, NoInputs};
 
-    /// The fields of an identifier, as inputs for making it again.
+    /// The fields of an identifier, as the inputs that recreate it.
     struct Fields(Vec<Field>);
 
     impl Inputs for Fields {

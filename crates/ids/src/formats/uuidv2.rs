@@ -57,8 +57,8 @@ impl Layout for UuidV2Format {
         let local_id = (high >> LOCAL_ID_BITS) as u32; // OK because 32 bits are left
         let [clock_seq_hi, domain] = [(low >> 56) as u8 & 0x3f, (low >> Node::BITS) as u8]; // OK because each value is one byte
         let more = [
-            Field::small("local_id", local_id, "the generator's user, group or organisation"),
-            Field::small("domain", domain, "the kind of local identifier: 0 a person, 1 a group, 2 an organisation"),
+            Field::small("local_id", local_id, "the generator's user, group or organization"),
+            Field::small("domain", domain, "the kind of local identifier: 0 a person, 1 a group, 2 an organization"),
             Field::small("clock_seq_hi", clock_seq_hi, "changes when the clock goes back or state is lost"),
         ];
         let ticks = ticks_of_v1(high & u64::from(u32::MAX));

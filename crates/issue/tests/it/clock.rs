@@ -59,7 +59,7 @@ fn ok_a_large_step_back_costs_the_slot_and_timestamps_follow_the_clock() {
 
 #[test]
 fn ok_a_step_back_right_after_a_slot_was_taken_costs_it_too() {
-    // A clock that was an hour ahead has left a slot whose reserved ticks are an hour ahead.
+    // The clock was an hour ahead when the slot was held, so the reserved ticks are an hour ahead.
     let (mut records, mut daemon) = started(3_600_000);
     daemon.grant("uuidv7", 10, ms(3_600_300)).expect("granted");
     let plan = daemon.issuer.plan_give_back().expect("unused time");

@@ -1,4 +1,4 @@
-//! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
+//! Attempts to make the core issue an identifier twice, found by adversarial code review.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -15,7 +15,7 @@ fn pace(count: u64) -> Pace {
     Pace::per_second(NonZeroU64::new(count).expect("a pace"))
 }
 
-/// An attack that the code withstood: clocks at the limits of 64 bits of seconds, around 1970 and around each format's last tick.
+/// Clocks at the limits of 64 bits of seconds, around 1970 and around each format's last tick.
 #[test]
 fn ok_clocks_at_their_limits_neither_panic_nor_repeat() {
     for format in Format::all() {
@@ -47,7 +47,7 @@ fn ok_clocks_at_their_limits_neither_panic_nor_repeat() {
     }
 }
 
-/// An attack that the code withstood: a region of 2^128 suffixes, up to its end.
+/// A region of 2^128 suffixes, up to its end.
 #[test]
 fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
     let bound = |seconds: i128| Bound {
@@ -93,7 +93,7 @@ fn err_a_counter_does_not_continue_below_what_it_has_granted() {
     assert!(first >= Position::new(6000), "from {first} on, although 5000 to 5999 were granted before");
 }
 
-/// A record that is lower than what this daemon has reserved shows it as well, before another daemon reserves those numbers again.
+/// A record that is lower than what this daemon has reserved shows the same, before another daemon reserves those numbers again.
 #[test]
 fn err_a_counter_does_not_continue_below_what_it_has_reserved() {
     let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
@@ -104,8 +104,8 @@ fn err_a_counter_does_not_continue_below_what_it_has_reserved() {
     counter.on_committed(plan, 8);
     assert_eq!(counter.grant(10), Ok(Position::new(5000)));
     let early = counter.plan_chunk(read(9, 5500), 2000, &bound, Duration::ZERO);
-    assert!(early.is_err(), "it was granted up to 5010, and reserved up to {}", counter.ceiling());
-    // What it gives back is not reserved any more.
+    assert!(early.is_err(), "granted up to 5010, reserved up to {}", counter.ceiling());
+    // Numbers that it gives back are no longer reserved.
     let back = counter.plan_give_back().expect("a rest");
     assert_eq!(back.reserved().below, Position::new(5010));
     let plan = counter.plan_chunk(read(9, 5010), 2000, &bound, Duration::ZERO).expect("a chunk");

@@ -1,4 +1,4 @@
-//! The pace by a wall clock that is stepped back again and again.
+//! The pace clock when the wall clock is stepped back repeatedly.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -35,7 +35,7 @@ impl Stepped {
         host
     }
 
-    /// The time by which counters are paid.
+    /// The time of the pace clock.
     fn pace_time(&mut self) -> UnixNanos {
         self.clock.read(Some(UnixNanos::new(self.truth)), self.steady)
     }
@@ -46,7 +46,7 @@ impl Stepped {
     }
 }
 
-/// The numbers that a lost store reserved after its backup, and those that a restore a minute after the loss skips.
+/// Returns how many numbers a lost store reserved after its backup, and how many a restore one minute after the loss skips.
 fn reserved_and_skipped(up_for_hours: u32, busy_seconds: u32, clock_error: Duration) -> (u128, u128) {
     let mut host = Stepped::up_for(up_for_hours);
     // The counter is in use when the backup is made.

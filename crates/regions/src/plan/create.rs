@@ -59,6 +59,7 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
         since: table.revision().next(),
         history: Vec::new(),
         order: Order::Sequential,
+        key_number: number,
         pace: Pace::for_bits(suffix),
         sealed: false,
         delegated: false,

@@ -108,6 +108,7 @@ fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     heir.issued = parent.issued.max(parent.order.floor(heir.issued));
     // The counter continues, so its order, pace and limits must stay the same.
     heir.order = parent.order;
+    heir.key_number = parent.key_number;
     heir.pace = parent.pace;
     heir.policy.clone_from(&parent.policy);
     heir.check_issued()

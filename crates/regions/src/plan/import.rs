@@ -23,7 +23,8 @@ pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal
         let made = Region {
             number: RegionNumber(number),
             parent,
-            // The order within an octave depends on the key of the space, so a scrambled region continues at the next one.
+            key_number: RegionNumber(number),
+            // The order within an octave depends on the region's key, so a scrambled region continues at the next one.
             issued: region.order.floor(region.issued),
             since: plan.revision,
             ..region.clone()
@@ -94,7 +95,7 @@ fn check_together(table: &Table, plan: &Plan) -> Result<(), Refusal> {
             outer = table.parent(region);
         }
     }
-    let next = RegionNumber(table.next_number().0.saturating_add(plan.changes.len() as u64)); // OK because a usize has 64 bits at most
+    let next = RegionNumber(table.next_number().0.saturating_add(plan.changes.len() as u64)); // OK because a usize has at most 64 bits
     let whole = Table::restore(table.bits(), plan.revision, next, regions.into_values().cloned());
     whole.map(drop).map_err(refused)
 }

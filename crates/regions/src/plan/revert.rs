@@ -133,15 +133,20 @@ impl<'t> Reversal<'t> {
         Ok(())
     }
 
-    /// Checks that a region that was open has no subregions left, and that no other region is inside a prefix that becomes shorter.
+    /// Checks that a region that was open has no subregions left, that one that was not still has one, and that no other region is
+    /// inside a prefix that becomes shorter.
     fn check_changed(&self) -> Result<(), Refusal> {
         for change in &self.changed {
             let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
             if after.kind != Kind::Closed {
                 after.check_issued()?;
             }
-            if after.kind == Kind::Open {
-                self.check_children(before)?;
+            match after.kind {
+                Kind::Open => self.check_children(before)?,
+                Kind::Partial | Kind::Closed if !self.has_subregions(before) => {
+                    return Err(Refusal::EditedSince { region: before.name.clone() });
+                }
+                Kind::Partial | Kind::Closed => {}
             }
             if after.prefix != before.prefix {
                 self.check_inside(after.prefix)?;
@@ -174,11 +179,19 @@ impl<'t> Reversal<'t> {
 
     /// Checks that all subregions of a region are deleted with it.
     fn check_children(&self, region: &Region) -> Result<(), Refusal> {
-        let mut children = self.table.children(region);
-        match children.all(|child| self.deleted.iter().any(|change| change.number == child.number)) {
-            true => Ok(()),
-            false => Err(self.table.has_subregions(region)),
-        }
+        if self.keeps_subregions(region) { Err(self.table.has_subregions(region)) } else { Ok(()) }
+    }
+
+    /// Whether a region has a subregion after the reversal.
+    fn has_subregions(&self, region: &Region) -> bool {
+        let mut created = self.created.iter().filter_map(|change| change.after.as_ref());
+        self.keeps_subregions(region) || created.any(|made| made.parent == Some(region.number))
+    }
+
+    /// Whether the reversal leaves a subregion of a region.
+    fn keeps_subregions(&self, region: &Region) -> bool {
+        let is_kept = |child: &Region| self.deleted.iter().all(|change| change.number != child.number);
+        self.table.children(region).any(is_kept)
     }
 
     /// Checks that no other region is inside a prefix.

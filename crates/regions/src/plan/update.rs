@@ -58,7 +58,7 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
 }
 
 /// Rejects a policy that has no effect on the region. A patch of the whole policy, as from an import or an undo, may set one that
-/// has done its work.
+/// no longer has an effect.
 fn check_effect(table: &Table, region: &Region, patch: &PolicyPatch) -> Result<(), Refusal> {
     if patch.is_whole() || !patch.sets() {
         return Ok(());

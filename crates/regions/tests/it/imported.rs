@@ -31,5 +31,14 @@ fn import(copy: &mut Table, regions: Vec<Imported>) {
 /// A region without the values that an import replaces, and the name of its parent.
 fn facts(table: &Table, region: &Region) -> (Region, Option<String>) {
     let parent = table.parent(region).map(|parent| parent.name.clone());
-    (Region { number: RegionNumber(0), parent: None, since: Revision(0), ..region.clone() }, parent)
+    (
+        Region {
+            number: RegionNumber(0),
+            key_number: RegionNumber(0),
+            parent: None,
+            since: Revision(0),
+            ..region.clone()
+        },
+        parent,
+    )
 }

@@ -6,6 +6,7 @@ use proptest::{collection::vec, prelude::*};
 fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
     Region {
         number: RegionNumber(number),
+        key_number: RegionNumber(number),
         name: format!("r{number}"),
         prefix: on.parse().expect("a prefix"),
         zone,

@@ -56,7 +56,7 @@ pub(crate) enum PaceStep {
     /// A daemon reserves all numbers that the pace allows, or half of them.
     Reserve(usize, i64, Part),
     Backup(i64),
-    /// All daemons end, and the backup is restored on a host with this clock offset.
+    /// All daemons stop, and the backup is restored on a host with this clock offset.
     Restore(i64),
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Part {
     Half,
 }
 
-/// Clock offsets in seconds. They differ by at most `--clock-error`, and neighbours by less than a burst.
+/// Clock offsets in seconds. They differ by at most `--clock-error`, and adjacent values by less than a burst.
 const CLOCKS: [i64; 3] = [-1000, 0, 1000];
 const CLOCK_ERROR: Duration = Duration::from_secs(2000);
 const SECOND: i128 = 1_000_000_000;

@@ -249,7 +249,7 @@ impl StrictModelState {
             let run = Run { first, count: count(*id).get() };
             commit.grants.push((*id, run));
             if *id != RequestId::None {
-                // Without the look-up, an existing record is overwritten.
+                // Without the lookup, an existing record is overwritten.
                 if mutant != Some(Mutant::NoRequestLookUp) {
                     commit.expect.push((Key::Request(*id), 0));
                 }

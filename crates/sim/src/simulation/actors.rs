@@ -26,8 +26,8 @@ pub(crate) const TRIES: usize = 50;
 /// The name and number of the region that the auditor seals repeatedly. The region is created first.
 const AUDITED: &str = "audited";
 const AUDITED_NUMBER: u64 = 1;
-/// Its subregions, which its seal covers; the second is strict. They are not made where stores are lost, because a repair does not
-/// repeat subdivisions.
+/// The subregions of the audited region, which its seal covers; the second is strict. Runs that lose stores do not create them,
+/// because a repair does not repeat subdivisions.
 const COVERED: [&str; 2] = ["covered", "covered-strict"];
 
 const TIME_SOURCES: [&str; 7] =
@@ -348,7 +348,7 @@ fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     let was_restored = run.restores() > 0;
     match &mut edit.what {
         EditKind::Update(update) if was_restored && update.next.is_some() => None,
-        // A restore brings a deleted region back, although its prefix may have been used again. Operators would have to find out.
+        // A restore brings a deleted region back, although its prefix may have been used again, so deletions are not made.
         EditKind::Delete(_) | EditKind::Undelegate(_) | EditKind::Undo(_) => None,
         EditKind::Create(create) => {
             create.pace = run.dice.between(0, 4);

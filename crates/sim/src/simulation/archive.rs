@@ -57,7 +57,7 @@ type Writes = Vec<(Key, Option<Vec<u8>>)>;
 const LATE: usize = 3;
 
 impl Archive {
-    /// Begins an archive with the contents of a store.
+    /// Creates an archive with the contents of a store.
     pub(crate) async fn begin(
         memory: &MemoryStore,
         dice: Dice,

@@ -1,4 +1,4 @@
-//! The checks after the calm time: owners, histories, edits, and the numbers of strict regions.
+//! The checks after the quiet phase: owners, histories, edits, and the numbers of strict regions.
 
 use std::{pin::pin, sync::Arc};
 

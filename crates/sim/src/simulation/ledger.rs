@@ -18,8 +18,8 @@ pub(crate) struct Ledger {
     last: HashMap<(u64, String), (u64, u128)>,
     /// The identifiers granted from regions: space, region number, identifier.
     issued: Vec<(String, u64, u128)>,
-    /// The keys of scrambled orders, by space.
-    keys: HashMap<String, ClusterKey>,
+    /// The keys of scrambled orders, by space and region.
+    keys: HashMap<(String, u64), ClusterKey>,
     /// Grants of strict regions, by region and request ID.
     strict: BTreeMap<(u64, String), (u128, u64)>,
     /// Grants of strict regions in lost stores. A repeated request may get the same grant or another one.
@@ -81,7 +81,7 @@ impl Ledger {
             }
             if let Some(region) = block.region_constants() {
                 if let Some(key) = region.scramble {
-                    self.keys.insert(grant.space.to_owned(), key);
+                    self.keys.insert((grant.space.to_owned(), region.number), key);
                 }
                 self.issued.push((grant.space.to_owned(), region.number, id.to_u128()));
             }
@@ -151,7 +151,11 @@ impl Ledger {
             }
             let issued = match found.status {
                 Status::Member { suffix, .. } if heir.order == Order::Scrambled => {
-                    self.keys.get(space).is_some_and(|key| heir.issued.includes(unscramble(key, suffix)))
+                    let key = |number| self.keys.get(&(space.to_owned(), number));
+                    if key(heir.number.0).is_some_and(|own| key(*number) != Some(own)) {
+                        return Err(format!("P1: {} continues {} in another order", heir.name, owner.name));
+                    }
+                    key(*number).is_some_and(|key| heir.issued.includes(unscramble(key, suffix)))
                 }
                 Status::Member { .. } => found.issued() == Some(true),
                 _ => false,

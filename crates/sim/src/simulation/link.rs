@@ -89,13 +89,13 @@ impl Backend {
         }
     }
 
-    fn is_foul(&self) -> bool {
+    fn has_faults(&self) -> bool {
         self.foul.load(Ordering::SeqCst)
     }
 
     /// Returns the latency of a message.
     fn latency(&self) -> Duration {
-        match self.is_foul() {
+        match self.has_faults() {
             true if self.dice.per_mille(20) => self.dice.millis(1000, 8000),
             true if self.dice.per_mille(100) => self.dice.millis(20, 500),
             _ => Duration::from_micros(self.dice.between(50, 3000)),
@@ -197,7 +197,7 @@ impl Link {
 
     /// Returns whether a message is lost.
     fn loses(&self) -> bool {
-        let lost = self.is_cut() || self.backend.is_foul() && self.backend.dice.per_mille(15);
+        let lost = self.is_cut() || self.backend.has_faults() && self.backend.dice.per_mille(15);
         if lost {
             self.backend.faults.lost.count();
         }
@@ -366,7 +366,7 @@ impl SlowWatch {
         if now < self.behind_until {
             return now;
         }
-        if self.backend.is_foul() && dice.per_mille(BACKLOGS_PER_MILLE) {
+        if self.backend.has_faults() && dice.per_mille(BACKLOGS_PER_MILLE) {
             self.backend.faults.backlogs.count();
             let arrives = now + dice.millis(500, 60_000);
             self.behind_until = arrives + BURST;

@@ -19,7 +19,7 @@ pub(crate) enum Mutant {
     LostPresence,
     /// A restore assumes that all clocks agree with the clock of its host.
     ClockError,
-    /// An operator passes `--table-unchanged` although tables were edited since the backup.
+    /// An operator passes `--table-unchanged` although tables have been edited since the backup.
     TableUnchanged,
     /// The store answers a commit before the archive has it.
     EarlyAnswer,

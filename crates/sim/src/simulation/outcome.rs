@@ -63,7 +63,7 @@ const FAULTS: [&str; 20] = [
     "crashes",
     "clean restarts",
     "partitions",
-    "clients that cancelled a call",
+    "clients that canceled a call",
     "compactions: old changes deleted from the store",
     "backlogs: watches that paused for up to a minute",
     "backups",

@@ -1,7 +1,7 @@
-//! One run from start to end: a time of faults, a calm time without faults, and the checks.
+//! One run from start to end: a phase with faults, a quiet phase without faults, and the checks.
 //!
-//! In every second run the store is lost and restored or moved several times. A restore from a backup assumes a bound on clock
-//! errors, so the clocks of these runs stay within it. In the other runs clocks may be wrong by any amount; in half of these the
+//! In every second run, the store is lost and restored or moved several times. A restore from a backup assumes a bound on clock
+//! errors, so the clocks of these runs stay within it. In the other runs, clocks may be wrong by any amount; in half of these the
 //! store has an archive, is lost, and is restored from the archive.
 
 use std::{
@@ -23,11 +23,11 @@ use super::{
     world::Dice,
 };
 
-/// The length of the time of faults.
+/// The length of the phase with faults.
 const FAULTS: Duration = Duration::from_secs(60);
-/// The length of the calm time. After it, windows have passed, daemons trust their clocks, and every operation must
+/// The length of the quiet phase. After it, windows have passed, daemons trust their clocks, and every operation must
 /// work again.
-const CALM: Duration = Duration::from_secs(200);
+const QUIET: Duration = Duration::from_secs(200);
 /// The time after which a run counts as hanging.
 const HANGS: Duration = Duration::from_secs(60_000);
 
@@ -64,7 +64,7 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
     run.outcome(seed)
 }
 
-/// Runs the time of faults, the calm time, and the checks.
+/// Runs the phase with faults, the quiet phase, and the checks.
 async fn play(run: &Arc<Run>, archived: u64) {
     if archived > 0 {
         run.archive(archived).await;
@@ -100,7 +100,7 @@ async fn play(run: &Arc<Run>, archived: u64) {
         time::sleep(wait).await;
         run.start_all().await;
     }
-    time::sleep(CALM).await;
+    time::sleep(QUIET).await;
     for replica in 0..REPLICAS {
         if run.life(replica).is_none() {
             run.start(replica).await;

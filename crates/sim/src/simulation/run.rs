@@ -116,7 +116,7 @@ impl Run {
             ending: AtomicBool::new(false),
             clocks,
             gate: RwLock::new(()),
-            // Wild runs have no witness, so that the runs of existing seeds stay the same.
+            // Runs without a bound on clock errors have no witness, so that the runs of existing seeds stay the same.
             witness: if clocks == Clocks::Wild { None } else { tempfile::tempdir().ok() },
             begun: AtomicU64::new(0),
             attested: AtomicU64::new(0),

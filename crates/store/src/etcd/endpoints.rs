@@ -86,7 +86,7 @@ pub(crate) struct Caller {
 }
 
 /// A channel that adds the token to its calls.
-pub(crate) type Authorised = InterceptedService<Channel, Token>;
+pub(crate) type Authorized = InterceptedService<Channel, Token>;
 
 /// Adds the token, and requires that the member sees a leader: a member that is cut off from the others would not
 /// answer in time.
@@ -104,7 +104,7 @@ impl Interceptor for Token {
 }
 
 impl Caller {
-    pub(crate) fn service(&self) -> Authorised {
+    pub(crate) fn service(&self) -> Authorized {
         InterceptedService::new(self.channel.clone(), Token(self.token.clone()))
     }
 }

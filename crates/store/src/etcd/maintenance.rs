@@ -1,4 +1,4 @@
-//! Asks the members of an etcd cluster how they are.
+//! Queries the state of the members of an etcd cluster.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::servers::{Server, ServerState, Servers};
 /// The timeout for a cluster whose members do not answer.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Asks every endpoint at the same time.
+/// Queries all endpoints concurrently.
 pub(super) async fn servers(inner: &Inner) -> Servers {
     let states = join_all((0..inner.endpoints.hosts().len()).map(|at| state(inner, at)));
     let (states, (read, (members, alarms))) =
@@ -32,11 +32,11 @@ pub(super) async fn servers(inner: &Inner) -> Servers {
     Servers { read, alarms: alarms.collect(), servers }
 }
 
-/// The members behind the endpoints, then the members behind none of them.
+/// Returns the members behind the endpoints, and then the members that no endpoint refers to.
 fn all(hosts: &[String], states: Vec<Result<(u64, ServerState), String>>, members: &[Member]) -> Vec<Server> {
     let mut found = Vec::new();
     let addressed = hosts.iter().zip(states).map(|(host, state)| {
-        // An endpoint that does not answer is known by its address only.
+        // Find the member of an endpoint that does not answer by its address.
         let member = match &state {
             Ok((id, _)) => members.iter().find(|member| member.id == *id),
             Err(_) => members.iter().find(|member| member.client_ur_ls.iter().any(|url| url.ends_with(&**host))),
@@ -62,7 +62,7 @@ fn all(hosts: &[String], states: Vec<Result<(u64, ServerState), String>>, member
     servers
 }
 
-/// The id and the state of the member behind an endpoint.
+/// Returns the ID and the state of the member behind an endpoint.
 async fn state(inner: &Inner, at: usize) -> Result<(u64, ServerState), String> {
     let began = Instant::now();
     let answer = inner.endpoints.call_at(at, ATTEMPT, status_of).await.map_err(|status| describe(&status))?;
@@ -83,7 +83,7 @@ async fn state(inner: &Inner, at: usize) -> Result<(u64, ServerState), String> {
     Ok((id, state))
 }
 
-/// The time that a linearizable read takes.
+/// Measures the duration of a linearizable read.
 async fn read(inner: &Inner) -> Result<Duration, String> {
     let began = Instant::now();
     let range = RangeRequest { key: inner.identity_name().into(), ..RangeRequest::default() };
@@ -94,13 +94,13 @@ async fn read(inner: &Inner) -> Result<Duration, String> {
     }
 }
 
-/// All members of the cluster, as one of them knows them; none if no member answers.
+/// Returns the cluster's member list from the first member that answers; empty if none answers.
 async fn members(inner: &Inner) -> Vec<Member> {
     let asked = time::timeout(LIMIT, inner.endpoints.call_idempotent(ATTEMPT, members_of)).await;
     asked.ok().and_then(Result::ok).map(|list| list.members).unwrap_or_default()
 }
 
-/// The alarms of all members; none if no member answers.
+/// Returns the alarms of all members; empty if no member answers.
 async fn alarms(inner: &Inner) -> Vec<AlarmMember> {
     let asked = time::timeout(LIMIT, inner.endpoints.call_idempotent(ATTEMPT, alarms_of)).await;
     asked.ok().and_then(Result::ok).map(|list| list.alarms).unwrap_or_default()

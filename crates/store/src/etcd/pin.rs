@@ -53,7 +53,7 @@ impl Pin {
         }
     }
 
-    /// Checks the header of any reply. Every reply of etcd has one.
+    /// Checks the header of any reply. Every reply from etcd has one.
     pub(crate) fn check_cluster(&self, header: Option<&ResponseHeader>) -> Result<(), Exchanged> {
         let found = header.map_or(0, |header| header.cluster_id);
         let first = self.cluster.compare_exchange(0, found, Ordering::SeqCst, Ordering::SeqCst);

@@ -32,7 +32,7 @@ pub enum OpenError {
     },
     /// The directory is not empty, and is not a Kent store.
     #[error(
-        "{} is not empty and is not a Kent store (it has {found:?}): name an empty or a new directory, such as {}",
+        "{} is not empty and is not a Kent store (it contains {found:?}): use an empty or a new directory, such as {}",
         dir.display(), dir.join("kent").display()
     )]
     NotAStore {

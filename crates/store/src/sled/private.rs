@@ -1,7 +1,7 @@
-//! The directory of a store belongs to its owner only, because records have keys, and it has nothing but the store.
+//! Keeps a store's directory private to its owner, because records contain keys, and rejects a directory that contains other files.
 //!
 //! New directories have mode 0700. sled creates its files itself, so their modes depend on the process's umask, which `kentd` sets.
-//! A directory that others can enter is tightened when it is opened.
+//! If other users can access a directory when it is opened, their permissions are removed.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
@@ -13,19 +13,19 @@ use super::error::OpenError;
 /// The mode of a directory that only its owner can use.
 const OWNER_ONLY: u32 = 0o700;
 
-/// The permissions of a file or directory for its group and all others.
+/// The permission bits of the group and of all other users.
 const OTHERS: u32 = 0o077;
 
-/// The names that a store creates in its directory before its database exists.
+/// The files and directories that a store creates before its database.
 const OWN: [&str; 5] = ["lock", "journal", "newest", "conf", "blobs"];
 
-/// The name that begins the snapshots of sled.
+/// The prefix of the names of sled's snapshots.
 const SNAPSHOT: &str = "snap.";
 
-/// What the root of a new file system has.
+/// The directory that a new file system has at its root.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Creates a directory and its missing parents durably. Refuses one that has something but no store.
+/// Creates a directory and its missing parents durably. Rejects a directory that is not empty and contains no store.
 pub(super) fn create_dir(dir: &Path) -> Result<(), OpenError> {
     if dir.exists() && !dir.is_dir() {
         return Err(OpenError::NotADirectory { dir: dir.to_owned() });
@@ -46,7 +46,7 @@ pub(super) fn create_dir(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Creates a directory in an existing one, unless it exists.
+/// Creates a directory in an existing one. Returns false if it already exists.
 pub(super) fn create_subdir(dir: &Path) -> io::Result<bool> {
     match DirBuilder::new().mode(OWNER_ONLY).create(dir) {
         Ok(()) => Ok(true),
@@ -71,17 +71,17 @@ fn check_contents(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Takes the directory and its files away from the group and all others, if they can use the directory.
+/// Removes the permissions of the group and all other users from the directory and its files, if they can use the directory.
 pub(super) fn tighten(dir: &Path) {
     let Some(mode) = fs::metadata(dir).ok().and_then(|dir| open_mode(&dir)) else { return };
     if let Err(error) = restrict(dir, mode) {
         tracing::warn!(
             dir = %dir.display(), %error,
-            "other users may be able to read the store, which has keys, and its permissions cannot be changed: chmod -R go= DIR"
+            "other users may be able to read the store, which contains keys, and its permissions cannot be changed: run chmod -R go= DIR"
         );
         return;
     }
-    tracing::info!(dir = %dir.display(), "other users could read the store, which has keys: only its owner can now");
+    tracing::info!(dir = %dir.display(), "other users could read the store, which contains keys: removed their permissions");
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     for entry in entries {
         if let Some(mode) =
@@ -93,7 +93,7 @@ pub(super) fn tighten(dir: &Path) {
     }
 }
 
-/// The mode, if the group or others have any permission.
+/// Returns the mode, if the group or other users have any permission.
 fn open_mode(metadata: &Metadata) -> Option<u32> {
     Some(metadata.permissions().mode()).filter(|mode| mode & OTHERS != 0)
 }
@@ -148,7 +148,7 @@ mod tests {
         fs::write(dir.path().join("passwd"), "").unwrap();
         let refused = create_dir(dir.path()).unwrap_err();
         assert!(matches!(&refused, OpenError::NotAStore { found, .. } if found == "passwd"), "{refused}");
-        // A store may have files beside its own.
+        // A directory with a store may also contain other files.
         fs::write(dir.path().join("db"), "").unwrap();
         create_dir(dir.path()).unwrap();
     }

@@ -1,6 +1,6 @@
 //! Workarounds for sled, which another database would not need.
 //!
-//! | behaviour of sled 0.34 | workaround | test |
+//! | behavior of sled 0.34 | workaround | test |
 //! |---|---|---|
 //! | writes a value that is large for its segment to a separate file, which it never syncs | [`SEGMENT_BYTES`] is so large that this never happens to a leaf | `restart::no_value_becomes_a_file`, and the assertion below |
 //! | flushes with `sync_file_range`, which leaves the data in the disk's own cache | [`flush`] syncs the file with our own handle | `power::a_missing_sync_is_found`, `the_real_durability_syncs` |
@@ -28,7 +28,7 @@ use crate::txn::VALUE_BYTES_MAX;
 /// The size of sled's log segments: 2 MiB instead of the default of 512 KiB.
 ///
 /// sled writes a message larger than a quarter of a segment to a separate file in `blobs/`, which it never syncs. A message is a
-/// whole leaf of its tree, with at most 17 entries (it splits above 16) and 3 from a merged neighbour.
+/// whole leaf of its tree, with at most 17 entries (it splits above 16) and 3 from a merged neighbor.
 pub(super) const SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 pub(super) const LEAF_ENTRIES_MAX: usize = 20;
 /// The number of bytes of an entry in addition to key and value: our envelope and revision (15 bytes), and sled's

@@ -42,7 +42,7 @@ pub(super) struct Snapshot {
     revision: u64,
     /// The last raw key that was read.
     after: Vec<u8>,
-    /// The raw values after `after` that were overwritten or removed since the start, by raw keys.
+    /// The raw values after `after` that have been overwritten or removed since the start, by raw keys.
     before: BTreeMap<Vec<u8>, Vec<u8>>,
     bytes: usize,
 }

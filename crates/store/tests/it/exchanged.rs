@@ -11,7 +11,7 @@ use super::etcd::{A, PREFIX, key, next, open, put};
 const ME: Key = Key::from_static("p/me");
 const TTL: Duration = Duration::from_secs(60);
 
-/// Waits for the next reply of etcd, which must show that it was replaced.
+/// Waits for the next reply from etcd, which must show that it was replaced.
 async fn found(store: &EtcdStore) -> Exchanged {
     for _ in 0..200 {
         match store.get(&A).await {

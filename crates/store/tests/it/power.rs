@@ -68,7 +68,7 @@ async fn child_that_commits() {
     }
 }
 
-/// A system call with an effect on the disk, or an acknowledgement.
+/// A system call with an effect on the disk, or an acknowledgment.
 #[derive(Clone, Debug)]
 enum Event {
     Create(PathBuf),
@@ -300,7 +300,7 @@ async fn check(files: &BTreeMap<PathBuf, Vec<u8>>, data: &Path, acknowledged: Op
     for round in last.saturating_sub(KEYS)..last {
         let found = store.get(&key(round)).await.map_err(|error| error.to_string())?;
         let found = found.map(|versioned| String::from_utf8_lossy(&versioned.value[..8]).into_owned());
-        // A later commit may have become durable without an acknowledgement.
+        // A later commit may have become durable without an acknowledgment.
         if found.as_ref().and_then(|found| found.parse::<u32>().ok()).is_none_or(|found| found < round) {
             lost = Some(format!("round {round} was acknowledged, but the store has {found:?}"));
         }

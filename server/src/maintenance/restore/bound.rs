@@ -74,7 +74,7 @@ pub(crate) struct Copy<'f> {
     /// The name of the operation in the history.
     pub(crate) operation: &'static str,
     pub(crate) now: UnixNanos,
-    /// The period whose grants and edits are unknown; `None` if there were none since the records were read.
+    /// The period whose grants and edits are unknown; `None` if there have been none since the records were read.
     pub(crate) lost: Option<Restored>,
     /// The older backup from which another store was restored.
     pub(crate) older: Option<&'f OlderBackup>,
@@ -108,7 +108,7 @@ impl Copy<'_> {
         if next > capacity {
             return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });
         }
-        // Such a floor says nothing about the numbers issued since. An equal one says that none was.
+        // Such a floor says nothing about the numbers issued since. An equal one says that none has been.
         if next < from.reserved {
             return Err(RestoreError::FloorTooLow { floor: floor.clone(), stands: from.reserved });
         }

@@ -48,6 +48,7 @@ fn backup(counter: &Counter) -> Backup {
         parent: None,
         issued: Count::ZERO,
         since: Revision(1),
+        key_number: RegionNumber(1),
         history: Vec::new(),
         order: Order::Scrambled,
         pace: Pace::for_bits(20),
@@ -155,7 +156,7 @@ fn ok_a_floor_of_a_scrambled_region_moves_to_the_next_octave() {
     assert_eq!(counter.reserved, Count::Below(5000));
 }
 
-/// The counter would stay where the backup has it, and issue again what was issued since.
+/// The counter would stay where the backup has it, and issue again what has been issued since.
 #[test]
 fn err_a_floor_below_the_position_in_the_backup_is_refused() {
     let counter = at(1003, TAKEN);
@@ -175,7 +176,7 @@ fn err_a_floor_below_the_position_in_the_backup_is_refused() {
         planned(&flags, &counter, TAKEN)
             .map(|restore| counter_of(&restore, &keys::series(&SERIES.parse().expect("a series"))).reserved)
     };
-    // Equal: the operator knows that nothing was issued since. Of two floors the higher counts.
+    // Equal: the operator knows that nothing has been issued since. Of two floors the higher counts.
     assert_eq!(floored(&["1003"]).expect("planned"), Count::Below(1003));
     assert_eq!(floored(&["5", "2000"]).expect("planned"), Count::Below(2000));
     floored(&["1002"]).expect_err("one below");

@@ -142,7 +142,7 @@ impl State {
                 suffix_bits: region.suffix,
                 number: region.number.0,
                 revision: self.table.revision().0,
-                scramble: (region.order == Order::Scrambled).then_some(self.scramble_key),
+                scramble: (region.order == Order::Scrambled).then(|| self.scramble_key.of_region(region.key_number.0)),
             },
             number: region.number,
             version: self.region_version(region.number),

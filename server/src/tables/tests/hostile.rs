@@ -1,4 +1,4 @@
-//! Attacks on the promise that no identifier is issued twice, by hostile readers of the code.
+//! Attempts to make daemons issue an identifier twice, found by adversarial code review.
 
 use kent_proto::v1::{
     AddSubregionsRequest, DeleteRegionRequest, ImportTableRequest, ListRegionsRequest, NewRegion, ShrinkRegionRequest,
@@ -113,6 +113,31 @@ async fn err_a_request_id_of_a_new_region_is_not_used_again_for_another_counter(
     regions.add_subregions(Request::new(divide)).await.expect("divided");
     regions.create_region(Request::new(create(5, "w", "w"))).await.expect("made before");
     regions.create_region(Request::new(create(6, "w", "w"))).await.expect_err("another number");
+}
+
+/// Numbers are declared as issued while another replica has a chunk below them. That replica does not hear of it before the record
+/// of the edit is removed, so it reads the whole table.
+#[tokio::test]
+async fn ok_a_replica_that_reads_a_whole_table_again_drops_its_chunks() {
+    let disk = disk();
+    let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
+    make(&one, 32, 4).await;
+    time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(draw(&other).await.expect("from its chunk"), 0);
+    let record = keys::histories("default");
+    disk.plan(move |operation| match operation {
+        Operation::Scan(prefix) if prefix.starts_with(&record) => Fault::Unavailable,
+        _ => Fault::None,
+    });
+    let next = Some(kent_proto::v1::Uint128 { high: 0, low: 5000 });
+    update(&one, UpdateRegionRequest { next, ..Default::default() }).await.expect("declared");
+    let revision = one.engine().directory().find("default").expect("there").read(Table::revision);
+    disk.commit(Txn::new().delete(keys::history("default", revision.0, 0))).await.expect("removed");
+    assert_eq!(draw(&other).await.expect("from its chunk"), 1, "it has not heard of the edit");
+    disk.plan(|_| Fault::None);
+    let space = other.engine().directory().find("default").expect("there");
+    other.engine().directory().refresh(&space).await.expect("read");
+    assert!(draw(&other).await.expect("granted") >= 5000, "suffixes below 5000 count as issued");
 }
 
 /// Another replica has reserved, and the watch that reports it was interrupted and has missed it. An export is imported elsewhere, so

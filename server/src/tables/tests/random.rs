@@ -1,5 +1,5 @@
-//! Random edits of all kinds on two replicas, with grants in between and lost answers of the store: deletions of regions and spaces,
-//! undo, imports of what was deleted, delegations and their ends. No number of a space is granted twice, not even of one that was
+//! Random edits of all kinds on two replicas, with grants and restarts in between, and with commits whose answers are lost or that
+//! come late: deletions of regions and spaces, undo, imports of what was deleted, delegations and their ends. No number of a space is granted twice, not even of one that was
 //! deleted and created again, and nothing is granted under a seal that is in effect.
 
 use std::{
@@ -13,15 +13,92 @@ use kent_proto::v1::{
     RegionChange, RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
 };
 
+use kent_store::{CommitError, Committed, Key, Peers, ReadError, Stats, Unknown, Versioned};
+use tonic::async_trait;
+
 use super::*;
+use crate::{host::tasks::Tasks, records::failure::LoadError};
+
+/// A store some of whose commits are made a moment later, after their callers were told that the outcome is unknown.
+#[derive(Debug)]
+struct Late {
+    disk: Arc<MemoryStore>,
+    faults: Mutex<Dice>,
+    tasks: Tasks,
+}
+
+#[async_trait]
+impl Store for Late {
+    async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
+        self.disk.get(key).await
+    }
+
+    async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
+        self.disk.scan(prefix).await
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
+        let late = {
+            let mut faults = self.faults.lock().expect("no panic");
+            (faults.below(20) == 0).then(|| Duration::from_micros(faults.below(20_000)))
+        };
+        let Some(late) = late else { return self.disk.commit(txn).await };
+        let disk = self.disk.clone();
+        // It arrives even if the daemon has stopped.
+        let _arriving = self.tasks.spawn_work(async move {
+            time::sleep(late).await;
+            disk.commit(txn).await
+        });
+        Err(Unknown::new("it may come late").into())
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        self.disk.peers()
+    }
+
+    fn store_id(&self) -> StoreId {
+        self.disk.store_id()
+    }
+
+    fn stats(&self) -> Stats {
+        self.disk.stats()
+    }
+
+    async fn close(&self) {
+        self.disk.close().await;
+    }
+}
+
+/// Starts a daemon whose store loses some answers. It must accept the tables.
+async fn start_late(disk: &MemoryStore, faults: &mut Dice) -> Node {
+    let settings = Settings { chunk_min: Some(2), chunk_max: Some(4), ..Settings::default() };
+    let config = Config::check(settings).expect("valid");
+    loop {
+        let store = Late {
+            disk: Arc::new(disk.reopen()),
+            faults: Mutex::new(Dice(faults.below(1 << 40) + 1)),
+            tasks: Tasks::new(),
+        };
+        let (store, clock, entropy) = (Arc::new(store), Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        match Node::start(Environment { store, clock, entropy }, &config).await {
+            Ok(node) => {
+                node.engine().slots().wait_for_slot(Duration::from_secs(5)).await;
+                return node;
+            }
+            Err(LoadError::Store(failure)) if failure.is_temporary() => {}
+            Err(error) => panic!("no daemon starts again: {error}"),
+        }
+    }
+}
 
 /// The width of the space `s`, so small that prefixes and numbers are soon used again.
-const BITS: u32 = 10;
-const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const BITS: u32 = 14;
+const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const RUNS: u64 = 10;
 const STEPS: u32 = 120;
 
 /// A sequence of random numbers, which a seed determines.
+#[derive(Debug)]
 struct Dice(u64);
 
 impl Dice {
@@ -39,17 +116,9 @@ impl Dice {
     fn bits(&mut self) -> u32 {
         u32::try_from(1 + self.below(2)).expect("few")
     }
-
-    /// The space `s`, or that of a region in it.
-    fn space(&mut self) -> String {
-        match self.below(3) {
-            0 => format!("s/{}", self.of(&NAMES)),
-            _ => "s".to_owned(),
-        }
-    }
 }
 
-/// What all runs of a test keep: the numbers granted in `s`, and an export of some moment.
+/// The state that all runs of a test share: the numbers granted in `s`, and an earlier export.
 #[derive(Default)]
 struct Kept {
     granted: BTreeSet<u128>,
@@ -75,7 +144,7 @@ fn base(region: &Region, bits: u32) -> u128 {
 
 /// Draws up to three numbers, and adds them to those of `s`.
 async fn grant(node: &Node, dice: &mut Dice, kept: &mut Kept) {
-    let (space, region) = (dice.space(), dice.of(&NAMES));
+    let (space, region) = pick(node, dice).await;
     let outer = space.strip_prefix("s/").map(|outer| outer.to_owned());
     let around = match &outer {
         None => 0,
@@ -88,7 +157,10 @@ async fn grant(node: &Node, dice: &mut Dice, kept: &mut Kept) {
     let count = 1 + dice.below(3);
     let source = format!("region:{region}@{space}");
     let ask = AllocateRequest { source: source.clone(), count, ..Default::default() };
-    let Ok(granted) = node.allocator().allocate(Request::new(ask)).await else { return };
+    let granted = match node.allocator().allocate(Request::new(ask)).await {
+        Ok(granted) => granted,
+        Err(_) => return,
+    };
     let Some(Identifiers::Lease(lease)) = granted.into_inner().identifiers else { panic!("expected a lease") };
     let block = kent_ids::Block::try_from(lease).expect("a block");
     // Numbers of regions have no random tails.
@@ -98,9 +170,25 @@ async fn grant(node: &Node, dice: &mut Dice, kept: &mut Kept) {
     *kept.made.entry("grant").or_default() += 1;
 }
 
+/// The space `s` or that of a region in it, and usually one of its regions.
+async fn pick(node: &Node, dice: &mut Dice) -> (String, &'static str) {
+    let name = |region: &Region| NAMES.into_iter().find(|name| region.name.ends_with(&format!("/{name}")));
+    let mut space = "s".to_owned();
+    let mut here = listed(node, &space).await;
+    let delegated: Vec<_> = here.iter().filter(|it| !it.delegated_space.is_empty()).filter_map(name).collect();
+    if !delegated.is_empty() && dice.below(3) == 0 {
+        space = format!("s/{}", dice.of(&delegated));
+        here = listed(node, &space).await;
+    }
+    let names: Vec<_> = here.iter().filter_map(name).collect();
+    let region = if names.is_empty() || dice.below(4) == 0 { dice.of(&NAMES) } else { dice.of(&names) };
+    (space, region)
+}
+
 /// Makes a random edit. Most are refused.
 async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Region>>>) -> (&'static str, bool) {
-    let (regions, space, region, by_bits) = (node.regions(), dice.space(), dice.of(&NAMES), dice.bits());
+    let (regions, by_bits) = (node.regions(), dice.bits());
+    let (space, region) = pick(node, dice).await;
     let name = resource(&space, region);
     let new = |dice: &mut Dice, extension: Option<String>| NewRegion {
         region_id: dice.of(&NAMES).to_owned(),
@@ -111,7 +199,7 @@ async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Re
     match dice.below(26) {
         0..4 => {
             let (parent, region_id) = (format!("spaces/{space}"), region.to_owned());
-            let suffix_bits = Some(u32::try_from(1 + dice.below(4)).expect("few"));
+            let suffix_bits = Some(u32::try_from(1 + dice.below(7)).expect("few"));
             let order = if dice.below(3) == 0 { kent_proto::v1::region::Order::Scrambled.into() } else { 0 };
             let (zone_bits, auto_split) = (Some(dice.bits()), dice.below(2) == 0);
             let sealed = dice.below(9) == 0;
@@ -177,6 +265,11 @@ async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Re
             let rename = RenameRegionRequest { name, region_id, ..Default::default() };
             ("rename", regions.rename_region(Request::new(rename)).await.is_ok())
         }
+        16 if dice.below(3) == 0 => {
+            let next = Some(kent_proto::v1::Uint128 { high: 0, low: dice.below(6) });
+            let update = UpdateRegionRequest { name, next, ..Default::default() };
+            ("next", regions.update_region(Request::new(update)).await.is_ok())
+        }
         16 => {
             let policy = match dice.below(3) {
                 0 => Policy { strict: true, ..Policy::default() },
@@ -225,7 +318,7 @@ fn reverted(changes: &[RegionChange]) -> &'static str {
     }
 }
 
-/// Exports a table, or imports those regions of an earlier export that were deleted since. From a deleted region nothing was granted.
+/// Exports a table, or imports those regions of an earlier export that have been deleted since. From a deleted region nothing was granted.
 async fn import(
     node: &Node,
     dice: &mut Dice,
@@ -272,17 +365,27 @@ async fn seal(nodes: [&Node; 2], dice: &mut Dice, kept: &mut Kept) {
 
 async fn run(seed: u64, made: &mut BTreeMap<&'static str, u32>) {
     let disk = disk();
-    let chunk = || Settings { chunk_min: Some(2), chunk_max: Some(4), ..Settings::default() };
-    let nodes = [start(&disk, chunk()).await, start(&disk, chunk()).await];
     let (mut dice, mut kept) = (Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1), Kept::default());
     let mut faults = Dice(seed + 77);
+    let mut nodes = [start_late(&disk, &mut faults).await, start_late(&disk, &mut faults).await];
     disk.plan(move |operation| match (operation, faults.below(40)) {
         (Operation::Commit(_), 0) => Fault::AppliedUnknown,
         (Operation::Commit(_), 1) => Fault::LostUnknown,
         (Operation::Commit(_), 2..6) => Fault::DelayBefore(Box::pin(time::sleep(Duration::from_millis(1)))),
         _ => Fault::None,
     });
+    let mut starts = Dice(seed + 78);
     for _ in 0..STEPS {
+        if dice.below(15) == 0 {
+            let at = usize::try_from(dice.below(2)).expect("few");
+            let fresh = start_late(&disk, &mut starts).await;
+            let old = std::mem::replace(&mut nodes[at], fresh);
+            match dice.below(2) {
+                0 => old.stop().await,
+                _ => old.abandon().await,
+            }
+        }
+        assert!(nodes.iter().all(|node| !node.has_failed()), "a daemon has stopped");
         let create = CreateSpaceRequest { space_id: "s".to_owned(), bits: BITS, ..CreateSpaceRequest::default() };
         // OK because it usually exists.
         let _ = nodes[0].regions().create_space(Request::new(create)).await;

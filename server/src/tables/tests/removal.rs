@@ -198,6 +198,31 @@ async fn ok_a_new_region_and_the_deletion_of_its_space_do_not_both_succeed() {
     assert_eq!(made.expect_err("deleted").code(), Code::NotFound);
 }
 
+/// A region is created in the space of a delegated region while another replica ends the delegation. If both succeeded, both
+/// regions would grant the same suffixes.
+#[tokio::test]
+async fn ok_a_new_region_and_the_end_of_the_delegation_around_it_do_not_both_succeed() {
+    for deletion_is_late in [true, false] {
+        let disk = disk();
+        let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
+        make(&one, 20, 4).await;
+        let delegate = DelegateRegionRequest { name: name(), ..DelegateRegionRequest::default() };
+        one.regions().delegate_region(Request::new(delegate)).await.expect("delegated");
+        settle().await;
+        let (inner, key) = ("spaces/default/r", keys::inner_space("default", get(&one).await.number));
+        let make_one = async |node: &Node| create_in(node, inner).await.map(drop);
+        let end = async |node: &Node| delete_space(node, inner).await.map(drop);
+        delay(&disk, if deletion_is_late { keys::regions("default") } else { keys::regions(&key) });
+        let pause = time::sleep(Duration::from_millis(100));
+        let (late, early) = match deletion_is_late {
+            true => join(end(&one), async { (pause.await, make_one(&other).await).1 }).await,
+            false => join(make_one(&other), async { (pause.await, end(&one).await).1 }).await,
+        };
+        early.expect("it was first");
+        late.expect_err("the other was first");
+    }
+}
+
 /// The answer to the commit of a deletion is lost, or the commit itself.
 #[tokio::test]
 async fn ok_a_deletion_of_a_space_without_an_answer_is_looked_up_in_the_store() {

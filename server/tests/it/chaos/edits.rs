@@ -72,13 +72,13 @@ pub(super) async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<Wo
         };
         let (kind, region) = (requested.kind, &requested.region);
         match answer {
-            // The region already was as the edit requires, for example sealed.
+            // The edit was already in effect: for example, the region was sealed.
             Ok(edited) if edited.revision == edited.base_revision => {}
             Ok(edited) => {
                 let twice = acknowledged.edits.insert(edited.revision, requested.request_id);
                 assert_eq!(twice, None, "two edits made revision {}", edited.revision);
                 *acknowledged.kinds.entry(kind).or_default() += 1;
-                let mut regions = world.regions.lock().expect("whole");
+                let mut regions = world.regions.lock().expect("not poisoned");
                 if kind == "subdivide and close" {
                     regions.push(heir(&requested.new));
                 }
@@ -103,7 +103,7 @@ fn heir(new: &str) -> String {
     format!("{new}-heir")
 }
 
-/// One attempt on one replica.
+/// Sends the edit once to one replica.
 async fn attempt(channel: &Channel, requested: &Requested) -> Result<EditResponse, Status> {
     let mut regions = RegionsClient::new(channel.clone());
     let Requested { kind, region, new, request_id, next } = requested;

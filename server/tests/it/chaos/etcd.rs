@@ -33,7 +33,7 @@ pub(super) fn start() -> Etcd {
     etcd
 }
 
-/// Fills etcd to its quota for this time, and then frees the space.
+/// Keeps etcd filled to its quota for this time, and then frees the space.
 pub(super) async fn fill(etcd: &Etcd, length: Duration) {
     let junk = |number: u32| Key::new(format!("junk/{number}")).expect("a key");
     let store = until("etcd is up", async || EtcdStore::open(options(etcd)).await.ok()).await;
@@ -78,7 +78,7 @@ pub(super) async fn compact(etcd: &Etcd) {
 fn options(etcd: &Etcd) -> EtcdOptions {
     let credentials = EtcdCredentials { user: USER.to_owned(), password: PASSWORD.to_owned() };
     EtcdOptions {
-        // Another prefix than that of the replicas' store.
+        // The prefix differs from that of the replicas' store.
         address: etcd.address("kent-junk").parse().expect("an address"),
         tls: None,
         credentials: Some(credentials),

@@ -6,6 +6,7 @@ use crate::{FormerPrefix, Imported, Kind, Rare, Region, RegionNumber, Revision};
 fn region(name: &str, on: &str, suffix: u8) -> Region {
     Region {
         number: RegionNumber(77),
+        key_number: RegionNumber(76),
         name: name.into(),
         prefix: prefix(on),
         zone: 8u8.saturating_sub(prefix(on).len() + suffix),

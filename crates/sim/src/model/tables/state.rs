@@ -167,7 +167,7 @@ impl TablesState {
         let (base, capacity, kind) = (facts.prefix.base(it.view.table.bits()), facts.capacity(), facts.kind);
         let is_covered = it.view.table.outward(facts).any(|region| region.number.0 == FIRST);
         let Ok(first) = it.with_counter(region, |counter| counter.grant(1)) else { return false };
-        // If the region was closed since the check, its chunk belongs to its heir.
+        // If the region has been closed since the check, its chunk belongs to its heir.
         if kind != Kind::Closed && !capacity.includes(first.get()) {
             self.broken = Some("an identifier is outside its region");
         }

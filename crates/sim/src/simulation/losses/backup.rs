@@ -109,7 +109,7 @@ async fn receive(admin: &impl Admin) -> Result<Vec<u8>, Status> {
     Ok(bytes)
 }
 
-/// Ends all daemons, discards the store, and creates a new store from the backup.
+/// Stops all daemons, discards the store, and creates a new store from the backup.
 pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
     run.crash_all().await;
     // Wait until all responses of lost daemons are recorded, and keep faults from starting a daemon.
@@ -308,7 +308,7 @@ async fn known(run: &Run, backup: &Backup) -> Option<Tables> {
     tables_of(run, memory).await.ok()
 }
 
-/// Returns whether no table was edited since the backup.
+/// Returns whether no table has been edited since the backup.
 fn is_unchanged(known: &Tables, lost: &Tables) -> bool {
     let regions =
         |table: &Table| table.iter().map(|region| Region { issued: Count::ZERO, ..region.clone() }).collect::<Vec<_>>();

@@ -19,7 +19,7 @@ use super::super::{
 /// The time after which the announcements of crashed daemons have expired.
 const EXPIRED: Duration = Duration::from_secs(80);
 
-/// Ends all daemons and moves the store into another one. A move makes no assumption about clocks.
+/// Stops all daemons and moves the store into another one. A move makes no assumption about clocks.
 pub(crate) async fn migrate(run: &Arc<Run>) {
     run.crash_all().await;
     let _exclusive = run.gate.write().await;

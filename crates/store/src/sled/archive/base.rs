@@ -131,10 +131,13 @@ impl BaseJob {
             }
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot write a new base of the archive; the next attempt follows later")
+                tracing::warn!(%error, "cannot write a new base of the archive; trying again later")
             }
         };
-        thread.spawn(run).inspect_err(|error| tracing::warn!(%error, "cannot write a new base of the archive; the next attempt follows later")).ok()
+        thread
+            .spawn(run)
+            .inspect_err(|error| tracing::warn!(%error, "cannot write a new base of the archive; trying again later"))
+            .ok()
     }
 
     /// Writes the base. Returns false if it was abandoned.

@@ -20,7 +20,7 @@ pub(in crate::sled) fn clean_up(dir: &Path) -> io::Result<()> {
 }
 
 /// Renames complete snapshots and removes torn ones. sled writes and syncs a snapshot under a temporary name, renames
-/// it without a sync of the directory, and then blanks the segments of the log that the snapshot replaces. So a
+/// it without a sync of the directory, and then zeroes the segments of the log that the snapshot replaces. So a
 /// complete snapshot with a temporary name may be the only one that matches the log.
 fn finish_snapshots(dir: &Path) -> io::Result<()> {
     let (mut temporary, mut done) = (Vec::new(), Vec::new());

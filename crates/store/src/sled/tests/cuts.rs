@@ -24,7 +24,7 @@ struct Cutting {
 struct Tried {
     states: usize,
     wrong: Vec<String>,
-    /// The maximum number of bytes that sled wrote between two of our syncs, without the first one, which blanks free
+    /// The maximum number of bytes that sled wrote between two of our syncs, except the first one, which zeroes free
     /// segments.
     largest: usize,
 }

@@ -1,0 +1,55 @@
+//! The actions that a permission allows.
+
+use core::{fmt, str::FromStr};
+
+/// What a permission allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// To get identifiers, packed or as text.
+    Allocate,
+    /// To get leases, which carry the keys of scrambled orders.
+    Lease,
+    /// To have identifiers decoded.
+    Inspect,
+    /// To read tables.
+    Read,
+    /// To edit tables.
+    Edit,
+    /// To see the daemon's state, and to operate it: series, the clock, backups.
+    Operate,
+    /// All of these, and to make tokens and roles for them.
+    Admin,
+}
+
+impl Action {
+    /// All actions, in the order in which texts list them.
+    pub const ALL: [Self; 7] =
+        [Self::Allocate, Self::Lease, Self::Inspect, Self::Read, Self::Edit, Self::Operate, Self::Admin];
+
+    /// The name in a permission.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allocate => "allocate",
+            Self::Lease => "lease",
+            Self::Inspect => "inspect",
+            Self::Read => "read",
+            Self::Edit => "edit",
+            Self::Operate => "operate",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Action {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|action| action.as_str() == text).ok_or(())
+    }
+}

@@ -1,0 +1,26 @@
+//! Who may do what: permissions, roles and tokens.
+//!
+//! This crate decides; it reads no clock, draws no random bits and does no I/O. The caller supplies the time, the random bits of a
+//! token, and what a name stands for: a right on a region is bound to the region's number, which no rename changes.
+//!
+//! - [`Permission`] is the text of a right, such as `allocate:region:default/orders`.
+//! - [`Right`] is a permission together with what it was bound to when it was given.
+//! - [`Rights`] is a set of rights, compiled for decisions.
+//! - [`Token`] and [`Role`] hold rights; [`Presented`] is the secret that a caller sends.
+#![no_std]
+
+extern crate alloc;
+
+mod action;
+mod permission;
+mod right;
+mod rights;
+mod role;
+mod token;
+
+pub use action::Action;
+pub use permission::{BadPermission, Needs, Permission, Resource};
+pub use right::{Bound, Place, Right, Unbound};
+pub use rights::{Rights, Target};
+pub use role::{BadName, NamePattern, Role, check_role_name, check_token_name};
+pub use token::{BadId, Hash, Malformed, Outdated, Presented, Refused, Token, TokenId};

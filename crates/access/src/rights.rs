@@ -1,0 +1,443 @@
+//! Sets of rights, compiled so that a decision takes no allocation and few comparisons.
+
+use alloc::{
+    borrow::ToOwned,
+    collections::BTreeMap,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use kent_ids::{Format, Series};
+
+use crate::{
+    action::Action,
+    permission::{FULL_RAND, Resource},
+    right::{Bound, Right},
+};
+
+/// What a caller may do.
+#[derive(Clone, Debug, Default)]
+pub struct Rights {
+    rights: Vec<Right>,
+    scopes: [Scope; Action::ALL.len()],
+}
+
+/// What a call concerns.
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'t> {
+    /// The daemon as a whole.
+    Daemon,
+    /// Identifiers of a format.
+    Format(Format),
+    /// Identifiers of a series.
+    Series(&'t Series),
+    /// A space itself: its creation and deletion.
+    Space {
+        /// The key of the space; its name, if there is no such space.
+        key: &'t str,
+    },
+    /// The whole table of a space.
+    Table {
+        /// The key of the space; its name, if there is no such space.
+        space: &'t str,
+    },
+    /// A region.
+    Region {
+        /// The key of the space; its name, if there is no such space.
+        space: &'t str,
+        /// The number of the region; `None` if there is no such region, or not yet.
+        number: Option<u64>,
+        /// The name with which the region was created, or would be.
+        first_name: &'t str,
+    },
+}
+
+/// What one action is allowed on.
+#[derive(Clone, Debug, Default)]
+struct Scope {
+    everything: bool,
+    formats: Vec<&'static str>,
+    format_prefixes: Vec<String>,
+    serials: Vec<Series>,
+    serial_prefixes: Vec<String>,
+    all_regions: bool,
+    space_prefixes: Vec<String>,
+    /// By the keys of spaces.
+    spaces: BTreeMap<String, InSpace>,
+}
+
+/// What one action is allowed on in one space.
+#[derive(Clone, Debug, Default)]
+struct InSpace {
+    /// The space itself and all regions.
+    whole: bool,
+    /// The numbers of regions, sorted.
+    numbers: Vec<u64>,
+    /// The beginnings of the names with which regions were created.
+    prefixes: Vec<String>,
+}
+
+impl Rights {
+    /// Compiles rights.
+    pub fn new(rights: Vec<Right>) -> Self {
+        let mut made = Self { rights: Vec::new(), scopes: Default::default() };
+        for right in &rights {
+            match right.permission().action() {
+                // `admin` includes all actions.
+                Action::Admin => made.scopes.iter_mut().for_each(|scope| scope.add(right)),
+                action => made.scopes[action as usize].add(right),
+            }
+        }
+        made.rights = rights;
+        made
+    }
+
+    /// The rights that it was made from.
+    pub fn rights(&self) -> &[Right] {
+        &self.rights
+    }
+
+    /// Whether they allow an action.
+    pub fn may(&self, action: Action, target: Target<'_>) -> bool {
+        self.scopes[action as usize].includes(target)
+    }
+
+    /// Whether they allow to give this right to others: they must include `admin` over the whole of its resource.
+    pub fn covers(&self, right: &Right) -> bool {
+        self.scopes[Action::Admin as usize].covers(right)
+    }
+}
+
+impl Scope {
+    fn add(&mut self, right: &Right) {
+        match (right.permission().resource(), right.bound()) {
+            (Resource::Everything, _) => self.everything = true,
+            (Resource::Format(token), _) => self.formats.push(token),
+            (Resource::Formats(prefix), _) => self.format_prefixes.push(prefix.clone()),
+            (Resource::Serial(series), _) => self.serials.push(series.clone()),
+            (Resource::Serials(prefix), _) => self.serial_prefixes.push(prefix.clone()),
+            (Resource::AllRegions, _) => self.all_regions = true,
+            (Resource::Spaces(prefix), _) => self.space_prefixes.push(prefix.clone()),
+            (Resource::Space(_), Bound::Space(key)) => self.space(key).whole = true,
+            (Resource::Regions { prefix, .. }, Bound::Space(key)) => self.space(key).prefixes.push(prefix.clone()),
+            (Resource::Region { .. }, Bound::Region(place)) => {
+                let numbers = &mut self.space(&place.space).numbers;
+                if let Err(at) = numbers.binary_search(&place.number) {
+                    numbers.insert(at, place.number);
+                }
+            }
+            // OK because a right is always bound to what it names; otherwise it allows nothing.
+            (Resource::Space(_) | Resource::Regions { .. } | Resource::Region { .. }, _) => {}
+        }
+    }
+
+    fn space(&mut self, key: &str) -> &mut InSpace {
+        self.spaces.entry(key.to_owned()).or_default()
+    }
+
+    fn includes(&self, target: Target<'_>) -> bool {
+        self.everything
+            || match target {
+                Target::Daemon => false,
+                Target::Format(format) => self.has_format(format.token()),
+                Target::Series(Series::FullRand) => self.has_format(FULL_RAND),
+                Target::Series(series) => self.has_serial(series),
+                Target::Space { key } => self.has_space(key),
+                Target::Table { space } => self.has_regions(space, ""),
+                Target::Region { space, number, first_name } => {
+                    self.all_regions
+                        || self.has_space_prefix(space)
+                        || self.spaces.get(space).is_some_and(|it| it.includes(number, first_name))
+                }
+            }
+    }
+
+    fn has_format(&self, token: &str) -> bool {
+        self.formats.contains(&token) || self.format_prefixes.iter().any(|prefix| token.starts_with(prefix.as_str()))
+    }
+
+    fn has_serial(&self, series: &Series) -> bool {
+        let Series::Serial(serials) = series else { return false };
+        self.serials.contains(series)
+            || self.serial_prefixes.iter().any(|prefix| serials.name().starts_with(prefix.as_str()))
+    }
+
+    fn has_space(&self, key: &str) -> bool {
+        self.has_space_prefix(key) || self.spaces.get(key).is_some_and(|it| it.whole)
+    }
+
+    fn has_space_prefix(&self, key: &str) -> bool {
+        self.space_prefixes.iter().any(|prefix| outermost(key).starts_with(prefix.as_str()))
+    }
+
+    /// Whether it includes all regions that were or will be created with a name that begins with `prefix`.
+    fn has_regions(&self, space: &str, prefix: &str) -> bool {
+        let is_within = |wide: &String| prefix.starts_with(wide.as_str());
+        self.all_regions
+            || self.has_space_prefix(space)
+            || self.spaces.get(space).is_some_and(|it| it.whole || it.prefixes.iter().any(is_within))
+    }
+
+    /// Whether it includes the whole resource of a right.
+    fn covers(&self, right: &Right) -> bool {
+        self.everything
+            || match (right.permission().resource(), right.bound()) {
+                (Resource::Everything, _) => false,
+                (Resource::Format(token), _) => self.has_format(token),
+                // A later version may have more formats, so only a pattern covers a pattern.
+                (Resource::Formats(prefix), _) => is_within_one(prefix, &self.format_prefixes),
+                (Resource::Serial(series), _) => self.has_serial(series),
+                (Resource::Serials(prefix), _) => is_within_one(prefix, &self.serial_prefixes),
+                // `space:*` includes every space.
+                (Resource::AllRegions, _) => self.all_regions || self.space_prefixes.iter().any(String::is_empty),
+                (Resource::Spaces(prefix), _) => is_within_one(prefix, &self.space_prefixes),
+                (Resource::Space(_), Bound::Space(key)) => self.has_space(key),
+                (Resource::Regions { prefix, .. }, Bound::Space(key)) => self.has_regions(key, prefix),
+                (Resource::Region { .. }, Bound::Region(place)) => self.includes(Target::Region {
+                    space: &place.space,
+                    number: Some(place.number),
+                    first_name: &place.first_name,
+                }),
+                (Resource::Space(_) | Resource::Regions { .. } | Resource::Region { .. }, _) => false,
+            }
+    }
+}
+
+impl InSpace {
+    fn includes(&self, number: Option<u64>, first_name: &str) -> bool {
+        self.whole
+            || number.is_some_and(|number| self.numbers.binary_search(&number).is_ok())
+            || self.prefixes.iter().any(|prefix| first_name.starts_with(prefix.as_str()))
+    }
+}
+
+impl Target<'_> {
+    /// The resource as a permission would name it, for a refusal. `names` are those that the caller used, because it may know no
+    /// others.
+    pub fn describe(&self, space: &str, region: &str) -> String {
+        match self {
+            Self::Daemon => "*".to_owned(),
+            Self::Format(format) => format.token().to_owned(),
+            Self::Series(series) => series.to_string(),
+            Self::Space { .. } => Resource::Space(space.to_owned()).to_string(),
+            Self::Table { .. } => Resource::Regions { space: space.to_owned(), prefix: String::new() }.to_string(),
+            Self::Region { .. } => Resource::Region { space: space.to_owned(), name: region.to_owned() }.to_string(),
+        }
+    }
+}
+
+/// The name of the outermost space, from the key of a space or from its name. It never changes.
+fn outermost(key: &str) -> &str {
+    key.split(['~', '/']).next().unwrap_or_default()
+}
+
+fn is_within_one(prefix: &str, wide: &[String]) -> bool {
+    wide.iter().any(|wide| prefix.starts_with(wide.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{permission::Needs, right::Place};
+
+    /// Regions by their names now: the space's key, the number, and the name with which they were created.
+    const REGIONS: [(&str, &str, u64, &str); 5] = [
+        ("default/orders", "default", 1, "orders"),
+        ("default/team-a-1", "default", 2, "team-a-1"),
+        // Renamed.
+        ("default/moved", "default", 3, "team-a-2"),
+        ("default/team-a-9", "default", 4, "secret"),
+        ("default/orders/eu", "default~0000000000000001", 1, "eu"),
+    ];
+
+    fn key(space: &str) -> String {
+        if space == "default/orders" { "default~0000000000000001".to_owned() } else { space.to_owned() }
+    }
+
+    fn right(text: &str) -> Right {
+        let permission: crate::Permission = text.parse().expect(text);
+        let bound = match permission.needs() {
+            Needs::Nothing => Bound::Nothing,
+            Needs::Space(space) => Bound::Space(key(space)),
+            Needs::Region { space, name } => {
+                let path = format!("{space}/{name}");
+                let (_, space, number, first) = REGIONS.iter().find(|it| it.0 == path).expect("a region");
+                Bound::Region(Place { space: (*space).to_owned(), number: *number, first_name: (*first).to_owned() })
+            }
+        };
+        Right::new(permission, bound).expect("bound")
+    }
+
+    fn rights(texts: &[&str]) -> Rights {
+        Rights::new(texts.iter().map(|text| right(text)).collect())
+    }
+
+    /// Whether the rights allow what a permission says.
+    fn may(rights: &Rights, text: &str) -> bool {
+        let (action, resource) = text.split_once(':').expect("an action");
+        let action = action.parse().expect("an action");
+        let series: Series;
+        let target = match resource.split_once(':') {
+            _ if resource == "daemon" => Target::Daemon,
+            Some(("serial", _)) => {
+                series = resource.parse().expect("a series");
+                Target::Series(&series)
+            }
+            None if resource == FULL_RAND => Target::Series(&Series::FullRand),
+            None => Target::Format(Format::by_token(resource).expect("a format")),
+            Some(("space", space)) => return rights.may(action, Target::Space { key: &key(space) }),
+            Some(("table", space)) => return rights.may(action, Target::Table { space: &key(space) }),
+            Some((_, path)) => match REGIONS.iter().find(|it| it.0 == path) {
+                Some((_, space, number, first_name)) => Target::Region { space, number: Some(*number), first_name },
+                None => {
+                    let (space, first_name) = path.rsplit_once('/').expect("a path");
+                    return rights.may(action, Target::Region { space: &key(space), number: None, first_name });
+                }
+            },
+        };
+        rights.may(action, target)
+    }
+
+    #[test]
+    fn ok_rights_allow_what_they_name_and_nothing_else() {
+        let all = [
+            "allocate:uuidv7",
+            "allocate:uuidv6",
+            "allocate:uid11-fullrand",
+            "allocate:serial:GBP",
+            "allocate:serial:GB",
+            "lease:uuidv7",
+            "inspect:daemon",
+            "operate:daemon",
+            "read:table:default",
+            "read:table:shop",
+            "edit:space:shop",
+            "edit:space:shop2",
+            "edit:space:default",
+            "edit:space:default/orders",
+            "allocate:region:default/orders",
+            "lease:region:default/orders",
+            "edit:region:default/team-a-1",
+            "edit:region:default/moved",
+            "edit:region:default/team-a-9",
+            "edit:region:default/team-a-new",
+            "edit:region:default/orders/eu",
+            "edit:region:default/x/y",
+            "admin:daemon",
+        ];
+        let cases: [(&[&str], &[&str]); 19] = [
+            (&[], &[]),
+            (&["admin:*"], &all),
+            (&["allocate:uuidv7"], &["allocate:uuidv7"]),
+            (&["allocate:uu*"], &["allocate:uuidv7", "allocate:uuidv6"]),
+            (&["allocate:uid11-fullrand"], &["allocate:uid11-fullrand"]),
+            (&["allocate:serial:GBP"], &["allocate:serial:GBP"]),
+            (&["allocate:serial:GB*"], &["allocate:serial:GBP", "allocate:serial:GB"]),
+            (&["inspect:*"], &["inspect:daemon"]),
+            (&["operate:*"], &["operate:daemon"]),
+            (&["read:region:default/*"], &["read:table:default"]),
+            (&["read:space:default"], &["read:table:default"]),
+            (&["read:space:sh*"], &["read:table:shop"]),
+            (&["edit:space:shop"], &["edit:space:shop"]),
+            (&["edit:space:shop*"], &["edit:space:shop", "edit:space:shop2"]),
+            (
+                &["allocate:region:default/orders", "lease:region:default/orders"],
+                &["allocate:region:default/orders", "lease:region:default/orders"],
+            ),
+            // `moved` was created as team-a-2, and `team-a-9` as secret.
+            (
+                &["edit:region:default/team-a-*"],
+                &["edit:region:default/team-a-1", "edit:region:default/moved", "edit:region:default/team-a-new"],
+            ),
+            // The space of a delegated region has rights of its own.
+            (&["edit:space:default/orders"], &["edit:space:default/orders", "edit:region:default/orders/eu"]),
+            (&["edit:region:default/orders/eu"], &["edit:region:default/orders/eu"]),
+            (&["admin:region:default/orders"], &["allocate:region:default/orders", "lease:region:default/orders"]),
+        ];
+        for (given, allowed) in cases {
+            let rights = rights(given);
+            for text in all {
+                assert_eq!(may(&rights, text), allowed.contains(&text), "{given:?} {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn ok_admin_covers_what_is_within_it() {
+        let cases: [(&str, &[&str], &[&str]); 10] = [
+            ("admin:*", &["admin:*", "operate:*", "allocate:uuid*", "edit:region:default/orders"], &[]),
+            ("admin:uuidv7", &["allocate:uuidv7", "admin:uuidv7"], &["allocate:uuidv6", "allocate:uuid*", "lease:*"]),
+            ("admin:uuid*", &["allocate:uuidv7", "allocate:uuidv*"], &["allocate:ui*", "allocate:uid11*"]),
+            ("admin:serial:G*", &["lease:serial:GBP", "lease:serial:GB*"], &["lease:serial:*", "lease:uuidv7"]),
+            ("admin:region:default/orders", &["read:region:default/orders"], &["read:region:default/o*", "read:*"]),
+            (
+                "admin:region:default/team-a-*",
+                // The region `moved` was created as team-a-2.
+                &["edit:region:default/team-a-1", "edit:region:default/team-a-x*", "edit:region:default/moved"],
+                // The region `team-a-9` was created as secret.
+                &["edit:region:default/team-*", "edit:region:default/team-a-9", "edit:space:default"],
+            ),
+            (
+                "admin:space:default",
+                &["edit:region:default/orders", "edit:region:default/*", "edit:space:default"],
+                &["edit:space:default/orders", "edit:region:default/orders/eu", "edit:region:*", "edit:space:d*"],
+            ),
+            (
+                "admin:space:*",
+                &["edit:region:*", "edit:space:default/orders", "edit:space:x*"],
+                &["operate:*", "lease:*"],
+            ),
+            ("admin:region:*", &["edit:region:default/orders/eu", "read:region:shop/*"], &["edit:space:default"]),
+            ("edit:region:default/orders", &[], &["edit:region:default/orders", "read:region:default/orders"]),
+        ];
+        for (given, covered, not) in cases {
+            let rights = rights(&[given]);
+            covered.iter().for_each(|text| assert!(rights.covers(&right(text)), "{given} covers {text}"));
+            not.iter().for_each(|text| assert!(!rights.covers(&right(text)), "{given} does not cover {text}"));
+        }
+    }
+
+    const GIVEN: [&str; 12] = [
+        "*",
+        "uuidv7",
+        "uuid*",
+        "serial:GBP",
+        "serial:G*",
+        "space:shop",
+        "space:*",
+        "space:default",
+        "region:*",
+        "region:default/*",
+        "region:default/team-a-*",
+        "region:default/moved",
+    ];
+    const DONE: [&str; 8] = [
+        "allocate:uuidv7",
+        "allocate:uuidv6",
+        "lease:serial:GBP",
+        "edit:space:shop",
+        "read:table:default",
+        "edit:region:default/moved",
+        "edit:region:default/team-a-9",
+        "lease:region:default/orders/eu",
+    ];
+
+    proptest! {
+        /// Nothing that a right allows is refused to those who may give it to others.
+        #[test]
+        fn ok_what_is_covered_allows_no_more(wide in prop::sample::select(&GIVEN[..]), narrow in prop::sample::select(&GIVEN[..])) {
+            let (wide, narrow) = (format!("admin:{wide}"), format!("admin:{narrow}"));
+            let (maker, given) = (rights(&[&wide]), rights(&[&narrow]));
+            let is_covered = maker.covers(&right(&narrow));
+            for done in DONE {
+                let exceeds = may(&given, done) && !may(&maker, done);
+                prop_assert!(!(is_covered && exceeds), "{wide} covers {narrow}, which allows {done}");
+            }
+            prop_assert!(wide != narrow || is_covered);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Roles: named sets of rights, and the callers' certificates that have them.
+
+use alloc::{
+    borrow::ToOwned,
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::{fmt, str::FromStr};
+
+use thiserror::Error;
+
+use crate::right::Right;
+
+/// A named set of rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// Its name.
+    pub name: String,
+    /// What its holders may do.
+    pub rights: Vec<Right>,
+    /// The certificates that have the role.
+    pub certificates: Vec<NamePattern>,
+}
+
+/// The name in a caller's certificate, or all names that begin with a text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamePattern {
+    text: String,
+    is_prefix: bool,
+}
+
+/// A name that is not valid.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct BadName(String);
+
+/// The maximum length of the name of a role, in symbols.
+const ROLE_MAX: usize = 63;
+/// The maximum length of the name of a token, in characters.
+const TOKEN_MAX: usize = 100;
+/// The maximum length of the name in a certificate, in bytes.
+const CERTIFICATE_MAX: usize = 1000;
+
+/// Checks the name of a role: 1 to 63 of `a-z 0-9 - _`.
+///
+/// # Errors
+///
+/// [`BadName`].
+pub fn check_role_name(name: &str) -> Result<(), BadName> {
+    let is_allowed = |symbol: char| symbol.is_ascii_lowercase() || symbol.is_ascii_digit() || "-_".contains(symbol);
+    match !name.is_empty() && name.len() <= ROLE_MAX && name.chars().all(is_allowed) {
+        true => Ok(()),
+        false => {
+            let shown: String = name.chars().take(ROLE_MAX + 1).collect();
+            Err(BadName(format!("{shown:?} is not a role's name, which has 1 to {ROLE_MAX} of a-z 0-9 - _")))
+        }
+    }
+}
+
+/// Checks the name of a token: 1 to 100 printable characters.
+///
+/// # Errors
+///
+/// [`BadName`].
+pub fn check_token_name(name: &str) -> Result<(), BadName> {
+    let len = name.chars().count();
+    match (1..=TOKEN_MAX).contains(&len) && !name.chars().any(char::is_control) {
+        true => Ok(()),
+        false => Err(BadName(format!("a token's name has 1 to {TOKEN_MAX} printable characters, such as \"orders\""))),
+    }
+}
+
+impl Role {
+    /// Whether callers with a certificate of this name have the role.
+    pub fn has_certificate(&self, name: &str) -> bool {
+        self.certificates.iter().any(|pattern| pattern.matches(name))
+    }
+}
+
+impl NamePattern {
+    /// Whether it stands for this name.
+    pub fn matches(&self, name: &str) -> bool {
+        if self.is_prefix { name.starts_with(&self.text) } else { name == self.text }
+    }
+}
+
+impl FromStr for NamePattern {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let (plain, is_prefix) = text.strip_suffix('*').map_or((text, false), |prefix| (prefix, true));
+        let is_name = (is_prefix || !plain.is_empty()) && plain.len() < CERTIFICATE_MAX;
+        match is_name && plain.chars().all(|symbol| symbol.is_ascii_graphic() && symbol != '*') {
+            true => Ok(Self { text: plain.to_owned(), is_prefix }),
+            false => {
+                let shown: String = text.chars().take(SHOWN_MAX).collect();
+                Err(BadName(format!(
+                    "{shown:?} is not a name in a certificate, such as spiffe://example/orders or orders.example, or \
+                     spiffe://example/team-a/* for all that begin so"
+                )))
+            }
+        }
+    }
+}
+
+/// The number of characters of a text that an error repeats.
+const SHOWN_MAX: usize = 80;
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.text, if self.is_prefix { "*" } else { "" })
+    }
+}
+
+impl From<&NamePattern> for String {
+    fn from(pattern: &NamePattern) -> Self {
+        pattern.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_names_of_certificates() {
+        let cases = [
+            ("spiffe://example/orders", "spiffe://example/orders", true),
+            ("spiffe://example/orders", "spiffe://example/orders2", false),
+            ("spiffe://example/team-a/*", "spiffe://example/team-a/x", true),
+            ("spiffe://example/team-a/*", "spiffe://example/team-b/x", false),
+            ("orders.example", "orders.example", true),
+            ("*", "anything", true),
+        ];
+        for (pattern, name, matches) in cases {
+            let parsed: NamePattern = pattern.parse().expect("a pattern");
+            assert_eq!(parsed.to_string(), pattern);
+            assert_eq!(parsed.matches(name), matches, "{pattern} {name}");
+        }
+        for bad in ["", "a b", "a*b", "*.example*", "\u{e9}", &"x".repeat(2000)] {
+            assert!(bad.parse::<NamePattern>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn ok_names_of_roles_and_tokens() {
+        for (name, is_role, is_token) in [
+            ("ops", true, true),
+            ("team-a_2", true, true),
+            ("", false, false),
+            ("Ops", false, true),
+            ("Bestellungen für alle", false, true),
+            ("a\nb", false, false),
+            (&"x".repeat(63), true, true),
+            (&"x".repeat(64), false, true),
+            (&"x".repeat(101), false, false),
+        ] {
+            assert_eq!(check_role_name(name).is_ok(), is_role, "{name:?}");
+            assert_eq!(check_token_name(name).is_ok(), is_token, "{name:?}");
+        }
+    }
+}
