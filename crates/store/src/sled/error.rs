@@ -186,6 +186,21 @@ pub enum ArchiveError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The directory for a new archive does not exist. It is not created, because an unmounted disk must not be replaced silently.
+    #[error(
+        "the directory of the archive {} does not exist: is its disk mounted? For a new archive, create the directory first: mkdir {}",
+        dir.display(), dir.display()
+    )]
+    NoDirectory {
+        /// The directory given in the settings.
+        dir: PathBuf,
+    },
+    /// The directory for the archive is a file.
+    #[error("the archive {} is not a directory: name one that exists, on another disk than the data", dir.display())]
+    NotADirectory {
+        /// The path given in the settings.
+        dir: PathBuf,
+    },
     /// The store has an archive, and the daemon was started without it.
     #[error(
         "the store has an archive in {}: start with --archive {}, or end the archive with --no-archive",
