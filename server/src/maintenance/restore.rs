@@ -12,6 +12,7 @@ mod renew;
 
 use std::{
     collections::BTreeMap,
+    fmt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -191,10 +192,12 @@ pub enum RestoreError {
         latest: UnixNanos,
     },
     /// A floor names a source that the backup does not contain.
-    #[error("--floor {floor}: the store has no such region")]
+    #[error("--floor {floor}: the store has no such region; its {}", Known(known))]
     NoSuchSource {
         /// The source.
         floor: Source,
+        /// The regions and series that a floor can name.
+        known: Vec<String>,
     },
     /// A floor is below the numbers that the backup records as issued or reserved.
     #[error(
@@ -221,6 +224,26 @@ pub enum RestoreError {
         /// The capacity of the source.
         capacity: Count,
     },
+}
+
+/// Displays the regions and series that have a counter.
+struct Known<'k>(&'k [String]);
+
+/// The number of them that a message lists.
+const KNOWN_MAX: usize = 10;
+
+impl fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("tables have no region with a counter");
+        }
+        let listed = self.0.iter().take(KNOWN_MAX).map(String::as_str).collect::<Vec<_>>();
+        write!(f, "sources with a counter are {}", listed.join(", "))?;
+        match self.0.len() - listed.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
 }
 
 impl Restore {

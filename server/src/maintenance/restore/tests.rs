@@ -370,6 +370,8 @@ fn ok_a_floor_may_equal_the_capacity() {
     assert!(matches!(refused, RestoreError::FloorTooHigh { capacity: Count::Below(0x10_0000), .. }), "{refused}");
     let refused = floored("region:missing=1").expect_err("no such region");
     assert!(matches!(refused, RestoreError::NoSuchSource { .. }), "{refused}");
+    let listed = "no such region; its sources with a counter are region:mixed";
+    assert!(refused.to_string().contains(listed), "{refused}");
     // A series whose counter was lost has one, too.
     let restore = floored("serial:CD=17").expect("planned");
     assert_eq!(counter_of(&restore, &keys::series(&"serial:CD".parse().expect("one"))).reserved, Count::Below(17));
