@@ -510,6 +510,15 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::Populated { .. } => {
             format!("; create another one for this (kent region create NAME --suffix BITS --space {space})")
         }
+        TableRefusal::StrictAndBounds { region, bounds: None } => {
+            format!(" (kent region set {} --strict --no-chunk)", arguments(region, space))
+        }
+        TableRefusal::StrictAndBounds { region, bounds: Some((min, max)) } => {
+            format!(" (kent region set {} --no-strict --chunk {min}:{max})", arguments(region, space))
+        }
+        TableRefusal::StrictScrambled => {
+            format!("; create a sequential one (kent region create NAME --suffix BITS --space {space})")
+        }
         TableRefusal::NoFreePrefix(_) => format!(" (kent space free {space})"),
         TableRefusal::Closed { heir, .. } => {
             format!(": edit that one instead (kent region show {})", arguments(heir, space))

@@ -304,6 +304,8 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::SuffixValue { .. } => Some("next"),
         Refusal::TextTooLong { .. } => Some("description"),
         Refusal::BadPolicy { .. }
+        | Refusal::StrictAndBounds { .. }
+        | Refusal::StrictScrambled
         | Refusal::ExpandsNever { .. }
         | Refusal::ExpandsBeyond { .. }
         | Refusal::CapOfZero { .. } => Some("policy"),

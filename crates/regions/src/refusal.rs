@@ -339,6 +339,19 @@ pub enum Refusal {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// `bad-input`: a strict region cannot have bounds for its chunks.
+    #[error("a strict region reserves no chunks, so {region:?} cannot be strict and have bounds for its chunks")]
+    StrictAndBounds {
+        /// The name of the region.
+        region: String,
+        /// The bounds that the edit sets; `None` if the region has them already.
+        bounds: Option<(u64, u64)>,
+    },
+    /// `bad-input`: a strict region cannot be scrambled.
+    #[error(
+        "a strict region issues numbers without gaps, so it cannot be scrambled, and the order of a region never changes"
+    )]
+    StrictScrambled,
     /// `bad-input`: an update that changes nothing.
     #[error("the update changes nothing: give at least one attribute")]
     NoChange,
@@ -509,6 +522,8 @@ impl Refusal {
             Self::SpaceInUse { .. } => "space-in-use",
             Self::TextTooLong { .. }
             | Self::BadPolicy { .. }
+            | Self::StrictAndBounds { .. }
+            | Self::StrictScrambled
             | Self::ExpandsNever { .. }
             | Self::ExpandsBeyond { .. }
             | Self::CapOfZero { .. }
