@@ -1,10 +1,10 @@
 //! The settings of a client. All are checked when the client is built.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use kent_tls::{Certificates, Pem, Pems, Target};
 use thiserror::Error;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::Endpoint;
 
 use crate::Client;
 
@@ -29,8 +29,7 @@ use crate::Client;
 #[must_use = "a builder does nothing before `build`"]
 pub struct Builder {
     endpoints: Vec<String>,
-    ca: Option<Vec<u8>>,
-    identity: Option<(Vec<u8>, Vec<u8>)>,
+    pems: Pems,
     settings: Settings,
 }
 
@@ -61,7 +60,7 @@ impl Default for Builder {
             discover: false,
             follow_heirs: false,
         };
-        Self { endpoints: Vec::new(), ca: None, identity: None, settings }
+        Self { endpoints: Vec::new(), pems: Pems::default(), settings }
     }
 }
 
@@ -74,7 +73,7 @@ pub enum ConfigError {
     NoEndpoint,
     /// An endpoint is not an address.
     #[error(
-        "{endpoint:?} is not an endpoint: it must be HOST:PORT, http://HOST:PORT or https://HOST:PORT, such as 127.0.0.1:7600"
+        "{endpoint:?} is not an endpoint: it must be HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH, such as 127.0.0.1:7600"
     )]
     #[non_exhaustive]
     BadEndpoint {
@@ -109,7 +108,8 @@ pub enum ConfigError {
 }
 
 impl Builder {
-    /// Adds an endpoint. The client uses the first one, and the others when the first one fails.
+    /// Adds an endpoint: HOST:PORT, http://HOST:PORT, https://HOST:PORT, or unix:PATH for the socket of a daemon on this machine. The
+    /// client uses the first one, and the others when the first one fails.
     pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoints.push(endpoint.into());
         self
@@ -118,13 +118,26 @@ impl Builder {
     /// The certificates of the CAs that verify daemons, as PEM; endpoints without a scheme then use TLS [default: those of the
     /// system, for `https://` endpoints].
     pub fn ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.ca = Some(pem.into());
+        self.pems.ca = Some(Pem::Text(pem.into()));
+        self
+    }
+
+    /// Like [`ca`](Self::ca), from a file, which is read again for every new connection.
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.pems.ca = Some(Pem::File(path.into()));
         self
     }
 
     /// The client's certificate and private key, as PEM, for daemons that require one; endpoints without a scheme then use TLS.
     pub fn identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        self.identity = Some((certificate.into(), key.into()));
+        self.pems.identity = Some((Pem::Text(certificate.into()), Pem::Text(key.into())));
+        self
+    }
+
+    /// Like [`identity`](Self::identity), from files, which are read again for every new connection: replace them before the
+    /// certificate expires, and the client needs no restart. If the two do not belong together, the previous ones stay in use.
+    pub fn identity_files(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.pems.identity = Some((Pem::File(certificate.into()), Pem::File(key.into())));
         self
     }
 
@@ -194,7 +207,12 @@ impl Builder {
     ///
     /// [`ConfigError::BadEndpoint`].
     pub fn check_endpoint(endpoint: &str) -> Result<(), ConfigError> {
-        parse_address(endpoint, "http").map(|_| ())
+        match is_socket(endpoint) {
+            true => Target::unix(endpoint, |endpoint| endpoint)
+                .map(drop)
+                .map_err(|_| ConfigError::BadEndpoint { endpoint: endpoint.to_owned() }),
+            false => parse_address(endpoint, "http").map(drop),
+        }
     }
 
     /// Builds the client. It does not connect yet.
@@ -208,36 +226,19 @@ impl Builder {
             return Err(ConfigError::NoEndpoint);
         }
         let tls = self.tls()?;
-        let endpoints: Result<Vec<Endpoint>, _> =
+        let endpoints: Result<Vec<Target>, _> =
             self.endpoints.iter().map(|endpoint| parse(endpoint, tls.as_ref(), &self.settings)).collect();
         Ok(Client::with(endpoints?, tls, self.settings))
     }
 
-    /// Returns the TLS configuration, if a certificate or an endpoint requires TLS.
-    fn tls(&self) -> Result<Option<ClientTlsConfig>, ConfigError> {
+    /// Returns the certificates, if one of them or an endpoint requires TLS.
+    fn tls(&self) -> Result<Option<Certificates>, ConfigError> {
         let is_tls = |endpoint: &String| endpoint.starts_with("https:");
-        if self.ca.is_none() && self.identity.is_none() && !self.endpoints.iter().any(is_tls) {
+        if self.pems.ca.is_none() && self.pems.identity.is_none() && !self.endpoints.iter().any(is_tls) {
             return Ok(None);
         }
-        let tls = match &self.ca {
-            Some(pem) => {
-                check_pem::<CertificateDer<'_>>("the CAs", pem)?;
-                ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
-            }
-            None => ClientTlsConfig::new().with_native_roots(),
-        };
-        let Some((certificate, key)) = &self.identity else { return Ok(Some(tls)) };
-        check_pem::<CertificateDer<'_>>("the client's certificate", certificate)?;
-        check_pem::<PrivateKeyDer<'_>>("the client's key", key)?;
-        Ok(Some(tls.identity(Identity::from_pem(certificate, key))))
-    }
-}
-
-/// Checks that a PEM text contains an item of a kind, because tonic ignores items that it does not know.
-fn check_pem<T: PemObject>(what: &str, text: &[u8]) -> Result<(), ConfigError> {
-    match T::from_pem_slice(text) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(ConfigError::BadCertificate { problem: format!("{what}: {error}") }),
+        let bad = |error| ConfigError::BadCertificate { problem: format!("{error}") };
+        Certificates::open(self.pems.clone()).map(Some).map_err(bad)
     }
 }
 
@@ -260,19 +261,26 @@ fn check(setting: &'static str, allowed: &'static str, within: bool) -> Result<(
 }
 
 /// Parses an endpoint. Without a scheme it uses TLS if the client does.
-pub(crate) fn parse(
-    endpoint: &str,
-    tls: Option<&ClientTlsConfig>,
-    settings: &Settings,
-) -> Result<Endpoint, ConfigError> {
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let parsed = parse_address(endpoint, scheme)?;
-    let parsed = match (parsed.uri().scheme_str(), tls) {
-        (Some("http"), Some(_)) => return Err(ConfigError::NoTls { endpoint: endpoint.to_owned() }),
-        (_, Some(tls)) => parsed.tls_config(tls.clone()).map_err(|error| unusable(&error))?,
-        (_, None) => parsed,
+pub(crate) fn parse(endpoint: &str, tls: Option<&Certificates>, settings: &Settings) -> Result<Target, ConfigError> {
+    let set = |endpoint: Endpoint| {
+        let endpoint = endpoint.connect_timeout(settings.connect_timeout).tcp_nodelay(true);
+        endpoint.http2_keep_alive_interval(KEEP_ALIVE)
     };
-    Ok(parsed.connect_timeout(settings.connect_timeout).tcp_nodelay(true).http2_keep_alive_interval(KEEP_ALIVE))
+    let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
+    if is_socket(endpoint) {
+        return Target::unix(endpoint, set).map_err(|_| bad());
+    }
+    let parsed = parse_address(endpoint, if tls.is_some() { "https" } else { "http" })?;
+    match (parsed.uri().scheme_str(), tls) {
+        (Some("http"), Some(_)) => Err(ConfigError::NoTls { endpoint: endpoint.to_owned() }),
+        (_, Some(tls)) => Target::secure(parsed.uri(), tls, settings.connect_timeout, set).map_err(|_| bad()),
+        (_, None) => Ok(Target::plain(set(parsed))),
+    }
+}
+
+/// Whether an endpoint is a Unix socket.
+fn is_socket(endpoint: &str) -> bool {
+    endpoint.starts_with("unix:")
 }
 
 /// Parses the address of an endpoint, which has this scheme if it names none.
@@ -286,12 +294,6 @@ fn parse_address(endpoint: &str, scheme: &str) -> Result<Endpoint, ConfigError> 
         true => Ok(parsed),
         false => Err(bad()),
     }
-}
-
-fn unusable(error: &dyn std::error::Error) -> ConfigError {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    let problem = causes.map(ToString::to_string).last().unwrap_or_else(|| error.to_string());
-    ConfigError::BadCertificate { problem }
 }
 
 /// The interval of HTTP/2 keepalive probes, which detect dead connections.
@@ -311,12 +313,13 @@ mod tests {
     fn err_every_bad_setting_is_named() {
         let good = || Client::builder().endpoint("127.0.0.1:7600");
         check_err(Client::builder(), "no endpoint");
-        for endpoint in ["", "a", "http://", "not an address", "ftp://a:1", "a:99999", ":7600", "a b:1"] {
+        for endpoint in ["", "a", "http://", "not an address", "ftp://a:1", "a:99999", ":7600", "a b:1", "unix:"] {
             check_err(Client::builder().endpoint(endpoint), "it must be HOST:PORT");
         }
         check_err(Client::builder().endpoint("https://a:1").endpoint("http://b:1"), "use https://");
         check_err(good().ca("not PEM"), "the certificates cannot be used: the CAs: no items found");
-        check_err(good().identity("not PEM", ""), "the client's certificate");
+        check_err(good().identity("not PEM", ""), "the certificates cannot be used: ");
+        check_err(good().ca_file("/absent/ca"), "the file of the CAs, /absent/ca, cannot be read");
         check_err(good().block_size(0), "block_size must be 1 to");
         check_err(good().block_size(10).block_size_max(9), "block_size must be 1 to");
         check_err(good().low_water(1.5), "low_water must be 0 to 1");
@@ -333,8 +336,9 @@ mod tests {
             ("127.0.0.1:7600", "http://127.0.0.1:7600/"),
             ("[::1]:7600", "http://[::1]:7600/"),
             ("kent.example:80", "http://kent.example:80/"),
+            ("unix:/run/kent/kent.sock", "unix:/run/kent/kent.sock"),
         ] {
-            assert_eq!(parse(text, None, &settings).expect(text).uri().to_string(), expected, "{text}");
+            assert_eq!(parse(text, None, &settings).expect(text).address(), expected, "{text}");
         }
     }
 

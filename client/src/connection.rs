@@ -12,14 +12,12 @@ use kent_proto::v1::{
     AllocateRequest, GetStatusRequest, admin_client::AdminClient, allocate_response::Identifiers,
     allocator_client::AllocatorClient,
 };
+use kent_tls::{Certificates, Target};
 use tokio::{
     runtime,
     time::{self, Instant},
 };
-use tonic::{
-    Code, Request, Status,
-    transport::{Channel, ClientTlsConfig, Endpoint},
-};
+use tonic::{Code, Request, Status, transport::Channel};
 use tracing::debug;
 
 use crate::{
@@ -35,7 +33,7 @@ pub(crate) struct Connection {
     origin: Origin,
     settings: Settings,
     /// How to verify daemons, if the endpoints use TLS.
-    tls: Option<ClientTlsConfig>,
+    tls: Option<Certificates>,
     /// The ages of the identifiers of all handles.
     ages: Arc<Ages>,
     state: Mutex<State>,
@@ -56,7 +54,7 @@ struct State {
 /// An endpoint, and its channel once it has been used.
 #[derive(Debug)]
 struct Known {
-    endpoint: Endpoint,
+    endpoint: Target,
     channel: Option<Channel>,
     is_configured: bool,
 }
@@ -70,14 +68,14 @@ impl State {
         self.current
     }
 
-    fn endpoint(&mut self) -> (usize, Endpoint) {
+    fn endpoint(&mut self) -> (usize, Target) {
         let at = self.select();
         (at, self.known[at].endpoint.clone())
     }
 }
 
 impl Known {
-    const fn new(endpoint: Endpoint, is_configured: bool) -> Self {
+    const fn new(endpoint: Target, is_configured: bool) -> Self {
         Self { endpoint, channel: None, is_configured }
     }
 }
@@ -99,7 +97,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Connection {
-    pub(crate) fn new(endpoints: Vec<Endpoint>, tls: Option<ClientTlsConfig>, settings: Settings) -> Self {
+    pub(crate) fn new(endpoints: Vec<Target>, tls: Option<Certificates>, settings: Settings) -> Self {
         let known = endpoints.into_iter().map(|endpoint| Known::new(endpoint, true)).collect();
         let ages = Ages::new(settings.max_age);
         let state = Mutex::new(State { known, current: 0, since: None, discovered: None });
@@ -230,7 +228,7 @@ impl Connection {
 
     /// The current endpoint, for people.
     pub(crate) fn endpoint(&self) -> String {
-        self.lock().endpoint().1.uri().to_string()
+        self.lock().endpoint().1.address().to_owned()
     }
 
     /// The current endpoint and its channel.
@@ -242,9 +240,9 @@ impl Connection {
     }
 
     /// Stores a new channel for the endpoint at this index, if it is still the same endpoint.
-    fn keep(&self, at: usize, endpoint: &Endpoint, channel: Channel) {
+    fn keep(&self, at: usize, endpoint: &Target, channel: Channel) {
         let mut state = self.lock();
-        if let Some(known) = state.known.get_mut(at).filter(|known| known.endpoint.uri() == endpoint.uri()) {
+        if let Some(known) = state.known.get_mut(at).filter(|known| known.endpoint.address() == endpoint.address()) {
             known.channel = Some(channel);
         }
     }
@@ -274,7 +272,9 @@ impl Connection {
         let asked = time::timeout(self.settings.attempt_timeout, admin.get_status(GetStatusRequest {})).await;
         // OK because the client asks again later and keeps its endpoints.
         let Ok(Ok(status)) = asked else { return };
-        let others = status.into_inner().replicas.into_iter().filter(|replica| !replica.answering);
+        // The path of another replica's Unix socket means another file here, or none.
+        let others = status.into_inner().replicas.into_iter();
+        let others = others.filter(|replica| !replica.answering && !replica.address.starts_with("unix:"));
         let found = others
             .filter_map(|replica| parse(&replica.address, self.tls.as_ref(), &self.settings).ok())
             .take(DISCOVERED_MAX);
@@ -282,22 +282,22 @@ impl Connection {
     }
 
     /// Replaces the replicas that were discovered earlier. The current endpoint stays.
-    fn replace_discovered(&self, found: Vec<Endpoint>) {
+    fn replace_discovered(&self, found: Vec<Target>) {
         let mut state = self.lock();
-        let in_use = state.known[state.current].endpoint.uri().clone();
+        let in_use = state.known[state.current].endpoint.address().to_owned();
         let is_wanted = |known: &Known| {
             known.is_configured
-                || *known.endpoint.uri() == in_use
-                || found.iter().any(|endpoint| endpoint.uri() == known.endpoint.uri())
+                || known.endpoint.address() == in_use
+                || found.iter().any(|endpoint| endpoint.address() == known.endpoint.address())
         };
         state.known.retain(is_wanted);
         for endpoint in found {
-            if state.known.iter().all(|known| known.endpoint.uri() != endpoint.uri()) {
-                debug!(endpoint = %endpoint.uri(), "discovered a replica");
+            if state.known.iter().all(|known| known.endpoint.address() != endpoint.address()) {
+                debug!(endpoint = endpoint.address(), "discovered a replica");
                 state.known.push(Known::new(endpoint, false));
             }
         }
-        state.current = state.known.iter().position(|known| *known.endpoint.uri() == in_use).unwrap_or(0);
+        state.current = state.known.iter().position(|known| known.endpoint.address() == in_use).unwrap_or(0);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -384,7 +384,7 @@ impl<'a> Attempts<'a> {
 
     /// Records the status of an endpoint and removes its previous one.
     fn failed(&mut self, endpoint: usize, status: Status) {
-        let uri = self.connection.lock().known.get(endpoint).map(|known| known.endpoint.uri().to_string());
+        let uri = self.connection.lock().known.get(endpoint).map(|known| known.endpoint.address().to_owned());
         let endpoint = uri.unwrap_or_default();
         self.tried.retain(|tried| tried.endpoint != endpoint);
         self.tried.push(Tried { endpoint, status });

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use kent_proto::v1::{
-    admin_client::AdminClient, allocator_client::AllocatorClient, codec_client::CodecClient,
-    regions_client::RegionsClient,
+    access_client::AccessClient, admin_client::AdminClient, allocator_client::AllocatorClient,
+    codec_client::CodecClient, regions_client::RegionsClient,
 };
 use tonic::transport::Channel;
 
@@ -64,6 +64,11 @@ impl Daemon {
     /// The generated stub of `Admin`.
     pub fn admin(&self) -> AdminClient<Channel> {
         AdminClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// The generated stub of `Access`.
+    pub fn access(&self) -> AccessClient<Channel> {
+        AccessClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
     /// Stops using this daemon: the client continues with the next endpoint.

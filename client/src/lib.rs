@@ -79,14 +79,12 @@ pub use kent_ids::{Id, IdKind, Uid11};
 pub use kent_proto::v1 as proto;
 /// The types of regions, prefixes and classifications that [`TableCopy`] returns.
 pub use kent_regions as regions;
+use kent_tls::{Certificates, Target};
 pub use stock::Stats;
 pub use table::TableCopy;
 /// The version of tonic that [`Error`] and the stubs use.
 pub use tonic;
-use tonic::{
-    Status,
-    transport::{ClientTlsConfig, Endpoint},
-};
+use tonic::Status;
 use uuid::Uuid;
 
 use crate::{config::Settings, connection::Connection, fence::Fences, handle::Shared};
@@ -113,7 +111,7 @@ impl Client {
         Builder::default()
     }
 
-    pub(crate) fn with(endpoints: Vec<Endpoint>, tls: Option<ClientTlsConfig>, settings: Settings) -> Self {
+    pub(crate) fn with(endpoints: Vec<Target>, tls: Option<Certificates>, settings: Settings) -> Self {
         Self { connection: Arc::new(Connection::new(endpoints, tls, settings)), fences: Arc::default() }
     }
 

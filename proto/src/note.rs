@@ -26,6 +26,8 @@ pub struct ReplicaNote {
     pub unix_nanos: i64,
     /// The time for which it grants from regions without reading the tables again.
     pub window: Duration,
+    /// Its tokens and roles include every change up to this version of the store.
+    pub access: u64,
 }
 
 impl ReplicaNote {
@@ -40,6 +42,7 @@ impl ReplicaNote {
             applied: self.applied,
             unix_nanos: self.unix_nanos,
             window_ms: u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX),
+            access: self.access,
         };
         note.encode_to_vec()
     }
@@ -62,6 +65,7 @@ impl ReplicaNote {
             applied: note.applied,
             unix_nanos: note.unix_nanos,
             window: Duration::from_millis(note.window_ms),
+            access: note.access,
         })
     }
 }
@@ -82,6 +86,7 @@ mod tests {
                 applied: 42,
                 unix_nanos: 1_700_000_000_000_000_000,
                 window: Duration::from_secs(60),
+                access: 41,
             };
             assert_eq!(ReplicaNote::decode(&note.encode()), Ok(note));
         }

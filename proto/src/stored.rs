@@ -16,9 +16,11 @@ use thiserror::Error;
 
 use crate::records;
 
+mod access;
 mod counter;
 mod kept;
 
+pub use access::{decode_access, decode_role, decode_token, encode_access, encode_role, encode_token};
 pub use counter::{Counter, Restored, decode_counter, decode_restores, encode_counter, encode_restores};
 pub use kept::{
     EditMade, Listed, SeriesCount, StrictGrant, Unchanged, decode_forgotten, decode_forgotten_requests, decode_grant,
@@ -226,6 +228,7 @@ fn region_record(region: &Region) -> records::RegionRecord {
         labels: region.texts.labels.clone(),
         pace: region.pace.get(),
         key_number: region.key_number.0,
+        first_name: String::clone(&region.first_name),
     }
 }
 
@@ -275,6 +278,7 @@ fn region_from(record: records::RegionRecord, number: RegionNumber, issued: Coun
         sealed: record.sealed,
         delegated: record.delegated,
         policy: policy.into(),
+        first_name: record.first_name.into(),
         texts: Texts { owner: record.owner, description: record.description, labels: record.labels }.into(),
     })
 }
@@ -507,6 +511,7 @@ mod tests {
             delegated: false,
             policy: kent_regions::Rare::default(),
             texts: kent_regions::Rare::default(),
+            first_name: kent_regions::Rare::default(),
         }
     }
 
@@ -570,6 +575,7 @@ mod tests {
         let cap = Some(Count::Below(1 << 100));
         Region {
             order: Order::Scrambled,
+            first_name: "before".to_owned().into(),
             sealed: true,
             delegated: true,
             policy: Policy { auto_expand, cap, chunk: ChunkPolicy::Within { min: 3, max: 70 } }.into(),

@@ -8,10 +8,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -23,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
+    auth::AccessTable,
     config::WINDOW_MAX,
-    host::{Environment, clock::Clock},
+    host::{Environment, clock::Clock, touch::Touch},
     issuing::slots::Slots,
     records::{
         failure::{LoadError, StoreFailure},
@@ -45,15 +43,12 @@ pub(crate) struct Cluster {
     name: String,
     /// The address at which clients reach this replica.
     address: String,
-    window: Duration,
     /// The newest schema of records that this program knows.
     schema: u16,
     state: Mutex<State>,
-    /// The start of the last complete refresh of all tables, in milliseconds on the steady clock.
-    reached: AtomicU64,
-    /// The same in milliseconds on the wall clock. Both are needed, because either clock may stop while the machine is paused and
-    /// the other replicas' time continues.
-    reached_wall: AtomicI64,
+    /// When all tables, and the tokens and roles, were last refreshed.
+    touch: Arc<Touch>,
+    access: Arc<AccessTable>,
     /// Notified when this replica should announce immediately which version its tables have.
     progress: Notify,
 }
@@ -95,6 +90,7 @@ pub(crate) struct Unconfirmed {
 /// Watches of the store, which begin before the tables are read so that no change is missed.
 pub(crate) struct Watches {
     spaces: Box<dyn Watch>,
+    access: Box<dyn Watch>,
     counters: Box<dyn Watch>,
     present: Box<dyn Watch>,
 }
@@ -124,6 +120,7 @@ impl Watches {
     pub(crate) async fn begin(peers: &dyn Peers) -> Result<Self, StoreFailure> {
         Ok(Self {
             spaces: peers.watch(&keys::SPACES).await?,
+            access: peers.watch(&keys::ACCESS).await?,
             counters: peers.watch(&keys::COUNTERS).await?,
             present: peers.watch(&keys::PRESENT).await?,
         })
@@ -131,36 +128,28 @@ impl Watches {
 }
 
 impl Cluster {
-    /// Creates the state of this replica. The tables must have been read after the watches began.
+    /// Creates the state of this replica. The tables, tokens and roles must have been read after the watches began.
     pub(crate) fn new(
         environment: Environment,
         directory: Arc<Directory>,
         slots: Arc<Slots>,
+        (access, touch): (Arc<AccessTable>, Arc<Touch>),
         address: String,
-        window: Duration,
         schema: u16,
     ) -> Self {
         let Environment { store, clock, .. } = environment;
-        let (name, state) = (slots.holder().to_string(), Mutex::default());
-        let (reached, reached_wall, progress) = (AtomicU64::new(u64::MAX), AtomicI64::new(0), Notify::new());
-        Self { store, clock, directory, slots, name, address, window, schema, state, reached, reached_wall, progress }
+        let (name, state, progress) = (slots.holder().to_string(), Mutex::default(), Notify::new());
+        Self { store, clock, directory, slots, name, address, schema, state, touch, access, progress }
     }
 
     /// Whether this replica may grant regions' suffixes: only if it has refreshed all tables within the window.
     pub(crate) fn is_in_touch(&self) -> bool {
-        self.reached_ago().is_some_and(|ago| ago < self.window)
+        self.touch.is_recent()
     }
 
-    /// The time since the last refresh of all tables began, on the clock that shows the longer time, or `None`
-    /// before the first one.
+    /// The time since the last refresh of all tables began, or `None` before the first one.
     pub(crate) fn reached_ago(&self) -> Option<Duration> {
-        let reached = self.reached.load(Ordering::Acquire);
-        if reached == u64::MAX {
-            return None;
-        }
-        let steady = self.clock.steady().saturating_sub(Duration::from_millis(reached));
-        let wall = wall_millis(&*self.clock).saturating_sub(self.reached_wall.load(Ordering::Relaxed));
-        Some(steady.max(Duration::from_millis(u64::try_from(wall).unwrap_or(0))))
+        self.touch.ago()
     }
 
     /// The error of the last heartbeat, or `None` if it succeeded.
@@ -188,10 +177,20 @@ impl Cluster {
     /// Waits up to [`CONFIRM_WITHIN`] for every replica to apply the edits up to `version`, and returns those that have not.
     pub(crate) async fn confirm(&self, version: Version) -> Unconfirmed {
         self.announce_from(version);
+        self.confirmed(|note| note.applied >= version.get()).await
+    }
+
+    /// Like [`Cluster::confirm`], for a change of tokens or roles.
+    pub(crate) async fn confirm_access(&self, version: Version) -> Unconfirmed {
+        self.progress.notify_one();
+        self.confirmed(|note| note.access >= version.get()).await
+    }
+
+    async fn confirmed(&self, confirms: impl Fn(&ReplicaNote) -> bool) -> Unconfirmed {
         let began = self.clock.steady();
         loop {
             let waited = self.clock.steady().saturating_sub(began);
-            let unconfirmed = self.unconfirmed(version).await;
+            let unconfirmed = self.unconfirmed(&confirms).await;
             if unconfirmed.as_ref().is_ok_and(Vec::is_empty) {
                 return Unconfirmed::default();
             }
@@ -219,13 +218,13 @@ impl Cluster {
         }
     }
 
-    /// Returns the announcements of the replicas that have not confirmed `version`. Reads the store, because a replica that has just
-    /// started may not be known here yet.
-    async fn unconfirmed(&self, version: Version) -> Result<Vec<ReplicaNote>, StoreFailure> {
+    /// Returns the announcements of the replicas that have not confirmed. Reads the store, because a replica that has just started may not be
+    /// known here yet.
+    async fn unconfirmed(&self, confirms: impl Fn(&ReplicaNote) -> bool) -> Result<Vec<ReplicaNote>, StoreFailure> {
         let mut notes = Vec::new();
         for (key, versioned) in self.store.scan(&keys::PRESENT).await? {
             let note = ReplicaNote::decode(&versioned.value)?;
-            if keys::parse_present(&key)? != self.name && note.applied < version.get() {
+            if keys::parse_present(&key)? != self.name && !confirms(&note) {
                 notes.push(note);
             }
         }
@@ -235,20 +234,19 @@ impl Cluster {
     /// Announces this replica and refreshes all tables. Called once before the ports open, and then by [`keep`](Self::keep).
     pub(crate) async fn heartbeat(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
         let began = self.clock.steady();
-        let ttl = self.window + REFRESH_WITHIN + MARGIN;
+        let ttl = self.touch.window() + REFRESH_WITHIN + MARGIN;
         let key = keys::present(&self.name);
         let announced = peers.announce(&key, self.note().encode(), ttl).await;
         announced.map_err(ReadError::from)?;
-        let (refresh_began, wall) = (self.clock.steady(), wall_millis(&*self.clock));
+        let (refresh_began, wall) = (self.clock.steady(), self.touch.wall_millis());
         if refresh_began.saturating_sub(began) > REFRESH_WITHIN {
             // The announcement may end before the time that it should cover.
             return Ok(());
         }
         self.agree_on_schema(peers).await?;
         self.refresh_tables().await?;
-        self.reached_wall.store(wall, Ordering::Relaxed);
-        // OK because the machine has been up for less than 500 million years.
-        self.reached.store(u64::try_from(refresh_began.as_millis()).unwrap_or(u64::MAX - 1), Ordering::Release);
+        self.refresh_access().await?;
+        self.touch.set(refresh_began, wall);
         Ok(())
     }
 
@@ -297,10 +295,21 @@ impl Cluster {
         Ok(())
     }
 
+    /// Reads the tokens and roles, if they have changed.
+    async fn refresh_access(&self) -> Result<(), StoreFailure> {
+        let before = self.access.snapshot().version();
+        self.access.refresh().await?;
+        if self.access.snapshot().version() > before {
+            // Another replica may be waiting for our confirmation.
+            self.progress.notify_one();
+        }
+        Ok(())
+    }
+
     /// Announces this replica and refreshes all tables every few seconds until `stop`.
     pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) {
         let Some(peers) = self.store.peers() else { return stop.cancelled().await };
-        let interval = HEARTBEAT.min(self.window / 4);
+        let interval = HEARTBEAT.min(self.touch.window() / 4);
         loop {
             // Biased, so that a simulated run is repeatable.
             tokio::select! {
@@ -324,11 +333,21 @@ impl Cluster {
 
     /// Applies the other replicas' changes until `stop`.
     pub(crate) async fn follow(self: Arc<Self>, mut watches: Watches, stop: CancellationToken) {
-        let Watches { spaces, counters, present } = &mut watches;
+        let Watches { spaces, access, counters, present } = &mut watches;
         // Each watch has a loop of its own, because events on one must not interrupt another that is reconnecting.
         let spaces = async {
             loop {
                 self.space_changed(spaces.next().await).await;
+            }
+        };
+        let access = async {
+            loop {
+                let change = access.next().await;
+                let before = self.access.snapshot().version();
+                // Another replica may be waiting for our confirmation. What could not be followed is read with the next heartbeat.
+                if !self.access.follow(&change) || self.access.snapshot().version() > before {
+                    self.progress.notify_one();
+                }
             }
         };
         let counters = async {
@@ -345,6 +364,7 @@ impl Cluster {
             biased;
             () = stop.cancelled() => {}
             _ = spaces => {}
+            _ = access => {}
             _ = counters => {}
             _ = present => {}
         }
@@ -456,7 +476,8 @@ impl Cluster {
             reserved_until: held.map_or(0, |held| held.record.reserved_until.get()),
             applied: self.lock().applied.get(),
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
-            window: self.window,
+            window: self.touch.window(),
+            access: self.access.snapshot().version().get(),
         }
     }
 
@@ -464,11 +485,6 @@ impl Cluster {
         // OK because no code that holds the lock leaves the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn wall_millis(clock: &dyn Clock) -> i64 {
-    // OK because the time is within millions of years of 1970.
-    i64::try_from(clock.wall().get() / 1_000_000).unwrap_or(i64::MAX)
 }
 
 impl Replica {

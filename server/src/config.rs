@@ -3,6 +3,7 @@
 mod error;
 mod etcd;
 mod kinds;
+mod listen;
 mod misspelt;
 mod patterns;
 mod settings;
@@ -17,14 +18,16 @@ use std::{
 };
 
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
-use kent_store::{Archiving, EtcdCredentials, EtcdTls, SCHEMA};
+use kent_store::{Archiving, EtcdCredentials, SCHEMA};
+use kent_tls::Certificates;
 use tonic::codegen::http::Uri;
 
 use crate::transport::tls::TlsFiles;
 
 pub use error::ConfigError;
 pub use etcd::EtcdSettings;
-pub use kinds::{LogFormat, NoArchive, Span, StoreKind};
+pub use kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind};
+pub use listen::{Listen, ListenAddress};
 pub use misspelt::misspelt_variables;
 pub use patterns::RegionPatterns;
 pub use settings::{Settings, Values};
@@ -47,7 +50,7 @@ pub struct Config {
     /// Whether and where the embedded store is archived.
     pub archiving: Archiving,
     /// The certificates that authenticate etcd to the daemon and the daemon to etcd.
-    pub etcd_tls: Option<EtcdTls>,
+    pub etcd_tls: Option<Certificates>,
     /// The user name and password for etcd.
     pub etcd_credentials: Option<EtcdCredentials>,
     /// The address of this replica that clients and other replicas get; without it, the address of the gRPC port.
@@ -117,14 +120,23 @@ impl Config {
             let (setting, value) = ("chunk-min".to_owned(), set.chunk_min.to_string());
             return Err(ConfigError::OutOfRange { setting, value, allowed: "1 to chunk-max".to_owned() });
         }
-        if set.listen == set.http && set.listen.port() != 0 {
-            return Err(ConfigError::SamePort { address: set.listen });
+        if set.listen.tcp().any(|address| address == set.http && address.port() != 0) {
+            return Err(ConfigError::SamePort { address: set.http });
         }
         let tls = settings.tls.files()?;
-        for (setting, address) in [("listen", set.listen), ("http", set.http)] {
-            check_exposure(setting, address, set.insecure || tls.is_some())?;
+        for (setting, address) in set.listen.tcp().map(|address| ("listen", address)).chain([("http", set.http)]) {
+            check_exposure(setting, address, set.insecure || tls.is_some() || set.auth == AuthMode::Required)?;
+        }
+        if set.http_auth == AuthMode::Required && set.auth == AuthMode::Off {
+            return Err(ConfigError::Needs { setting: "http-auth", needed: "auth = \"required\"" });
         }
         let (etcd_tls, etcd_credentials) = match &set.store {
+            StoreKind::Etcd(_) if set.listen.tcp().next().is_none() && settings.advertise.is_none() => {
+                return Err(ConfigError::Needs {
+                    setting: "store = \"etcd://...\"",
+                    needed: "a TCP address in listen, or advertise: other machines cannot use a Unix socket",
+                });
+            }
             StoreKind::Etcd(address) => settings.etcd.read(address)?,
             StoreKind::Sled | StoreKind::Memory => settings.etcd.check_unused().map(|()| (None, None))?,
         };
@@ -293,7 +305,8 @@ mod tests {
         let file: Settings = toml::from_str("listen = '127.0.0.1:1'\ngrace = '3s'").expect("well-formed");
         let flags = Settings { listen: "127.0.0.1:2".parse().ok(), ..Settings::default() };
         let config = Config::check(flags.over(file)).expect("valid");
-        assert_eq!((config.set.listen.port(), config.set.grace.0), (2, Duration::from_secs(3)));
+        assert_eq!(config.set.listen.to_string(), "127.0.0.1:2");
+        assert_eq!(config.set.grace.0, Duration::from_secs(3));
     }
 
     #[test]
@@ -326,6 +339,11 @@ mod tests {
         check_err("store = 'memory'\ndata = 'd'", "data needs a store on disk (--store sled)");
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
+        check_err("http-auth = 'required'", "http-auth needs auth = \"required\"");
+        check_err("listen = 'unix:a,0.0.0.0:7600'", "listen is 0.0.0.0:7600, which other machines can reach");
+        check_err("listen = 'unix:a'\nstore = 'etcd://127.0.0.1:1/k'", "needs a TCP address in listen, or advertise");
+        check_err("connections = 0", "connections is 0, but must be 1 to");
+        check_err("connections-per-address = 0", "connections-per-address is 0, but must be 1 to");
         check_err("listen = '127.0.0.1:7601'", "listen and http are both 127.0.0.1:7601: give two ports");
     }
 
@@ -338,7 +356,10 @@ mod tests {
             "window = '2s'",
             "chunk-min = 1\nchunk-max = 1",
             "history-keep = 1",
+            "auth = 'required'\nlisten = '0.0.0.0:7600'",
+            "auth = 'required'\nhttp-auth = 'required'",
             "threads = 1024",
+            "listen = 'unix:/run/kent/kent.sock'",
             "listen = '127.0.0.1:0'\nhttp = '127.0.0.1:0'",
         ] {
             Config::check(toml::from_str(toml).expect("well-formed")).expect(toml);

@@ -9,8 +9,8 @@ use std::{
 };
 
 use kent_proto::v1::{
-    admin_server::AdminServer, allocator_server::AllocatorServer, codec_server::CodecServer,
-    regions_server::RegionsServer,
+    access_server::AccessServer, admin_server::AdminServer, allocator_server::AllocatorServer,
+    codec_server::CodecServer, regions_server::RegionsServer,
 };
 use kent_store::{
     Archiving, Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions, SledStore, Store,
@@ -24,24 +24,28 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tracing::{error, info, warn};
 
 use crate::{
-    config::{Config, StoreKind},
+    config::{AuthMode, Config, ListenAddress, StoreKind, Values},
     engine::{Engine, Place},
     host::{
         Environment,
-        clock::SystemClock,
+        clock::{Clock, SystemClock},
         entropy::{self, SystemEntropy},
+        process::open_files_max,
         tasks::{Calls, Tasks},
     },
     http::{self, Stage},
     maintenance::witness::{Witness, WitnessError},
     node::Node,
     records::{failure::LoadError, founding},
-    service::{AdminService, AllocatorService, CodecService, RegionsService},
+    service::{AccessService, AdminService, AllocatorService, CodecService, RegionsService},
     transport::{
-        handshake::{Handshakes, PortKind},
+        admission::{Admission, Limits},
+        handshake::{HANDSHAKES_MAX, Handshakes, PortKind},
+        listen::{Listeners, SocketError, UnixSocket},
+        meters::PortsMetrics,
         offload::Offload,
         port::Port,
-        tls::{Tls, TlsError},
+        tls::{POLL, Tls, TlsError},
         workers::Workers,
     },
 };
@@ -54,7 +58,8 @@ pub struct Daemon {
     /// The tasks of the ports. When stopped, they accept no more connections and finish the calls in flight.
     ports: Tasks,
     grace: Duration,
-    grpc: SocketAddr,
+    /// The addresses of the gRPC port that the settings name.
+    grpc: String,
     http: SocketAddr,
     /// The threads of calls, which live as long as the daemon.
     _calls: Calls,
@@ -85,6 +90,14 @@ pub enum StartError {
         /// The I/O error.
         error: io::Error,
     },
+    /// A Unix socket cannot be made.
+    #[error("cannot listen on unix:{}: {error}; choose another with --listen", path.display())]
+    Socket {
+        /// The path of the socket.
+        path: PathBuf,
+        /// What is wrong there.
+        error: SocketError,
+    },
     /// The threads that serve connections and calls cannot be started.
     #[error("the threads that serve connections cannot be started (threads)")]
     Threads(#[source] io::Error),
@@ -109,8 +122,26 @@ const STORE_LIMIT: Duration = Duration::from_secs(5);
 const ETCD_START: Duration = Duration::from_secs(30);
 const ETCD_PAUSE: Duration = Duration::from_secs(1);
 
-/// HTTP/2 windows, in bytes: large enough that flow control does not delay pipelined streams of packed identifiers.
-const WINDOW_BYTES: u32 = 8 << 20;
+/// The name of the socket in the data directory.
+const SOCKET: &str = "kent.sock";
+
+/// The maximum number of open calls on one connection; a client waits with others.
+const CALLS_MAX: u32 = 128;
+
+/// The largest receive windows of HTTP/2, of a connection and of one call, in bytes. Requests are small.
+const CONNECTION_WINDOW: u32 = 1 << 20;
+const CALL_WINDOW: u32 = 256 << 10;
+
+/// The maximum size of a request for identifiers, in bytes: names and a request ID. Each open call may have one in memory.
+const ALLOCATE_BYTES_MAX: usize = 16 << 10;
+
+/// The maximum size of the headers of a request, in bytes.
+const HEADER_BYTES_MAX: u32 = 8 << 10;
+
+/// The maximum number of calls that a client has reset before the daemon has looked at them, and of those that the daemon has reset
+/// because the client broke the protocol. A client beyond them loses its connection.
+const RESETS_PENDING_MAX: usize = 20;
+const RESETS_LOCAL_MAX: usize = 1024;
 
 impl Daemon {
     /// Opens the store, loads and checks the state, takes a slot, and serves. The HTTP port serves from the beginning. Dropping the
@@ -120,10 +151,11 @@ impl Daemon {
     ///
     /// [`StartError`].
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let grpc = bind("listen", config.set.listen).await?;
+        let mut grpc = listen(&config).await?;
         let http = bind("http", config.set.http).await?;
-        let (grpc_address, http_address) =
-            (bound_address(&grpc, config.set.listen), bound_address(&http, config.set.http));
+        let http_address = http.local_addr().unwrap_or(config.set.http);
+        let grpc_addresses = grpc.addresses().collect::<Vec<_>>().join(",");
+        let first_address = grpc.tcp_address().map_or_else(|| grpc_addresses.clone(), |address| address.to_string());
         // At least two, so that a call that reads a large table does not delay the others.
         let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
         let (ports, stage) = (Tasks::with_calls(&calls), Stage::starting("the store is being opened"));
@@ -133,10 +165,28 @@ impl Daemon {
             let following = tls.follow_files(clock.clone(), ports.stopping().clone());
             ports.spawn("certificates", following);
         }
-        serve_http(&ports, http, Handshakes::new(tls.as_ref(), PortKind::Http, clock.clone(), &ports), stage.clone());
+        let is_exposed = config.set.listen.tcp().any(|address| !address.ip().is_loopback());
+        if config.set.auth == AuthMode::Required && tls.is_none() && is_exposed {
+            warn!("tokens cross the network in plain text, because this daemon has no TLS (--tls-cert, --tls-key)");
+        }
+        if let Some(certificates) = config.etcd_tls.clone() {
+            let stop = ports.stopping().clone();
+            ports.spawn("certificates for etcd", async move {
+                stop.run_until_cancelled(certificates.follow(POLL)).await;
+            });
+        }
+        let ((grpc_limits, http_limits), metrics) = (connection_limits(&config), PortsMetrics::default());
+        let handshakes = |port: &'static str, limits, kind| {
+            let admission = Admission::new(limits, metrics.port(port));
+            Handshakes::new(admission, tls.as_ref(), kind, clock.clone(), &ports)
+        };
+        let (for_grpc, for_http) =
+            (handshakes("grpc", grpc_limits, PortKind::Grpc), handshakes("http", http_limits, PortKind::Http));
+        let asks = config.set.http_auth == AuthMode::Required;
+        ports.spawn("HTTP port", http::serve(http, for_http, (stage.clone(), asks), ports.stopping().clone()));
         let (store, (kind, location)) = open_store(&config, &stage).await?;
         stage.set_doing("the state is being read from the store".to_owned());
-        let address = config.advertise.clone().unwrap_or_else(|| grpc_address.to_string());
+        let address = config.advertise.clone().unwrap_or(first_address);
         let place = Place { kind, location, address, directories: directories(&config) };
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
         let environment = Environment { store: store.clone(), clock: clock.clone(), entropy };
@@ -157,20 +207,27 @@ impl Daemon {
             store,
             ports,
             grace: config.set.grace.0,
-            grpc: grpc_address,
+            grpc: grpc_addresses,
             http: http_address,
             _calls: calls,
         };
-        let handshakes = Handshakes::new(tls.as_ref(), PortKind::Grpc, clock, &daemon.ports);
-        daemon.serve_grpc(grpc, handshakes, &config)?;
+        daemon.node.engine().metrics().add_ports(&metrics);
+        // Only now, because the store is locked: a socket that is left there is that of a daemon that was killed.
+        if let Some(path) = default_socket(&config) {
+            match UnixSocket::bind(&path) {
+                Ok(socket) => grpc.add_unix(socket),
+                Err(error) => warn!(path = %path.display(), %error, "cannot serve a Unix socket in the data directory"),
+            }
+        }
+        daemon.serve_grpc(grpc, for_grpc, clock, &config)?;
         stage.set_serving(daemon.node.engine().clone());
-        info!(grpc = %grpc_address, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
+        info!(grpc = %daemon.grpc, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
         Ok(daemon)
     }
 
-    /// The address of the gRPC port.
-    pub fn grpc_address(&self) -> SocketAddr {
-        self.grpc
+    /// The addresses of the gRPC port that the settings name, separated by commas.
+    pub fn grpc_addresses(&self) -> &str {
+        &self.grpc
     }
 
     /// The address of the HTTP port.
@@ -206,7 +263,13 @@ impl Daemon {
         clean
     }
 
-    fn serve_grpc(&self, listener: TcpListener, handshakes: Handshakes, config: &Config) -> Result<(), StartError> {
+    fn serve_grpc(
+        &self,
+        listeners: Listeners,
+        handshakes: Handshakes,
+        clock: Arc<dyn Clock>,
+        config: &Config,
+    ) -> Result<(), StartError> {
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = || {
             tonic_reflection::server::Builder::configure()
@@ -226,33 +289,59 @@ impl Daemon {
                 tasks,
             ))
             .add_service(Offload::new(
-                CodecServer::new(CodecService::new(engine.computing().clone())).max_decoding_message_size(max),
+                CodecServer::new(CodecService::new(engine.clone())).max_decoding_message_size(max),
+                tasks,
+            ))
+            .add_service(Offload::new(
+                AccessServer::new(AccessService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ))
             .add_service(Offload::new(
                 AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ));
-        let allocator = AllocatorServer::new(AllocatorService::new(engine.clone())).max_decoding_message_size(max);
-        let port = Port::new(allocator, routes.routes());
+        let allocator = AllocatorServer::new(AllocatorService::new(engine.clone()))
+            .max_decoding_message_size(max.min(ALLOCATE_BYTES_MAX));
+        let port = Port::new(allocator, routes.routes(), (engine.auth().clone(), clock));
         let closing = self.ports.stopping().clone();
         let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.local_work());
         let workers = workers.map_err(StartError::Threads)?;
-        self.ports.spawn("gRPC port", async move { workers.accept(listener, handshakes, &closing).await });
+        self.ports.spawn("gRPC port", async move { workers.accept(listeners, handshakes, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());
         tasks.spawn("health reporter", watch);
         Ok(())
     }
 }
 
-fn serve_http(ports: &Tasks, listener: TcpListener, handshakes: Handshakes, stage: Stage) {
-    let serving = http::serve(listener, handshakes, stage, ports.stopping().clone().cancelled_owned());
-    ports.spawn("HTTP port", async move {
-        if let Err(error) = serving.await {
-            error!(%error, "the HTTP port failed");
-        }
-    });
+/// The socket that a daemon on the embedded store serves if the settings name none.
+fn default_socket(config: &Config) -> Option<PathBuf> {
+    let is_default = matches!(config.set.store, StoreKind::Sled) && !config.set.listen.has_unix();
+    is_default.then(|| config.set.data.join(SOCKET))
 }
+
+/// The limits of the gRPC port and of the HTTP port, within the open files that the system allows.
+fn connection_limits(config: &Config) -> (Limits, Limits) {
+    let Values { connections, connections_per_address, .. } = config.set;
+    let handshakes = if config.tls.is_some() { 2 * HANDSHAKES_MAX } else { 0 };
+    let reserved = FILES_OF_DAEMON + handshakes;
+    // If there are very few, three quarters of them.
+    let possible = open_files_max().map_or(usize::MAX, |files| files.saturating_sub(reserved).max(files / 4 * 3));
+    if possible < connections {
+        warn!(
+            connections = possible,
+            "the system allows few open files, so the gRPC port takes fewer connections than the setting connections says; raise the \
+             limit (ulimit -n, LimitNOFILE)"
+        );
+    }
+    let limits = |total| Limits { total, each: connections_per_address };
+    (limits(connections.min(possible)), limits(connections.min(HTTP_CONNECTIONS_MAX)))
+}
+
+/// The maximum number of connections of the HTTP port, if the setting allows more.
+const HTTP_CONNECTIONS_MAX: usize = 1000;
+
+/// The number of open files that the gRPC port leaves: for the store, the threads, the HTTP port and Unix sockets.
+const FILES_OF_DAEMON: usize = HTTP_CONNECTIONS_MAX + 512;
 
 /// The directories in which the daemon makes data durable, by their settings.
 fn directories(config: &Config) -> Vec<(&'static str, PathBuf)> {
@@ -285,7 +374,13 @@ pub async fn attest(environment: &Environment, witness: &Path) -> Result<(), Sta
 
 /// The settings of the gRPC transport.
 pub fn transport() -> Server {
-    Server::builder().initial_connection_window_size(WINDOW_BYTES).initial_stream_window_size(WINDOW_BYTES)
+    Server::builder()
+        .max_concurrent_streams(CALLS_MAX)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_stream_window_size(CALL_WINDOW)
+        .http2_max_header_list_size(HEADER_BYTES_MAX)
+        .http2_max_pending_accept_reset_streams(Some(RESETS_PENDING_MAX))
+        .http2_max_local_error_reset_streams(Some(RESETS_LOCAL_MAX))
 }
 
 /// The time that the store may take to accept the unused reservations.
@@ -366,7 +461,17 @@ async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener,
     TcpListener::bind(address).await.map_err(|error| StartError::Bind { setting, address, error })
 }
 
-/// The address that the listener is bound to, with the actual port if port 0 was requested.
-fn bound_address(listener: &TcpListener, requested: SocketAddr) -> SocketAddr {
-    listener.local_addr().unwrap_or(requested)
+/// Listens on the addresses of the gRPC port.
+async fn listen(config: &Config) -> Result<Listeners, StartError> {
+    let mut listeners = Listeners::none();
+    for address in config.set.listen.addresses() {
+        match address {
+            ListenAddress::Tcp(address) => listeners.add_tcp(bind("listen", *address).await?),
+            ListenAddress::Unix(path) => {
+                let bound = UnixSocket::bind(path);
+                listeners.add_unix(bound.map_err(|error| StartError::Socket { path: path.clone(), error })?);
+            }
+        }
+    }
+    Ok(listeners)
 }

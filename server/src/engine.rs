@@ -10,12 +10,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::{
+    access::Access,
+    auth::{AccessTable, Auth, Caller},
     cluster::{Cluster, Watches},
-    config::Config,
+    config::{AuthMode, Config},
     error::EditError,
     fill::{Fill, Selection, full_first},
     grant::{Grants, Limits, RegionGrants, SeriesGrants},
-    host::{Environment, clock::Clock, computing::Computing, process::ProcessUse, tasks::Tasks},
+    host::{Environment, clock::Clock, computing::Computing, process::ProcessUse, tasks::Tasks, touch::Touch},
     issuing::{pacing::Pacing, requests::Requests, slots::Slots},
     metrics::{Exposition, Metrics},
     readiness::Readiness,
@@ -40,6 +42,7 @@ pub(crate) struct Engine {
     grants: Grants,
     /// The other replicas, or `None` if the store cannot be shared.
     cluster: Option<Arc<Cluster>>,
+    access: Access,
     metrics: Metrics,
     /// The regions with metrics.
     selection: Selection,
@@ -120,15 +123,18 @@ impl Engine {
         )
         .await?;
         tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
-        let cluster = match (store.peers(), watches) {
-            (Some(peers), Some(watches)) => {
-                let window = config.set.window.0;
+        let access = Arc::new(AccessTable::load(store.clone(), environment.entropy.clone()).await?);
+        let touch = watches.is_some().then(|| Arc::new(Touch::new(clock.clone(), config.set.window.0)));
+        let is_required = config.set.auth == AuthMode::Required;
+        let auth = Arc::new(Auth::new(is_required, access.clone(), clock.clone(), touch.clone()));
+        let cluster = match (store.peers(), watches, touch) {
+            (Some(peers), Some(watches), Some(touch)) => {
                 let cluster = Arc::new(Cluster::new(
                     environment.clone(),
                     directory.clone(),
                     slots.clone(),
+                    (access, touch),
                     place.address.clone(),
-                    window,
                     config.schema,
                 ));
                 cluster.read_replicas().await?;
@@ -159,9 +165,8 @@ impl Engine {
         let limits = Limits { lease_count: config.set.lease_count, packed_bytes: config.set.packed_bytes };
         let grants = Grants {
             clock: clock.clone(),
-            entropy: environment.entropy,
+            entropy: environment.entropy.clone(),
             tasks: tasks.clone(),
-            directory: directory.clone(),
             slots: slots.clone(),
             pacing,
             regions,
@@ -172,6 +177,7 @@ impl Engine {
         Ok(Arc::new(Self {
             grants,
             cluster,
+            access: Access { auth, directory: directory.clone(), entropy },
             store,
             clock,
             slots,
@@ -221,11 +227,11 @@ impl Engine {
     pub(crate) async fn delete_space(
         &self,
         name: String,
-        principal: String,
+        author: (String, Caller),
         validate_only: bool,
     ) -> Result<Arc<Space>, EditError> {
         let directory = self.directory.clone();
-        let work = self.tasks.spawn_work(async move { directory.delete_space(&name, principal, validate_only).await });
+        let work = self.tasks.spawn_work(async move { directory.delete_space(&name, author, validate_only).await });
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 
@@ -317,6 +323,16 @@ impl Engine {
     /// The other replicas, or `None` if the store cannot be shared.
     pub(crate) fn cluster(&self) -> Option<&Arc<Cluster>> {
         self.cluster.as_ref()
+    }
+
+    /// Who callers are, and what they may do.
+    pub(crate) fn auth(&self) -> &Arc<Auth> {
+        &self.access.auth
+    }
+
+    /// Changes of tokens and roles.
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
     }
 
     /// The series.

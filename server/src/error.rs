@@ -15,7 +15,10 @@ use kent_regions::{Count, NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
 pub(crate) use self::{exhausted::Exhausted, occupied::Occupied, undone::Deleted};
-use crate::records::failure::{LoadError, StoreFailure};
+use crate::{
+    auth::Denied,
+    records::failure::{LoadError, StoreFailure},
+};
 
 /// A number that was requested, with the verb.
 fn were(requested: u64) -> String {
@@ -60,6 +63,9 @@ impl From<LoadError> for EditError {
 /// Reasons that an allocation fails.
 #[derive(Debug, Error)]
 pub(crate) enum AllocateError {
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// A field of the request is invalid.
     #[error(transparent)]
     BadField(#[from] Invalid),
@@ -304,6 +310,9 @@ pub(crate) enum SeriesError {
 /// Reasons that an edit fails.
 #[derive(Debug, Error)]
 pub(crate) enum EditError {
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// A field of the request is invalid.
     #[error(transparent)]
     BadField(#[from] Invalid),

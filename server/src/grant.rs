@@ -9,9 +9,9 @@ mod series;
 
 use std::{sync::Arc, time::Duration};
 
+use kent_access::{Action, Target};
 use kent_ids::{Source, counted, grouped};
 use kent_proto::model::{AllocateInput, Invalid};
-use kent_regions::Table;
 use tokio::time;
 
 pub(crate) use self::{
@@ -20,6 +20,7 @@ pub(crate) use self::{
     series::{ListedSeries, SeriesGrants},
 };
 use crate::{
+    auth::{Caller, Denied},
     error::AllocateError,
     host::{
         clock::Clock,
@@ -29,7 +30,6 @@ use crate::{
     },
     issuing::{pacing::Pacing, slots::Slots},
     records::failure::StoreFailure,
-    tables::directory::Directory,
 };
 
 /// Grants from every source.
@@ -38,7 +38,6 @@ pub(crate) struct Grants {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) tasks: Tasks,
-    pub(crate) directory: Arc<Directory>,
     pub(crate) slots: Arc<Slots>,
     pub(crate) pacing: Arc<Pacing>,
     pub(crate) regions: RegionGrants,
@@ -73,9 +72,11 @@ impl Grants {
     pub(crate) fn try_grant(
         &self,
         request: &AllocateInput,
+        caller: &Caller,
         wait_limit: impl FnOnce() -> WaitLimit,
     ) -> Result<TryGrant<Granted>, AllocateError> {
         self.check_whole()?;
+        check_source(request, caller)?;
         self.check_count(request)?;
         if !request.request_id.is_empty() && !matches!(request.source, Source::Region { .. }) {
             return Err(request_id_not_allowed().into());
@@ -91,7 +92,7 @@ impl Grants {
             },
             Source::Series(series) => self.series.try_grant(series, request.count),
             Source::Region { name, space } => {
-                self.regions.try_grant(space, name, request.count, &request.request_id, wait_limit)
+                self.regions.try_grant((space, name), request, caller, self.limits, wait_limit)
             }
         };
         match tried {
@@ -109,6 +110,7 @@ impl Grants {
     pub(crate) async fn finish(
         &self,
         request: &AllocateInput,
+        caller: &Caller,
         mut wait: Wait,
         wait_limit: WaitLimit,
     ) -> Result<Granted, AllocateError> {
@@ -124,7 +126,7 @@ impl Grants {
                 return Err(AllocateError::Contended { attempts: ATTEMPTS });
             }
             self.back_off(attempt).await;
-            wait = match self.try_grant(request, || wait_limit)? {
+            wait = match self.try_grant(request, caller, || wait_limit)? {
                 TryGrant::Granted(granted, _) => return Ok(granted),
                 TryGrant::Wait(wait) => wait,
             };
@@ -203,13 +205,26 @@ impl Grants {
         let width = match &request.source {
             Source::Format(format) => format.width_bytes(),
             Source::Series(series) => series.width_bytes(),
-            Source::Region { space, .. } => match self.directory.find(space) {
-                Ok(space) => usize::from(space.read(Table::bits)).div_ceil(8),
-                Err(_) => return Ok(()), // `try_grant` reports the missing space.
-            },
+            // The width depends on the space, which the caller may not know.
+            Source::Region { .. } => return Ok(()),
         };
         check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")
     }
+}
+
+/// What a request asks to do: a lease carries keys.
+const fn action(request: &AllocateInput) -> Action {
+    if request.packed { Action::Allocate } else { Action::Lease }
+}
+
+/// Fails if the caller may not have identifiers of a format or a series. A region is checked when it is looked up.
+fn check_source(request: &AllocateInput, caller: &Caller) -> Result<(), Denied> {
+    let target = match &request.source {
+        Source::Format(format) => Target::Format(*format),
+        Source::Series(series) => Target::Series(series),
+        Source::Region { .. } => return Ok(()),
+    };
+    caller.check(action(request), target, || ("", ""))
 }
 
 fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use kent_store::Store;
 
+pub(crate) mod address;
 pub mod clock;
 pub(crate) mod computing;
 pub(crate) mod deadline;
 pub mod entropy;
 pub(crate) mod process;
 pub(crate) mod tasks;
+pub(crate) mod touch;
 
 /// The store, the clock and the random bits that a daemon uses; the simulator supplies its own.
 #[derive(Clone, Debug)]

@@ -1,10 +1,9 @@
 //! The HTTP port: `/livez`, `/readyz` and `/metrics`. It serves from the beginning, even while the daemon waits for its store.
 
 use std::{
-    future::{self, Future},
-    io,
-    net::SocketAddr,
+    future,
     panic::resume_unwind,
+    pin::pin,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -16,18 +15,27 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use kent_access::Action;
 use tokio::{
     net::TcpListener,
     select,
     sync::{Mutex, mpsc},
     time,
 };
-use tracing::warn;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, warn};
 
 use crate::{
+    auth::{self, Credentials, Denied},
     engine::Engine,
+    host::address::Address,
     metrics::Exposition,
-    transport::{connection::Connection, handshake::Handshakes},
+    transport::{connection::Connection, handshake::Handshakes, listen::Socket, peer::authorization},
 };
 
 /// The stage of the daemon's start, which sets it for the HTTP port.
@@ -66,78 +74,83 @@ impl Stage {
     }
 }
 
-/// Serves until `stop` is ready.
-///
-/// # Errors
-///
-/// If the socket fails.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    handshakes: Handshakes,
-    stage: Stage,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    let routes = Router::new()
-        .route("/livez", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .with_state(Arc::new(Reports { stage, writing: Mutex::default() }));
-    axum::serve(Listener::new(listener, handshakes), routes).with_graceful_shutdown(stop).await
-}
+/// The time for which a connection may wait for the next request, and in which the head of a request must arrive.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Accepts connections whose handshakes have succeeded.
-struct Listener {
-    sockets: TcpListener,
-    handshakes: Handshakes,
-    ready: mpsc::UnboundedReceiver<Connection>,
-    pass_on: mpsc::UnboundedSender<Connection>,
-}
-
-impl Listener {
-    fn new(sockets: TcpListener, handshakes: Handshakes) -> Self {
-        let (pass_on, ready) = mpsc::unbounded_channel();
-        Self { sockets, handshakes, ready, pass_on }
-    }
-}
-
-impl axum::serve::Listener for Listener {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        loop {
-            select! {
-                Some(connection) = self.ready.recv() => {
-                    let address = connection.peer().address;
-                    return (connection, address);
-                }
-                accepted = self.sockets.accept() => match accepted {
-                    Ok((socket, address)) => {
-                        let pass_on = self.pass_on.clone();
-                        // OK because the receiver lives as long as the port.
-                        self.handshakes.begin(socket, address, move |connection| drop(pass_on.send(connection)));
-                    }
-                    Err(error) => {
-                        warn!(%error, "cannot accept a connection");
-                        time::sleep(PAUSE).await;
-                    }
-                }
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.sockets.local_addr()
-    }
-}
+/// The maximum size of the head of a request, in bytes; hyper reads into a buffer of this size.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// The pause after a failure to accept a connection, because too many open files do not close immediately.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// The maximum number of concurrent requests on a connection of HTTP/2, and of the bytes of their headers.
+const CALLS_MAX: u32 = 16;
+const LIST_BYTES_MAX: u32 = 8 * 1024;
+
+/// Serves until `stop` is cancelled, and returns when the requests in flight are answered.
+pub(crate) async fn serve(
+    sockets: TcpListener,
+    mut handshakes: Handshakes,
+    (stage, asks): (Stage, bool),
+    stop: CancellationToken,
+) {
+    let routes = Router::new()
+        .route("/livez", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(Arc::new(Reports { stage, asks, writing: Mutex::default() }));
+    let (pass_on, mut ready) = mpsc::unbounded_channel();
+    let running = TaskTracker::new();
+    loop {
+        select! {
+            () = stop.cancelled() => break,
+            // OK because `pass_on` lives as long as the loop.
+            Some(connection) = ready.recv() => drop(running.spawn(answer(connection, routes.clone(), stop.clone()))),
+            accepted = sockets.accept() => match accepted {
+                Ok((socket, address)) => {
+                    let (socket, pass_on) = (Socket::from(socket), pass_on.clone());
+                    // A socket that is closed already must not affect the others.
+                    if socket.set_up().is_ok() {
+                        // OK because the receiver lives as long as the port.
+                        handshakes.begin(socket, Address::Tcp(address), move |connection| drop(pass_on.send(connection)));
+                    }
+                }
+                Err(error) => {
+                    warn!(%error, "cannot accept a connection");
+                    time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+    drop((sockets, handshakes));
+    running.close();
+    running.wait().await;
+}
+
+/// Answers the requests of a connection, and after `stop` only the one in flight.
+async fn answer(connection: Connection, routes: Router, stop: CancellationToken) {
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
+    // The other limits of HTTP/2 are hyper's defaults.
+    server.http2().timer(TokioTimer::new()).max_concurrent_streams(CALLS_MAX).max_header_list_size(LIST_BYTES_MAX);
+    let connection = TokioIo::new(connection.expecting_http());
+    let mut serving = pin!(server.serve_connection(connection, TowerToHyperService::new(routes)));
+    let served = select! {
+        served = serving.as_mut() => served,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = served {
+        debug!(%error, "a connection of the HTTP port failed");
+    }
+}
+
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
 /// the rest of the window and the chunks.
-async fn readyz(State(reports): State<Arc<Reports>>) -> Response {
-    match reports.write(Engine::report).await {
+async fn readyz(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Response {
+    match reports.write(&headers, Engine::report).await {
         Ok(readiness) => {
             let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             (code, readiness.to_string()).into_response()
@@ -151,8 +164,10 @@ async fn metrics(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Res
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let exposition = Exposition::accepted(&accept.collect::<Vec<_>>().join(","));
     let written = match exposition {
-        Exposition::OpenMetrics => reports.write(|engine| engine.render_metrics(Exposition::OpenMetrics)).await,
-        Exposition::Prometheus => reports.write(|engine| engine.render_metrics(Exposition::Prometheus)).await,
+        Exposition::OpenMetrics => {
+            reports.write(&headers, |engine| engine.render_metrics(Exposition::OpenMetrics)).await
+        }
+        Exposition::Prometheus => reports.write(&headers, |engine| engine.render_metrics(Exposition::Prometheus)).await,
     };
     match written {
         Ok(text) => ([(header::CONTENT_TYPE, exposition.content_type())], text).into_response(),
@@ -160,17 +175,46 @@ async fn metrics(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Res
     }
 }
 
+/// The answer to a caller that may not see a report.
+fn refuse(denied: &Denied) -> Response {
+    auth::denied(denied);
+    let code = match denied {
+        Denied::Missing(..) => StatusCode::FORBIDDEN,
+        Denied::OutOfTouch(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Denied::NoCredential(_) | Denied::BadCredential(_) | Denied::Refused(..) => StatusCode::UNAUTHORIZED,
+    };
+    (code, [(header::WWW_AUTHENTICATE, "Bearer")], format!("{denied}\n")).into_response()
+}
+
 /// Writes reports on the runtime of calls, one at a time, because a report takes a few milliseconds.
 struct Reports {
     stage: Stage,
+    /// Whether callers need a token that may operate the daemon.
+    asks: bool,
     writing: Mutex<()>,
 }
 
 impl Reports {
-    /// Returns the report, or the answer while the daemon is starting.
-    async fn write<T: Send + 'static>(&self, report: fn(&Engine) -> T) -> Result<T, Response> {
+    /// Fails if the caller may not see reports.
+    fn admit(&self, engine: &Engine, headers: &HeaderMap) -> Result<(), Denied> {
+        if !self.asks {
+            return Ok(());
+        }
+        let shown = Credentials::unknown(authorization(headers));
+        engine.auth().identify(&shown, engine.clock().steady())?.check_daemon(Action::Operate)
+    }
+
+    /// Returns the report, or the answer to a caller that may not see it, or while the daemon is starting.
+    async fn write<T: Send + 'static>(&self, headers: &HeaderMap, report: fn(&Engine) -> T) -> Result<T, Response> {
         let engine = match self.stage.get() {
-            Reached::Serving(engine) => engine,
+            Reached::Serving(engine) => {
+                self.admit(&engine, headers).map_err(|denied| refuse(&denied))?;
+                engine
+            }
+            // Tokens are not known yet.
+            Reached::Starting(_) if self.asks => {
+                return Err((StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response());
+            }
             Reached::Starting(doing) => {
                 return Err((StatusCode::SERVICE_UNAVAILABLE, format!("not ready\nreason: {doing}\n")).into_response());
             }

@@ -13,6 +13,8 @@
 //! | `status` | the only file that makes a `tonic::Status` |
 //! | `engine` | the daemon without its transport: the functions that services call |
 //! | `readiness` | whether the daemon can grant, and the reasons if it cannot |
+//! | `access` | changes of tokens and roles |
+//! | `auth` | who a caller is, and what it may do |
 //! | `grant` | granting blocks, immediately or after a wait |
 //! | `cluster` | the replicas on one store |
 //! | `metrics` | metrics for Prometheus |
@@ -23,11 +25,16 @@
 //! | `records` | the keys of the store, and reading of records |
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
+//! | `probe` | what measurements call |
+//! | `causes` | an error with its causes, as text |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
 //! The imports form no cycle; `tests/it/imports.rs` checks this.
 
+mod access;
 mod args;
+mod auth;
+mod causes;
 mod cluster;
 mod config;
 mod daemon;
@@ -41,6 +48,7 @@ mod issuing;
 mod maintenance;
 mod metrics;
 mod node;
+pub mod probe;
 mod readiness;
 mod records;
 mod service;
@@ -50,9 +58,10 @@ pub mod telemetry;
 mod transport;
 
 pub use args::{Args, Command};
+pub use causes::chain;
 pub use config::{
-    Config, ConfigError, EtcdSettings, LogFormat, NoArchive, RegionPatterns, Settings, Span, StoreKind, TlsSettings,
-    Values, misspelt_variables,
+    AuthMode, Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, RegionPatterns, Settings,
+    Span, StoreKind, TlsSettings, Values, misspelt_variables,
 };
 pub use daemon::{Daemon, StartError, attest, transport};
 pub use host::{Environment, clock, entropy};
@@ -71,6 +80,7 @@ pub use records::{
 };
 pub use transport::{
     handshake,
+    listen::{Listeners, SocketError},
     tls::{TlsError, TlsFiles},
     workers,
 };

@@ -6,7 +6,7 @@ mod restoring;
 use std::{env, io, process::ExitCode};
 
 use anstyle::AnsiColor;
-use kentd::{Args, Command, Config, Daemon, LogFormat, misspelt_variables, telemetry};
+use kentd::{Args, Command, Config, Daemon, LogFormat, chain, misspelt_variables, telemetry};
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
@@ -109,7 +109,7 @@ async fn run(config: Config) -> ExitCode {
             return fail(1, &error);
         }
     };
-    println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_address(), daemon.http_address());
+    println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_addresses(), daemon.http_address());
     let by_signal = tokio::select! {
         name = signals.next() => { info!(signal = name, "draining"); true }
         () = daemon.failed() => { error!("a part of the daemon failed; stopping"); false }
@@ -153,19 +153,4 @@ fn fail(code: u8, error: &dyn std::error::Error) -> ExitCode {
     // anstream leaves the color out if standard error is not a terminal, or if NO_COLOR or CLICOLOR says so.
     anstream::eprintln!("{red}error:{red:#} {}", chain(error));
     ExitCode::from(code)
-}
-
-/// Formats an error and its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        let cause_text = source.to_string();
-        // A transparent error has the same text as its source.
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        cause = source.source();
-    }
-    text
 }

@@ -31,6 +31,7 @@ use prometheus_client::{
 
 pub(crate) use self::text::Exposition;
 use self::{process::ProcessMetrics, regions::RegionMetrics};
+use crate::transport::meters::PortsMetrics;
 
 /// A gauge that may be a fraction.
 type Level = Gauge<f64, AtomicU64>;
@@ -235,6 +236,12 @@ impl Metrics {
     /// The metrics of regions, to be set before the metrics are rendered.
     pub(crate) fn regions(&self) -> &RegionMetrics {
         &self.regions
+    }
+
+    /// Adds the metrics of the ports, which are older than these.
+    pub(crate) fn add_ports(&self, ports: &PortsMetrics) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.register(registry.sub_registry_with_prefix("kent"));
     }
 
     /// All metrics in a text format.

@@ -75,6 +75,7 @@ fn print(args: &RestoreArgs, restore: &Restore) {
             counted_be(sealed, "region")
         ),
     }
+    print_tokens(restore);
     match &args.restored_before {
         Some(older) => {
             println!("identifiers issued by the store that was restored from {} are skipped as well", older.display())
@@ -95,7 +96,17 @@ fn print_archive(archive: &FromArchive, restore: &Restore) {
         restore.taken.rfc3339(0).unwrap_or_default()
     );
     println!("it contains every acknowledged commit: nothing is skipped or sealed");
+    print_tokens(restore);
     println!("the archive will belong to the new store: the old store cannot be started or restored again");
+}
+
+fn print_tokens(restore: &Restore) {
+    if restore.disabled_tokens > 0 {
+        println!(
+            "{} disabled. Make new ones (kent token create), or pass --keep-tokens if none was revoked since",
+            counted_be(restore.disabled_tokens, "token")
+        );
+    }
 }
 
 /// Prints how far each counter moves.

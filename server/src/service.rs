@@ -1,7 +1,9 @@
 //! The gRPC services: they translate requests and answers. `engine` makes the decisions.
 
+mod access;
 mod admin;
 mod allocator;
+mod callers;
 mod classify;
 mod codec;
 mod diagnose;
@@ -9,7 +11,9 @@ mod regions;
 mod text;
 mod watch;
 
+pub(crate) use access::AccessService;
 pub(crate) use admin::AdminService;
 pub(crate) use allocator::AllocatorService;
+pub(crate) use callers::identify;
 pub(crate) use codec::CodecService;
 pub(crate) use regions::RegionsService;

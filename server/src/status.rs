@@ -15,6 +15,8 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt, pb};
 
 use crate::{
+    access::AccessError,
+    auth::{self, Denied},
     error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError, refusal_hint},
     host::computing::Busy,
     records::failure::StoreFailure,
@@ -31,6 +33,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 pub(crate) fn from_allocate(error: &AllocateError) -> Status {
     let message = error.to_string();
     match error {
+        AllocateError::Denied(denied) => from_denied(denied),
         AllocateError::BadField(invalid) => from_invalid(invalid),
         AllocateError::NoSuchSpace(missing) => no_such_space(missing),
         AllocateError::NoSuchRegion(missing) => no_such_region(missing),
@@ -72,6 +75,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
 pub(crate) fn from_edit(error: &EditError) -> Status {
     let message = error.to_string();
     match error {
+        EditError::Denied(denied) => from_denied(denied),
         EditError::BadField(invalid) => from_invalid(invalid),
         EditError::NoSuchSpace(missing) => no_such_space(missing),
         EditError::NoSuchRegion(missing) => no_such_region(missing),
@@ -114,6 +118,37 @@ pub(crate) fn from_series(error: &SeriesError) -> Status {
         SeriesError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SERIES", message),
         SeriesError::Store(failure) => from_store(failure, message, Outcome::NoEffect),
         SeriesError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
+    }
+}
+
+/// The status of a call that its caller may not make.
+pub(crate) fn from_denied(denied: &Denied) -> Status {
+    auth::denied(denied);
+    let message = denied.to_string();
+    match denied {
+        Denied::NoCredential(_) => with_reason(Code::Unauthenticated, "NO_CREDENTIAL", message),
+        Denied::BadCredential(_) => with_reason(Code::Unauthenticated, "BAD_CREDENTIAL", message),
+        Denied::Refused(..) => with_reason(Code::Unauthenticated, "CREDENTIAL_ENDED", message),
+        Denied::Missing(to, permission) => {
+            let facts = [("principal", &*to.principal), ("permission", permission)];
+            Status::with_error_details(Code::PermissionDenied, message, reason("PERMISSION_DENIED", facts))
+        }
+        Denied::OutOfTouch(_) => passing(Code::Unavailable, "OUT_OF_TOUCH", message, RETRY_AFTER),
+    }
+}
+
+/// The status of a failed change of tokens or roles.
+pub(crate) fn from_access(error: &AccessError) -> Status {
+    let message = error.to_string();
+    match error {
+        AccessError::Denied(denied) => from_denied(denied),
+        AccessError::BadField(invalid) => from_invalid(invalid),
+        AccessError::NoSuchToken { id } => not_found("NO_SUCH_TOKEN", "token", &id.to_string(), message),
+        AccessError::NoSuchRole { name } => not_found("NO_SUCH_ROLE", "role", name, message),
+        AccessError::Ended { id, .. } => precondition("TOKEN_ENDED", &id.to_string(), message),
+        AccessError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY", message),
+        AccessError::Store(failure) => from_store(failure, message, Outcome::Unknown),
+        AccessError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
     }
 }
 
@@ -195,6 +230,11 @@ pub(crate) fn from_history(none: &HistoryError) -> Status {
 /// The status for a caller that does not read its answer.
 pub(crate) fn reader_too_slow() -> Status {
     with_reason(Code::Aborted, "READER_TOO_SLOW", "the caller took too long to read the answer".to_owned())
+}
+
+/// The status for a caller that does not finish its request.
+pub(crate) fn request_too_slow(limit: Duration) -> Status {
+    with_reason(Code::Aborted, "REQUEST_TOO_SLOW", format!("the request did not arrive within {limit:?}"))
 }
 
 /// Converts a status to a message inside a stream.

@@ -6,6 +6,7 @@ pub(crate) mod edits;
 mod follow;
 pub(crate) mod history;
 pub(crate) mod past;
+pub(crate) mod permitted;
 mod removal;
 pub(crate) mod retention;
 pub(crate) mod space;

@@ -1,7 +1,10 @@
 //! Connections, and the dispatch of calls to services. Each part exists because a benchmark showed a gain.
 
+pub(crate) mod admission;
 pub(crate) mod connection;
 pub mod handshake;
+pub(crate) mod listen;
+pub(crate) mod meters;
 pub(crate) mod offload;
 pub(crate) mod peer;
 pub(crate) mod port;

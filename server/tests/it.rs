@@ -3,6 +3,7 @@
 mod it {
     mod allocate;
     mod archive;
+    mod auth;
     mod backup;
     mod chaos;
     mod client;
@@ -18,6 +19,7 @@ mod it {
     mod edits;
     mod effects;
     mod exchange;
+    mod flood;
     mod harness;
     mod hostile;
     mod imports;
@@ -39,9 +41,11 @@ mod it {
     mod refusals;
     mod restore;
     mod retention;
+    mod rotation;
     mod seals;
     mod shutdown;
     mod silence;
+    mod sockets;
     mod start;
     mod suggestions;
     mod tables;

@@ -150,6 +150,19 @@ impl Permission {
         }
     }
 
+    /// The same permission with other names of the space and the region that it names, such as the present ones after a rename.
+    #[must_use]
+    pub fn with_names(&self, space: &str, region: Option<&str>) -> Self {
+        let space = space.to_owned();
+        let resource = match (&self.resource, region) {
+            (Resource::Space(_), _) => Resource::Space(space),
+            (Resource::Regions { prefix, .. }, _) => Resource::Regions { space, prefix: prefix.clone() },
+            (Resource::Region { .. }, Some(name)) => Resource::Region { space, name: name.to_owned() },
+            (other, _) => other.clone(),
+        };
+        Self { action: self.action, resource }
+    }
+
     /// Why the action is not possible on the resource.
     fn problem(&self) -> Option<String> {
         let is_source = matches!(

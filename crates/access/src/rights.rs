@@ -36,6 +36,11 @@ pub enum Target<'t> {
         /// The key of the space; its name, if there is no such space.
         key: &'t str,
     },
+    /// Any region of a space, whether there is one or not.
+    Some {
+        /// The key of the space; its name, if there is no such space.
+        space: &'t str,
+    },
     /// The whole table of a space.
     Table {
         /// The key of the space; its name, if there is no such space.
@@ -143,6 +148,9 @@ impl Scope {
                 Target::Series(Series::FullRand) => self.has_format(FULL_RAND),
                 Target::Series(series) => self.has_serial(series),
                 Target::Space { key } => self.has_space(key),
+                Target::Some { space } => {
+                    self.all_regions || self.has_space_prefix(space) || self.spaces.contains_key(space)
+                }
                 Target::Table { space } => self.has_regions(space, ""),
                 Target::Region { space, number, first_name } => {
                     self.all_regions
@@ -220,7 +228,9 @@ impl Target<'_> {
             Self::Format(format) => format.token().to_owned(),
             Self::Series(series) => series.to_string(),
             Self::Space { .. } => Resource::Space(space.to_owned()).to_string(),
-            Self::Table { .. } => Resource::Regions { space: space.to_owned(), prefix: String::new() }.to_string(),
+            Self::Some { .. } | Self::Table { .. } => {
+                Resource::Regions { space: space.to_owned(), prefix: String::new() }.to_string()
+            }
             Self::Region { .. } => Resource::Region { space: space.to_owned(), name: region.to_owned() }.to_string(),
         }
     }

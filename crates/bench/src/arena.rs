@@ -1,10 +1,11 @@
 //! The setup of most scenarios: a fresh daemon, the bare transport, and a runtime for the load on both.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use kent_client::Client;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tokio_rustls::rustls::ClientConfig;
 
 use crate::{
     contest::{Contender, Contest, Options, Slice, Unit},
@@ -47,7 +48,17 @@ impl Arena {
 
     /// Runs one slice of load on a server.
     pub(crate) fn slice(&self, server: &Served, load: &Load) -> anyhow::Result<Slice> {
-        let slice = || self.runtime.block_on(load::run(load, &server.address, self.options.length()));
+        self.slice_over(server, None, load)
+    }
+
+    /// Runs one slice of load on a server, over TLS if there is a configuration for it.
+    pub(crate) fn slice_over(
+        &self,
+        server: &Served,
+        tls: Option<&Arc<ClientConfig>>,
+        load: &Load,
+    ) -> anyhow::Result<Slice> {
+        let slice = || self.runtime.block_on(load::run_over(load, &server.address, tls, self.options.length()));
         server.process.watched(slice)
     }
 

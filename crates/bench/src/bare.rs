@@ -1,10 +1,11 @@
 //! The bare transport: a tonic server that has the threads and settings of the daemon, and answers every request with
 //! the same message.
 
-use std::{net::Ipv4Addr, pin::Pin, sync::LazyLock, thread};
+use std::{net::Ipv4Addr, path::PathBuf, pin::Pin, sync::LazyLock, thread};
 
 use anyhow::bail;
 use bytes::Bytes;
+use clap::Args;
 use kent_client::proto::{
     AllocateRequest, AllocateResponse, AllocateStreamResponse, Block, Encoding, PackedData, PackedIdentifiers,
     SlotConstants,
@@ -13,21 +14,36 @@ use kent_client::proto::{
     allocator_server::{Allocator, AllocatorServer},
     block::Constants,
 };
-use kentd::{handshake::Handshakes, workers::Workers};
+use kentd::{TlsFiles, handshake::Handshakes, workers::Workers};
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_stream::{Stream, StreamExt};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Request, Response, Status, Streaming, service::Routes};
 
+/// The arguments of the hidden command `bare`.
+#[derive(Debug, Args)]
+pub(crate) struct BareArgs {
+    /// Serve over TLS, with this certificate.
+    #[arg(long, requires = "key")]
+    cert: Option<PathBuf>,
+    /// The key of the certificate.
+    #[arg(long)]
+    key: Option<PathBuf>,
+}
+
 /// Serves until the process is killed.
-pub(crate) fn run() -> anyhow::Result<()> {
+pub(crate) fn run(args: BareArgs) -> anyhow::Result<()> {
     Runtime::new()?.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         println!("bare transport on {}", listener.local_addr()?);
         let (services, stop) = (Routes::new(AllocatorServer::new(Bare)).prepare(), CancellationToken::new());
+        let handshakes = match (args.cert, args.key) {
+            (Some(cert), Some(key)) => Handshakes::secure(TlsFiles { cert, key, client_ca: None, crl: None })?,
+            _ => Handshakes::plain(),
+        };
         let threads = thread::available_parallelism()?.get();
         Workers::start(threads, &kentd::transport(), &services, &stop, &TaskTracker::new())?
-            .accept(listener, Handshakes::plain(), &stop)
+            .accept(listener, handshakes, &stop)
             .await;
         bail!("the bare transport ended")
     })

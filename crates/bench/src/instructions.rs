@@ -17,6 +17,7 @@ use kent_ids::{
 };
 use kent_issue::{ClockPolicy, HolderId, Sequence, TimeIssuer};
 use kent_regions::Index;
+use kentd::probe::Authorizing;
 use prost::Message;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::json;
@@ -50,6 +51,10 @@ enum Hot {
     GrantTime,
     /// Cut a block from a chunk in memory.
     GrantChunk,
+    /// Identify the caller of a unary call by its token, and decide whether it may allocate from a region.
+    Authorise,
+    /// Decide whether the caller of a stream may have one more block.
+    AuthoriseStream,
     /// Decode a request for a lease and encode its response.
     AnswerLease,
     /// Write one identifier of a packed uuidv7 response.
@@ -111,6 +116,11 @@ pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
             let mut sequence = Sequence::new(Position::ZERO, Position::new(u128::MAX));
             (0..calls).try_for_each(|_| sequence.grant(Position::ZERO, black_box(1000)).map(drop))?;
         }
+        Hot::Authorise => {
+            let authorizing = authorizing()?;
+            ensure!((0..calls).all(|_| black_box(&authorizing).authorize()), "a call is refused");
+        }
+        Hot::AuthoriseStream => ensure!(black_box(&authorizing()?).authorize_stream(calls), "a call is refused"),
         Hot::AnswerLease => answer_lease(calls)?,
         Hot::PackUuidv7 => pack(&time_based("uuidv7", calls)?, calls),
         Hot::PackXid => pack(&time_based("xid", calls)?, calls),
@@ -136,6 +146,11 @@ pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+fn authorizing() -> anyhow::Result<Authorizing> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    Ok(runtime.block_on(Authorizing::begin())?)
 }
 
 const KEY: ClusterKey = ClusterKey::new(*b"sixteen bytes!!!");

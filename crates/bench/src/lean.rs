@@ -5,20 +5,24 @@
 //! once per connection, and then as table indices (RFC 7541, 2.3), like other clients. It checks that a response has a
 //! message and ends; a refusal has no message.
 
-use std::{collections::VecDeque, mem, time::Instant};
+use std::{collections::VecDeque, mem, sync::Arc, time::Instant};
 
 use anyhow::{Context, bail, ensure};
 use prost::Message;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+use tokio_rustls::{TlsConnector, client::TlsStream, rustls::ClientConfig};
+use tokio_util::either::Either;
 
 use crate::{contest::Slice, figures::now};
 
 /// A connection and its calls in flight.
 pub(crate) struct Lean {
-    stream: TcpStream,
+    stream: Either<TcpStream, TlsStream<TcpStream>>,
+    /// `:method` and `:scheme`.
+    common: [u8; 2],
     received: Vec<u8>,
     /// The bytes to send next.
     out: Vec<u8>,
@@ -57,8 +61,9 @@ const MAX_CONCURRENT_STREAMS: [u8; 2] = [0, 3];
 /// The increment of the connection's window. The responses of a whole run never fill it.
 const WINDOW: u32 = (1 << 31) - 1 - 65_535;
 
-/// `:method: POST` and `:scheme: http`, which are in the static table.
-const METHOD_AND_SCHEME: [u8; 2] = [0x83, 0x86];
+/// `:method: POST`, and `:scheme: http` or `https`, which are in the static table.
+const PLAIN: [u8; 2] = [0x83, 0x86];
+const SECURE: [u8; 2] = [0x83, 0x87];
 /// `:path`, `:authority`, `content-type` and `te` by their indices, after [`literal_fields`] has added them in this order.
 const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
@@ -67,10 +72,21 @@ const PATH: &str = "/kent.v1.Allocator/Allocate";
 const READ_BYTES: usize = 16 * 1024;
 
 impl Lean {
-    /// Opens a connection that sends this message in every call.
-    pub(crate) async fn connect(address: &str, message: &impl Message) -> anyhow::Result<Self> {
+    /// Opens a connection that sends this message in every call, over TLS if there is a configuration for it.
+    pub(crate) async fn connect(
+        address: &str,
+        tls: Option<&Arc<ClientConfig>>,
+        message: &impl Message,
+    ) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await.context("cannot connect")?;
         stream.set_nodelay(true)?;
+        let (stream, common) = match tls {
+            None => (Either::Left(stream), PLAIN),
+            Some(config) => {
+                let name = stream.peer_addr()?.ip().into();
+                (Either::Right(TlsConnector::from(config.clone()).connect(name, stream).await?), SECURE)
+            }
+        };
         let body = message.encode_to_vec();
         // OK because a request has a few dozen bytes.
         let prefixed = [&[0][..], &(body.len() as u32).to_be_bytes(), &body].concat();
@@ -78,7 +94,7 @@ impl Lean {
         frame(&mut out, SETTINGS, 0, 0, &[]);
         frame(&mut out, WINDOW_UPDATE, 0, 0, &WINDOW.to_be_bytes());
         let (received, in_flight) = <(Vec<u8>, VecDeque<Call>)>::default();
-        let mut lean = Self { stream, received, out, message: prefixed, next: 1, most: usize::MAX, in_flight };
+        let mut lean = Self { stream, common, received, out, message: prefixed, next: 1, most: usize::MAX, in_flight };
         lean.send().await?;
         // Wait for the server's settings, which come first.
         while lean.out.is_empty() {
@@ -115,7 +131,7 @@ impl Lean {
     async fn calls(&mut self, count: usize) -> anyhow::Result<()> {
         let sent = now();
         for _ in 0..count {
-            let mut fields = METHOD_AND_SCHEME.to_vec();
+            let mut fields = self.common.to_vec();
             match self.next {
                 1 => fields.extend(literal_fields()),
                 _ => fields.extend(INDEXED_FIELDS),
@@ -130,6 +146,8 @@ impl Lean {
 
     async fn send(&mut self) -> anyhow::Result<()> {
         self.stream.write_all(&self.out).await?;
+        // TLS may keep a part.
+        self.stream.flush().await?;
         self.out.clear();
         Ok(())
     }
@@ -194,7 +212,7 @@ impl Lean {
 }
 
 /// Reads the available bytes into a large buffer. By default, a vector grows by less than one response.
-pub(crate) async fn read(stream: &mut TcpStream, received: &mut Vec<u8>) -> anyhow::Result<()> {
+pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), received: &mut Vec<u8>) -> anyhow::Result<()> {
     received.reserve(READ_BYTES);
     ensure!(stream.read_buf(received).await? > 0, "the server closed the connection");
     Ok(())

@@ -4,6 +4,7 @@
 
 use std::{
     collections::VecDeque,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,6 +14,7 @@ use kent_client::proto::{
     allocator_client::AllocatorClient,
 };
 use tokio::{task::JoinSet, time::sleep};
+use tokio_rustls::rustls::ClientConfig;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::{contest::Slice, figures::now, lean::Lean};
@@ -58,13 +60,23 @@ pub(crate) fn packed(source: &str, count: u64) -> AllocateRequest {
 
 /// Puts load on a server for the length of a slice.
 pub(crate) async fn run(load: &Load, address: &str, length: Duration) -> anyhow::Result<Slice> {
+    run_over(load, address, None, length).await
+}
+
+/// Like [`run`], over TLS if there is a configuration for it, which only unary calls use.
+pub(crate) async fn run_over(
+    load: &Load,
+    address: &str,
+    tls: Option<&Arc<ClientConfig>>,
+    length: Duration,
+) -> anyhow::Result<Slice> {
     let mut tasks = JoinSet::new();
     let (began, connections) = match load {
         Load::Unary { request, connections, in_flight } => {
             let callers = (*connections).min(*in_flight);
             let mut own: Vec<Vec<Lean>> = (0..callers).map(|_| Vec::new()).collect();
             for number in 0..*connections {
-                own[number % callers].push(Lean::connect(address, request).await?);
+                own[number % callers].push(Lean::connect(address, tls, request).await?);
             }
             let began = now();
             for (number, own) in own.into_iter().enumerate() {

@@ -23,6 +23,7 @@ mod plot;
 mod process;
 mod regions;
 mod scale;
+mod secure;
 mod start;
 mod strict;
 mod svg;
@@ -47,7 +48,7 @@ struct Cli {
 enum Bench {
     /// Serve the bare transport, which the other benchmarks measure.
     #[command(hide = true)]
-    Bare,
+    Bare(bare::BareArgs),
     Grant(grant::GrantArgs),
     /// Compare grants over streams with several requests in flight.
     Stream(grant::GrantArgs),
@@ -71,11 +72,11 @@ enum Bench {
 
 fn main() -> anyhow::Result<()> {
     let bench = Cli::parse().bench;
-    if !matches!(bench, Bench::Bare | Bench::Hot(_)) {
+    if !matches!(bench, Bench::Bare(_) | Bench::Hot(_)) {
         interrupt::watch()?;
     }
     match bench {
-        Bench::Bare => bare::run(),
+        Bench::Bare(args) => bare::run(args),
         Bench::Grant(args) => grant::grant(&args),
         Bench::Stream(args) => grant::stream(&args),
         Bench::Packed(args) => packed::run(&args),

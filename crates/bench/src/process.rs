@@ -124,6 +124,8 @@ pub(crate) struct Served {
 fn kentd(named: Option<&PathBuf>) -> anyhow::Result<Command> {
     let mut command = Command::new(sibling("kentd", named)?);
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn"]);
+    // The load comes from one address.
+    command.args(["--connections", "1000000", "--connections-per-address", "1000000"]);
     Ok(command)
 }
 
@@ -173,7 +175,12 @@ impl Served {
 
     /// Starts the bare transport.
     pub(crate) fn bare() -> anyhow::Result<Self> {
-        Self::start(Command::new(env::current_exe()?).arg("bare"))
+        Self::bare_with(&[])
+    }
+
+    /// Starts the bare transport with additional arguments.
+    pub(crate) fn bare_with(more: &[&str]) -> anyhow::Result<Self> {
+        Self::start(Command::new(env::current_exe()?).arg("bare").args(more))
     }
 
     /// Shuts the server down with SIGTERM.

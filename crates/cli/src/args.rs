@@ -60,7 +60,7 @@ pub(crate) struct Global {
     /// Print one JSON object per line. Errors on standard error are JSON objects, too.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Connect to this daemon, HOST:PORT or https://HOST:PORT. Several addresses, separated by commas, are tried in order.
+    /// Connect to this daemon: HOST:PORT, https://HOST:PORT or unix:PATH. Several addresses, separated by commas, are tried in order.
     #[arg(long, global = true, env = "KENT_ENDPOINT", default_value = DEFAULT_ENDPOINT, value_name = "URL[,URL...]")]
     pub(crate) endpoint: Endpoints,
     #[command(flatten)]

@@ -42,7 +42,7 @@ pub(crate) struct Certificates {
     /// https:// addresses].
     #[arg(long, global = true, env = "KENT_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Show daemons the certificate in this PEM file, if they ask for one.
+    /// Show daemons the certificate in this PEM file, if they ask for one. All three files are read again for every new connection.
     #[arg(long, global = true, env = "KENT_CERT", value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
     /// The PEM file with the private key of --cert.
@@ -88,12 +88,15 @@ impl Endpoints {
 impl Certificates {
     fn add_to(&self, mut settings: Builder) -> Result<Builder, Unconnectable> {
         if let Some(ca) = &self.ca {
-            settings = settings.ca(read("ca", ca)?);
+            check("ca", ca)?;
+            settings = settings.ca_file(ca);
         }
         match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
                 CERTIFICATE.get_or_init(|| ());
-                Ok(settings.identity(read("cert", cert)?, read("key", key)?))
+                check("cert", cert)?;
+                check("key", key)?;
+                Ok(settings.identity_files(cert, key))
             }
             (None, None) => Ok(settings),
             _ => Err(Unconnectable::Half),
@@ -101,15 +104,15 @@ impl Certificates {
     }
 }
 
-/// Reads the file of an option, and checks that it has what the option needs.
-fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, Unconnectable> {
+/// Checks that the file of an option has what the option needs. The client reads it for each connection.
+fn check(option: &'static str, path: &Path) -> Result<(), Unconnectable> {
     let text = fs::read(path).map_err(|error| Unconnectable::File { option, path: path.to_owned(), error })?;
     let (is_present, content) = match option {
         "key" => (PrivateKeyDer::from_pem_slice(&text).is_ok(), "a private key"),
         _ => (CertificateDer::from_pem_slice(&text).is_ok(), "a certificate"),
     };
     match is_present {
-        true => Ok(text),
+        true => Ok(()),
         false => Err(Unconnectable::Content { option, content, path: path.to_owned() }),
     }
 }
@@ -184,7 +187,7 @@ mod tests {
         fs::write(&path, "no PEM").expect("written");
         let shown = path.display();
         for (option, content) in [("ca", "a certificate"), ("cert", "a certificate"), ("key", "a private key")] {
-            let error = read(option, &path).expect_err("refused").to_string();
+            let error = check(option, &path).expect_err("refused").to_string();
             assert_eq!(error, format!("--{option} needs a PEM file with {content}; {shown} has none"));
         }
     }

@@ -1,6 +1,7 @@
 //! Failures of commands: the exit code and the message on standard error.
 
 mod options;
+mod socket;
 mod tls;
 mod unanswered;
 
@@ -345,13 +346,21 @@ impl Failure {
     }
 }
 
+/// What helps if no connection to an endpoint could be made, for this cause.
+fn advice(endpoint: &str, cause: &str) -> Option<String> {
+    match endpoint.strip_prefix("unix:") {
+        Some(path) => socket::advice(path, cause),
+        None => tls::advice(endpoint, cause),
+    }
+}
+
 fn no_daemon_text(tried: &[Tried]) -> String {
     let mut text = String::from("error: no daemon answers\n");
     for tried in tried {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  tried {}: {}", tried.endpoint, innermost(&tried.status));
     }
-    if let Some(advice) = tried.iter().find_map(|it| tls::advice(&it.endpoint, &innermost(&it.status))) {
+    if let Some(advice) = tried.iter().find_map(|it| advice(&it.endpoint, &innermost(&it.status))) {
         let _ = writeln!(text, "  {advice}"); // as above
         return text;
     }

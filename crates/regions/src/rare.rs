@@ -1,6 +1,6 @@
 //! A value that most regions share. It uses memory only in the other regions.
 
-use alloc::boxed::Box;
+use alloc::{boxed::Box, string::String};
 use core::ops::Deref;
 
 /// A type with a value that most regions have.
@@ -12,6 +12,10 @@ pub trait Usual: PartialEq + Sized + 'static {
 /// A value behind a pointer, or the usual value. Each value has only one form, so derived equality compares values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rare<T>(Option<Box<T>>);
+
+impl Usual for String {
+    const USUAL: &'static Self = &Self::new();
+}
 
 impl<T: Usual> From<T> for Rare<T> {
     fn from(value: T) -> Self {

@@ -1,6 +1,6 @@
 //! Regions: named parts of a space.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{borrow::ToOwned, string::String, vec::Vec};
 
 use crate::{
     attributes::{Order, Policy, Texts},
@@ -61,6 +61,8 @@ pub struct Region {
     pub number: RegionNumber,
     /// Its name, unique in the space.
     pub name: String,
+    /// The name with which it was created, or empty if it still has it.
+    pub first_name: Rare<String>,
     /// The leading bits of its identifiers.
     pub prefix: Prefix,
     /// z: bits of the expansion zone, zero in every identifier.
@@ -97,6 +99,18 @@ pub struct Region {
 }
 
 impl Region {
+    /// Returns the name with which it was created. Access rights refer to it, so that a rename moves none.
+    pub fn first_name(&self) -> &str {
+        if self.first_name.is_empty() { &self.name } else { &self.first_name }
+    }
+
+    /// Gives it another name.
+    pub(crate) fn rename(&mut self, name: &str) {
+        let first = self.first_name().to_owned();
+        self.name = name.to_owned();
+        self.first_name = if first == name { Rare::default() } else { first.into() };
+    }
+
     /// Returns the number of identifiers that it can currently hold: 2^s, or zero if it is closed.
     pub const fn capacity(&self) -> Count {
         match self.kind {

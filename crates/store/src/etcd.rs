@@ -46,11 +46,12 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use kent_tls::{BadHost, Certificates};
 use tokio::sync::Mutex;
 use tonic::{Code, Response, Status};
 
 pub use self::address::{BadAddress, EtcdAddress};
-pub use self::endpoints::{EtcdCredentials, EtcdTls};
+pub use self::endpoints::EtcdCredentials;
 
 use self::endpoints::{Caller, Endpoints, Failure};
 use self::pb::{
@@ -76,8 +77,8 @@ use crate::txn::{Committed, Txn, Version, Versioned};
 pub struct EtcdOptions {
     /// The endpoints and the prefix of the store.
     pub address: EtcdAddress,
-    /// The certificates for TLS.
-    pub tls: Option<EtcdTls>,
+    /// The certificates for TLS, which an address with `etcds://` needs.
+    pub tls: Option<Certificates>,
     /// The user, if etcd requires authentication.
     pub credentials: Option<EtcdCredentials>,
     /// The identity for a new store: random bits.
@@ -89,9 +90,12 @@ pub struct EtcdOptions {
 /// An error from opening a store on etcd. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdOpenError {
-    /// A setting is not valid.
-    #[error("a setting for etcd is not valid: {0}")]
-    Settings(#[source] tonic::transport::Error),
+    /// A host of the address is not valid.
+    #[error("the address of etcd cannot be used: {0}")]
+    Address(#[from] BadHost),
+    /// The address asks for TLS, but there is no CA that could verify etcd.
+    #[error("an address with etcds:// needs certificates")]
+    NoCertificates,
     /// No endpoint answers and grants access.
     #[error("etcd at {address} is not available")]
     Unavailable {
@@ -111,7 +115,7 @@ impl EtcdOpenError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unavailable { source, .. } => source.is_retryable(),
-            Self::Settings(_) | Self::Read(_) => false,
+            Self::Address(_) | Self::NoCertificates | Self::Read(_) => false,
         }
     }
 }
@@ -158,7 +162,7 @@ impl EtcdStore {
     /// Fails with an [`EtcdOpenError`] if etcd is not available or the identity cannot be read.
     pub async fn open(options: EtcdOptions) -> Result<Self, EtcdOpenError> {
         let EtcdOptions { address, tls, credentials, new_id, schema: known } = options;
-        let endpoints = Endpoints::new(&address, tls, credentials).map_err(EtcdOpenError::Settings)?;
+        let endpoints = Endpoints::new(&address, tls.as_ref(), credentials)?;
         let root = format!("{}/", address.prefix());
         let counter = AtomicU64::default;
         let inner = Inner {

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use kent_ids::ClusterKey;
 use kent_regions::{
-    Change, Count, Damage, FormerPrefix, Kind, Pace, Plan, Refusal, Region, RegionNumber, Revision, Table, Texts,
+    Change, Count, Damage, FormerPrefix, Kind, Pace, Plan, Rare, Refusal, Region, RegionNumber, Revision, Table, Texts,
 };
 use thiserror::Error;
 
@@ -43,14 +43,20 @@ pub enum BadCopy {
 pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
     let (bits, revision) = parts.last().map(|last| (last.bits, last.revision)).unwrap_or_default();
     let key = parts.last().map(|last| last.scramble_key.clone()).unwrap_or_default();
-    let key = <[u8; 16]>::try_from(&key[..]).map_err(|_| Invalid::new("scramble_key", "does not have 16 bytes"))?;
+    let key = match &key[..] {
+        // The daemon gives it only to callers that may have leases.
+        [] => None,
+        key => Some(<[u8; 16]>::try_from(key).map_err(|_| Invalid::new("scramble_key", "does not have 16 bytes"))?),
+    };
     let regions = parts.into_iter().flat_map(|part| part.regions).map(region);
     let regions = regions.collect::<Result<Vec<_>, _>>()?;
     let last = regions.iter().map(|region| region.number.0).max().unwrap_or(0);
     // OK because a number is never u64::MAX; if it is, `Table::restore` rejects it.
     let next = RegionNumber(last.saturating_add(1));
     let mut table = Table::restore(width("bits", bits)?, Revision(revision), next, regions)?;
-    table.set_scramble_key(ClusterKey::new(key));
+    if let Some(key) = key {
+        table.set_scramble_key(ClusterKey::new(key));
+    }
     Ok(table)
 }
 
@@ -110,6 +116,8 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         sealed: message.sealed,
         delegated: !message.delegated_space.is_empty(),
         policy: message.policy.map(policy_input).transpose()?.unwrap_or_default().into(),
+        // A region that is imported is created with its name.
+        first_name: Rare::default(),
         texts: Texts { owner: message.owner, description: message.description, labels: message.labels }.into(),
     })
 }

@@ -44,10 +44,15 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
     let node = Node::start(environment, &config).await.expect("it starts");
     let cluster = node.engine().cluster().expect("replicas share the store").clone();
 
-    let [spaces, counters, present] = [(); 3].map(|()| Arc::<AtomicU32>::default());
+    let [spaces, access, counters, present] = [(); 4].map(|()| Arc::<AtomicU32>::default());
     let watch = |times, returned: &Arc<AtomicU32>| Box::new(Polled { times, returned: returned.clone() });
     // Reconnecting takes longer than the intervals between the other watches' changes.
-    let watches = Watches { spaces: watch(50, &spaces), counters: watch(1, &counters), present: watch(1, &present) };
+    let watches = Watches {
+        spaces: watch(50, &spaces),
+        access: watch(1, &access),
+        counters: watch(1, &counters),
+        present: watch(1, &present),
+    };
     let stop = CancellationToken::new();
     let following = Tasks::new().spawn_work(cluster.follow(watches, stop.clone()));
     for _ in 0..10_000 {
@@ -55,7 +60,7 @@ async fn ok_a_reconnecting_watch_is_not_interrupted_by_the_others() {
     }
     stop.cancel();
     following.await.expect("it ends");
-    let changes = [&spaces, &counters, &present].map(|returned| returned.load(Ordering::Relaxed));
+    let changes = [&spaces, &access, &counters, &present].map(|returned| returned.load(Ordering::Relaxed));
     assert!(!changes.contains(&0), "each watch returns changes: {changes:?}");
     node.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use kent_tls::CertificateError;
 use thiserror::Error;
 
 use crate::transport::tls::TlsError;
@@ -70,6 +71,9 @@ pub enum ConfigError {
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The certificates for etcd cannot be used.
+    #[error("the certificates for etcd (store-ca, store-cert and store-key) cannot be used")]
+    EtcdTls(#[source] CertificateError),
     /// Both ports have one address.
     #[error(
         "listen and http are both {address}: give two ports, such as --listen 127.0.0.1:7600 --http 127.0.0.1:7601"
@@ -80,8 +84,8 @@ pub enum ConfigError {
     },
     /// The address is not loopback, and the daemon has no TLS.
     #[error(
-        "{setting} is {address}, which other machines can reach, but this daemon has no TLS; use a loopback address, set \
-         --tls-cert and --tls-key, or add --insecure to allow it"
+        "{setting} is {address}, which other machines can reach, but this daemon has no TLS and does not ask callers who they are; use a \
+         loopback address, set --tls-cert and --tls-key or --auth required, or add --insecure to allow it"
     )]
     Exposed {
         /// The setting's name.

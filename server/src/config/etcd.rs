@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kent_store::{EtcdAddress, EtcdCredentials, EtcdTls};
+use kent_store::{EtcdAddress, EtcdCredentials};
+use kent_tls::{Certificates, Pem, Pems};
 use serde::{Deserialize, Serialize};
 
 use super::error::ConfigError;
@@ -15,7 +16,8 @@ use super::error::ConfigError;
 #[serde(rename_all = "kebab-case")]
 #[command(next_help_heading = "etcd")]
 pub struct EtcdSettings {
-    /// PEM file with the CA certificates that verify etcd; required for `etcds://`.
+    /// PEM file with the CA certificates that verify etcd; required for `etcds://`. This file and the next two are read again when
+    /// they change.
     #[arg(long, env = "KENT_STORE_CA", value_name = "FILE")]
     pub store_ca: Option<PathBuf>,
 
@@ -36,9 +38,6 @@ pub struct EtcdSettings {
     pub store_password_file: Option<PathBuf>,
 }
 
-/// A certificate and its private key, as PEM.
-type Pems = (Vec<u8>, Vec<u8>);
-
 impl EtcdSettings {
     /// Merges two sets of settings: a value here overrides the one in `below`.
     pub(super) fn over(self, below: Self) -> Self {
@@ -55,9 +54,12 @@ impl EtcdSettings {
     pub(crate) fn read(
         &self,
         address: &EtcdAddress,
-    ) -> Result<(Option<EtcdTls>, Option<EtcdCredentials>), ConfigError> {
+    ) -> Result<(Option<Certificates>, Option<EtcdCredentials>), ConfigError> {
         let tls = match (&self.store_ca, address.is_tls()) {
-            (Some(ca), true) => Some(EtcdTls { ca: file("store-ca", ca)?, identity: self.identity()? }),
+            (Some(ca), true) => {
+                let pems = Pems { ca: Some(Pem::File(ca.clone())), identity: self.identity()? };
+                Some(Certificates::open(pems).map_err(ConfigError::EtcdTls)?)
+            }
             (None, true) => return Err(ConfigError::Needs { setting: "a store at etcds://", needed: "store-ca" }),
             (Some(_), false) => return Err(ConfigError::Needs { setting: "store-ca", needed: "a store at etcds://" }),
             (None, false) => None,
@@ -82,9 +84,9 @@ impl EtcdSettings {
         }
     }
 
-    fn identity(&self) -> Result<Option<Pems>, ConfigError> {
+    fn identity(&self) -> Result<Option<(Pem, Pem)>, ConfigError> {
         match (&self.store_cert, &self.store_key) {
-            (Some(certificate), Some(key)) => Ok(Some((file("store-cert", certificate)?, file("store-key", key)?))),
+            (Some(certificate), Some(key)) => Ok(Some((Pem::File(certificate.clone()), Pem::File(key.clone())))),
             (None, None) => Ok(None),
             _ => Err(ConfigError::Needs { setting: "store-cert", needed: "store-key, and store-key needs store-cert" }),
         }

@@ -48,6 +48,28 @@ impl From<StoreKind> for String {
     }
 }
 
+/// Whether callers must prove who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthMode {
+    /// Anyone may do everything.
+    Off,
+    /// Callers need a credential.
+    Required,
+}
+
+impl FromStr for AuthMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            "required" => Ok(Self::Required),
+            _ => Err(format!("{text:?} is neither `off` nor `required`")),
+        }
+    }
+}
+
 /// The way in which an archived store continues without its archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]

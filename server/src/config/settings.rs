@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     error::ConfigError,
     etcd::EtcdSettings,
-    kinds::{LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
+    kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
+    listen::Listen,
     patterns::RegionPatterns,
     tls::TlsSettings,
 };
@@ -78,10 +79,9 @@ macro_rules! settings {
 
 settings! {
     "Ports" {
-        #[arg(value_parser = parse_address)]
-        #[serde(default, deserialize_with = "read_address")]
-        listen: SocketAddr = "127.0.0.1:7600", "KENT_LISTEN" "ADDR:PORT":
-            "Address of the gRPC port";
+        listen: Listen = "127.0.0.1:7600", "KENT_LISTEN" "ADDR:PORT,...":
+            "Addresses of the gRPC port; `unix:PATH` is a Unix socket, to which only the daemon's user can connect. Without one, a daemon on \
+             the embedded store also serves kent.sock in the data directory";
         #[arg(value_parser = parse_address)]
         #[serde(default, deserialize_with = "read_address")]
         http: SocketAddr = "127.0.0.1:7601", "KENT_HTTP" "ADDR:PORT":
@@ -90,12 +90,26 @@ settings! {
             "Address of this replica that clients and other replicas get [default: the address of the gRPC port]";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         insecure: bool = "false", "KENT_INSECURE" "BOOL":
-            "Allow addresses that other machines can reach, without TLS and authentication";
+            "Allow addresses that other machines can reach, without TLS and without asking callers who they are";
+        auth: AuthMode = "off", "KENT_AUTH" "MODE":
+            "Whether callers must prove who they are: `required` (a token, a certificate that a role names, or the daemon's own user on \
+             its Unix socket), or `off`";
+        http_auth: AuthMode = "off", "KENT_HTTP_AUTH" "MODE":
+            "Whether /metrics and /readyz need a token or certificate with the permission operate:*; /livez never does";
         #[arg(value_parser = parse_whole::<usize>)]
         threads: usize ["1" to "1024"], "KENT_THREADS" "COUNT":
             "Threads that serve connections; each connection stays on one thread [default: one for each processor]";
         grace: Span = "10s" ["0s" to "1h"], "KENT_GRACE" "DURATION":
             "Time for requests in flight to finish after SIGTERM";
+    }
+    "Connection limits" {
+        #[arg(value_parser = parse_whole::<usize>)]
+        connections: usize = "10000" ["1" to "1000000"], "KENT_CONNECTIONS" "COUNT":
+            "Maximum number of connections of the gRPC port, without those over Unix sockets; fewer if the system allows too few open files. \
+             The HTTP port takes 1000 of them at most";
+        #[arg(value_parser = parse_whole::<usize>)]
+        connections_per_address: usize = "1000" ["1" to "1000000"], "KENT_CONNECTIONS_PER_ADDRESS" "COUNT":
+            "Maximum number of connections of each port from one IP address, or over Unix sockets from one user";
     }
     "Store" {
         store: StoreKind = "sled", "KENT_STORE" "STORE":

@@ -2,16 +2,21 @@
 
 use std::{iter, num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
+use kent_access::Target;
 use kent_ids::{Block, Position, Source};
 use kent_issue::{Chunk, CounterRefusal, Stored, StrictRefusal};
-use kent_proto::model::EditOptions;
+use kent_proto::model::{AllocateInput, EditOptions};
 use kent_regions::{ChunkPolicy, Count, Edit, NotGranting, Refusal, RegionNumber};
 use kent_store::{CommitError, Store};
 use tokio::time;
 use tracing::{debug, info, warn};
 
-use super::outcome::{HeldChunk, TryGrant, Wait, request_id_not_allowed};
+use super::{
+    Limits, action, check_max,
+    outcome::{HeldChunk, TryGrant, Wait, request_id_not_allowed},
+};
 use crate::{
+    auth::Caller,
     cluster::Cluster,
     error::{AllocateError, EditError, Exhausted, NoSuchRegion, burst},
     host::{Environment, clock::Clock, deadline::WaitLimit, tasks::Tasks},
@@ -75,15 +80,23 @@ impl RegionGrants {
     /// Grants a block of a region's suffixes from the chunk in memory; otherwise the caller has to wait for a chunk or a commit.
     pub(crate) fn try_grant(
         &self,
-        space: &str,
-        region: &str,
-        count: NonZeroU64,
-        request_id: &str,
+        (space_name, region): (&str, &str),
+        request: &AllocateInput,
+        caller: &Caller,
+        limits: Limits,
         wait_limit: impl FnOnce() -> WaitLimit,
     ) -> Result<TryGrant<Block>, AllocateError> {
-        let space = self.directory.find(space)?;
+        let (count, request_id) = (request.count, request.request_id.as_str());
+        let space = match self.directory.find(space_name) {
+            Ok(space) => space,
+            Err(missing) => {
+                let target = Target::Region { space: space_name, number: None, first_name: region };
+                caller.check(action(request), target, || (space_name, region))?;
+                return Err(missing.into());
+            }
+        };
         self.check_touch()?;
-        let cut = self.cut(&space, region, count, request_id)?;
+        let cut = self.cut(&space, (space_name, region), request, caller, limits)?;
         if cut.facts.chunk == ChunkPolicy::Strict {
             let pending = self.enqueue(&space, &cut.facts, &cut.cell, count, request_id, wait_limit());
             return Ok(TryGrant::Wait(Wait::Strict(pending)));
@@ -99,15 +112,37 @@ impl RegionGrants {
 
     /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked meanwhile, so no thread cuts from a
     /// region after a seal is applied to it. Cuts nothing for a strict region or a request ID.
-    fn cut(&self, space: &Space, region: &str, count: NonZeroU64, request_id: &str) -> Result<Cut, AllocateError> {
+    fn cut(
+        &self,
+        space: &Space,
+        (space_name, region): (&str, &str),
+        request: &AllocateInput,
+        caller: &Caller,
+        limits: Limits,
+    ) -> Result<Cut, AllocateError> {
+        let action = action(request);
         let cut = space.with_facts(region, |found| {
-            let facts = check(found)?;
+            let (number, first_name) = match &found {
+                Some((facts, first_name)) => (Some(facts.number.0), *first_name),
+                None => (None, region),
+            };
+            // Before anything else, so that the answer does not depend on the region.
+            let target = Target::Region { space: space.key(), number, first_name };
+            caller.check(action, target, || (space_name, region))?;
+            let facts = match check(found.map(|(facts, _)| facts)) {
+                Ok(facts) => facts,
+                Err(reason) => return Ok(Err(reason)),
+            };
+            if request.packed {
+                let width = u64::from(facts.constants.bits).div_ceil(8);
+                check_max(request.count.get(), limits.packed_bytes / width, "packed in one reply")?;
+            }
             let cell = space.cell(facts.number, self.chunk);
-            let is_cut = facts.chunk != ChunkPolicy::Strict && request_id.is_empty();
-            let first = if is_cut { cell.cut(count, facts.capacity) } else { None };
-            Ok(Cut { facts, cell, first })
+            let is_cut = facts.chunk != ChunkPolicy::Strict && request.request_id.is_empty();
+            let first = if is_cut { cell.cut(request.count, facts.capacity) } else { None };
+            Ok::<_, AllocateError>(Ok(Cut { facts, cell, first }))
         });
-        cut.map_err(|reason| refused(space, region.to_owned(), reason))
+        cut?.map_err(|reason| refused(space, region.to_owned(), reason))
     }
 
     /// Makes a block of the cut suffixes, if there are any, and returns it with the time of the grant.
@@ -166,6 +201,7 @@ impl RegionGrants {
             edit: Edit::ExpandIfDue { name: region.clone(), count: count.get() },
             options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
             principal: PRINCIPAL.to_owned(),
+            caller: Caller::DAEMON,
             undoes: None,
         };
         match self.directory.edit(&command).await {

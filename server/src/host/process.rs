@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use rustix::{
     param::page_size,
-    process::{Resource, getrlimit},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
 use crate::host::clock::processor_time;
@@ -30,6 +30,15 @@ impl ProcessUse {
             open_files_max: getrlimit(Resource::Nofile).current,
         }
     }
+}
+
+/// Raises the maximum number of open files as far as the system allows, and returns it, or `None` if there is no limit.
+pub(crate) fn open_files_max() -> Option<usize> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // OK because the old limit stays in force.
+    let _ = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile).current.map(|files| usize::try_from(files).unwrap_or(usize::MAX))
 }
 
 fn resident_bytes() -> Option<u64> {

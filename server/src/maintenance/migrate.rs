@@ -9,8 +9,7 @@ use std::{path::PathBuf, sync::Arc};
 use clap::Args;
 use kent_ids::UnixNanos;
 use kent_store::{
-    EtcdAddress, EtcdCredentials, EtcdOpenError, EtcdOptions, EtcdStore, EtcdTls, Key, OpenError, SCHEMA, SledOptions,
-    SledStore, Store, Txn,
+    EtcdAddress, EtcdOpenError, EtcdOptions, EtcdStore, Key, OpenError, SCHEMA, SledOptions, SledStore, Store, Txn,
 };
 use thiserror::Error;
 
@@ -152,7 +151,7 @@ impl Migration {
         if !args.from.is_dir() {
             return Err(MigrateError::NoSource { dir: args.from.clone() });
         }
-        let (tls, credentials): (Option<EtcdTls>, Option<EtcdCredentials>) = args.etcd.read(&args.to)?;
+        let (tls, credentials) = args.etcd.read(&args.to)?;
         let new_id = || entropy::bytes(&SystemEntropy);
         let source = SledStore::open(SledOptions { dir: args.from.clone(), new_id: new_id() })?;
         let source = Source::read(Arc::new(source), args.from.clone(), args.to.to_string()).await?;

@@ -9,6 +9,7 @@
 
 mod bound;
 mod renew;
+mod tokens;
 
 use std::{
     collections::BTreeMap,
@@ -82,6 +83,9 @@ pub struct RestoreArgs {
     /// Confirm that no table was edited after the backup, so that the regions are not sealed.
     #[arg(long)]
     pub table_unchanged: bool,
+    /// Keep the tokens of callers. Without this they are disabled, because some may have been revoked after the backup.
+    #[arg(long)]
+    pub keep_tokens: bool,
     /// Show what would be skipped, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -131,6 +135,8 @@ pub struct Restore {
     pub sealed: usize,
     /// The time until which every slot is reserved.
     pub reserved_until: UnixSeconds,
+    /// The number of tokens that are disabled.
+    pub disabled_tokens: usize,
     /// The archive that is restored; then nothing was lost.
     pub archive: Option<FromArchive>,
     records: BTreeMap<Key, Vec<u8>>,
@@ -391,7 +397,7 @@ fn plan_exact(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Resu
     founding::check_whole(&records).map_err(not_whole)?;
     let taken = latest(&records).map_err(StoreFailure::from)?;
     let copy = Copy { operation: "restore", now, lost: None, older: None, floors: &[] };
-    let restore = Restore::of(records, taken, &copy, entropy)?;
+    let restore = Restore::of(records, taken, &copy, entropy)?.disable_tokens(args)?;
     Ok(Restore { archive: Some(from), ..restore })
 }
 
@@ -433,7 +439,7 @@ fn plan(
     let now = now.max(taken);
     let lost = Restored { lapse, tables_edited: !args.table_unchanged };
     let copy = Copy { operation: "restore", now, lost: Some(lost), older: older.as_ref(), floors: &args.floor };
-    Restore::of(backup.records, taken, &copy, entropy)
+    Restore::of(backup.records, taken, &copy, entropy)?.disable_tokens(args)
 }
 
 #[cfg(test)]

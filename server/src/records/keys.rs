@@ -1,5 +1,6 @@
 //! The keys of the daemon's records. They are stored, so their spelling must not change.
 
+use kent_access::TokenId;
 use kent_ids::{Series, Slot, Uuid};
 use kent_issue::DatedRequest;
 use kent_proto::stored::Malformed;
@@ -29,6 +30,41 @@ pub(crate) const SPACES: Key = Key::from_static("space/");
 pub(crate) const COUNTERS: Key = Key::from_static("counter/");
 /// The announcements of all running replicas.
 pub(crate) const PRESENT: Key = Key::from_static("present/");
+
+/// All tokens and roles, and their version.
+pub(crate) const ACCESS: Key = Key::from_static("access/");
+/// The record that every change of tokens and roles rewrites. It sorts after them.
+pub(crate) const ACCESS_VERSION: Key = Key::from_static("access/version");
+
+/// What a key that begins with [`ACCESS`] is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AccessKey<'k> {
+    Token(TokenId),
+    Role(&'k str),
+    Version,
+}
+
+/// The record of a token.
+pub(crate) fn token(id: TokenId) -> Key {
+    valid(format!("access/token/{id}"))
+}
+
+/// The record of a role.
+pub(crate) fn role(name: &str) -> Key {
+    valid(format!("access/role/{name}"))
+}
+
+/// Parses a key that begins with [`ACCESS`].
+pub(crate) fn parse_access(key: &Key) -> Result<AccessKey<'_>, Malformed> {
+    let parts = key.as_str().strip_prefix(ACCESS.as_str()).map(|rest| rest.split_once('/').unwrap_or((rest, "")));
+    let malformed = Malformed { what: "the key of a token or role" };
+    match parts {
+        Some(("token", id)) => id.parse().map(AccessKey::Token).map_err(|_| malformed),
+        Some(("role", name)) if !name.is_empty() => Ok(AccessKey::Role(name)),
+        Some(("version", "")) => Ok(AccessKey::Version),
+        _ => Err(malformed),
+    }
+}
 
 /// The floor of dated request IDs.
 pub(crate) const FORGOTTEN: Key = Key::from_static("forgotten");

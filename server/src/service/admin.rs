@@ -1,8 +1,13 @@
 //! `Admin`: status, diagnosis, backups, series and the clock.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use futures_util::{Stream, StreamExt, TryStreamExt, future, stream};
+use kent_access::{Action, Target};
 use kent_ids::{Series, Source, SourceError};
 use kent_issue::Quarantine;
 use kent_proto::v1::{
@@ -13,6 +18,7 @@ use kent_proto::v1::{
 use kent_proto::{model::Invalid, note::ReplicaNote};
 use tonic::{Request, Response, Status};
 
+use super::callers::{Session, caller, caller_who_may};
 use crate::{
     cluster::{Cluster, Replica},
     engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
@@ -81,6 +87,39 @@ impl AdminService {
         }
     }
 
+    /// What every client needs: the limits, and where the other replicas are.
+    fn status_for_clients(&self) -> StatusMessage {
+        let replicas = self.engine.cluster().map(|cluster| replicas(cluster)).unwrap_or_default().into_iter();
+        let address = |replica: ReplicaStatus| ReplicaStatus {
+            address: replica.address,
+            answering: replica.answering,
+            ..ReplicaStatus::default()
+        };
+        StatusMessage {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ready: self.engine.readiness().is_ready(),
+            limits: Some(self.limits()),
+            replicas: replicas.map(address).collect(),
+            ..StatusMessage::default()
+        }
+    }
+
+    /// Ends a long answer when its caller may no longer operate the daemon.
+    fn while_allowed<T: Send + Sync + 'static>(
+        &self,
+        session: Session,
+        parts: impl Stream<Item = Result<T, Status>> + Send + 'static,
+    ) -> impl Stream<Item = Result<T, Status>> + Send + 'static {
+        let (lost, losing) = (
+            Arc::new(OnceLock::new()),
+            session.lost(self.engine.clone(), |caller| caller.check_daemon(Action::Operate)),
+        );
+        let reason = lost.clone();
+        let ended = async move { drop(lost.set(losing.await)) };
+        let last = stream::once(async move { reason.get().map(|denied| Err(status::from_denied(denied))) });
+        parts.take_until(ended).chain(last.filter_map(future::ready))
+    }
+
     fn limits(&self) -> Limits {
         let limits = self.engine.grants().limits;
         Limits {
@@ -95,13 +134,17 @@ impl AdminService {
 impl Admin for AdminService {
     type BackupStream = Pin<Box<dyn Stream<Item = Result<BackupPart, Status>> + Send>>;
 
-    async fn backup(&self, _: Request<BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
+    async fn backup(&self, request: Request<BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
+        caller_who_may(&self.engine, &request, Action::Operate)?;
+        let session = Session::begin(&self.engine, &request)?;
         let permit = self.engine.begin_backup().ok_or_else(|| status::too_many("Backup", BACKUPS_MAX))?;
         let parts = backup::parts(self.engine.clone(), permit);
-        Ok(Response::new(Box::pin(parts.map_err(|failure| status::from_read(&failure)))))
+        let parts = parts.map_err(|failure| status::from_read(&failure));
+        Ok(Response::new(Box::pin(self.while_allowed(session, parts))))
     }
 
     async fn create_series(&self, request: Request<CreateSeriesRequest>) -> Result<Response<v1::Series>, Status> {
+        caller_who_may(&self.engine, &request, Action::Operate)?;
         let series = parse_series(&request.get_ref().source)?;
         let made = self.engine.series().create(&series).await;
         made.map(|made| Response::new(message(&made))).map_err(|error| status::from_series(&error))
@@ -109,7 +152,11 @@ impl Admin for AdminService {
 
     type ListSeriesStream = Pin<Box<dyn Stream<Item = Result<ListSeriesResponse, Status>> + Send>>;
 
-    async fn list_series(&self, _: Request<ListSeriesRequest>) -> Result<Response<Self::ListSeriesStream>, Status> {
+    async fn list_series(
+        &self,
+        request: Request<ListSeriesRequest>,
+    ) -> Result<Response<Self::ListSeriesStream>, Status> {
+        caller_who_may(&self.engine, &request, Action::Operate)?;
         let pages = self.engine.series().pages().await.map_err(|failure| status::from_read(&failure))?;
         let reading = (self.engine.clone(), pages);
         let pages = stream::try_unfold(reading, |(engine, mut pages)| async move {
@@ -122,24 +169,31 @@ impl Admin for AdminService {
     }
 
     async fn forget_series(&self, request: Request<ForgetSeriesRequest>) -> Result<Response<v1::Series>, Status> {
+        caller_who_may(&self.engine, &request, Action::Operate)?;
         let series = parse_series(&request.get_ref().source)?;
         let forgotten = self.engine.series().forget(&series).await;
         forgotten.map(|forgotten| Response::new(message(&forgotten))).map_err(|error| status::from_series(&error))
     }
 
-    async fn accept_clock(&self, _: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {
+    async fn accept_clock(&self, request: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {
+        caller_who_may(&self.engine, &request, Action::Operate)?;
         self.engine.slots().accept_clock();
         Ok(Response::new(self.clock()))
     }
 
-    async fn diagnose(&self, _: Request<DiagnoseRequest>) -> Result<Response<Diagnosis>, Status> {
+    async fn diagnose(&self, request: Request<DiagnoseRequest>) -> Result<Response<Diagnosis>, Status> {
+        caller_who_may(&self.engine, &request, Action::Operate)?;
         let _permit = self.engine.begin_diagnosis().ok_or_else(|| status::too_many("Diagnose", DIAGNOSES_MAX))?;
         let measured = diagnosis::measure(&self.engine).await;
         Ok(Response::new(diagnose::message(self.status(), measured)))
     }
 
-    async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<StatusMessage>, Status> {
-        Ok(Response::new(self.status()))
+    async fn get_status(&self, request: Request<GetStatusRequest>) -> Result<Response<StatusMessage>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        Ok(Response::new(match caller.may(Action::Operate, Target::Daemon) {
+            true => self.status(),
+            false => self.status_for_clients(),
+        }))
     }
 }
 

@@ -18,7 +18,9 @@ use kent_proto::{
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::callers::{Session, identify};
 use crate::{
+    auth::Caller,
     engine::Engine,
     error::{AllocateError, Exhausted},
     grant::{Granted, TryGrant, Wait},
@@ -46,22 +48,26 @@ impl Allocator for AllocatorService {
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let call = Call::new(&self.engine, request.get_ref());
         let wait_limit = || call.wait_limit(deadline(request.metadata()));
+        let caller =
+            identify(self.engine.auth(), &request, call.began).map_err(|denied| call.refuse(&denied.into()))?;
         let input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
-        match self.engine.grants().try_grant(&input, wait_limit) {
+        match self.engine.grants().try_grant(&input, &caller, wait_limit) {
             Ok(TryGrant::Granted(granted, now)) => {
                 call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
                 Ok(Response::new(respond(&granted, input.packed)))
             }
-            Ok(TryGrant::Wait(wait)) => call.finish(&input, wait, wait_limit()).await.map(Response::new),
+            Ok(TryGrant::Wait(wait)) => call.finish(&input, &caller, wait, wait_limit()).await.map(Response::new),
             Err(error) => Err(call.refuse(&error)),
         }
     }
 
     async fn allocate_stream(&self, request: Request<Streaming<AllocateRequest>>) -> Result<Response<Replies>, Status> {
+        let session = Session::begin(&self.engine, &request)?;
         let max = self.engine.streams();
         let open = self.engine.metrics().gauges().open_stream(max).ok_or_else(|| status::too_many_streams(max))?;
         Ok(Response::new(Replies {
             requests: request.into_inner(),
+            session,
             draining: Box::pin(self.engine.draining().clone().cancelled_owned()),
             engine: self.engine.clone(),
             known: None,
@@ -78,6 +84,7 @@ impl Allocator for AllocatorService {
 /// disconnects, no other client can get a block that was meant for it.
 pub(crate) struct Replies {
     requests: Streaming<AllocateRequest>,
+    session: Session,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     engine: Arc<Engine>,
     known: Option<Known>,
@@ -117,17 +124,22 @@ impl Stream for Replies {
                 Poll::Pending => return this.poll_draining(cx),
             };
             let call = Call::new(&this.engine, &request);
-            let (began, started) = (call.began, call.start_next(&mut this.known));
+            let began = call.began;
+            if let Err(denied) = this.session.renew(began) {
+                return Poll::Ready(Some(Err(call.refuse(&denied.into()))));
+            }
+            let caller = this.session.caller();
+            let started = call.start_next(&mut this.known, caller);
             let (input, wait) = match started {
                 Ok(Started::Granted(granted)) => return this.reply(Outcome::Granted(granted)),
                 Ok(Started::Wait(input, wait)) => (input, wait),
                 // An error of one request does not end the stream.
                 Err(refused) => return this.reply(Outcome::Refused(status::to_wire(&refused))),
             };
-            let engine = this.engine.clone();
+            let (engine, caller) = (this.engine.clone(), caller.clone());
             this.waiting = Some(Box::pin(async move {
                 let call = Call { engine: &engine, request: &request, began };
-                match call.finish(&input, wait, call.wait_limit(None)).await {
+                match call.finish(&input, &caller, wait, call.wait_limit(None)).await {
                     Ok(granted) => Outcome::Granted(granted),
                     Err(refused) => Outcome::Refused(status::to_wire(&refused)),
                 }
@@ -180,7 +192,7 @@ impl<'a> Call<'a> {
     }
 
     /// Starts the next request of a stream, with the lookups of the one before.
-    fn start_next(self, known: &mut Option<Known>) -> Result<Started, Status> {
+    fn start_next(self, known: &mut Option<Known>, caller: &Caller) -> Result<Started, Status> {
         if known.as_ref().is_none_or(|known| known.source != self.request.source) {
             *known = None;
         }
@@ -191,7 +203,7 @@ impl<'a> Call<'a> {
             }
             None => Arc::new(AllocateInput::try_from(self.request).map_err(|bad| self.refuse(&bad.into()))?),
         };
-        let tried = self.engine.grants().try_grant(&input, || self.wait_limit(None));
+        let tried = self.engine.grants().try_grant(&input, caller, || self.wait_limit(None));
         let tried = tried.map_err(|error| self.refuse(&error))?;
         // Metrics are kept only for sources that have granted, because callers can name any source.
         if known.is_none() && matches!(tried, TryGrant::Granted(..) | TryGrant::Wait(Wait::Strict(_))) {
@@ -213,11 +225,12 @@ impl<'a> Call<'a> {
     fn finish(
         self,
         input: &'a AllocateInput,
+        caller: &'a Caller,
         wait: Wait,
         wait_limit: WaitLimit,
     ) -> Pin<Box<dyn Future<Output = Result<AllocateResponse, Status>> + Send + 'a>> {
         Box::pin(async move {
-            match self.engine.grants().finish(input, wait, wait_limit).await {
+            match self.engine.grants().finish(input, caller, wait, wait_limit).await {
                 Ok(granted) => {
                     let took = self.engine.clock().steady().saturating_sub(self.began);
                     self.metrics().granted(granted.block.count(), took);

@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
+use kent_access::{Action, Target};
 use kent_proto::{model, v1};
 use kent_regions::{Classification, Indexing, Revision};
 use tokio::task;
 
 use super::text::text_of;
 use crate::{
+    auth::Caller,
     engine::Engine,
     tables::{directory::Directory, space::Space},
 };
@@ -25,23 +27,23 @@ const INDEXED_REGIONS_MIN: usize = 256;
 const INDEXING_PART: usize = 4096;
 
 /// Classifies each identifier, and returns the revision; `None` for an identifier with more bits than the space.
-pub(super) fn classify(engine: &Engine, space: &Arc<Space>, ids: &[u128]) -> Answers {
+pub(super) fn classify(engine: &Engine, caller: &Caller, space: &Arc<Space>, ids: &[u128]) -> Answers {
     index(engine, space);
     let (directory, name) = (engine.directory(), space.name());
     let consistent = (0..ATTEMPTS).find_map(|_| {
-        let mut parts = ids.chunks(PART).map(|part| classify_part(directory, space, &name, part));
+        let mut parts = ids.chunks(PART).map(|part| classify_part(directory, caller, space, &name, part));
         let (mut answers, revision) = parts.next()?;
         for (more, at) in parts {
             answers.extend((at == revision).then_some(more)?);
         }
         Some((answers, revision))
     });
-    consistent.unwrap_or_else(|| classify_part(directory, space, &name, ids))
+    consistent.unwrap_or_else(|| classify_part(directory, caller, space, &name, ids))
 }
 
 type Answers = (Vec<Option<v1::Classification>>, Revision);
 
-fn classify_part(directory: &Directory, space: &Space, name: &str, ids: &[u128]) -> Answers {
+fn classify_part(directory: &Directory, caller: &Caller, space: &Space, name: &str, ids: &[u128]) -> Answers {
     let form = space.text_form();
     let (found, revision) = space.read(|table| {
         let found = table.classify_all(ids).into_iter().zip(ids);
@@ -56,8 +58,9 @@ fn classify_part(directory: &Directory, space: &Space, name: &str, ids: &[u128])
         let (mut message, delegated) = found?;
         if let Some((number, suffix)) = delegated
             && let Some(space) = directory.inner(space, number)
+            && caller.may(Action::Read, Target::Table { space: space.key() })
         {
-            let (local, _) = classify_part(directory, &space, &space.name(), &[suffix]);
+            let (local, _) = classify_part(directory, caller, &space, &space.name(), &[suffix]);
             message.local = local.into_iter().next().flatten().map(Box::new);
             // The region issues nothing itself.
             message.issued = message.local.as_ref().is_some_and(|local| local.issued);

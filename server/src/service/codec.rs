@@ -1,5 +1,8 @@
 //! `Codec`: inspects identifiers, and encodes them from fields.
 
+use std::sync::Arc;
+
+use kent_access::Action;
 use kent_codec::Reading;
 use kent_proto::{
     model::Invalid,
@@ -15,20 +18,18 @@ use kent_proto::{
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use crate::{
-    host::computing::{Computing, yielding},
-    status,
-};
+use super::callers::caller_who_may;
+use crate::{engine::Engine, host::computing::yielding, status};
 
 /// The service.
 #[derive(Debug)]
 pub(crate) struct CodecService {
-    computing: Computing,
+    engine: Arc<Engine>,
 }
 
 impl CodecService {
-    pub(crate) fn new(computing: Computing) -> Self {
-        Self { computing }
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
     }
 }
 
@@ -47,9 +48,10 @@ const ITEM_BYTES_MAX: usize = 4096;
 #[tonic::async_trait]
 impl Codec for CodecService {
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
+        caller_who_may(&self.engine, &request, Action::Inspect)?;
         let request = request.into_inner();
         check_sizes("texts", request.texts.iter().map(String::len), TEXT_BYTES_MAX)?;
-        let results = self.computing.run(move || {
+        let results = self.engine.computing().run(move || {
             let reading = reading(&request);
             let result = |text: &String| InspectResult { outcome: Some(inspect(text, &reading)) };
             yielding(request.texts.iter(), PART).map(result).collect()
@@ -59,10 +61,11 @@ impl Codec for CodecService {
     }
 
     async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
+        caller_who_may(&self.engine, &request, Action::Inspect)?;
         let items = request.into_inner().items;
         check_sizes("items", items.iter().map(Message::encoded_len), ITEM_BYTES_MAX)?;
         let result = |item: &Item| EncodeResult { outcome: Some(encode(item)) };
-        let results = self.computing.run(move || yielding(items.iter(), PART).map(result).collect());
+        let results = self.engine.computing().run(move || yielding(items.iter(), PART).map(result).collect());
         let results = results.await.map_err(|busy| status::busy(&busy))?;
         Ok(Response::new(EncodeResponse { results }))
     }

@@ -3,6 +3,7 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{Stream, future::try_join_all};
+use kent_access::{Action, Target};
 use kent_proto::{
     model::{
         self, ClassifyInput, ComposeInput, EditInput, FreeInput, ImportInput, Invalid, Page, RegionName, SpaceInput,
@@ -22,8 +23,14 @@ use kent_proto::{
 use kent_regions::{Change, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
-use super::{classify::classify, text::text_of, watch};
+use super::{
+    callers::{Session, author, caller},
+    classify::classify,
+    text::text_of,
+    watch,
+};
 use crate::{
+    auth::Caller,
     cluster::Unconfirmed,
     engine::{Engine, WATCHERS_MAX},
     error::{EditError, NoSuchRegion},
@@ -32,10 +39,10 @@ use crate::{
     tables::{
         edits::{EditCommand, Edited},
         history,
+        permitted::is_readable,
         space::Space,
         undo::UndoCommand,
     },
-    transport::peer::Peer,
 };
 
 /// The service.
@@ -55,12 +62,40 @@ impl RegionsService {
         self.engine.directory().find(space).map_err(|missing| status::no_such_space(&missing))
     }
 
+    /// Fails if the caller may not read a region.
+    fn may_read(&self, caller: &Caller, space: &str, region: &str) -> Result<(), Status> {
+        let allowed = self.engine.directory().check_region(caller, Action::Read, space, region);
+        allowed.map_err(|denied| status::from_denied(&denied))
+    }
+
+    /// Fails if the caller may not read the whole table of a space.
+    fn may_read_table(&self, caller: &Caller, space: &str) -> Result<(), Status> {
+        let allowed = self.engine.directory().check_table(caller, Action::Read, space);
+        allowed.map_err(|denied| status::from_denied(&denied))
+    }
+
+    /// Fails if the caller may not do this to any region of a space.
+    fn may_in_some(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Status> {
+        let allowed = self.engine.directory().check_some(caller, action, space);
+        allowed.map_err(|denied| status::from_denied(&denied))
+    }
+
+    /// Fails if the caller may not create a space of this name.
+    fn may_edit_space(&self, caller: &Caller, space: &str) -> Result<(), Status> {
+        let allowed = self.engine.directory().check_space(caller, Action::Edit, space);
+        allowed.map_err(|denied| status::from_denied(&denied))
+    }
+
     /// Makes an edit of a table; every edit except undo uses this function.
-    async fn edit(&self, caller: String, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
+    async fn edit(
+        &self,
+        (principal, caller): (String, Caller),
+        input: Result<EditInput, Invalid>,
+    ) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         let (operation, validate_only) = (edit.operation(), options.validate_only);
         let stops_grants = edit.stops_grants();
-        let command = EditCommand { space, number: None, edit, options, principal: caller, undoes: None };
+        let command = EditCommand { space, number: None, edit, options, principal, caller, undoes: None };
         self.respond(operation, validate_only, stops_grants, self.engine.edit(command).await).await
     }
 
@@ -108,30 +143,36 @@ impl RegionsService {
 #[tonic::async_trait]
 impl Regions for RegionsService {
     async fn create_space(&self, request: Request<CreateSpaceRequest>) -> Answer<v1::Space> {
+        let caller = caller(&self.engine, &request)?;
         let input = SpaceInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        self.may_edit_space(&caller, &input.name)?;
         let space = self.engine.create_space(input).await.map_err(|error| self.refused("create_space", &error))?;
         Ok(Response::new(space_message(&space)))
     }
 
     async fn delete_space(&self, request: Request<DeleteSpaceRequest>) -> Answer<v1::Space> {
-        let principal = caller(&request);
+        let author = author(&self.engine, &request)?;
         let DeleteSpaceRequest { name, validate_only } = request.into_inner();
         let name = parse_space("name", &name)?;
-        let deleted = self.engine.delete_space(name.clone(), principal, validate_only).await;
+        let deleted = self.engine.delete_space(name.clone(), author, validate_only).await;
         let space = deleted.map_err(|error| self.refused("delete_space", &error))?;
         // The name of the space of a delegated region depends on the region, which may have been renamed.
         Ok(Response::new(v1::Space { name: space_name(&name), ..space_message(&space) }))
     }
 
     async fn get_space(&self, request: Request<GetSpaceRequest>) -> Answer<v1::Space> {
+        let caller = caller(&self.engine, &request)?;
         let name = parse_space("name", &request.get_ref().name)?;
+        self.may_read_table(&caller, &name)?;
         Ok(Response::new(space_message(&*self.find(&name)?)))
     }
 
     async fn list_spaces(&self, request: Request<ListSpacesRequest>) -> Answer<ListSpacesResponse> {
+        let caller = caller(&self.engine, &request)?;
         let ListSpacesRequest { page_size, page_token } = request.into_inner();
         let page = parse_page(page_size, &page_token)?;
         let mut spaces = self.engine.directory().spaces();
+        spaces.retain(|space| caller.may(Action::Read, Target::Table { space: space.key() }));
         spaces.retain(|space| page.after.as_deref().is_none_or(|after| space.name().as_str() > after));
         let more = spaces.len() > page.size;
         spaces.truncate(page.size);
@@ -142,19 +183,27 @@ impl Regions for RegionsService {
     }
 
     async fn list_regions(&self, request: Request<ListRegionsRequest>) -> Answer<ListRegionsResponse> {
+        let caller = caller(&self.engine, &request)?;
         let ListRegionsRequest { parent, page_size, page_token, at_revision, exact_counters } = request.into_inner();
-        let space = self.find(&parse_space("parent", &parent)?)?;
-        let page = parse_page(page_size, &page_token)?;
-        match at_revision {
-            0 if exact_counters => self.list_exactly(&space, &page).await.map(Response::new),
-            0 => Ok(Response::new(list(&space, &page, self.engine.clock().steady())?)),
-            revision => self.list_at(&space, &page, Revision(revision)).await.map(Response::new),
+        let name = parse_space("parent", &parent)?;
+        if at_revision != 0 {
+            self.may_read_table(&caller, &name)?;
+            let (space, page) = (self.find(&name)?, parse_page(page_size, &page_token)?);
+            return self.list_at(&space, &page, Revision(at_revision)).await.map(Response::new);
+        }
+        self.may_in_some(&caller, Action::Read, &name)?;
+        let (space, page) = (self.find(&name)?, parse_page(page_size, &page_token)?);
+        match exact_counters {
+            true => self.list_exactly(&caller, &space, &page).await.map(Response::new),
+            false => Ok(Response::new(list(&caller, &space, &page, self.engine.clock().steady())?)),
         }
     }
 
     async fn get_region(&self, request: Request<GetRegionRequest>) -> Answer<v1::Region> {
+        let caller = caller(&self.engine, &request)?;
         let name = RegionName::parse("name", &request.get_ref().name);
         let RegionName { space, region } = name.map_err(|invalid| status::from_invalid(&invalid))?;
+        self.may_read(&caller, &space, &region)?;
         let space = self.find(&space)?;
         let now = self.engine.clock().steady();
         let found = space.read(|table| table.shared(&region).map(|region| Found::of(table, region)));
@@ -163,69 +212,72 @@ impl Regions for RegionsService {
     }
 
     async fn list_free_blocks(&self, request: Request<ListFreeBlocksRequest>) -> Answer<ListFreeBlocksResponse> {
+        let caller = caller(&self.engine, &request)?;
         let input = FreeInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        self.may_read_table(&caller, &input.space)?;
         let space = self.find(&input.space)?;
         Ok(Response::new(space.read(|table| free_blocks(table, &input))))
     }
 
     async fn create_region(&self, request: Request<CreateRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+        self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
     }
 
     async fn expand_region(&self, request: Request<ExpandRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+        self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
     }
 
     async fn shrink_region(&self, request: Request<ShrinkRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+        self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
     }
 
     async fn split_region(&self, request: Request<SplitRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+        self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
     }
 
     async fn add_subregions(&self, request: Request<AddSubregionsRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+        self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
     }
 
     async fn delegate_region(&self, request: Request<DelegateRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+        self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
     }
 
     async fn delete_region(&self, request: Request<DeleteRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+        self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
     }
 
     async fn undo_edit(&self, request: Request<UndoEditRequest>) -> Answer<EditResponse> {
-        let principal = caller(&request);
+        let (principal, caller) = author(&self.engine, &request)?;
         let input = UndoInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let UndoInput { space, region, options } = input;
         let validate_only = options.validate_only;
-        let undone = self.engine.undo(UndoCommand { space, region, options, principal }).await;
+        let undone = self.engine.undo(UndoCommand { space, region, options, principal, caller }).await;
         let stops_grants = |edited: &Edited| edited.plan.changes.iter().any(Change::may_stop_grants);
         let stops_grants = undone.as_ref().is_ok_and(stops_grants);
         self.respond("undo", validate_only, stops_grants, undone).await
     }
 
     async fn seal_region(&self, request: Request<SealRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::seal(request.into_inner(), true)).await
+        self.edit(author(&self.engine, &request)?, EditInput::seal(request.into_inner(), true)).await
     }
 
     async fn unseal_region(&self, request: Request<SealRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::seal(request.into_inner(), false)).await
+        self.edit(author(&self.engine, &request)?, EditInput::seal(request.into_inner(), false)).await
     }
 
     async fn rename_region(&self, request: Request<RenameRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+        self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
     }
 
     async fn update_region(&self, request: Request<UpdateRegionRequest>) -> Answer<EditResponse> {
-        self.edit(caller(&request), EditInput::try_from(request.into_inner())).await
+        self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
     }
 
     async fn import_table(&self, request: Request<ImportTableRequest>) -> Answer<EditResponse> {
-        let caller = caller(&request);
+        let author = author(&self.engine, &request)?;
         let input = ImportInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        self.may_in_some(&author.1, Action::Edit, &input.edit.space)?;
         let space = self.find(&input.edit.space)?;
         let bits = space.read(Table::bits);
         if input.bits != bits {
@@ -236,11 +288,13 @@ impl Regions for RegionsService {
             );
             return Err(status::from_invalid(&Invalid::new("bits", problem)));
         }
-        self.edit(caller, Ok(input.edit)).await
+        self.edit(author, Ok(input.edit)).await
     }
 
     async fn compose(&self, request: Request<ComposeRequest>) -> Answer<ComposeResponse> {
+        let caller = caller(&self.engine, &request)?;
         let input = ComposeInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        self.may_read(&caller, &input.region.space, &input.region.region)?;
         let space = self.find(&input.region.space)?;
         let found = space.read(|table| (table.shared(&input.region.region).cloned(), table.bits()));
         let missing = || NoSuchRegion { space: space.name(), region: input.region.region.clone() };
@@ -249,10 +303,18 @@ impl Regions for RegionsService {
     }
 
     async fn list_history(&self, request: Request<ListHistoryRequest>) -> Answer<ListHistoryResponse> {
+        let caller = caller(&self.engine, &request)?;
         let ListHistoryRequest { parent, page_size, page_token } = request.into_inner();
         let (space, region) = match RegionName::parse("parent", &parent) {
-            Ok(RegionName { space, region }) => (self.find(&space)?, Some(region)),
-            Err(_) => (self.find(&parse_space("parent", &parent)?)?, None),
+            Ok(RegionName { space, region }) => {
+                self.may_read(&caller, &space, &region)?;
+                (self.find(&space)?, Some(region))
+            }
+            Err(_) => {
+                let space = parse_space("parent", &parent)?;
+                self.may_read_table(&caller, &space)?;
+                (self.find(&space)?, None)
+            }
         };
         let number = match &region {
             None => None,
@@ -263,14 +325,17 @@ impl Regions for RegionsService {
             }
         };
         let page = parse_page(page_size, &page_token)?;
-        self.history(&space, number, &page).await.map(Response::new)
+        self.history(&caller, &space, number, &page).await.map(Response::new)
     }
 
     type WatchTableStream = Pin<Box<dyn Stream<Item = Result<WatchTableResponse, Status>> + Send>>;
 
     async fn watch_table(&self, request: Request<WatchTableRequest>) -> Answer<Self::WatchTableStream> {
+        let session = Session::begin(&self.engine, &request)?;
         let WatchTableRequest { parent, after_revision } = request.into_inner();
-        let space = self.find(&parse_space("parent", &parent)?)?;
+        let name = parse_space("parent", &parent)?;
+        self.may_read_table(session.caller(), &name)?;
+        let space = self.find(&name)?;
         if Revision(after_revision) > space.read(Table::revision) {
             // Another replica may have sent the watcher a revision that has not arrived here yet.
             self.engine.directory().refresh(&space).await.map_err(|error| status::from_edit(&error))?;
@@ -280,16 +345,20 @@ impl Regions for RegionsService {
             let kept = history::check(self.engine.store(), &space, Revision(after_revision)).await;
             kept.map_err(|none| status::from_history(&none))?;
         }
-        let watcher = watch::watch(self.engine.clone(), space, Revision(after_revision), watching)?;
+        let watcher = watch::watch(self.engine.clone(), space, Revision(after_revision), (session, watching))?;
         Ok(Response::new(Box::pin(watcher)))
     }
 
     async fn classify(&self, request: Request<ClassifyRequest>) -> Answer<ClassifyResponse> {
+        let caller = caller(&self.engine, &request)?;
         let input = ClassifyInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        self.may_read_table(&caller, &input.space)?;
         let space = self.find(&input.space)?;
         let (engine, asked) = (self.engine.clone(), space.clone());
-        let classified =
-            self.engine.computing().run_locking(move || (classify(&engine, &asked, &input.identifiers), input));
+        let classified = self
+            .engine
+            .computing()
+            .run_locking(move || (classify(&engine, &caller, &asked, &input.identifiers), input));
         let ((answers, revision), input) = classified.await.map_err(|busy| status::busy(&busy))?;
         let too_wide = |id: &u128| {
             let (name, bits) = (space.name(), space.read(Table::bits));
@@ -306,6 +375,7 @@ impl RegionsService {
     /// Lists the edits of a table or of one region, the newest first.
     async fn history(
         &self,
+        caller: &Caller,
         space: &Space,
         region: Option<RegionNumber>,
         page: &Page,
@@ -327,9 +397,12 @@ impl RegionsService {
             let at = revision;
             let entry = history::entry(self.engine.store(), space, Revision(at)).await;
             revision -= 1;
-            let Some(entry) = entry.map_err(|failure| status::from_read(&failure))? else { continue };
+            let Some(mut entry) = entry.map_err(|failure| status::from_read(&failure))? else { continue };
             revision = entry.follows.map_or(revision, |follows| follows.0);
             if region.is_none_or(|number| entry.changes.iter().any(|change| change.number == number)) {
+                // The edit may have changed regions that the caller may not read.
+                let is_readable = |region: &Region| is_readable(space, caller, region);
+                entry.changes.retain(|change| change.before.iter().chain(&change.after).all(is_readable));
                 entries.push(watch::message(space, &name, Revision(at), &entry));
             }
         }
@@ -337,11 +410,11 @@ impl RegionsService {
     }
 
     /// Lists a page of regions with the counters that are in the store now.
-    async fn list_exactly(&self, space: &Space, page: &Page) -> Result<ListRegionsResponse, Status> {
+    async fn list_exactly(&self, caller: &Caller, space: &Space, page: &Page) -> Result<ListRegionsResponse, Status> {
         let directory = self.engine.directory();
         directory.refresh(space).await.map_err(|error| status::from_edit(&error))?;
         let now = self.engine.clock().steady();
-        let mut response = list(space, page, now)?;
+        let mut response = list(caller, space, page, now)?;
         for some in response.regions.chunks_mut(READS_MAX) {
             let numbers: Vec<_> = some.iter().map(|region| RegionNumber(region.number)).collect();
             let counters = try_join_all(numbers.iter().map(|number| directory.read_counter(space, *number))).await;
@@ -397,27 +470,6 @@ const READS_MAX: usize = 32;
 /// The maximum number of the table's edits to read for a page of one region's history.
 const HISTORY_SCAN_MAX: usize = 20_000;
 
-/// Describes the caller: the name in its certificate, the name that it gives in the request, and its address.
-fn caller<T>(request: &Request<T>) -> String {
-    let name = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let name: String = name.chars().take(PRINCIPAL_CHARS_MAX).collect();
-    let peer = request.extensions().get::<Peer>();
-    let proved = peer.and_then(|peer| peer.certificate.as_ref()?.name.as_deref());
-    let caller = match (proved, name.as_str()) {
-        (Some(proved), "") => proved.to_owned(),
-        (Some(proved), name) => format!("{proved} on behalf of {name}"),
-        (None, name) => name.to_owned(),
-    };
-    match (caller.as_str(), peer.map(|peer| peer.address.ip())) {
-        ("", Some(ip)) => ip.to_string(),
-        (caller, Some(ip)) => format!("{caller} from {ip}"),
-        (caller, None) => caller.to_owned(),
-    }
-}
-
-/// The maximum length of the caller's name, in characters.
-const PRINCIPAL_CHARS_MAX: usize = 100;
-
 /// Converts suffixes to identifiers, and identifiers to suffixes.
 fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> Result<ComposeResponse, Status> {
     let refused = |field| move |refused: NotComposed| status::from_composing(field, &input.region.space, &refused);
@@ -445,24 +497,35 @@ fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {
     })
 }
 
-/// Lists a page of regions in the order of their prefixes. Pages may show different revisions; each contains its own.
-fn list(space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse, Status> {
+/// Lists a page of the regions that the caller may read, in the order of their prefixes. Pages may show different revisions; each
+/// contains its own. A page may have fewer regions than asked for although others follow.
+fn list(caller: &Caller, space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse, Status> {
     let after = parse_after(page)?;
     let name = space.name();
-    let (found, more, revision) = space.read(|table| {
-        let mut found: Vec<Found> =
-            table.iter_after(after).take(page.size + 1).map(|region| Found::of(table, region)).collect();
-        let more = found.len() > page.size;
-        found.truncate(page.size);
-        (found, more, table.revision().0)
+    let (found, last, revision) = space.read(|table| {
+        let (mut found, mut last) = (Vec::new(), None);
+        let mut regions = table.iter_after(after).enumerate().peekable();
+        while let Some((index, region)) = regions.next() {
+            if is_readable(space, caller, region) {
+                found.push(Found::of(table, region));
+            }
+            // The lock is held for a part of a large table only.
+            if (found.len() == page.size || index + 1 == LOOKED_AT_MAX) && regions.peek().is_some() {
+                last = Some(region.prefix);
+                break;
+            }
+        }
+        (found, last, table.revision().0)
     });
-    let last = found.last().filter(|_| more);
     Ok(ListRegionsResponse {
-        next_page_token: last.map(|found| model::page_token(&found.region.prefix.to_string())).unwrap_or_default(),
+        next_page_token: last.map(|last| model::page_token(&last.to_string())).unwrap_or_default(),
         regions: yielding(found.iter(), PART).map(|found| found.message(space, &name, now)).collect(),
         revision,
     })
 }
+
+/// The maximum number of regions to look at for one page.
+const LOOKED_AT_MAX: usize = 4096;
 
 /// A page of free blocks and, if requested, the place of a new region.
 fn free_blocks(table: &Table, input: &FreeInput) -> ListFreeBlocksResponse {

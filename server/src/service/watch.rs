@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use kent_access::{Action, Target};
 use kent_ids::UnixNanos;
 use kent_proto::{
     model::{self, Invalid, Usage},
@@ -17,10 +18,14 @@ use kent_proto::{
     },
 };
 use kent_regions::{Change, Region, Revision, Table};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::{
+    select,
+    sync::{OwnedSemaphorePermit, mpsc},
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
+use super::callers::Session;
 use crate::{
     engine::Engine,
     status,
@@ -52,7 +57,7 @@ pub(super) fn watch(
     engine: Arc<Engine>,
     space: Arc<Space>,
     after: Revision,
-    watching: OwnedSemaphorePermit,
+    (session, watching): (Session, OwnedSemaphorePermit),
 ) -> Result<impl Stream<Item = Result<WatchTableResponse, Status>> + Send + 'static, Status> {
     let present = space.read(Table::revision);
     if after > present {
@@ -61,13 +66,23 @@ pub(super) fn watch(
         );
         return Err(status::from_invalid(&Invalid::new("after_revision", problem)));
     }
-    let (sender, receiver) = mpsc::channel(WAITING_MAX);
+    let (name, (sender, receiver)) = (space.name(), mpsc::channel(WAITING_MAX));
     let tasks = engine.tasks().clone();
     let draining = engine.draining().clone().cancelled_owned();
     tasks.spawn_work(async move {
         let _watching = watching;
-        let watcher = Watcher { engine, space, sender: sender.clone() };
-        if let Err(End::Status(status)) = watcher.run(after).await {
+        let key = space.key().to_owned();
+        let with_key = session.caller().may(Action::Lease, Target::Table { space: &key });
+        let lost = session.lost(engine.clone(), move |caller| {
+            caller.check(Action::Read, Target::Table { space: &key }, || (&name, ""))
+        });
+        let watcher = Watcher { engine, space, with_key, sender: sender.clone() };
+        let ended = select! {
+            biased;
+            denied = lost => Err(End::Status(Box::new(status::from_denied(&denied)))),
+            ended = watcher.run(after) => ended,
+        };
+        if let Err(End::Status(status)) = ended {
             // OK because a watcher that has disconnected needs no status.
             let _ = sender.send_timeout(Err(*status), SEND_TIMEOUT).await;
         }
@@ -78,6 +93,8 @@ pub(super) fn watch(
 struct Watcher {
     engine: Arc<Engine>,
     space: Arc<Space>,
+    /// Whether its caller may have the key of the scrambled orders, which leases carry too.
+    with_key: bool,
     sender: mpsc::Sender<Result<WatchTableResponse, Status>>,
 }
 
@@ -127,7 +144,7 @@ impl Watcher {
                 bits: bits.into(),
                 revision: revision.0,
                 last: index + 1 == parts.len(),
-                scramble_key: Bytes::copy_from_slice(key.bytes()),
+                scramble_key: if self.with_key { Bytes::copy_from_slice(key.bytes()) } else { Bytes::new() },
             };
             self.send(Event::Snapshot(snapshot), Revision(0)).await?;
         }

@@ -22,10 +22,12 @@ use super::{
     counted::{EditedCounter, lock_all},
     directory::Directory,
     history::{self, HistoryError},
+    permitted::{check_plan, conceal},
     space::{Space, State, space_record},
     vacant::{Vacant, deleted},
 };
 use crate::{
+    auth::Caller,
     error::{EditError, NoSuchSpace},
     issuing::requests::Request,
     records::{
@@ -43,8 +45,10 @@ pub(crate) struct EditCommand {
     pub(crate) number: Option<RegionNumber>,
     pub(crate) edit: Edit,
     pub(crate) options: EditOptions,
-    /// The author of the edit.
+    /// The author of the edit, for the history.
     pub(crate) principal: String,
+    /// The author, for the decision whether the edit is allowed.
+    pub(crate) caller: Caller,
     /// The revision whose edit it reverts.
     pub(crate) undoes: Option<Revision>,
 }
@@ -89,6 +93,7 @@ pub(super) const ATTEMPTS: u32 = 5;
 impl Directory {
     /// Plans an edit and, unless it is a dry run, commits it. With a request ID it is made only once.
     pub(crate) async fn edit(&self, command: &EditCommand) -> Result<Edited, EditError> {
+        self.check_named(&command.caller, &command.space, &command.edit)?;
         let space = self.find(&command.space)?;
         let _editing = self.begin_editing(&space).await?;
         let edit = &command.edit;
@@ -97,6 +102,7 @@ impl Directory {
             let is_unchanged =
                 |earlier: &Unchanged| earlier.operation == edit.operation() && earlier.region == edit.subject();
             if let Some(plan) = self.find_earlier_edit(&space, &command.options, is_made, is_unchanged).await? {
+                check_plan(&space, &command.caller, &plan)?;
                 self.check_declared(&space, command, &plan).await?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
@@ -239,7 +245,8 @@ impl Directory {
             }
             rests.push((*number, cell.rest_of(read)));
         }
-        let plan = space.read_as_if(&rests, |table| plan(&name, table, command))?;
+        let plan = space.read_as_if(&rests, |table| plan((&name, space.key()), table, command))?;
+        check_plan(space, &command.caller, &plan)?;
         if counters.is_empty() {
             return self.check_sure(space, plan);
         }
@@ -325,7 +332,9 @@ impl Directory {
             false => {
                 let reserved: Vec<_> = counters.iter().map(|(number, read)| (*number, read.value.reserved)).collect();
                 let name = space.name();
-                space.read_as_if(&reserved, |table| plan(&name, table, command))?
+                let plan = space.read_as_if(&reserved, |table| plan((&name, space.key()), table, command))?;
+                check_plan(space, &command.caller, &plan)?;
+                plan
             }
         };
         let inner = self.inner_of(space, command, &plan).await?;
@@ -562,7 +571,7 @@ fn log_edit(space: &Space, command: &EditCommand, plan: &Plan) {
     );
 }
 
-fn plan(space: &str, table: &Table, command: &EditCommand) -> Result<Plan, EditError> {
+fn plan((space, key): (&str, &str), table: &Table, command: &EditCommand) -> Result<Plan, EditError> {
     let present = table.revision();
     let refused = |refusal| EditError::Refused { space: space.to_owned(), refusal: Box::new(refusal) };
     let named = || table.named(command.edit.subject()).map(|region| region.number);
@@ -573,7 +582,7 @@ fn plan(space: &str, table: &Table, command: &EditCommand) -> Result<Plan, EditE
         Some(expected) if expected != present => {
             Err(EditError::Stale { space: space.to_owned(), expected: expected.0, present })
         }
-        _ => table.plan(&command.edit).map_err(refused),
+        _ => table.plan(&command.edit).map_err(|refusal| refused(conceal(table, key, &command.caller, refusal))),
     }
 }
 
@@ -598,9 +607,9 @@ mod tests {
         let (busy, other) = (make("busy", "01"), make("other", "10"));
         let planned = |number| {
             let (edit, options) = (Edit::Expand { name: "busy".to_owned(), by: 1 }, EditOptions::default());
-            let (principal, undoes) = (String::new(), None);
-            let command = EditCommand { space: "s".to_owned(), number, edit, options, principal, undoes };
-            plan("s", &table, &command).map(|plan| plan.subject().expect("changed").number)
+            let (principal, caller, undoes) = (String::new(), Caller::DAEMON, None);
+            let command = EditCommand { space: "s".to_owned(), number, edit, options, principal, caller, undoes };
+            plan(("s", "s"), &table, &command).map(|plan| plan.subject().expect("changed").number)
         };
         assert_eq!(planned(None).expect("by name"), busy);
         assert_eq!(planned(Some(busy)).expect("by number"), busy);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kent_access::Action;
 use kent_proto::{model::EditOptions, stored};
 use kent_regions::{Edit, RegionNumber};
 use kent_store::{CommitError, Txn};
@@ -13,6 +14,7 @@ use super::{
     vacant::deleted,
 };
 use crate::{
+    auth::Caller,
     error::{EditError, NoSuchSpace, Occupied},
     records::{failure::StoreFailure, keys},
 };
@@ -23,9 +25,10 @@ impl Directory {
     pub(crate) async fn delete_space(
         &self,
         name: &str,
-        principal: String,
+        (principal, caller): (String, Caller),
         validate_only: bool,
     ) -> Result<Arc<Space>, EditError> {
+        self.check_space(&caller, Action::Edit, name)?;
         let space = self.find(name)?;
         if let Some((outer, number)) = space.outer() {
             let command = EditCommand {
@@ -34,6 +37,7 @@ impl Directory {
                 edit: Edit::Undelegate { name: outer.region_name(number) },
                 options: EditOptions { validate_only, ..EditOptions::default() },
                 principal,
+                caller,
                 undoes: None,
             };
             return self.edit(&command).await.map(|_| space);

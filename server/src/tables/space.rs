@@ -494,7 +494,7 @@ mod tests {
         let plan = space.read(|table| table.plan(&seal)).expect("legal");
         let (begun, begins) = mpsc::channel();
         let sealing = space.with_facts("r", |facts| {
-            assert_eq!(facts.expect("there").granting, Ok(()));
+            assert_eq!(facts.expect("there").0.granting, Ok(()));
             let sealing = {
                 let (space, is_applied) = (space.clone(), is_applied.clone());
                 std::thread::spawn(move || {
@@ -512,7 +512,7 @@ mod tests {
         });
         sealing.join().expect("no panic");
         let seal = Seal { outward: 0, region: REGION };
-        let granting = space.with_facts("r", |facts| facts.map(|facts| facts.granting));
+        let granting = space.with_facts("r", |facts| facts.map(|(facts, _)| facts.granting));
         assert_eq!(granting, Some(Err(NotGranting::Sealed(seal))));
     }
 }

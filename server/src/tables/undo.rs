@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kent_access::Action;
 use kent_proto::{model::EditOptions, stored::HistoryEntry};
 use kent_regions::{Change, Count, Edit, Kind, NotUndone, Region, RegionNumber, Revision, Table};
 
@@ -10,9 +11,11 @@ use super::{
     directory::Directory,
     edits::{ATTEMPTS, EditCommand, Edited},
     history,
+    permitted::check_plan,
     space::Space,
 };
 use crate::{
+    auth::Caller,
     error::{Deleted, EditError, NoSuchRegion},
     records::{counters::read_counter, keys},
 };
@@ -26,6 +29,8 @@ pub(crate) struct UndoCommand {
     pub(crate) options: EditOptions,
     /// The author of the reversal.
     pub(crate) principal: String,
+    /// The author, for the decision whether the reversal is allowed.
+    pub(crate) caller: Caller,
 }
 
 /// The maximum number of the table's edits to read to find the last one of a region.
@@ -34,6 +39,10 @@ const SCAN_MAX: usize = 20_000;
 impl Directory {
     /// Reverts the last edit and, unless it is a dry run, commits the reversal. With a request ID it is made only once.
     pub(crate) async fn undo(&self, command: &UndoCommand) -> Result<Edited, EditError> {
+        match &command.region {
+            Some(region) => self.check_region(&command.caller, Action::Edit, &command.space, region)?,
+            None => self.check_table(&command.caller, Action::Edit, &command.space)?,
+        }
         let space = self.find(&command.space)?;
         let _editing = self.begin_editing(&space).await?;
         for _ in 0..ATTEMPTS {
@@ -42,6 +51,7 @@ impl Directory {
                 entry.undoes.is_some() && region.is_none_or(|name| entry.changes.iter().any(|it| concerns(it, name)))
             };
             if let Some(plan) = self.find_earlier_edit(&space, &command.options, is_same, |_| false).await? {
+                check_plan(&space, &command.caller, &plan)?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
             let edit = self.reversal(&space, command).await?;
@@ -92,8 +102,8 @@ impl Directory {
             reason => reason.to_owned(),
         };
         let options = EditOptions { reason, ..command.options.clone() };
-        let (principal, undoes) = (command.principal.clone(), Some(revision));
-        Ok(EditCommand { space: name, number: None, edit, options, principal, undoes })
+        let (principal, caller, undoes) = (command.principal.clone(), command.caller.clone(), Some(revision));
+        Ok(EditCommand { space: name, number: None, edit, options, principal, caller, undoes })
     }
 
     /// The last edit of a table or of one region, and its revision; for a region that no longer exists, the edit that deleted it.

@@ -1,4 +1,4 @@
-//! A connection of either port: plain TCP, or TLS after its handshake.
+//! A connection of either port: a TCP or Unix socket, or TLS after its handshake.
 
 use std::{
     fmt,
@@ -6,27 +6,46 @@ use std::{
     io::{self, IoSlice},
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
+    net::{TcpStream, UnixStream},
+    time::{Sleep, sleep},
 };
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::peer::Peer;
+use super::{admission::Seat, listen::Socket, peer::Peer};
 
 /// A connection that is ready for requests.
 #[derive(Debug)]
 pub(crate) struct Connection {
     peer: Peer,
     stream: Stream,
+    /// What is left of the beginning, until it has arrived.
+    beginning: Option<Box<Beginning>>,
+    _seat: Seat,
 }
+
+/// The first bytes, which a client must send within a time.
+#[derive(Debug)]
+struct Beginning {
+    bytes_left: usize,
+    timeout: Pin<Box<Sleep>>,
+}
+
+/// The length of the text with which a client begins HTTP/2.
+const PREFACE_BYTES: usize = 24;
+
+/// The time in which it must arrive.
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 enum Stream {
-    Plain(TcpStream),
+    Tcp(TcpStream),
+    Unix(UnixStream),
     Tls(Box<Secured>),
 }
 
@@ -41,16 +60,54 @@ struct Secured {
 pub(crate) type Ended = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 impl Connection {
-    pub(crate) fn plain(stream: TcpStream, peer: Peer) -> Self {
-        Self { peer, stream: Stream::Plain(stream) }
+    pub(crate) fn plain(socket: Socket, peer: Peer, seat: Seat) -> Self {
+        let stream = match socket {
+            Socket::Tcp(stream) => Stream::Tcp(stream),
+            Socket::Unix(stream) => Stream::Unix(stream),
+        };
+        Self { peer, stream, beginning: None, _seat: seat }
     }
 
-    pub(crate) fn tls(stream: TlsStream<TcpStream>, peer: Peer, ended: Option<Ended>) -> Self {
-        Self { peer, stream: Stream::Tls(Box::new(Secured { stream, ended })) }
+    pub(crate) fn tls(stream: TlsStream<TcpStream>, peer: Peer, ended: Option<Ended>, seat: Seat) -> Self {
+        let stream = Stream::Tls(Box::new(Secured { stream, ended }));
+        Self { peer, stream, beginning: None, _seat: seat }
     }
 
-    pub(crate) fn peer(&self) -> &Peer {
-        &self.peer
+    /// The same connection, which fails if its first bytes, from which a server knows the version of HTTP, do not arrive in time. It
+    /// needs a runtime.
+    pub(crate) fn expecting_http(mut self) -> Self {
+        let timeout = Box::pin(sleep(PREFACE_TIMEOUT));
+        self.beginning = Some(Box::new(Beginning { bytes_left: PREFACE_BYTES, timeout }));
+        self
+    }
+
+    fn poll_beginning(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = self.stream.poll_read(cx, buf);
+        let Some(beginning) = &mut self.beginning else { return read };
+        let arrived = buf.filled().len().saturating_sub(before);
+        beginning.bytes_left = beginning.bytes_left.saturating_sub(arrived);
+        if beginning.bytes_left == 0 {
+            self.beginning = None;
+        } else if read.is_pending() && beginning.timeout.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
+    }
+}
+
+impl Stream {
+    /// Fails once the caller's certificate has expired or is no longer accepted. A server always reads, so this also ends a
+    /// connection in the middle of an answer.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(secured) => match secured.ended.as_mut().map(|ended| ended.as_mut().poll(cx)) {
+                Some(Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
+                Some(Poll::Pending) | None => Pin::new(&mut secured.stream).poll_read(cx, buf),
+            },
+        }
     }
 }
 
@@ -69,15 +126,10 @@ impl fmt::Debug for Secured {
 }
 
 impl AsyncRead for Connection {
-    /// Fails once the caller's certificate has expired or is no longer accepted. A server always reads, so this also ends a
-    /// connection in the middle of an answer.
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Stream::Tls(secured) => match secured.ended.as_mut().map(|ended| ended.as_mut().poll(cx)) {
-                Some(Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
-                Some(Poll::Pending) | None => Pin::new(&mut secured.stream).poll_read(cx, buf),
-            },
+        match self.beginning.is_some() {
+            false => self.stream.poll_read(cx, buf),
+            true => self.poll_beginning(cx, buf),
         }
     }
 }
@@ -85,7 +137,8 @@ impl AsyncRead for Connection {
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
             Stream::Tls(secured) => Pin::new(&mut secured.stream).poll_write(cx, buf),
         }
     }
@@ -96,28 +149,32 @@ impl AsyncWrite for Connection {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Stream::Tls(secured) => Pin::new(&mut secured.stream).poll_write_vectored(cx, bufs),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match &self.stream {
-            Stream::Plain(stream) => stream.is_write_vectored(),
+            Stream::Tcp(stream) => stream.is_write_vectored(),
+            Stream::Unix(stream) => stream.is_write_vectored(),
             Stream::Tls(secured) => secured.stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Tls(secured) => Pin::new(&mut secured.stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Tls(secured) => Pin::new(&mut secured.stream).poll_shutdown(cx),
         }
     }

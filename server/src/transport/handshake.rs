@@ -3,7 +3,7 @@
 //! Handshakes run on the runtime of calls, because a thread that serves connections answers grants within microseconds and a
 //! handshake takes a thousand. They are limited in number and time.
 
-use std::{collections::VecDeque, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::{net::TcpStream, time};
 use tokio_rustls::{
@@ -14,21 +14,30 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
 use super::{
+    admission::Admission,
     connection::{Connection, Ended},
+    listen::Socket,
     peer::{Certificate, Peer},
-    tls::{Tls, time_left},
+    tls::{Tls, TlsError, TlsFiles, time_left},
 };
-use crate::host::{clock::Clock, tasks::Tasks};
+use crate::host::{
+    address::Address,
+    clock::{Clock, SystemClock},
+    tasks::Tasks,
+};
 
 /// The maximum number of concurrent handshakes of a port. Each takes some 40 KB of memory.
-const HANDSHAKES_MAX: usize = 1024;
+pub(crate) const HANDSHAKES_MAX: usize = 1024;
 
 /// The longest time that a handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How the sockets of a port become connections.
 #[derive(Debug)]
-pub struct Handshakes(Option<Secure>);
+pub struct Handshakes {
+    admission: Admission,
+    secure: Option<Secure>,
+}
 
 /// What a port needs for TLS.
 #[derive(Debug)]
@@ -49,34 +58,61 @@ pub(crate) enum PortKind {
 }
 
 impl Handshakes {
-    /// Without TLS.
+    /// Without TLS and limits.
     pub fn plain() -> Self {
-        Self(None)
+        Self { admission: Admission::unlimited(), secure: None }
+    }
+
+    /// With TLS on a gRPC port that has no daemon, for measurements. It needs a runtime, on which the handshakes run.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`].
+    pub fn secure(files: TlsFiles) -> Result<Self, TlsError> {
+        let (tls, clock) = (Tls::open(files)?, Arc::new(SystemClock::new()));
+        Ok(Self::new(Admission::unlimited(), Some(&tls), PortKind::Grpc, clock, &Tasks::new()))
     }
 
     /// With TLS, where it is configured.
-    pub(crate) fn new(tls: Option<&Tls>, port: PortKind, clock: Arc<dyn Clock>, tasks: &Tasks) -> Self {
+    pub(crate) fn new(
+        admission: Admission,
+        tls: Option<&Tls>,
+        port: PortKind,
+        clock: Arc<dyn Clock>,
+        tasks: &Tasks,
+    ) -> Self {
         let secure =
             |tls: &Tls| Secure { tls: tls.clone(), port, clock, tasks: tasks.clone(), running: VecDeque::new() };
-        Self(tls.map(secure))
+        Self { admission, secure: tls.map(secure) }
     }
 
-    /// Passes the connection on when it is ready. A socket whose handshake fails is closed.
+    /// Passes the connection on when it is ready. A socket beyond the limits of the port, or whose handshake fails, is closed.
     pub(crate) fn begin(
         &mut self,
-        socket: TcpStream,
-        address: SocketAddr,
+        socket: Socket,
+        address: Address,
         pass_on: impl FnOnce(Connection) + Send + 'static,
     ) {
-        match &mut self.0 {
-            None => pass_on(Connection::plain(socket, Peer { address, certificate: None })),
-            Some(secure) => secure.begin(socket, address, pass_on),
+        match (socket, &mut self.secure) {
+            (Socket::Tcp(socket), Some(secure)) => secure.begin(socket, address, &self.admission, pass_on),
+            // The kernel keeps what passes through a Unix socket from others, and says who is at its other end.
+            (socket, _) => {
+                if let Some(seat) = self.admission.admit(&address) {
+                    pass_on(Connection::plain(socket, Peer::new(address, None), seat));
+                }
+            }
         }
     }
 }
 
 impl Secure {
-    fn begin(&mut self, socket: TcpStream, address: SocketAddr, pass_on: impl FnOnce(Connection) + Send + 'static) {
+    fn begin(
+        &mut self,
+        socket: TcpStream,
+        address: Address,
+        admission: &Admission,
+        pass_on: impl FnOnce(Connection) + Send + 'static,
+    ) {
         if self.running.len() >= HANDSHAKES_MAX {
             self.running.retain(|handshake| !handshake.is_finished());
         }
@@ -89,9 +125,11 @@ impl Secure {
             PortKind::Grpc => self.tls.grpc(),
             PortKind::Http => self.tls.http(),
         };
-        let (tls, clock) = (self.tls.clone(), self.clock.clone());
+        let (tls, clock, admission) = (self.tls.clone(), self.clock.clone(), admission.clone());
         self.running.push_back(self.tasks.spawn_call(async move {
-            match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, address, &*clock)).await {
+            match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, (address, &admission), &*clock))
+                .await
+            {
                 Ok(Ok(connection)) => pass_on(connection),
                 Ok(Err(error)) => debug!(peer = %address, %error, "the TLS handshake failed"),
                 Err(_) => debug!(peer = %address, "the TLS handshake took too long"),
@@ -104,13 +142,15 @@ async fn shake_hands(
     tls: &Tls,
     config: Arc<ServerConfig>,
     socket: TcpStream,
-    address: SocketAddr,
+    (address, admission): (Address, &Admission),
     clock: &dyn Clock,
 ) -> std::io::Result<Connection> {
     let stream = TlsAcceptor::from(config.clone()).accept(socket).await?;
+    // Handshakes have a limit of their own, so that sockets that never speak take no places from callers of the same address.
+    let seat = admission.admit(&address).ok_or_else(|| std::io::Error::other("the port has too many connections"))?;
     let chain: &[CertificateDer<'_>] = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let Some(first) = chain.first() else {
-        return Ok(Connection::tls(stream, Peer { address, certificate: None }, None));
+        return Ok(Connection::tls(stream, Peer::new(address, None), None, seat));
     };
     let certificate = Certificate::read(first).map_err(std::io::Error::other)?;
     let (revoked, left) = (tls.register(&config, chain, clock), time_left(&certificate, clock));
@@ -120,5 +160,5 @@ async fn shake_hands(
             () = time::sleep(left) => {}
         }
     });
-    Ok(Connection::tls(stream, Peer { address, certificate: Some(Arc::new(certificate)) }, Some(ended)))
+    Ok(Connection::tls(stream, Peer::new(address, Some(certificate)), Some(ended), seat))
 }

@@ -38,6 +38,9 @@ use crate::{host::tasks::Tasks, status};
 /// The maximum number of concurrent calls of one service. Each may have an answer of several megabytes in memory.
 const CALLS_MAX: usize = 256;
 
+/// The time in which the whole request must arrive. Otherwise callers that never finish their requests would take all permits.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Calls that last as long as their caller wants; they have limits of their own.
 const STREAMS: [&str; 2] = ["/WatchTable", "/Backup"];
 
@@ -91,14 +94,15 @@ where
             return Box::pin(future::ready(Ok(status::too_many(S::NAME, CALLS_MAX).into_http())));
         };
         let is_one_of = |methods: &[&str]| methods.iter().any(|method| request.uri().path().ends_with(method));
-        let (permit, is_large) = ((!is_one_of(&STREAMS)).then_some(permit), is_one_of(&LARGE));
+        let (is_stream, is_large) = (is_one_of(&STREAMS), is_one_of(&LARGE));
+        let request = request.map(|body| Body::new(TimelyBody { body, timeout: None }));
         let tasks = self.tasks.clone();
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
         let call = self.service.call(request);
         // Aborted when its caller disconnects, as on the connection's thread.
         let call = self.tasks.spawn_call(async move {
-            let _permit = permit;
             let Ok(response) = call.await;
+            let _permit = (!is_stream).then_some(permit);
             let (head, body) = response.into_parts();
             let is_empty = body.is_end_stream();
             // OK because a caller that has disconnected needs no answer.
@@ -179,6 +183,36 @@ impl http_body::Body for StreamedBody {
             Some(Piece::End) => None,
             None => Some(Err(status::reader_too_slow())),
         })
+    }
+}
+
+/// The body of a request, which must arrive within [`REQUEST_TIMEOUT`].
+struct TimelyBody {
+    body: Body,
+    /// Made when the body is first waited for, because most have arrived with their head.
+    timeout: Option<Pin<Box<time::Sleep>>>,
+}
+
+impl http_body::Body for TimelyBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let read = Pin::new(&mut self.body).poll_frame(cx);
+        if read.is_ready() {
+            return read;
+        }
+        let timeout = self.timeout.get_or_insert_with(|| Box::pin(time::sleep(REQUEST_TIMEOUT)));
+        ready!(timeout.as_mut().poll(cx));
+        Poll::Ready(Some(Err(status::request_too_slow(REQUEST_TIMEOUT))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
     }
 }
 

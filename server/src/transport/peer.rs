@@ -1,15 +1,58 @@
 //! The other end of a connection: its address, and the certificate that it has proved to own.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio_rustls::rustls::pki_types::CertificateDer;
+use tonic::codegen::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
+
+use crate::{
+    auth::{Credentials, KnownCaller},
+    host::address::Address,
+};
 
 /// The other end of a connection. Every request on the connection carries it.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Address,
     pub(crate) certificate: Option<Arc<Certificate>>,
+    /// What the connection remembers of its last caller.
+    known: Arc<KnownCaller>,
+}
+
+impl Peer {
+    pub(crate) fn new(address: Address, certificate: Option<Certificate>) -> Self {
+        Self { address, certificate: certificate.map(Arc::new), known: Arc::default() }
+    }
+
+    /// The user at the other end of a Unix socket.
+    fn local_uid(&self) -> Option<u32> {
+        match self.address {
+            Address::Tcp(_) => None,
+            Address::Unix(process) => Some(process.uid),
+        }
+    }
+
+    /// What a call with this header `authorization` shows of its caller.
+    pub(crate) fn credentials<'c>(&'c self, header: Option<&'c [u8]>) -> Credentials<'c> {
+        Credentials {
+            header,
+            certificate: self.certificate.as_ref().and_then(|certificate| certificate.name.as_deref()),
+            is_local: self.local_uid().is_some_and(is_own_user),
+            address: Some(self.address),
+            known: Some(&self.known),
+        }
+    }
+}
+
+/// The header `authorization` of a call.
+pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)
+}
+
+/// Whether this is the user of the daemon, or root, which can become that user.
+fn is_own_user(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
 /// The parts of a caller's certificate that the daemon uses. A CA that it trusts has signed the certificate.

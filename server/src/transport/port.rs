@@ -5,6 +5,8 @@
 
 use std::{
     convert::Infallible,
+    future,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -19,16 +21,43 @@ use tonic::{
     service::Routes,
 };
 
-/// The frequently used service, and the router for the others.
+use super::peer::{Peer, authorization};
+use crate::{
+    auth::{Auth, Credentials, Denied},
+    host::clock::Clock,
+    status,
+};
+
+/// The frequently used service, which identifies its callers itself, and the router for the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
     allocator: S,
     others: Routes,
+    auth: Arc<Auth>,
+    clock: Arc<dyn Clock>,
 }
 
+/// The service that is open to all: load balancers ask it.
+const OPEN: &str = "grpc.health.v1.Health";
+
 impl<S> Port<S> {
-    pub(crate) fn new(allocator: S, others: Routes) -> Self {
-        Self { allocator, others: others.prepare() }
+    pub(crate) fn new(allocator: S, others: Routes, (auth, clock): (Arc<Auth>, Arc<dyn Clock>)) -> Self {
+        Self { allocator, others: others.prepare(), auth, clock }
+    }
+
+    /// Adds the caller to a call. A service that is added later, or forgets to ask, is closed to strangers.
+    fn admit(&self, request: &mut Request<Body>) -> Result<(), Denied> {
+        if !self.auth.is_required() || is_of(OPEN, request.uri().path()) {
+            return Ok(());
+        }
+        let (header, now) = (authorization(request.headers()), self.clock.steady());
+        let shown = request
+            .extensions()
+            .get::<Peer>()
+            .map_or_else(|| Credentials::unknown(header), |peer| peer.credentials(header));
+        let caller = self.auth.identify(&shown, now)?;
+        request.extensions_mut().insert(caller);
+        Ok(())
     }
 }
 
@@ -38,7 +67,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Either<S::Future, <Routes as Service<Request<Body>>>::Future>;
+    type Future = Either<S::Future, Either<<Routes as Service<Request<Body>>>::Future, Refused>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         match self.allocator.poll_ready(cx) {
@@ -47,13 +76,19 @@ where
         }
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        match is_of(S::NAME, request.uri().path()) {
-            true => Either::Left(self.allocator.call(request)),
-            false => Either::Right(self.others.call(request)),
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if is_of(S::NAME, request.uri().path()) {
+            return Either::Left(self.allocator.call(request));
         }
+        Either::Right(match self.admit(&mut request) {
+            Ok(()) => Either::Left(self.others.call(request)),
+            Err(denied) => Either::Right(future::ready(Ok(status::from_denied(&denied).into_http()))),
+        })
     }
 }
+
+/// The answer to a caller that is not admitted.
+type Refused = future::Ready<Result<Response<Body>, Infallible>>;
 
 /// Whether a path is `/service/method`.
 fn is_of(service: &str, path: &str) -> bool {

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::peer::Certificate;
-use crate::host::clock::Clock;
+use crate::{causes::chain, host::clock::Clock};
 
 /// The files of the certificates, in PEM.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ pub enum TlsError {
 }
 
 /// The interval at which the files are compared with what is in use.
-const POLL: Duration = Duration::from_secs(1);
+pub(crate) const POLL: Duration = Duration::from_secs(1);
 
 /// The certificates in use, and the callers that have proved theirs.
 #[derive(Clone, Debug)]
@@ -365,14 +365,125 @@ fn since_epoch(now: UnixNanos) -> Duration {
     Duration::from_nanos(u64::try_from(now.get()).unwrap_or(0))
 }
 
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |cause| cause.source())
-        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 impl std::fmt::Debug for Contents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Contents")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::OnceLock,
+        thread::{self, JoinHandle},
+    };
+
+    use tempfile::TempDir;
+    use tokio_rustls::rustls::{
+        DigitallySignedStruct, DistinguishedName, Error, SignatureScheme, client::danger::HandshakeSignatureValid,
+        server::danger::ClientCertVerified,
+    };
+
+    use super::*;
+    use crate::host::clock::SystemClock;
+
+    /// The daemon's certificates, without a CA of callers.
+    fn opened() -> (TempDir, Tls) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let signed = rcgen::generate_simple_self_signed(vec!["kent".to_owned()]).expect("signed");
+        let (cert, key) = (dir.path().join("cert"), dir.path().join("key"));
+        fs::write(&cert, signed.cert.pem()).expect("written");
+        fs::write(&key, signed.signing_key.serialize_pem()).expect("written");
+        (dir, Tls::open(TlsFiles { cert, key, client_ca: None, crl: None }).expect("valid"))
+    }
+
+    /// Replaces the verifier of callers' certificates, as a new list of revoked ones does.
+    fn exchange(tls: &Tls, verifier: Arc<dyn ClientCertVerifier>) {
+        let contents = tls.files.read().expect("read");
+        let loaded = Loaded { verifier: Some(verifier), ..Loaded::new(&tls.files, contents).expect("valid") };
+        *tls.current.write().expect("not poisoned") = Arc::new(loaded);
+    }
+
+    /// A verifier of one generation of the lists.
+    #[derive(Debug)]
+    enum Verifier {
+        /// Accepts all certificates. In the middle of its first check, a newer list revokes all, which causes a second check.
+        Older { tls: Tls, second: OnceLock<Option<JoinHandle<usize>>> },
+        /// Accepts none.
+        Newer,
+    }
+
+    fn begin_second_check(tls: &Tls) -> Option<JoinHandle<usize>> {
+        exchange(tls, Arc::new(Verifier::Newer));
+        let own = tls.clone();
+        let check = move || own.end_rejected(SystemClock::new().wall());
+        match tls.callers.try_lock() {
+            // Nothing keeps the second check from ending within the first one.
+            Ok(unlocked) => {
+                drop(unlocked);
+                check();
+                None
+            }
+            Err(_) => Some(thread::spawn(check)),
+        }
+    }
+
+    #[test]
+    fn ok_a_check_with_an_older_list_saves_no_caller_that_the_newer_one_revokes() {
+        let (_dir, tls) = opened();
+        let first = Arc::new(Verifier::Older { tls: tls.clone(), second: OnceLock::new() });
+        exchange(&tls, first.clone());
+        let config = tls.grpc();
+        let caller = tls.register(&config, &[CertificateDer::from_slice(b"caller")], &SystemClock::new());
+        tls.end_rejected(SystemClock::new().wall());
+        drop(config);
+        let Some(Verifier::Older { second, .. }) = Arc::into_inner(first) else { panic!("still in use") };
+        if let Some(second) = second.into_inner().expect("the first check has begun") {
+            second.join().expect("no panic");
+        }
+        assert!(caller.is_cancelled());
+    }
+
+    impl ClientCertVerifier for Verifier {
+        fn root_hint_subjects(&self) -> &[DistinguishedName] {
+            &[]
+        }
+
+        fn verify_client_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: UnixTime,
+        ) -> Result<ClientCertVerified, Error> {
+            match self {
+                Self::Older { tls, second } => {
+                    second.get_or_init(|| begin_second_check(tls));
+                    Ok(ClientCertVerified::assertion())
+                }
+                Self::Newer => Err(Error::DecryptError),
+            }
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::DecryptError)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::DecryptError)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            Vec::new()
+        }
     }
 }

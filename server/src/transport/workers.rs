@@ -5,11 +5,8 @@
 
 use std::{convert::Infallible, io, thread, time::Duration};
 
-use rustix::net::sockopt::{
-    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
-};
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpStream, UnixStream},
     runtime::{self, Handle},
     select,
     sync::mpsc,
@@ -30,17 +27,14 @@ use tonic::{
 };
 use tracing::{error, warn};
 
-use super::{connection::Connection, handshake::Handshakes};
+use super::{
+    connection::Connection,
+    handshake::Handshakes,
+    listen::{Listeners, Socket},
+};
 
 /// The pause after a failure to accept a connection: the usual cause, too many open files, does not end immediately.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// TCP keepalive: the first probe after 30 s idle, then one every 5 s; the connection is dropped after 4 missed probes.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-const KEEPALIVE_PROBES: u32 = 4;
-/// TCP user timeout, in milliseconds: a connection is dropped if sent data stays unacknowledged for this long.
-const USER_TIMEOUT_MILLIS: u32 = 50_000;
 
 /// Threads that serve the connections of one port.
 #[derive(Debug)]
@@ -97,20 +91,21 @@ impl Workers {
 
     /// Accepts connections until `stop` is canceled, and returns when the threads have ended, or as soon as one of them ends
     /// unexpectedly.
-    pub async fn accept(self, listener: TcpListener, mut handshakes: Handshakes, stop: &CancellationToken) {
+    pub async fn accept(self, listeners: impl Into<Listeners>, mut handshakes: Handshakes, stop: &CancellationToken) {
+        let mut listeners = listeners.into();
         for lane in self.lanes.iter().cycle() {
             let accepted = select! {
                 () = stop.cancelled() => break,
                 () = self.ended.cancelled() => return,
-                accepted = listener.accept() => accepted,
+                accepted = listeners.accept() => accepted,
             };
             match accepted {
-                Ok((socket, peer)) => {
+                Ok((socket, address)) => {
                     // A socket that is closed already must not affect the others.
-                    if let Ok(socket) = set_up(&socket).and_then(|()| lane.adopt(socket)) {
+                    if let Ok(socket) = socket.set_up().and_then(|()| lane.adopt(socket)) {
                         let connections = lane.connections.clone();
                         // OK because this loop ends when a thread has ended.
-                        handshakes.begin(socket, peer, move |connection| drop(connections.send(connection)));
+                        handshakes.begin(socket, address, move |connection| drop(connections.send(connection)));
                     }
                 }
                 Err(error) => {
@@ -119,29 +114,27 @@ impl Workers {
                 }
             }
         }
-        drop((listener, handshakes));
+        drop((listeners, handshakes));
         self.running.wait().await;
     }
 }
 
 impl Lane {
     /// Moves a socket to the runtime of the thread, which then waits for its bytes.
-    fn adopt(&self, socket: TcpStream) -> io::Result<TcpStream> {
-        let socket = socket.into_std()?;
-        let _runtime = self.runtime.enter();
-        TcpStream::from_std(socket)
+    fn adopt(&self, socket: Socket) -> io::Result<Socket> {
+        match socket {
+            Socket::Tcp(socket) => {
+                let socket = socket.into_std()?;
+                let _runtime = self.runtime.enter();
+                TcpStream::from_std(socket).map(Socket::Tcp)
+            }
+            Socket::Unix(socket) => {
+                let socket = socket.into_std()?;
+                let _runtime = self.runtime.enter();
+                UnixStream::from_std(socket).map(Socket::Unix)
+            }
+        }
     }
-}
-
-fn set_up(connection: &TcpStream) -> io::Result<()> {
-    // Without TCP_NODELAY a small reply waits for the delayed acknowledgment of the one before: 40 ms.
-    connection.set_nodelay(true)?;
-    // TCP keepalive removes connections to dead machines. HTTP/2's ping would do so too, but it reads the clock with every frame.
-    set_socket_keepalive(connection, true)?;
-    set_tcp_keepidle(connection, KEEPALIVE_IDLE)?;
-    set_tcp_keepintvl(connection, KEEPALIVE_INTERVAL)?;
-    set_tcp_keepcnt(connection, KEEPALIVE_PROBES)?;
-    Ok(set_tcp_user_timeout(connection, USER_TIMEOUT_MILLIS)?)
 }
 
 /// The state of one thread.
@@ -159,7 +152,8 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send + 'static,
 {
     async fn serve(self) {
-        let connections = UnboundedReceiverStream::new(self.connections).map(io::Result::Ok);
+        let connections = UnboundedReceiverStream::new(self.connections);
+        let connections = connections.map(|connection| io::Result::Ok(connection.expecting_http()));
         let stop = self.stop.cancelled_owned();
         let served = self.transport.serve_with_incoming_shutdown(self.service, connections, stop).await;
         if let Err(error) = served {

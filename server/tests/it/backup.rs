@@ -13,14 +13,18 @@ use kent_proto::v1::{
 };
 use kent_store::{Key, SledOptions, SledStore, Store, Txn};
 use prost::Message;
-use tonic::Code;
+use tonic::{Code, Request};
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
 
 const SOURCES: [&str; 6] = ["uuidv7", "uuidv6", "xid", "region:orders", "uid11-fullrand", "serial:AB"];
 
 pub(crate) async fn backup(daemon: &Daemon, file: &Path) {
-    let mut parts = daemon.admin().backup(BackupRequest {}).await.expect("a backup").into_inner();
+    backup_as(daemon, Request::new(BackupRequest {}), file).await;
+}
+
+pub(crate) async fn backup_as(daemon: &Daemon, request: Request<BackupRequest>, file: &Path) {
+    let mut parts = daemon.admin().backup(request).await.expect("a backup").into_inner();
     let mut bytes = Vec::new();
     while let Some(part) = parts.message().await.expect("a whole backup") {
         bytes.extend(part.encode_length_delimited_to_vec());

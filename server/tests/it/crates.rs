@@ -3,26 +3,40 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its directory, and the workspace crates on which it may depend.
-pub(crate) const CRATES: [(&str, &str, &[&str]); 15] = [
+pub(crate) const CRATES: [(&str, &str, &[&str]); 16] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
     ("kent-access", "crates/access", &["kent-ids"]),
     ("kent-codec", "crates/codec", &["kent-ids", "kent-regions"]),
-    ("kent-store", "crates/store", &[]),
-    ("kent-proto", "proto", &["kent-ids", "kent-issue", "kent-regions"]),
-    ("kent-client", "client", &["kent-ids", "kent-proto", "kent-regions"]),
+    ("kent-store", "crates/store", &["kent-tls"]),
+    ("kent-proto", "proto", &["kent-access", "kent-ids", "kent-issue", "kent-regions"]),
+    ("kent-client", "client", &["kent-ids", "kent-proto", "kent-regions", "kent-tls"]),
     ("kent-cli", "crates/cli", &["kent-client", "kent-codec", "kent-ids", "kent-proto"]),
     (
         "kent-bench",
         "crates/bench",
-        &["kent-client", "kent-ids", "kent-issue", "kent-regions", "kent-store", "kent-test-etcd", "kentd"],
+        &["kent-client", "kent-ids", "kent-issue", "kent-regions", "kent-store", "kent-test-etcd", "kent-tls", "kentd"],
     ),
     ("kent-sim", "crates/sim", &["kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store", "kentd"]),
+    ("kent-tls", "crates/tls", &[]),
     ("kent-test-etcd", "crates/test-etcd", &[]),
     ("kent-xtask", "crates/xtask", &["kent-regions"]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
-    ("kentd", "server", &["kent-codec", "kent-ids", "kent-issue", "kent-proto", "kent-regions", "kent-store"]),
+    (
+        "kentd",
+        "server",
+        &[
+            "kent-access",
+            "kent-codec",
+            "kent-ids",
+            "kent-issue",
+            "kent-proto",
+            "kent-regions",
+            "kent-store",
+            "kent-tls",
+        ],
+    ),
 ];
 
 /// Dependencies that the pure crates must not have.

@@ -160,6 +160,8 @@ fn differences(page: &Path) -> String {
         let shown = if is_replicas { &["127.0.0.1:7610", "127.0.0.1:7620"][..] } else { &["127.0.0.1:7600"] };
         let addresses = shown.iter().zip(&daemons);
         let addresses = addresses.map(|(shown, daemon)| ((*shown).to_owned(), daemon.grpc_address().to_owned()));
+        let socket = data.path().join("kent-data/kent.sock").display().to_string();
+        let addresses = addresses.chain([("kent-data/kent.sock".to_owned(), socket)]);
         let shell = Shell { dir: data_dir(), addresses: addresses.collect() };
         for Shown { line, command, output } in session {
             if command.starts_with("cargo ") {

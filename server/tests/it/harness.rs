@@ -80,7 +80,9 @@ impl Daemon {
         // "kentd serves gRPC on ADDR and HTTP on ADDR"
         let addresses: Vec<&str> = line.split_whitespace().filter(|word| word.contains(':')).collect();
         assert_eq!(addresses.len(), 2, "kentd printed {line:?}");
-        Some(Self { grpc: addresses[0].to_owned(), http: addresses[1].to_owned(), child })
+        // The first one, if the gRPC port has several.
+        let grpc = addresses[0].split(',').next().unwrap_or_default();
+        Some(Self { grpc: grpc.to_owned(), http: addresses[1].to_owned(), child })
     }
 
     /// Kills the process immediately, like a power failure.
@@ -110,6 +112,11 @@ impl Daemon {
     /// Resumes the process after a pause.
     pub(crate) fn resume(&self) {
         kent_test_etcd::resume(&self.child);
+    }
+
+    /// The process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// The address of the gRPC port.

@@ -38,7 +38,9 @@ async fn err_allocate() {
     check(ask("region:", 1).await, Code::InvalidArgument, "source", "name");
     check(ask("region:no\u{7}pe", 1).await, Code::InvalidArgument, "source", "a-z");
     check(ask(&format!("region:{}", "x".repeat(200)), 1).await, Code::InvalidArgument, "source", "63");
-    check(ask(&"y".repeat(500_000), 1).await, Code::InvalidArgument, "source", "uuidv7");
+    check(ask(&"y".repeat(10_000), 1).await, Code::InvalidArgument, "source", "uuidv7");
+    let large = ask(&"y".repeat(500_000), 1).await.expect_err("refused");
+    assert!(large.code() == Code::OutOfRange && large.message().contains("the limit is: 16384 bytes"), "{large}");
     check(ask("region:nope", 1).await, Code::NotFound, "NO_SUCH_REGION", "nope");
     check(ask("region:nope@nowhere", 1).await, Code::NotFound, "NO_SUCH_SPACE", "nowhere");
     let packed = client.allocate(request("uuidv7", 200_000, Encoding::Packed)).await;

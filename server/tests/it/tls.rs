@@ -33,20 +33,20 @@ use super::{
 };
 
 /// A certificate authority.
-struct Ca {
+pub(super) struct Ca {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub(super) pem: String,
 }
 
 /// A certificate and its key, as PEM.
-struct Identity {
-    certificate: String,
-    key: String,
+pub(super) struct Identity {
+    pub(super) certificate: String,
+    pub(super) key: String,
     serial: SerialNumber,
 }
 
 impl Ca {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -57,7 +57,7 @@ impl Ca {
     }
 
     /// Signs a certificate that is valid for this long.
-    fn sign(&self, name: SanType, serial: u64, valid: Duration) -> Identity {
+    pub(super) fn sign(&self, name: SanType, serial: u64, valid: Duration) -> Identity {
         let mut params = CertificateParams::default();
         params.subject_alt_names = vec![name];
         params.serial_number = Some(serial.into());
@@ -68,16 +68,16 @@ impl Ca {
         Identity { certificate, key: key.serialize_pem(), serial: serial.into() }
     }
 
-    fn server(&self) -> Identity {
+    pub(super) fn server(&self) -> Identity {
         self.sign(SanType::IpAddress([127, 0, 0, 1].into()), 1, DAY)
     }
 
-    fn client(&self, name: &str, serial: u64) -> Identity {
+    pub(super) fn client(&self, name: &str, serial: u64) -> Identity {
         self.sign(SanType::URI(name.try_into().expect("ASCII")), serial, DAY)
     }
 
     /// A list of revoked certificates.
-    fn revoke(&self, revoked: &[&Identity]) -> String {
+    pub(super) fn revoke(&self, revoked: &[&Identity]) -> String {
         let revoked = revoked.iter().map(|identity| RevokedCertParams {
             serial_number: identity.serial.clone(),
             revocation_time: now().into(),
@@ -104,19 +104,19 @@ fn now() -> SystemTime {
 }
 
 /// The certificate files of a daemon. They are replaced like those of Kubernetes, by replacing a link to a directory.
-struct Files {
+pub(super) struct Files {
     dir: tempfile::TempDir,
     version: u32,
 }
 
 impl Files {
-    fn new(server: &Identity, ca: Option<&Ca>, crl: Option<&str>) -> Self {
+    pub(super) fn new(server: &Identity, ca: Option<&Ca>, crl: Option<&str>) -> Self {
         let mut files = Self { dir: data_dir(), version: 0 };
         files.exchange(&server.certificate, &server.key, ca, crl);
         files
     }
 
-    fn exchange(&mut self, certificate: &str, key: &str, ca: Option<&Ca>, crl: Option<&str>) {
+    pub(super) fn exchange(&mut self, certificate: &str, key: &str, ca: Option<&Ca>, crl: Option<&str>) {
         self.version += 1;
         let version = self.dir.path().join(self.version.to_string());
         fs::create_dir(&version).expect("a directory");
@@ -131,15 +131,15 @@ impl Files {
         fs::rename(&link, self.dir.path().join("current")).expect("replaced");
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join("current").join(name)
     }
 
-    fn daemon(&self, data: &Path) -> Daemon {
+    pub(super) fn daemon(&self, data: &Path) -> Daemon {
         Daemon::spawn(&mut self.command(data))
     }
 
-    fn command(&self, data: &Path) -> Command {
+    pub(super) fn command(&self, data: &Path) -> Command {
         let mut command = kentd(data);
         for (name, setting) in
             [("cert", "--tls-cert"), ("key", "--tls-key"), ("ca", "--tls-client-ca"), ("crl", "--tls-crl")]
@@ -152,7 +152,7 @@ impl Files {
     }
 }
 
-fn client(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> Client {
+pub(super) fn client(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> Client {
     let builder = Client::builder()
         .endpoint(format!("https://{}", daemon.grpc_address()))
         .ca(ca.pem.as_str())
@@ -165,7 +165,7 @@ fn client(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> Client {
 }
 
 /// Returns whether this client can connect and get an identifier.
-async fn is_accepted(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> bool {
+pub(super) async fn is_accepted(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> bool {
     match client(daemon, ca, identity).uuid_v7().next().await {
         Ok(_) => true,
         Err(Error::Unavailable { .. }) => false,
@@ -174,7 +174,7 @@ async fn is_accepted(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>) -> b
 }
 
 /// Waits until a condition holds, up to the time limit of the test.
-async fn until(mut condition: impl AsyncFnMut() -> bool) {
+pub(super) async fn until(mut condition: impl AsyncFnMut() -> bool) {
     while !condition().await {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -118,6 +118,7 @@ fn region(
         delegated: false,
         policy: Rare::default(),
         texts: Rare::default(),
+        first_name: Rare::default(),
     }
 }
 

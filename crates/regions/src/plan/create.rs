@@ -65,6 +65,7 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
         delegated: false,
         policy: Rare::default(),
         texts: Rare::default(),
+        first_name: Rare::default(),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     }
     let mut after = region.clone();
     if let Some(new) = &patch.name {
-        after.name.clone_from(new);
+        after.rename(new);
     }
     if let Some(sealed) = patch.sealed {
         after.sealed = sealed;
@@ -108,6 +108,25 @@ mod tests {
         let name = "closed".to_string();
         apply(&mut table, &Edit::Subdivide { name, by: 1, new_regions: [heir].into(), reserve_others: true });
         table
+    }
+
+    #[test]
+    fn ok_a_region_keeps_the_name_with_which_it_was_created() {
+        let mut table = table();
+        let number = table.named("open").expect("there").number;
+        for (from, to) in [("open", "second"), ("second", "third"), ("third", "open"), ("open", "last")] {
+            let patch = Patch { name: Some(to.to_string()), ..Patch::default() };
+            apply(&mut table, &Edit::Update { name: from.to_string(), patch });
+            let region = table.get(number).expect("there");
+            assert_eq!((region.name.as_str(), region.first_name()), (to, "open"));
+            assert_eq!(region.first_name.is_empty(), to == "open", "one form for each value");
+        }
+        apply(&mut table, &Edit::Expand { name: "last".to_string(), by: 1 });
+        assert_eq!(table.get(number).expect("there").first_name(), "open");
+        // The name is free, and a region that takes it is another one.
+        let place = Place::At("11".parse().expect("a prefix"));
+        apply(&mut table, &Edit::Create { name: "open".to_string(), suffix: 4, place, start: Start::default() });
+        assert_eq!(table.named("open").expect("there").first_name(), "open");
     }
 
     #[test]

@@ -23,6 +23,7 @@ fn open(number: u64, on: &str, zone: u8, suffix: u8) -> Region {
         delegated: false,
         policy: kent_regions::Rare::default(),
         texts: kent_regions::Rare::default(),
+        first_name: kent_regions::Rare::default(),
     }
 }
 

@@ -5,30 +5,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use kent_tls::{BadHost, Certificates, Target};
 use tokio::time;
-use tonic::codegen::InterceptedService;
+use tonic::codegen::{InterceptedService, http::Uri};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Request, Status};
 
+use super::EtcdOpenError;
 use super::address::EtcdAddress;
 use super::pb::etcdserverpb::{AuthenticateRequest, auth_client::AuthClient};
-
-/// The certificates for TLS to etcd.
-#[derive(Clone)]
-pub struct EtcdTls {
-    /// The certificates of the authorities that must have signed etcd's certificate, as PEM.
-    pub ca: Vec<u8>,
-    /// Our certificate and its key as PEM, if etcd requires client certificates.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl fmt::Debug for EtcdTls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdTls").field("has_identity", &self.identity.is_some()).finish_non_exhaustive()
-    }
-}
 
 /// A user of etcd.
 #[derive(Clone)]
@@ -115,32 +102,34 @@ const KEEPALIVE: Duration = Duration::from_secs(2);
 impl Endpoints {
     pub(crate) fn new(
         address: &EtcdAddress,
-        tls: Option<EtcdTls>,
+        tls: Option<&Certificates>,
         credentials: Option<EtcdCredentials>,
-    ) -> Result<Self, tonic::transport::Error> {
-        let scheme = if address.is_tls() { "https" } else { "http" };
-        let channel = |host: &String| {
-            let mut endpoint = Endpoint::from_shared(format!("{scheme}://{host}"))?
+    ) -> Result<Self, EtcdOpenError> {
+        let tls = match (address.is_tls(), tls) {
+            (true, None) => return Err(EtcdOpenError::NoCertificates),
+            (true, tls) => tls,
+            (false, _) => None,
+        };
+        let settings = |endpoint: Endpoint| {
+            endpoint
                 .connect_timeout(CONNECT)
                 .tcp_nodelay(true)
                 .http2_keep_alive_interval(KEEPALIVE)
                 .keep_alive_timeout(KEEPALIVE)
-                .keep_alive_while_idle(true);
-            if address.is_tls() {
-                let mut config = ClientTlsConfig::new();
-                if let Some(EtcdTls { ca, identity }) = &tls {
-                    config = config.ca_certificate(Certificate::from_pem(ca));
-                    if let Some((certificate, key)) = identity {
-                        config = config.identity(Identity::from_pem(certificate, key));
-                    }
-                }
-                endpoint = endpoint.tls_config(config)?;
-            }
-            Ok(endpoint.connect_lazy())
+                .keep_alive_while_idle(true)
+        };
+        let channel = |host: &String| {
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            let uri: Uri = format!("{scheme}://{host}").parse().map_err(|_| BadHost { host: host.clone() })?;
+            let target = match tls {
+                Some(certificates) => Target::secure(&uri, certificates, CONNECT, settings)?,
+                None => Target::plain(settings(Endpoint::from(uri))),
+            };
+            Ok(target.connect_lazy())
         };
         Ok(Self {
             hosts: address.hosts().to_vec(),
-            channels: address.hosts().iter().map(channel).collect::<Result<_, tonic::transport::Error>>()?,
+            channels: address.hosts().iter().map(channel).collect::<Result<_, BadHost>>()?,
             current: AtomicUsize::new(0),
             switches: AtomicU64::new(0),
             credentials,

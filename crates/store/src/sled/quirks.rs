@@ -16,6 +16,7 @@ pub(super) mod leaves;
 pub(super) mod leftovers;
 
 use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::FileTypeExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::thread;
@@ -67,10 +68,13 @@ pub(super) fn flush(db: &::sled::Db, log: &File) -> Result<(), DiskError> {
     Ok(log.sync_data()?)
 }
 
-/// Syncs every file in the directory, and the directory itself.
+/// Syncs every file in the directory, and the directory itself. The daemon's socket there has nothing to sync.
 pub(super) fn sync_files(dir: &Path) -> Result<(), DiskError> {
     for entry in fs::read_dir(dir)? {
-        File::open(entry?.path())?.sync_all()?;
+        let entry = entry?;
+        if !entry.file_type()?.is_socket() {
+            File::open(entry.path())?.sync_all()?;
+        }
     }
     Ok(File::open(dir)?.sync_all()?)
 }

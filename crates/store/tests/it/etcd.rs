@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kent_store::{
-    Change, CommitError, EtcdAddress, EtcdCredentials, EtcdOptions, EtcdStore, EtcdTls, Key, ReadError, SCHEMA, Store,
-    Txn, VALUE_BYTES_MAX, Version, Watch,
+    Change, CommitError, EtcdAddress, EtcdCredentials, EtcdOptions, EtcdStore, Key, ReadError, SCHEMA, Store, Txn,
+    VALUE_BYTES_MAX, Version, Watch,
 };
 use kent_test_etcd::Etcd;
+use kent_tls::{Certificates, Pem, Pems};
 use tokio::time::timeout;
 
 pub(crate) const A: Key = Key::from_static("a");
@@ -305,11 +306,13 @@ async fn ok_tls_with_certificates_on_both_sides() {
     let files = ["--cert-file", &cert, "--key-file", &key, "--trusted-ca-file", &ca_file, "--client-cert-auth"];
     let etcd = Etcd::start_with(1, &files);
     let address = etcd.address("kent").replace("etcd://", "etcds://");
+    let text = |text: String| Pem::Text(text.into_bytes());
+    let pems = |ca: &str, identity: Option<(String, String)>| Pems {
+        ca: Some(text(ca.to_owned())),
+        identity: identity.map(|(certificate, key)| (text(certificate), text(key))),
+    };
     let with = |ca: &str, identity: Option<(String, String)>| EtcdOptions {
-        tls: Some(EtcdTls {
-            ca: ca.as_bytes().to_vec(),
-            identity: identity.map(|(certificate, key)| (certificate.into_bytes(), key.into_bytes())),
-        }),
+        tls: Some(Certificates::open(pems(ca, identity)).expect("valid")),
         ..options(&address)
     };
     let identity = Some((client, client_key));

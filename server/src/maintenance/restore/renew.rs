@@ -35,6 +35,7 @@ impl Restore {
             taken,
             skips: Vec::new(),
             sealed: 0,
+            disabled_tokens: 0,
             archive: None,
             reserved_until: until.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
             records: records.into_iter().collect(),

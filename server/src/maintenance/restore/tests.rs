@@ -56,6 +56,7 @@ fn backup(counter: &Counter) -> Backup {
         delegated: false,
         policy: Rare::default(),
         texts: Rare::default(),
+        first_name: Rare::default(),
     };
     let records = vec![
         (keys::counter("default", 0), stored::encode_counter(counter)),

@@ -48,10 +48,11 @@ struct Level<'a> {
 }
 
 impl Space {
-    /// Runs `act` with the facts of a region while the table and those around it are locked, so that no edit is applied in between.
-    pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<RegionFacts>) -> T) -> T {
+    /// Runs `act` with the facts of a region and its first name while the table and those around it are locked, so that no edit is
+    /// applied in between.
+    pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<(RegionFacts, &str)>) -> T) -> T {
         let (around, state) = (self.lock_around(), self.state());
-        act(state.table.named(region).ok().map(|region| state.facts(region, &around)))
+        act(state.table.named(region).ok().map(|region| (state.facts(region, &around), region.first_name())))
     }
 
     /// Returns the facts of a region by its number.

@@ -23,6 +23,7 @@ fn region(name: &str, on: &str, suffix: u8) -> Region {
         delegated: false,
         policy: Rare::default(),
         texts: Rare::default(),
+        first_name: Rare::default(),
     }
 }
 

@@ -1,0 +1,10 @@
+//! TLS of the caller's side, to daemons and to etcd: certificates that may change while the program runs.
+//!
+//! Every new connection reads the files again, so a service whose certificate is replaced every hour needs no restart. Files
+//! that cannot be used, such as a key without its certificate, change nothing. Open connections continue.
+
+mod certificates;
+mod target;
+
+pub use certificates::{CertificateError, Certificates, Pem, Pems};
+pub use target::{BadHost, NotASocket, Target};

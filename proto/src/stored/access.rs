@@ -1,0 +1,181 @@
+//! Records of tokens and roles.
+
+use bytes::Bytes;
+use kent_access::{Bound, Hash, Outdated, Place, Refused, Right, Role, Token, TokenId};
+use prost::Message;
+
+use super::{EditId, Malformed, decode, malformed};
+use crate::records::{self, token_record};
+
+/// Encodes the record of a token.
+pub fn encode_token(token: &Token) -> Vec<u8> {
+    let refused = match token.refused {
+        None => token_record::Refused::No,
+        // A token that has ended is refused because of its date.
+        Some(Refused::Revoked | Refused::Expired) => token_record::Refused::Revoked,
+        Some(Refused::Restored) => token_record::Refused::Restored,
+    };
+    let hash = |hash: &Hash| Bytes::copy_from_slice(hash.bytes());
+    let record = records::TokenRecord {
+        name: token.name.clone(),
+        rights: token.rights.iter().map(right_record).collect(),
+        roles: token.roles.clone(),
+        created: token.created,
+        expires: token.expires,
+        created_by: token.created_by.clone(),
+        hash: hash(&token.hash),
+        outdated_hash: token.outdated.map(|outdated| hash(&outdated.hash)).unwrap_or_default(),
+        outdated_until: token.outdated.map_or(0, |outdated| outdated.until),
+        refused: refused.into(),
+    };
+    record.encode_to_vec()
+}
+
+/// Decodes a record of [`encode_token`].
+///
+/// # Errors
+///
+/// [`Malformed`] names the value that is wrong.
+pub fn decode_token(id: TokenId, value: &[u8]) -> Result<Token, Malformed> {
+    let record: records::TokenRecord = decode(value, "the record of a token")?;
+    let hash = |bytes: &[u8]| bytes.try_into().map(Hash::new).map_err(|_| malformed("the hash of a token"));
+    let outdated = match record.outdated_hash.as_ref() {
+        [] => None,
+        bytes => Some(Outdated { hash: hash(bytes)?, until: record.outdated_until }),
+    };
+    let refused = match token_record::Refused::try_from(record.refused) {
+        Ok(token_record::Refused::No) => None,
+        Ok(token_record::Refused::Revoked) => Some(Refused::Revoked),
+        Ok(token_record::Refused::Restored) => Some(Refused::Restored),
+        Err(_) => return Err(malformed("whether a token is refused")),
+    };
+    Ok(Token {
+        id,
+        rights: rights(record.rights)?,
+        name: record.name,
+        roles: record.roles,
+        created: record.created,
+        expires: record.expires,
+        created_by: record.created_by,
+        hash: hash(&record.hash)?,
+        outdated,
+        refused,
+    })
+}
+
+/// Encodes the record of a role.
+pub fn encode_role(role: &Role) -> Vec<u8> {
+    let rights = role.rights.iter().map(right_record).collect();
+    let certificates = role.certificates.iter().map(String::from).collect();
+    records::RoleRecord { rights, certificates }.encode_to_vec()
+}
+
+/// Decodes a record of [`encode_role`].
+///
+/// # Errors
+///
+/// [`Malformed`] names the value that is wrong.
+pub fn decode_role(name: &str, value: &[u8]) -> Result<Role, Malformed> {
+    let record: records::RoleRecord = decode(value, "the record of a role")?;
+    let certificates = record.certificates.iter().map(|pattern| pattern.parse());
+    let certificates = certificates.collect::<Result<_, _>>().map_err(|_| malformed("the certificates of a role"))?;
+    Ok(Role { name: name.to_owned(), rights: rights(record.rights)?, certificates })
+}
+
+/// Encodes the record that every change of tokens and roles rewrites.
+pub fn encode_access(last_change: EditId) -> Vec<u8> {
+    records::AccessRecord { last_change: Bytes::copy_from_slice(&last_change.0) }.encode_to_vec()
+}
+
+/// Decodes a record of [`encode_access`].
+///
+/// # Errors
+///
+/// [`Malformed`] names the value that is wrong.
+pub fn decode_access(value: &[u8]) -> Result<EditId, Malformed> {
+    let record: records::AccessRecord = decode(value, "the record of the last change of access")?;
+    let last = record.last_change.as_ref().try_into().map_err(|_| malformed("the last change of access"))?;
+    Ok(EditId(last))
+}
+
+fn right_record(right: &Right) -> records::RightRecord {
+    let (space, region, first_name) = match right.bound() {
+        Bound::Nothing => ("", None, ""),
+        Bound::Space(key) => (key.as_str(), None, ""),
+        Bound::Region(place) => (place.space.as_str(), Some(place.number), place.first_name.as_str()),
+    };
+    records::RightRecord {
+        permission: right.permission().to_string(),
+        space: space.to_owned(),
+        region,
+        first_name: first_name.to_owned(),
+    }
+}
+
+fn rights(records: Vec<records::RightRecord>) -> Result<Vec<Right>, Malformed> {
+    let right = |record: records::RightRecord| {
+        let records::RightRecord { permission, space, region, first_name } = record;
+        let bound = match (space.is_empty(), region) {
+            (true, _) => Bound::Nothing,
+            (false, None) => Bound::Space(space),
+            (false, Some(number)) => Bound::Region(Place { space, number, first_name }),
+        };
+        let permission = permission.parse().map_err(|_| malformed("a permission"))?;
+        Right::new(permission, bound).map_err(|_| malformed("what a permission is bound to"))
+    };
+    records.into_iter().map(right).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rights() -> Vec<Right> {
+        let place = Place { space: "default".to_owned(), number: 7, first_name: "first".to_owned() };
+        [
+            ("admin:*", Bound::Nothing),
+            ("edit:region:default/team-a-*", Bound::Space("default".to_owned())),
+            ("allocate:region:default/orders", Bound::Region(place)),
+        ]
+        .map(|(text, bound)| Right::new(text.parse().expect("a permission"), bound).expect("bound"))
+        .into()
+    }
+
+    #[test]
+    fn ok_tokens_and_roles_survive_encoding_and_decoding() {
+        let id = TokenId::new([1; 6]);
+        let plain = Token {
+            id,
+            name: "orders".to_owned(),
+            rights: rights(),
+            roles: vec!["ops".to_owned()],
+            created: 5,
+            expires: None,
+            created_by: "local".to_owned(),
+            hash: Hash::new([1; 32]),
+            outdated: None,
+            refused: None,
+        };
+        let outdated = Some(Outdated { hash: Hash::new([2; 32]), until: 9 });
+        for refused in [None, Some(Refused::Revoked), Some(Refused::Restored)] {
+            for token in [plain.clone(), Token { expires: Some(10), outdated, refused, ..plain.clone() }] {
+                assert_eq!(decode_token(id, &encode_token(&token)), Ok(token));
+            }
+        }
+        let certificates = ["spiffe://example/*", "orders.example"].map(|it| it.parse().expect("a name")).into();
+        let role = Role { name: "ops".to_owned(), rights: rights(), certificates };
+        assert_eq!(decode_role("ops", &encode_role(&role)), Ok(role));
+        assert_eq!(decode_access(&encode_access(EditId([3; 16]))), Ok(EditId([3; 16])));
+    }
+
+    #[test]
+    fn err_malformed_records_are_named() {
+        let id = TokenId::new([1; 6]);
+        assert_eq!(decode_token(id, b"\xff"), Err(malformed("the record of a token")));
+        assert_eq!(decode_token(id, b""), Err(malformed("the hash of a token")));
+        assert_eq!(decode_access(b""), Err(malformed("the last change of access")));
+        let unbound = records::RightRecord { permission: "edit:space:x".to_owned(), ..Default::default() };
+        let role = records::RoleRecord { rights: vec![unbound], certificates: Vec::new() }.encode_to_vec();
+        assert_eq!(decode_role("ops", &role), Err(malformed("what a permission is bound to")));
+    }
+}

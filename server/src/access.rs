@@ -1,0 +1,445 @@
+//! Changes of tokens and roles on behalf of callers.
+//!
+//! A caller gives only what it has `admin` over. So a token never may more than its maker, and does not last longer.
+
+use std::sync::Arc;
+
+use kent_access::{
+    Action, Bound, Needs, Outdated, Permission, Place, Presented, Right, Role, Token, TokenId, check_role_name,
+    check_token_name,
+};
+use kent_ids::grouped;
+use kent_proto::{model::Invalid, stored};
+use kent_store::{VALUE_BYTES_MAX, Version};
+use thiserror::Error;
+
+use crate::{
+    auth::{Auth, Caller, Denied, Snapshot, Write},
+    host::entropy::Entropy,
+    records::failure::StoreFailure,
+    tables::directory::Directory,
+};
+
+/// Changes tokens and roles.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) auth: Arc<Auth>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+}
+
+/// A token to make.
+#[derive(Clone, Debug)]
+pub(crate) struct NewToken {
+    pub(crate) name: String,
+    pub(crate) permissions: Vec<String>,
+    pub(crate) roles: Vec<String>,
+    /// How long it is valid, in seconds; 0: as long as the credential of its maker.
+    pub(crate) valid_seconds: u64,
+}
+
+/// Reasons that tokens and roles are not changed.
+#[derive(Debug, Error)]
+pub(crate) enum AccessError {
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// A field of the request is invalid.
+    #[error(transparent)]
+    BadField(#[from] Invalid),
+    /// There is no such token.
+    #[error("there is no token {id} (kent token ls)")]
+    NoSuchToken {
+        /// The ID.
+        id: TokenId,
+    },
+    /// There is no such role.
+    #[error("there is no role {name:?} (kent role ls)")]
+    NoSuchRole {
+        /// The name.
+        name: String,
+    },
+    /// The token has ended, so it cannot get a new secret.
+    #[error("token {id} is {reason}: make another one (kent token create NAME --allow ACTION:RESOURCE)")]
+    Ended {
+        /// The ID.
+        id: TokenId,
+        /// Why it is refused.
+        reason: kent_access::Refused,
+    },
+    /// The maximum number of tokens or roles already exists.
+    #[error("there are {} {what}, which is the maximum: {hint}", grouped(max))]
+    TooMany {
+        /// `tokens` or `roles`.
+        what: &'static str,
+        /// The maximum.
+        max: usize,
+        /// What helps.
+        hint: &'static str,
+    },
+    /// The store failed.
+    #[error("the change was not stored: {0}")]
+    Store(#[from] StoreFailure),
+    /// The change was interrupted; whether it was made is not known.
+    #[error("the change was interrupted; list the tokens or roles to see whether it was made")]
+    Abandoned,
+}
+
+/// The maximum number of tokens. All are in memory. Ended ones make way for new ones.
+const TOKENS_MAX: usize = 10_000;
+/// The maximum number of roles.
+const ROLES_MAX: usize = 1_000;
+/// The maximum number of permissions, roles or certificates in one token or role.
+const LISTED_MAX: usize = 100;
+/// The longest validity of a token, in seconds: a hundred years.
+const VALID_MAX: u64 = 100 * 366 * 86_400;
+/// The longest time for which an old secret works, in seconds: a week.
+const GRACE_MAX: u64 = 7 * 86_400;
+
+impl Access {
+    /// Makes a token. Returns it with its secret, and the version that includes it.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`].
+    pub(crate) async fn create_token(
+        &self,
+        caller: &Caller,
+        new: NewToken,
+    ) -> Result<(Presented, Token, Version), AccessError> {
+        check_admin(caller)?;
+        check_token_name(&new.name).map_err(|bad| Invalid::new("name", bad))?;
+        check_count("roles", new.roles.len())?;
+        if new.permissions.is_empty() && new.roles.is_empty() {
+            let problem = "is empty, and so is roles: a token without permissions may nothing, so name one, such as allocate:uuidv7";
+            return Err(Invalid::new("permissions", problem).into());
+        }
+        let rights = self.rights(caller, &new.permissions)?;
+        let created = self.auth.unix_ms();
+        let expires = expiry(caller, new.valid_seconds, created)?;
+        let presented = self.draw(None);
+        let token = Token {
+            id: presented.id(),
+            name: new.name,
+            rights,
+            roles: new.roles,
+            created,
+            expires,
+            created_by: caller.name().to_owned(),
+            hash: presented.hash(),
+            outdated: None,
+            refused: None,
+        };
+        check_size("permissions", &stored::encode_token(&token))?;
+        let version = self.auth.table().change::<AccessError>(|present| {
+            for name in &token.roles {
+                find_role(present, caller, name)?;
+            }
+            let mut writes = vec![Write::Token(Box::new(token.clone()))];
+            if present.tokens().len() >= TOKENS_MAX {
+                let ended = present.tokens().values().filter(|token| token.refused(created).is_some());
+                let oldest = ended.min_by_key(|token| token.created).ok_or(AccessError::TooMany {
+                    what: "tokens",
+                    max: TOKENS_MAX,
+                    hint: "revoke those that nobody uses (kent token ls, kent token revoke ID)",
+                })?;
+                writes.push(Write::NoToken(oldest.id));
+            }
+            Ok(writes)
+        });
+        Ok((presented, token.clone(), version.await?))
+    }
+
+    /// Revokes a token. Returns the version that includes this.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`].
+    pub(crate) async fn revoke_token(&self, caller: &Caller, id: TokenId) -> Result<Version, AccessError> {
+        check_admin(caller)?;
+        let change = self.auth.table().change(|present| {
+            let token = find_token(present, caller, id)?;
+            let refused = Some(kent_access::Refused::Revoked);
+            let revoked = Token { refused, outdated: None, ..Token::clone(token) };
+            // Nothing changes if it is revoked already; the answer still tells which replicas know this.
+            Ok(if revoked == **token { Vec::new() } else { vec![Write::Token(Box::new(revoked))] })
+        });
+        change.await
+    }
+
+    /// Gives a token a new secret. The old one works for `grace_seconds`.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`].
+    pub(crate) async fn rotate_token(
+        &self,
+        caller: &Caller,
+        id: TokenId,
+        grace_seconds: u64,
+    ) -> Result<(Presented, Token, Version), AccessError> {
+        check_admin(caller)?;
+        if grace_seconds > GRACE_MAX {
+            let problem = format!("is {grace_seconds}, but must be at most {GRACE_MAX}, a week");
+            return Err(Invalid::new("grace_seconds", problem).into());
+        }
+        let (presented, now) = (self.draw(Some(id)), self.auth.unix_ms());
+        let rotate = |present: &Snapshot| {
+            let token = find_token(present, caller, id)?;
+            if let Some(reason) = token.refused(now) {
+                return Err(AccessError::Ended { id, reason });
+            }
+            let until = now.saturating_add(millis(grace_seconds));
+            let outdated = (grace_seconds > 0).then_some(Outdated { hash: token.hash, until });
+            Ok(Token { hash: presented.hash(), outdated, ..Token::clone(token) })
+        };
+        let write = |present: &Snapshot| Ok::<_, AccessError>(vec![Write::Token(Box::new(rotate(present)?))]);
+        let change = self.auth.table().change(write);
+        let version = change.await?;
+        let token = self.auth.table().snapshot().token(id).map(|token| Token::clone(token));
+        Ok((presented, token.ok_or(AccessError::NoSuchToken { id })?, version))
+    }
+
+    /// Creates or replaces a role.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`].
+    pub(crate) async fn put_role(
+        &self,
+        caller: &Caller,
+        name: String,
+        permissions: &[String],
+        certificates: &[String],
+    ) -> Result<Version, AccessError> {
+        check_admin(caller)?;
+        check_role_name(&name).map_err(|bad| Invalid::new("role.name", bad))?;
+        check_count("role.certificates", certificates.len())?;
+        let parsed = certificates.iter().map(|text| text.parse());
+        let certificates = parsed
+            .collect::<Result<_, _>>()
+            .map_err(|bad: kent_access::BadName| Invalid::new("role.certificates", bad))?;
+        let role = Role { rights: self.rights(caller, permissions)?, name, certificates };
+        check_size("role", &stored::encode_role(&role))?;
+        let change = self.auth.table().change(|present| {
+            // What its holders have now would be lost.
+            match present.role(&role.name) {
+                Some(replaced) => check_covers(caller, &replaced.rights)?,
+                None if present.roles().len() >= ROLES_MAX => {
+                    let hint = "delete those that nobody uses (kent role ls, kent role delete NAME)";
+                    return Err(AccessError::TooMany { what: "roles", max: ROLES_MAX, hint });
+                }
+                None => {}
+            }
+            Ok(vec![Write::Role(role.clone())])
+        });
+        change.await
+    }
+
+    /// Deletes a role.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`].
+    pub(crate) async fn delete_role(&self, caller: &Caller, name: &str) -> Result<Version, AccessError> {
+        check_admin(caller)?;
+        let change = self.auth.table().change(|present| {
+            find_role(present, caller, name)?;
+            Ok(vec![Write::NoRole(name.to_owned())])
+        });
+        change.await
+    }
+
+    /// The tokens that the caller may manage, by ID, beginning after this one.
+    pub(crate) fn tokens(
+        &self,
+        caller: &Caller,
+        after: Option<TokenId>,
+        most: usize,
+    ) -> Result<Vec<Arc<Token>>, Denied> {
+        check_admin(caller)?;
+        let snapshot = self.auth.table().snapshot();
+        let after = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let tokens = snapshot.tokens().range((after, std::ops::Bound::Unbounded)).map(|(_, token)| token);
+        Ok(tokens.filter(|token| covers_token(&snapshot, caller, token)).take(most).cloned().collect())
+    }
+
+    /// The roles that the caller may manage, by name.
+    pub(crate) fn roles(&self, caller: &Caller) -> Result<Vec<Arc<Role>>, Denied> {
+        check_admin(caller)?;
+        let snapshot = self.auth.table().snapshot();
+        let roles = snapshot.roles().filter(|role| check_covers(caller, &role.rights).is_ok());
+        Ok(roles.cloned().collect())
+    }
+
+    /// A right as a permission, with the present names.
+    pub(crate) fn describe(&self, right: &Right) -> String {
+        let present = || {
+            let (key, number) = match right.bound() {
+                Bound::Nothing => return None,
+                Bound::Space(key) => (key, None),
+                Bound::Region(place) => (&place.space, Some(kent_regions::RegionNumber(place.number))),
+            };
+            let space = self.directory.by_key(key)?;
+            let region = match number {
+                None => None,
+                Some(number) => Some(space.read(|table| table.get(number).map(|region| region.name.clone()))?),
+            };
+            Some(right.permission().with_names(&space.name(), region.as_deref()).to_string())
+        };
+        present().unwrap_or_else(|| right.to_string())
+    }
+
+    /// Parses permissions, binds them to what their names stand for now, and checks that the caller may give them.
+    fn rights(&self, caller: &Caller, texts: &[String]) -> Result<Vec<Right>, AccessError> {
+        check_count("permissions", texts.len())?;
+        let right = |text: &String| {
+            let permission: Permission = text.parse().map_err(|bad| Invalid::new("permissions", bad))?;
+            let (right, missing) = self.bind(permission).map_err(|bad| Invalid::new("permissions", bad))?;
+            // First, so that a caller learns nothing about regions of others.
+            check_covers(caller, std::slice::from_ref(&right))?;
+            match missing {
+                None => Ok(right),
+                Some(problem) => Err(Invalid::new("permissions", problem).into()),
+            }
+        };
+        texts.iter().map(right).collect()
+    }
+
+    /// Binds a permission. If what it names does not exist, returns a right on nothing and the problem.
+    fn bind(&self, permission: Permission) -> Result<(Right, Option<String>), kent_access::Unbound> {
+        let mut missing = None;
+        let bound = match permission.needs() {
+            Needs::Nothing => Bound::Nothing,
+            Needs::Space(space) => Bound::Space(match self.directory.find(space) {
+                Ok(found) => found.key().to_owned(),
+                Err(none) => {
+                    // An outermost space keeps its name, so it may be created later.
+                    missing = space.contains('/').then(|| {
+                        format!(
+                            "{permission:?} names a space that does not exist: {none}",
+                            permission = permission.to_string()
+                        )
+                    });
+                    space.to_owned()
+                }
+            }),
+            Needs::Region { space, name } => {
+                let found = self.directory.find(space).ok().and_then(|space| {
+                    let place = |region: &kent_regions::Region| Place {
+                        space: space.key().to_owned(),
+                        number: region.number.0,
+                        first_name: region.first_name().to_owned(),
+                    };
+                    space.read(|table| table.named(name).ok().map(place))
+                });
+                Bound::Region(found.unwrap_or_else(|| {
+                    missing = Some(format!(
+                        "{:?} names a region that does not exist: create it first, or use a pattern such as {}:region:{space}/{name}*",
+                        permission.to_string(),
+                        permission.action()
+                    ));
+                    let key = self.directory.find(space).map_or_else(|_| space.to_owned(), |space| space.key().to_owned());
+                    // No region has this number.
+                    Place { space: key, number: u64::MAX, first_name: name.to_owned() }
+                }))
+            }
+        };
+        Ok((Right::new(permission, bound)?, missing))
+    }
+
+    /// Draws a secret, and an ID unless there is one.
+    fn draw(&self, id: Option<TokenId>) -> Presented {
+        let (mut random, mut secret) = ([0; 6], [0; 32]);
+        self.entropy.fill(&mut random);
+        self.entropy.fill(&mut secret);
+        Presented::new(id.unwrap_or(TokenId::new(random)), secret)
+    }
+}
+
+/// Fails if the caller has no `admin` at all.
+fn check_admin(caller: &Caller) -> Result<(), Denied> {
+    let has_some = |right: &Right| right.permission().action() == Action::Admin;
+    match caller.principal().is_none_or(|principal| principal.rights.rights().iter().any(has_some)) {
+        true => Ok(()),
+        false => Err(caller.lacks(format!("{}:*", Action::Admin))),
+    }
+}
+
+/// Fails if the caller may not give these rights to others.
+fn check_covers(caller: &Caller, rights: &[Right]) -> Result<(), Denied> {
+    let Some(principal) = caller.principal() else { return Ok(()) };
+    match rights.iter().find(|right| !principal.rights.covers(right)) {
+        None => Ok(()),
+        Some(right) => Err(caller.lacks(format!("{}:{}", Action::Admin, right.permission().resource()))),
+    }
+}
+
+/// Whether the caller may manage a token: it may give all that the token may.
+fn covers_token(present: &Snapshot, caller: &Caller, token: &Token) -> bool {
+    let mut roles = token.roles.iter().filter_map(|name| present.role(name));
+    check_covers(caller, &token.rights).is_ok() && roles.all(|role| check_covers(caller, &role.rights).is_ok())
+}
+
+/// Finds a token that the caller may manage. Only a caller that may manage all learns which do not exist.
+fn find_token<'p>(present: &'p Snapshot, caller: &Caller, id: TokenId) -> Result<&'p Arc<Token>, AccessError> {
+    match present.token(id).filter(|token| covers_token(present, caller, token)) {
+        Some(token) => Ok(token),
+        None => Err(caller.check_daemon(Action::Admin).map_or_else(Into::into, |()| AccessError::NoSuchToken { id })),
+    }
+}
+
+/// Finds a role that the caller may manage, like [`find_token`].
+fn find_role<'p>(present: &'p Snapshot, caller: &Caller, name: &str) -> Result<&'p Arc<Role>, AccessError> {
+    match present.role(name).filter(|role| check_covers(caller, &role.rights).is_ok()) {
+        Some(role) => Ok(role),
+        None => {
+            let missing = || AccessError::NoSuchRole { name: name.chars().take(SHOWN_MAX).collect() };
+            Err(caller.check_daemon(Action::Admin).map_or_else(Into::into, |()| missing()))
+        }
+    }
+}
+
+/// The number of characters of a name that an error repeats.
+const SHOWN_MAX: usize = 80;
+
+/// The end of a token: never after that of its maker's.
+fn expiry(caller: &Caller, valid_seconds: u64, now: i64) -> Result<Option<i64>, Invalid> {
+    if valid_seconds > VALID_MAX {
+        let problem = format!("is {valid_seconds}, but must be at most {VALID_MAX}, a hundred years");
+        return Err(Invalid::new("valid_seconds", problem));
+    }
+    let makers = caller.principal().and_then(|principal| principal.expires);
+    let asked = (valid_seconds > 0).then(|| now.saturating_add(millis(valid_seconds)));
+    match (asked, makers) {
+        (Some(asked), Some(makers)) if asked > makers => {
+            let left = makers.saturating_sub(now) / 1000;
+            let problem = format!(
+                "is {valid_seconds}, but your own credential ends in {left} s: no token lasts longer than its maker's"
+            );
+            Err(Invalid::new("valid_seconds", problem))
+        }
+        (asked, makers) => Ok(asked.or(makers)),
+    }
+}
+
+fn millis(seconds: u64) -> i64 {
+    i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX)
+}
+
+fn check_count(field: &'static str, count: usize) -> Result<(), Invalid> {
+    match count <= LISTED_MAX {
+        true => Ok(()),
+        false => Err(Invalid::new(field, format!("has {count} entries, but the maximum is {LISTED_MAX}"))),
+    }
+}
+
+/// Fails if a record is too large for the store.
+fn check_size(field: &'static str, record: &[u8]) -> Result<(), Invalid> {
+    match record.len() < VALUE_BYTES_MAX - 1024 {
+        true => Ok(()),
+        false => {
+            Err(Invalid::new(field, format!("takes {} bytes together, but the maximum is about 15,000", record.len())))
+        }
+    }
+}

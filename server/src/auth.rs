@@ -1,0 +1,170 @@
+//! Who a caller is, and what it may do.
+//!
+//! A caller proves who it is by a token, by its certificate, or by the Unix socket of the daemon's own user. [`Auth`] finds this out
+//! for each call, from what is in memory. A connection remembers its last caller, so most calls compare a header and two numbers.
+
+mod cache;
+mod caller;
+mod denied;
+mod table;
+
+use std::{sync::Arc, time::Duration};
+
+use kent_access::{Presented, Rights};
+
+pub(crate) use self::{
+    cache::KnownCaller,
+    caller::{Caller, Principal},
+    denied::{Denied, DeniedTo, denied},
+    table::{AccessTable, Snapshot, Write},
+};
+use crate::host::{address::Address, clock::Clock, touch::Touch};
+
+/// Identifies callers.
+#[derive(Debug)]
+pub(crate) struct Auth {
+    is_required: bool,
+    table: Arc<AccessTable>,
+    clock: Arc<dyn Clock>,
+    /// When the store was last reached, if other replicas share it.
+    touch: Option<Arc<Touch>>,
+}
+
+/// What a call shows of its caller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credentials<'c> {
+    /// The header `authorization`.
+    pub(crate) header: Option<&'c [u8]>,
+    /// The name in the caller's certificate, which a CA of `--tls-client-ca` has signed.
+    pub(crate) certificate: Option<&'c str>,
+    /// Whether the connection comes from the daemon's own user through its Unix socket.
+    pub(crate) is_local: bool,
+    /// The other end of the connection.
+    pub(crate) address: Option<Address>,
+    /// What the connection remembers.
+    pub(crate) known: Option<&'c KnownCaller>,
+}
+
+impl<'c> Credentials<'c> {
+    /// Those of a call without a connection.
+    pub(crate) const fn unknown(header: Option<&'c [u8]>) -> Self {
+        Self { header, certificate: None, is_local: false, address: None, known: None }
+    }
+}
+
+/// After this time a caller is identified again, so that a step of the clock does not make a token valid for longer.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+
+impl Auth {
+    pub(crate) fn new(
+        is_required: bool,
+        table: Arc<AccessTable>,
+        clock: Arc<dyn Clock>,
+        touch: Option<Arc<Touch>>,
+    ) -> Self {
+        Self { is_required, table, clock, touch }
+    }
+
+    /// Whether callers must prove who they are.
+    pub(crate) fn is_required(&self) -> bool {
+        self.is_required
+    }
+
+    /// The tokens and roles.
+    pub(crate) fn table(&self) -> &Arc<AccessTable> {
+        &self.table
+    }
+
+    /// The wall clock, in milliseconds since 1970.
+    pub(crate) fn unix_ms(&self) -> i64 {
+        i64::try_from(self.clock.wall().get() / 1_000_000).unwrap_or(i64::MAX)
+    }
+
+    /// Identifies the caller of a call that began at `now`, on the steady clock.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`].
+    pub(crate) fn identify(&self, shown: &Credentials<'_>, now: Duration) -> Result<Caller, Denied> {
+        if !self.is_required {
+            return Ok(Caller::anyone(shown.address));
+        }
+        if shown.header.is_none() && shown.is_local {
+            return Ok(Caller::local(shown.address));
+        }
+        if shown.header.is_none() && shown.certificate.is_none() {
+            return Err(Denied::NoCredential(DeniedTo::unknown(shown.address)));
+        }
+        if self.touch.as_ref().is_some_and(|touch| !touch.is_recent()) {
+            return Err(Denied::OutOfTouch(DeniedTo::unknown(shown.address)));
+        }
+        let (generation, header) = (self.table.generation(), shown.header.unwrap_or_default());
+        if let Some(known) = shown.known
+            && let Some((principal, until)) = known.get(generation, header, now)
+        {
+            return Ok(Caller::known(principal, shown.address, generation, until));
+        }
+        let (principal, until) = match shown.header {
+            Some(header) => self.by_token(header, shown.address)?,
+            None => self.by_certificate(shown.certificate.unwrap_or_default()),
+        };
+        let (principal, until) = (Arc::new(principal), now + until.min(KNOWN_FOR));
+        if let Some(known) = shown.known {
+            known.set(generation, header, principal.clone(), until);
+        }
+        Ok(Caller::known(principal, shown.address, generation, until))
+    }
+
+    /// Whether the caller of a long call is still the same: its token is not revoked and has not ended, and neither its rights nor
+    /// any others have changed.
+    pub(crate) fn is_current(&self, caller: &Caller, now: Duration) -> bool {
+        !self.is_required
+            || (caller.is_as_of(self.table.generation(), now)
+                && self.touch.as_ref().is_none_or(|touch| touch.is_recent()))
+    }
+
+    /// Finds the principal of a token, and how long it is one.
+    fn by_token(&self, header: &[u8], address: Option<Address>) -> Result<(Principal, Duration), Denied> {
+        let unknown = || Denied::BadCredential(DeniedTo::unknown(address));
+        let presented = bearer(header).and_then(|token| Presented::parse(token).ok()).ok_or_else(unknown)?;
+        let hash = presented.hash();
+        let snapshot = self.table.snapshot();
+        let token = snapshot.token(presented.id()).ok_or_else(unknown)?;
+        let now = self.unix_ms();
+        let principal = || format!("token:{} ({})", token.id, token.name);
+        let expires = match token.check(&hash, now).ok_or_else(unknown)? {
+            Ok(expires) => expires,
+            Err(reason) => return Err(Denied::Refused(DeniedTo::new(principal(), address), reason)),
+        };
+        let roles = token.roles.iter().filter_map(|name| snapshot.role(name));
+        let rights = roles.flat_map(|role| role.rights.iter()).chain(&token.rights).cloned().collect();
+        let left = expires.map_or(Duration::MAX, |end| Duration::from_millis(u64::try_from(end - now).unwrap_or(0)));
+        let (name, roles) = (principal(), token.roles.clone());
+        Ok((Principal { name, rights: Rights::new(rights), roles, expires }, left))
+    }
+
+    /// Finds the principal of a certificate. The end of the certificate ends its connection.
+    fn by_certificate(&self, name: &str) -> (Principal, Duration) {
+        let snapshot = self.table.snapshot();
+        let roles: Vec<_> = snapshot.roles().filter(|role| role.has_certificate(name)).collect();
+        let rights = roles.iter().flat_map(|role| role.rights.iter()).cloned().collect();
+        let principal = Principal {
+            name: format!("certificate:{name}"),
+            rights: Rights::new(rights),
+            roles: roles.iter().map(|role| role.name.clone()).collect(),
+            expires: None,
+        };
+        (principal, Duration::MAX)
+    }
+}
+
+/// The token in a header `authorization: Bearer TOKEN`.
+fn bearer(header: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = header.split_at_checked(SCHEME.len())?;
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
+}
+
+const SCHEME: &[u8] = b"bearer ";
+
+#[cfg(test)]
+mod tests;

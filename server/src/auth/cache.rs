@@ -1,0 +1,69 @@
+//! What a connection remembers of its last caller.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use subtle::{Choice, ConstantTimeEq};
+
+use super::caller::Principal;
+
+/// The last caller of a connection, so that its token is hashed and its rights are compiled once and not for each call.
+#[derive(Debug, Default)]
+pub(crate) struct KnownCaller(Mutex<Option<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    /// The generation of the table of tokens and roles from which the principal is.
+    generation: u64,
+    /// The header that it sent; empty if it has only a certificate.
+    header: Box<[u8]>,
+    principal: Arc<Principal>,
+    /// When it must be identified again, on the steady clock.
+    until: Duration,
+}
+
+impl KnownCaller {
+    /// The principal that sent this header on the connection, and until when it is known.
+    pub(super) fn get(&self, generation: u64, header: &[u8], now: Duration) -> Option<(Arc<Principal>, Duration)> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.as_ref().filter(|known| known.generation == generation && now < known.until)?;
+        is_same(&known.header, header).then(|| (known.principal.clone(), known.until))
+    }
+
+    pub(super) fn set(&self, generation: u64, header: &[u8], principal: Arc<Principal>, until: Duration) {
+        let known = Known { generation, header: header.into(), principal, until };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    }
+}
+
+/// Compares headers, in a time that does not depend on where they differ: several callers may share a connection through a proxy.
+/// Compares eight bytes at a time, because each call does this.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let ((words, rest), (other_words, other_rest)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    let same = words
+        .iter()
+        .zip(other_words)
+        .fold(Choice::from(1), |same, (one, other)| same & u64::from_ne_bytes(*one).ct_eq(&u64::from_ne_bytes(*other)));
+    (same & rest.ct_eq(other_rest)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_headers_are_compared_to_the_last_byte() {
+        let header = b"Bearer kent_0123";
+        assert!(is_same(header, header) && is_same(b"", b""));
+        for at in 0..header.len() {
+            let mut other = *header;
+            other[at] ^= 1;
+            assert!(!is_same(header, &other) && !is_same(header, &header[..at]), "{at}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The caller of a call.
+
+use std::{sync::Arc, time::Duration};
+
+use kent_access::{Action, Rights, Target};
+
+use super::denied::{Denied, DeniedTo};
+use crate::host::address::Address;
+
+/// Somebody whom the daemon knows by a token or a certificate.
+#[derive(Debug)]
+pub(crate) struct Principal {
+    /// `token:ID (NAME)` or `certificate:NAME`.
+    pub(crate) name: String,
+    pub(crate) rights: Rights,
+    /// The names of its roles.
+    pub(crate) roles: Vec<String>,
+    /// When its token ends, in milliseconds since 1970.
+    pub(crate) expires: Option<i64>,
+}
+
+/// The caller of a call, and what it may do.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    who: Who,
+    address: Option<Address>,
+    /// The generation of the table of tokens and roles from which its rights are.
+    generation: u64,
+    /// When it must be identified again, on the steady clock.
+    until: Duration,
+}
+
+#[derive(Clone, Debug)]
+enum Who {
+    /// The daemon itself.
+    Daemon,
+    /// Anyone, because the daemon asks for no credentials.
+    Anyone,
+    /// The daemon's own user.
+    Local,
+    Known(Arc<Principal>),
+}
+
+impl Caller {
+    /// The daemon itself.
+    pub(crate) const DAEMON: Self = Self::unlimited(Who::Daemon, None);
+
+    pub(super) const fn anyone(address: Option<Address>) -> Self {
+        Self::unlimited(Who::Anyone, address)
+    }
+
+    pub(super) const fn local(address: Option<Address>) -> Self {
+        Self::unlimited(Who::Local, address)
+    }
+
+    const fn unlimited(who: Who, address: Option<Address>) -> Self {
+        Self { who, address, generation: 0, until: Duration::MAX }
+    }
+
+    pub(super) fn known(principal: Arc<Principal>, address: Option<Address>, generation: u64, until: Duration) -> Self {
+        Self { who: Who::Known(principal), address, generation, until }
+    }
+
+    /// What it has proved to be.
+    pub(crate) fn name(&self) -> &str {
+        match &self.who {
+            Who::Daemon => "kentd",
+            Who::Anyone => "anyone",
+            Who::Local => "local",
+            Who::Known(principal) => &principal.name,
+        }
+    }
+
+    /// Its name, if it has proved one.
+    pub(crate) fn proved(&self) -> Option<&str> {
+        match &self.who {
+            Who::Anyone => None,
+            Who::Daemon | Who::Local | Who::Known(_) => Some(self.name()),
+        }
+    }
+
+    /// The principal; `None` if it may do everything.
+    pub(crate) fn principal(&self) -> Option<&Principal> {
+        match &self.who {
+            Who::Known(principal) => Some(principal),
+            Who::Daemon | Who::Anyone | Who::Local => None,
+        }
+    }
+
+    /// Whether it may do this.
+    pub(crate) fn may(&self, action: Action, target: Target<'_>) -> bool {
+        match &self.who {
+            Who::Known(principal) => principal.rights.may(action, target),
+            Who::Daemon | Who::Anyone | Who::Local => true,
+        }
+    }
+
+    /// Fails if it may not do this. `names` returns the names of the space and the region as the caller wrote them, because it may
+    /// know no others.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`].
+    pub(crate) fn check<'n>(
+        &self,
+        action: Action,
+        target: Target<'_>,
+        names: impl FnOnce() -> (&'n str, &'n str),
+    ) -> Result<(), Denied> {
+        match self.may(action, target) {
+            true => Ok(()),
+            false => {
+                let (space, region) = names();
+                Err(self.lacks(format!("{action}:{}", target.describe(space, region))))
+            }
+        }
+    }
+
+    /// Fails if it may not do this to the daemon as a whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`].
+    pub(crate) fn check_daemon(&self, action: Action) -> Result<(), Denied> {
+        self.check(action, Target::Daemon, || ("", ""))
+    }
+
+    /// The refusal because of a missing permission.
+    pub(crate) fn lacks(&self, permission: String) -> Denied {
+        Denied::Missing(DeniedTo::new(self.name().to_owned(), self.address), permission)
+    }
+
+    /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again at `now`.
+    pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
+        match &self.who {
+            Who::Known(_) => self.generation == generation && now < self.until,
+            Who::Daemon | Who::Anyone | Who::Local => true,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Refusals of callers.
+
+use kent_access::Refused;
+use thiserror::Error;
+use tracing::debug;
+
+use crate::host::address::Address;
+
+/// A refusal because of who the caller is.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum Denied {
+    /// The caller has shown no credential.
+    #[error(
+        "this daemon answers only callers that it knows: send a token (kent --token-file FILE, KENT_TOKEN_FILE, or the header \
+         authorization: Bearer kent_...); to make the first one, run `kent token create` as the daemon's own user on its Unix socket"
+    )]
+    NoCredential(DeniedTo),
+    /// There is no such token, or its secret is wrong.
+    #[error("the token is not valid: there is no such token, or its secret is wrong")]
+    BadCredential(DeniedTo),
+    /// The caller has the secret of a token that has ended.
+    #[error("{who} is {why}: ask an operator for another token (kent token create)", who = .0.principal, why = .1)]
+    Refused(DeniedTo, Refused),
+    /// The caller lacks a permission.
+    #[error(
+        "{who} lacks the permission {what} (kent whoami shows what it has; an operator gives more: kent token create NAME --allow {what})",
+        who = .0.principal, what = .1
+    )]
+    Missing(DeniedTo, String),
+    /// The store was unreachable for longer than the window, so tokens may have been revoked.
+    #[error(
+        "this replica has not reached the store for longer than its window and may have missed that a token was revoked: it serves \
+         only the daemon's own user until the store answers"
+    )]
+    OutOfTouch(DeniedTo),
+}
+
+/// The caller that is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeniedTo {
+    /// What it has proved to be; empty if nothing.
+    pub(crate) principal: Box<str>,
+    pub(crate) address: Option<Address>,
+}
+
+impl DeniedTo {
+    pub(super) fn new(principal: String, address: Option<Address>) -> Self {
+        Self { principal: principal.into(), address }
+    }
+
+    pub(super) fn unknown(address: Option<Address>) -> Self {
+        Self::new(String::new(), address)
+    }
+}
+
+impl Denied {
+    /// The caller that is refused.
+    pub(crate) fn to(&self) -> &DeniedTo {
+        match self {
+            Self::NoCredential(to)
+            | Self::BadCredential(to)
+            | Self::Refused(to, _)
+            | Self::Missing(to, _)
+            | Self::OutOfTouch(to) => to,
+        }
+    }
+}
+
+/// Every refusal passes here on its way to the caller.
+pub(crate) fn denied(denied: &Denied) {
+    let DeniedTo { principal, address } = denied.to();
+    debug!(%principal, ?address, reason = %denied, "a call was refused");
+}

@@ -1,0 +1,93 @@
+//! What measurements call: parts of the daemon that no port reaches by themselves.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use kent_access::{Action, Bound, Place, Presented, Right, Target, Token, TokenId};
+use kent_ids::{Series, UnixNanos};
+use kent_store::{MemoryStore, StoreId};
+use tonic::Request;
+
+use crate::{
+    auth::{AccessTable, Auth, Write},
+    host::{address::Address, clock::Clock, entropy::SystemEntropy},
+    records::failure::StoreFailure,
+    service::identify,
+    transport::peer::Peer,
+};
+
+/// A clock that stands still: valgrind does not support the machine's.
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn wall(&self) -> UnixNanos {
+        UnixNanos::new(0)
+    }
+
+    fn steady(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// Authorizes the calls of one connection with a token.
+#[derive(Debug)]
+pub struct Authorizing {
+    auth: Auth,
+    request: Request<()>,
+    series: Series,
+}
+
+impl Authorizing {
+    /// A daemon that requires credentials, and a connection whose caller has a token for one region and a serial.
+    ///
+    /// # Errors
+    ///
+    /// If the store in memory fails.
+    pub async fn begin() -> Result<Self, StoreFailure> {
+        let store = Arc::new(MemoryStore::new(StoreId::new([1; 16])));
+        let table = Arc::new(AccessTable::load(store, Arc::new(SystemEntropy)).await?);
+        let presented = Presented::new(TokenId::new([1; 6]), [2; 32]);
+        let series = Series::FullRand;
+        let place = Place { space: "default".to_owned(), number: 7, first_name: "orders".to_owned() };
+        let rights =
+            [("allocate:region:default/orders", Bound::Region(place)), ("lease:uid11-fullrand", Bound::Nothing)];
+        let rights = rights.into_iter().filter_map(|(text, bound)| Right::new(text.parse().ok()?, bound).ok());
+        let token = Token {
+            id: presented.id(),
+            name: "orders".to_owned(),
+            rights: rights.collect(),
+            roles: Vec::new(),
+            created: 0,
+            expires: None,
+            created_by: "local".to_owned(),
+            hash: presented.hash(),
+            outdated: None,
+            refused: None,
+        };
+        table.change::<StoreFailure>(|_| Ok(vec![Write::Token(Box::new(token.clone()))])).await?;
+        let auth = Auth::new(true, table, Arc::new(Standing), None);
+        let mut request = Request::new(());
+        // OK because the token is ASCII.
+        if let Ok(header) = format!("Bearer {}", presented.reveal()).parse() {
+            request.metadata_mut().insert("authorization", header);
+        }
+        request.extensions_mut().insert(Peer::new(Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 1))), None));
+        Ok(Self { auth, request, series })
+    }
+
+    /// Identifies the caller of a unary call, and decides whether it may have numbers of its region. Returns the decision.
+    pub fn authorize(&self) -> bool {
+        let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
+        let target = Target::Region { space: "default", number: Some(7), first_name: "orders" };
+        caller.may(Action::Allocate, target)
+    }
+
+    /// Decides about calls of a stream, whose caller is identified already. Returns whether all are allowed.
+    pub fn authorize_stream(&self, calls: u64) -> bool {
+        let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
+        let is_allowed = |_| {
+            self.auth.is_current(&caller, Duration::ZERO) && caller.may(Action::Lease, Target::Series(&self.series))
+        };
+        (0..calls).all(is_allowed)
+    }
+}

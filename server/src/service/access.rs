@@ -1,0 +1,171 @@
+//! `Access`: tokens, roles, and who callers are.
+
+use std::sync::Arc;
+
+use kent_access::{Right, Role, Token, TokenId};
+use kent_proto::{
+    model::{self, Invalid},
+    v1::{
+        self, AccessChanged, CreateTokenRequest, CreatedToken, DeleteRoleRequest, ListRolesRequest, ListRolesResponse,
+        ListTokensRequest, ListTokensResponse, PutRoleRequest, RevokeTokenRequest, RotateTokenRequest, WhoAmIRequest,
+    },
+};
+use kent_store::Version;
+use tonic::{Request, Response, Status};
+
+use super::callers::{caller, on_behalf_of};
+use crate::{
+    access::{Access, AccessError, NewToken},
+    cluster::Unconfirmed,
+    engine::Engine,
+    status,
+};
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct AccessService {
+    engine: Arc<Engine>,
+}
+
+impl AccessService {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    fn access(&self) -> &Access {
+        self.engine.access()
+    }
+
+    /// Makes a change, which continues if its caller goes away, so that it takes effect here as soon as it is stored.
+    async fn change<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, AccessError>> + Send + 'static,
+    ) -> Result<T, Status> {
+        let made = self.engine.tasks().spawn_work(change).await.unwrap_or(Err(AccessError::Abandoned));
+        made.map_err(|error| status::from_access(&error))
+    }
+
+    /// The answer to a change. Waits for the other replicas.
+    async fn changed(&self, version: Version) -> AccessChanged {
+        let Some(cluster) = self.engine.cluster() else { return AccessChanged::default() };
+        let Unconfirmed { replicas, within } = cluster.confirm_access(version).await;
+        let effective_within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        AccessChanged { unconfirmed: replicas, effective_within_ms }
+    }
+
+    fn token(&self, token: &Token) -> v1::Token {
+        let refused = token.refused(self.engine.auth().unix_ms());
+        v1::Token {
+            id: token.id.to_string(),
+            name: token.name.clone(),
+            permissions: self.permissions(&token.rights),
+            roles: token.roles.clone(),
+            created_unix_ms: token.created,
+            expires_unix_ms: token.expires.unwrap_or(0),
+            created_by: token.created_by.clone(),
+            refused: refused.map(|refused| refused.to_string()).unwrap_or_default(),
+        }
+    }
+
+    fn role(&self, role: &Role) -> v1::Role {
+        v1::Role {
+            name: role.name.clone(),
+            permissions: self.permissions(&role.rights),
+            certificates: role.certificates.iter().map(String::from).collect(),
+        }
+    }
+
+    fn permissions(&self, rights: &[Right]) -> Vec<String> {
+        rights.iter().map(|right| self.access().describe(right)).collect()
+    }
+}
+
+#[tonic::async_trait]
+impl v1::access_server::Access for AccessService {
+    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Result<Response<v1::Principal>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        let (permissions, roles, expires) = match caller.principal() {
+            Some(known) => (self.permissions(known.rights.rights()), known.roles.clone(), known.expires),
+            None => (vec!["admin:*".to_owned()], Vec::new(), None),
+        };
+        Ok(Response::new(v1::Principal {
+            name: caller.name().to_owned(),
+            permissions,
+            roles,
+            expires_unix_ms: expires.unwrap_or(0),
+            on_behalf_of: on_behalf_of(&request),
+            auth_required: self.engine.auth().is_required(),
+        }))
+    }
+
+    async fn create_token(&self, request: Request<CreateTokenRequest>) -> Result<Response<CreatedToken>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        let CreateTokenRequest { name, permissions, roles, valid_seconds } = request.into_inner();
+        let new = NewToken { name, permissions, roles, valid_seconds };
+        let access = self.access().clone();
+        let (presented, token, version) = self.change(async move { access.create_token(&caller, new).await }).await?;
+        // So that the token works on all replicas at once.
+        self.changed(version).await;
+        Ok(Response::new(CreatedToken { secret: presented.reveal(), token: Some(self.token(&token)) }))
+    }
+
+    async fn list_tokens(&self, request: Request<ListTokensRequest>) -> Result<Response<ListTokensResponse>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        let ListTokensRequest { page_size, page_token } = request.into_inner();
+        let page = model::parse_page(page_size, &page_token).map_err(|invalid| status::from_invalid(&invalid))?;
+        let after = page.after.as_deref().map(|after| parse_id("page_token", after)).transpose()?;
+        let tokens = self.access().tokens(&caller, after, page.size + 1);
+        let mut tokens = tokens.map_err(|denied| status::from_denied(&denied))?;
+        let more = tokens.len() > page.size;
+        tokens.truncate(page.size);
+        let last = tokens.last().filter(|_| more);
+        Ok(Response::new(ListTokensResponse {
+            next_page_token: last.map(|last| model::page_token(&last.id.to_string())).unwrap_or_default(),
+            tokens: tokens.iter().map(|token| self.token(token)).collect(),
+        }))
+    }
+
+    async fn revoke_token(&self, request: Request<RevokeTokenRequest>) -> Result<Response<AccessChanged>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        let (id, access) = (parse_id("id", &request.get_ref().id)?, self.access().clone());
+        let version = self.change(async move { access.revoke_token(&caller, id).await }).await?;
+        Ok(Response::new(self.changed(version).await))
+    }
+
+    async fn rotate_token(&self, request: Request<RotateTokenRequest>) -> Result<Response<CreatedToken>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        let RotateTokenRequest { id, grace_seconds } = request.into_inner();
+        let (id, access) = (parse_id("id", &id)?, self.access().clone());
+        let (presented, token, version) =
+            self.change(async move { access.rotate_token(&caller, id, grace_seconds).await }).await?;
+        self.changed(version).await;
+        Ok(Response::new(CreatedToken { secret: presented.reveal(), token: Some(self.token(&token)) }))
+    }
+
+    async fn put_role(&self, request: Request<PutRoleRequest>) -> Result<Response<AccessChanged>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        let missing = || status::from_invalid(&Invalid::new("role", "is missing"));
+        let v1::Role { name, permissions, certificates } = request.into_inner().role.ok_or_else(missing)?;
+        let access = self.access().clone();
+        let put = async move { access.put_role(&caller, name, &permissions, &certificates).await };
+        let version = self.change(put).await?;
+        Ok(Response::new(self.changed(version).await))
+    }
+
+    async fn list_roles(&self, request: Request<ListRolesRequest>) -> Result<Response<ListRolesResponse>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        let roles = self.access().roles(&caller).map_err(|denied| status::from_denied(&denied))?;
+        Ok(Response::new(ListRolesResponse { roles: roles.iter().map(|role| self.role(role)).collect() }))
+    }
+
+    async fn delete_role(&self, request: Request<DeleteRoleRequest>) -> Result<Response<AccessChanged>, Status> {
+        let caller = caller(&self.engine, &request)?;
+        let (name, access) = (request.into_inner().name, self.access().clone());
+        let version = self.change(async move { access.delete_role(&caller, &name).await }).await?;
+        Ok(Response::new(self.changed(version).await))
+    }
+}
+
+fn parse_id(field: &'static str, id: &str) -> Result<TokenId, Status> {
+    id.parse().map_err(|bad: kent_access::BadId| status::from_invalid(&Invalid::new(field, bad)))
+}

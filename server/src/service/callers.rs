@@ -1,0 +1,135 @@
+//! Who makes a call.
+
+use std::{sync::Arc, time::Duration};
+
+use kent_access::Action;
+use tokio::time;
+use tonic::{Request, Status, codegen::http::HeaderMap};
+
+use crate::{
+    auth::{Auth, Caller, Credentials, Denied},
+    engine::Engine,
+    status,
+    transport::peer::{Peer, authorization},
+};
+
+/// Returns the caller of a call, which may be allowed nothing.
+pub(super) fn caller<T>(engine: &Engine, request: &Request<T>) -> Result<Caller, Status> {
+    match request.extensions().get::<Caller>() {
+        Some(caller) => Ok(caller.clone()),
+        // The port has not asked, because the daemon asks for no credentials or has no ports.
+        None => {
+            identify(engine.auth(), request, engine.clock().steady()).map_err(|denied| status::from_denied(&denied))
+        }
+    }
+}
+
+/// Returns the caller of a call, if it may do this to the daemon as a whole.
+pub(super) fn caller_who_may<T>(engine: &Engine, request: &Request<T>, action: Action) -> Result<Caller, Status> {
+    let caller = caller(engine, request)?;
+    caller.check_daemon(action).map_err(|denied| status::from_denied(&denied))?;
+    Ok(caller)
+}
+
+/// Identifies the caller of a call that began at `now`, on the steady clock.
+pub(crate) fn identify<T>(auth: &Auth, request: &Request<T>, now: Duration) -> Result<Caller, Denied> {
+    auth.identify(&credentials(request.metadata().as_ref(), request.extensions().get()), now)
+}
+
+fn credentials<'c>(headers: &'c HeaderMap, peer: Option<&'c Peer>) -> Credentials<'c> {
+    shown(authorization(headers), peer)
+}
+
+fn shown<'c>(header: Option<&'c [u8]>, peer: Option<&'c Peer>) -> Credentials<'c> {
+    match peer {
+        Some(peer) => peer.credentials(header),
+        None => Credentials::unknown(header),
+    }
+}
+
+/// Describes the author of an edit for the history: what it has proved to be, the name that it gives in the request, and its address.
+pub(super) fn author<T>(engine: &Engine, request: &Request<T>) -> Result<(String, Caller), Status> {
+    let caller = caller(engine, request)?;
+    let name = on_behalf_of(request);
+    let peer = request.extensions().get::<Peer>();
+    let certificate = || peer.and_then(|peer| peer.certificate.as_ref()?.name.as_deref());
+    let described = match (caller.proved().or_else(certificate), name.as_str()) {
+        (Some(proved), "") => proved.to_owned(),
+        (Some(proved), name) => format!("{proved} on behalf of {name}"),
+        (None, name) => name.to_owned(),
+    };
+    let described = match (described.as_str(), peer.map(|peer| peer.address.host())) {
+        ("", Some(host)) => host.to_string(),
+        (described, Some(host)) => format!("{described} from {host}"),
+        (described, None) => described.to_owned(),
+    };
+    Ok((described, caller))
+}
+
+/// The name that a caller gives in `kent-principal`, which proves nothing.
+pub(super) fn on_behalf_of<T>(request: &Request<T>) -> String {
+    let name = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    name.chars().take(PRINCIPAL_CHARS_MAX).collect()
+}
+
+/// The maximum length of the name that a caller gives, in characters.
+const PRINCIPAL_CHARS_MAX: usize = 100;
+
+/// The longest time after which a long call identifies its caller again.
+const RENEW_WITHIN: Duration = Duration::from_secs(1);
+
+/// The caller of a long call, which is identified again when tokens or roles change, and when its token may have ended.
+#[derive(Debug)]
+pub(super) struct Session {
+    auth: Arc<Auth>,
+    header: Option<Box<[u8]>>,
+    peer: Option<Peer>,
+    caller: Caller,
+}
+
+impl Session {
+    pub(super) fn begin<T>(engine: &Engine, request: &Request<T>) -> Result<Self, Status> {
+        Ok(Self {
+            auth: engine.auth().clone(),
+            header: authorization(request.metadata().as_ref()).map(Into::into),
+            peer: request.extensions().get().cloned(),
+            caller: caller(engine, request)?,
+        })
+    }
+
+    pub(super) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Identifies the caller again, if necessary.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if its token was revoked or has ended.
+    pub(super) fn renew(&mut self, now: Duration) -> Result<(), Denied> {
+        if !self.auth.is_current(&self.caller, now) {
+            self.caller = self.auth.identify(&shown(self.header.as_deref(), self.peer.as_ref()), now)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the caller is no longer allowed what it does.
+    pub(super) async fn lost(
+        mut self,
+        engine: Arc<Engine>,
+        is_allowed: impl Fn(&Caller) -> Result<(), Denied>,
+    ) -> Denied {
+        let mut changed = self.auth.table().changed();
+        loop {
+            changed.mark_unchanged();
+            if let Err(denied) = self.renew(engine.clock().steady()).and_then(|()| is_allowed(&self.caller)) {
+                return denied;
+            }
+            match self.auth.is_required() {
+                // OK because the time-out is one of the reasons to look again.
+                true => drop(time::timeout(RENEW_WITHIN, changed.changed()).await),
+                false => std::future::pending().await,
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What callers may do to regions and spaces.
+//!
+//! A name is looked up only to find the number to which rights are bound. A caller without a right gets the same answer for a region
+//! that exists and for one that does not.
+
+use kent_access::{Action, Target};
+use kent_regions::{Change, Donate, Edit, Patch, Place, Plan, Refusal, Region, Table};
+
+use super::{directory::Directory, space::Space};
+use crate::auth::{Caller, Denied};
+
+impl Directory {
+    /// Fails if the caller may not do this to the region that has this name, or would be created with it.
+    pub(crate) fn check_region(
+        &self,
+        caller: &Caller,
+        action: Action,
+        space: &str,
+        region: &str,
+    ) -> Result<(), Denied> {
+        if caller.principal().is_none() {
+            return Ok(());
+        }
+        let allowed = match self.find(space) {
+            Ok(found) => found.read(|table| match table.named(region) {
+                Ok(region) => caller.may(action, target(&found, region)),
+                Err(_) => caller.may(action, new_region(found.key(), region)),
+            }),
+            Err(_) => caller.may(action, new_region(space, region)),
+        };
+        let lacks = || caller.lacks(format!("{action}:{}", new_region(space, region).describe(space, region)));
+        if allowed { Ok(()) } else { Err(lacks()) }
+    }
+
+    /// Fails if the caller may not do this to the whole table of a space.
+    pub(crate) fn check_table(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Denied> {
+        self.check_by_key(caller, action, space, |key| Target::Table { space: key })
+    }
+
+    /// Fails if the caller may not do this to any region of a space.
+    pub(crate) fn check_some(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Denied> {
+        self.check_by_key(caller, action, space, |key| Target::Some { space: key })
+    }
+
+    /// Fails if the caller may not do this to a space itself.
+    pub(crate) fn check_space(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Denied> {
+        self.check_by_key(caller, action, space, |key| Target::Space { key })
+    }
+
+    fn check_by_key(
+        &self,
+        caller: &Caller,
+        action: Action,
+        space: &str,
+        target: impl for<'k> Fn(&'k str) -> Target<'k>,
+    ) -> Result<(), Denied> {
+        if caller.principal().is_none() {
+            return Ok(());
+        }
+        let found = self.find(space).ok();
+        let key = found.as_ref().map_or(space, |found| found.key());
+        caller.check(action, target(key), || (space, ""))
+    }
+
+    /// Fails if the caller may not edit the regions that an edit names.
+    pub(super) fn check_named(&self, caller: &Caller, space: &str, edit: &Edit) -> Result<(), Denied> {
+        self.check_region(caller, Action::Edit, space, edit.subject())?;
+        match edit {
+            Edit::Create { place: Place::Chosen { donor: Donate::Named(donor), .. }, .. } => {
+                self.check_region(caller, Action::Edit, space, donor)
+            }
+            // Otherwise an editor of one region could take the name that others use for another.
+            Edit::Update { patch: Patch { name: Some(name), .. }, .. } => {
+                self.check_region(caller, Action::Edit, space, name)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Fails if the caller may not edit one of the regions that a plan changes: new ones, donors, and those of an earlier edit too.
+pub(super) fn check_plan(space: &Space, caller: &Caller, plan: &Plan) -> Result<(), Denied> {
+    if caller.principal().is_none() {
+        return Ok(());
+    }
+    let allowed = |region: &Region| caller.may(Action::Edit, target(space, region));
+    let is_allowed = |change: &Change| change.before.iter().chain(&change.after).all(allowed);
+    match plan.changes.iter().all(is_allowed) {
+        true => Ok(()),
+        // The caller may not know the other regions, so the refusal does not name them.
+        false => {
+            let name = space.name();
+            Err(caller.lacks(format!("{}:{}", Action::Edit, Target::Table { space: space.key() }.describe(&name, ""))))
+        }
+    }
+}
+
+/// Removes the names of regions that the caller may not read from a refusal.
+pub(super) fn conceal(table: &Table, space: &str, caller: &Caller, mut refusal: Refusal) -> Refusal {
+    if caller.may(Action::Read, Target::Table { space }) {
+        return refusal;
+    }
+    let is_known = |name: &String| {
+        let found = table.named(name).ok();
+        let known = |region| {
+            let target = target_in(space, region);
+            caller.may(Action::Read, target) || caller.may(Action::Edit, target)
+        };
+        found.is_none_or(known)
+    };
+    let hide = |name: &mut String| {
+        if !is_known(name) {
+            *name = UNKNOWN.to_owned();
+        }
+    };
+    match &mut refusal {
+        Refusal::PrefixConflict { region, .. } | Refusal::EditedSince { region } => hide(region),
+        Refusal::IsSubregion { parent, .. } | Refusal::IsHeir { parent, .. } => hide(parent),
+        Refusal::Closed { heir, .. } => hide(heir),
+        Refusal::HasSubregions { subregions, .. } => subregions.iter_mut().for_each(hide),
+        Refusal::NoFreePrefix(none) => none.donors.retain(|donor| is_known(&donor.region)),
+        _ => {}
+    }
+    refusal
+}
+
+/// Stands in a refusal for the name of a region that the caller may not read.
+const UNKNOWN: &str = "(another region)";
+
+/// Whether the caller may read a region.
+pub(crate) fn is_readable(space: &Space, caller: &Caller, region: &Region) -> bool {
+    caller.may(Action::Read, target(space, region))
+}
+
+/// A region of a table.
+pub(crate) fn target<'t>(space: &'t Space, region: &'t Region) -> Target<'t> {
+    target_in(space.key(), region)
+}
+
+/// A region of the table of the space with this key.
+fn target_in<'t>(space: &'t str, region: &'t Region) -> Target<'t> {
+    Target::Region { space, number: Some(region.number.0), first_name: region.first_name() }
+}
+
+/// A region that is not there, or not yet.
+fn new_region<'t>(space: &'t str, name: &'t str) -> Target<'t> {
+    Target::Region { space, number: None, first_name: name }
+}

@@ -1,0 +1,68 @@
+//! Certificates of callers have the roles that list their names.
+
+use kent_client::Client;
+use kent_proto::v1::{
+    DeleteRoleRequest, PutRoleRequest, Role, WatchTableRequest, WhoAmIRequest, access_client::AccessClient,
+};
+use tonic::{Code, Status, transport::Channel};
+
+use super::{Holder, make, missing, nobody, owned, packed, refusal};
+use crate::it::{
+    harness::{Daemon, SPACE, data_dir},
+    tls::{Ca, Files, Identity, client, until},
+};
+
+/// The stub on a connection with this certificate.
+async fn access(daemon: &Daemon, ca: &Ca, identity: &Identity) -> AccessClient<Channel> {
+    client(daemon, ca, Some(identity)).connect().await.expect("connected").access()
+}
+
+async fn draw(client: &Client, by: &Holder) -> Result<(), Status> {
+    let client = client.connect().await.expect("connected");
+    client.allocator().allocate(by.send(packed("uuidv7"))).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_certificate_has_the_roles_that_list_its_name() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let [ops, orders, other] = [("ops", 2), ("team/orders", 3), ("other", 4)]
+        .map(|(name, serial)| ca.client(&format!("spiffe://example/{name}"), serial));
+    // The first token is made while the daemon asks for none.
+    let open = files.daemon(data.path());
+    let admin = make(&mut access(&open, &ca, &ops).await, &nobody(), &["admin:*"], 0).await.expect("made");
+    open.kill();
+    let daemon = Daemon::spawn(files.command(data.path()).args(["--auth", "required"]));
+    let mut access = access(&daemon, &ca, &ops).await;
+    let role = |name: &str, permissions: &[&str], certificates: &[&str]| {
+        let role = Role { name: name.to_owned(), permissions: owned(permissions), certificates: owned(certificates) };
+        admin.send(PutRoleRequest { role: Some(role) })
+    };
+    // A certificate alone is no permission.
+    missing(access.list_roles(nobody().send(kent_proto::v1::ListRolesRequest {})).await);
+    access.put_role(role("ops", &["operate:*"], &["spiffe://example/ops"])).await.expect("put");
+    access
+        .put_role(role("team", &["allocate:uuidv7", "read:space:default"], &["spiffe://example/team/*"]))
+        .await
+        .expect("put");
+    let who = access.who_am_i(nobody().send(WhoAmIRequest {})).await.expect("answered").into_inner();
+    assert_eq!(who.name, "certificate:spiffe://example/ops");
+    assert_eq!((who.roles, who.permissions), (owned(&["ops"]), owned(&["operate:*"])));
+    let (by_orders, by_other) = (client(&daemon, &ca, Some(&orders)), client(&daemon, &ca, Some(&other)));
+    draw(&by_orders, &nobody()).await.expect("granted");
+    assert_eq!(missing(draw(&by_other, &nobody()).await), "allocate:uuidv7");
+    // A token takes the place of the certificate, also one that may less, or nothing.
+    draw(&by_other, &admin).await.expect("granted");
+    let weak = make(&mut access, &admin, &["allocate:xid"], 0).await.expect("made");
+    missing(draw(&by_orders, &weak).await);
+    let bad = Holder { secret: "kent_x".to_owned(), id: String::new() };
+    assert_eq!(refusal(draw(&by_orders, &bad).await), (Code::Unauthenticated, "BAD_CREDENTIAL".to_owned()));
+    // The end of the role ends streams and calls, on connections that are open.
+    let watcher = by_orders.connect().await.expect("connected");
+    let watch = WatchTableRequest { parent: SPACE.to_owned(), after_revision: 0 };
+    let mut watch = watcher.regions().watch_table(watch).await.expect("open").into_inner();
+    watch.message().await.expect("a snapshot").expect("a snapshot");
+    access.delete_role(admin.send(DeleteRoleRequest { name: "team".to_owned() })).await.expect("deleted");
+    missing(watch.message().await);
+    until(async || missing(draw(&by_orders, &nobody()).await) == "allocate:uuidv7").await;
+}
