@@ -186,14 +186,17 @@ pub enum ArchiveError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The directory for a new archive does not exist. It is not created, because an unmounted disk must not be replaced silently.
+    /// The directory of the archive does not exist. It is not created, because an unmounted disk must not be replaced silently.
     #[error(
-        "the directory of the archive {} does not exist: is its disk mounted? For a new archive, create the directory first: mkdir {}",
-        dir.display(), dir.display()
+        "the directory of the archive {} does not exist: is its disk mounted?{}",
+        dir.display(),
+        if *is_new { format!(" For a new archive, create the directory first: mkdir {}", dir.display()) } else { String::new() }
     )]
     NoDirectory {
         /// The directory given in the settings.
         dir: PathBuf,
+        /// The archive would be a new one.
+        is_new: bool,
     },
     /// The directory for the archive is a file.
     #[error("the archive {} is not a directory: name one that exists, on another disk than the data", dir.display())]

@@ -132,10 +132,10 @@ impl Seeker {
         // An unmounted disk looks like an empty or missing directory. If the archive exists elsewhere, do not start it
         // again in such a directory.
         let begins_here = self.mark.as_ref().is_none_or(|mark| !mark.begun && Path::new(&mark.dir) == named);
-        if !named.is_dir() && begins_here {
+        if !named.is_dir() {
             return Err(match named.exists() {
                 true => ArchiveError::NotADirectory { dir: named },
-                false => ArchiveError::NoDirectory { dir: named },
+                false => ArchiveError::NoDirectory { dir: named, is_new: begins_here },
             });
         }
         if Listing::of(&dir)?.bases.is_empty() && !begins_here {
