@@ -1,12 +1,15 @@
 //! The settings of a client. All are checked when the client is built.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use kent_tls::{Certificates, Pem, Pems, Target};
 use thiserror::Error;
 use tonic::transport::Endpoint;
 
-use crate::Client;
+use crate::{
+    Client,
+    credentials::{Credentials, TokenFrom},
+};
 
 /// Builds a client. Every method replaces one default.
 ///
@@ -30,6 +33,8 @@ use crate::Client;
 pub struct Builder {
     endpoints: Vec<String>,
     pems: Pems,
+    token: Option<TokenFrom>,
+    allow_plain_token: bool,
     settings: Settings,
 }
 
@@ -45,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) max_age: Duration,
     pub(crate) discover: bool,
     pub(crate) follow_heirs: bool,
+    /// Whether calls carry a token that others on the network must not read.
+    pub(crate) needs_privacy: bool,
 }
 
 impl Default for Builder {
@@ -59,8 +66,9 @@ impl Default for Builder {
             max_age: Duration::from_secs(10),
             discover: false,
             follow_heirs: false,
+            needs_privacy: false,
         };
-        Self { endpoints: Vec::new(), pems: Pems::default(), settings }
+        Self { endpoints: Vec::new(), pems: Pems::default(), token: None, allow_plain_token: false, settings }
     }
 }
 
@@ -95,6 +103,22 @@ pub enum ConfigError {
     BadCertificate {
         /// What is wrong with them.
         problem: String,
+    },
+    /// The token cannot be used.
+    #[error("the token cannot be used: {problem}")]
+    #[non_exhaustive]
+    BadToken {
+        /// What is wrong with it, without the token itself.
+        problem: String,
+    },
+    /// A token would be sent to another machine without TLS.
+    #[error(
+        "{endpoint:?} is on another machine and without TLS, so others could read the token on the way; use https://, or          allow_plain_token (kent --allow-plain-token) on a network that you trust"
+    )]
+    #[non_exhaustive]
+    PlainToken {
+        /// The endpoint that was set.
+        endpoint: String,
     },
     /// A value is outside its range.
     #[error("{setting} must be {allowed}")]
@@ -138,6 +162,25 @@ impl Builder {
     /// certificate expires, and the client needs no restart. If the two do not belong together, the previous ones stay in use.
     pub fn identity_files(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.pems.identity = Some((Pem::File(certificate.into()), Pem::File(key.into())));
+        self
+    }
+
+    /// The token to send with each call, `kent_ID_SECRET`. It is sent to other machines only under TLS.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(TokenFrom::Text(token.into()));
+        self
+    }
+
+    /// The file with the token to send with each call. The client reads it again within a second of a change, and when a daemon does not
+    /// accept the token, so that a token can be exchanged while the program runs.
+    pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.token = Some(TokenFrom::File(path.into()));
+        self
+    }
+
+    /// Allows a token to be sent to other machines without TLS, where others on the network can read it [default: false].
+    pub fn allow_plain_token(mut self, allow: bool) -> Self {
+        self.allow_plain_token = allow;
         self
     }
 
@@ -220,15 +263,18 @@ impl Builder {
     /// # Errors
     ///
     /// [`ConfigError`] for the first setting that is not valid.
-    pub fn build(self) -> Result<Client, ConfigError> {
+    pub fn build(mut self) -> Result<Client, ConfigError> {
         self.settings.check()?;
         if self.endpoints.is_empty() {
             return Err(ConfigError::NoEndpoint);
         }
         let tls = self.tls()?;
+        let credentials = self.token.as_ref().map(Credentials::read).transpose();
+        let credentials = credentials.map_err(|problem| ConfigError::BadToken { problem })?;
+        self.settings.needs_privacy = credentials.is_some() && !self.allow_plain_token;
         let endpoints: Result<Vec<Target>, _> =
             self.endpoints.iter().map(|endpoint| parse(endpoint, tls.as_ref(), &self.settings)).collect();
-        Ok(Client::with(endpoints?, tls, self.settings))
+        Ok(Client::with(endpoints?, tls, credentials.unwrap_or_default(), self.settings))
     }
 
     /// Returns the certificates, if one of them or an endpoint requires TLS.
@@ -271,11 +317,20 @@ pub(crate) fn parse(endpoint: &str, tls: Option<&Certificates>, settings: &Setti
         return Target::unix(endpoint, set).map_err(|_| bad());
     }
     let parsed = parse_address(endpoint, if tls.is_some() { "https" } else { "http" })?;
+    if settings.needs_privacy && tls.is_none() && !is_here(&parsed) {
+        return Err(ConfigError::PlainToken { endpoint: endpoint.to_owned() });
+    }
     match (parsed.uri().scheme_str(), tls) {
         (Some("http"), Some(_)) => Err(ConfigError::NoTls { endpoint: endpoint.to_owned() }),
         (_, Some(tls)) => Target::secure(parsed.uri(), tls, settings.connect_timeout, set).map_err(|_| bad()),
         (_, None) => Ok(Target::plain(set(parsed))),
     }
+}
+
+/// Whether an endpoint is on this machine.
+fn is_here(endpoint: &Endpoint) -> bool {
+    let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// Whether an endpoint is a Unix socket.
@@ -326,6 +381,27 @@ mod tests {
         check_err(good().low_water(f64::NAN), "low_water must be 0 to 1");
         check_err(good().max_age(Duration::ZERO), "max_age");
         check_err(good().request_timeout(Duration::ZERO), "request_timeout");
+    }
+
+    #[test]
+    fn err_a_token_leaves_the_machine_only_under_tls() {
+        let with = |endpoint: &str| Client::builder().endpoint(endpoint).token("kent_a_SECRET");
+        for endpoint in [
+            "127.0.0.1:7600",
+            "localhost:7600",
+            "http://[::1]:7600",
+            "https://kent.example:7600",
+            "unix:/run/kent.sock",
+        ] {
+            with(endpoint).build().expect(endpoint);
+        }
+        for endpoint in ["10.0.0.7:7600", "http://kent.example:7600", "localhost.example:7600"] {
+            check_err(with(endpoint), "is on another machine and without TLS");
+            with(endpoint).allow_plain_token(true).build().expect(endpoint);
+        }
+        check_err(with("127.0.0.1:7600").endpoint("10.0.0.7:7600"), "is on another machine and without TLS");
+        let shown = format!("{:?} {:?}", with("127.0.0.1:7600"), with("127.0.0.1:7600").build());
+        assert!(!shown.contains("SECRET"), "{shown}");
     }
 
     #[test]

@@ -17,10 +17,11 @@ use tokio::{
     runtime,
     time::{self, Instant},
 };
-use tonic::{Code, Request, Status, transport::Channel};
+use tonic::{Code, Request, Status, transport};
 use tracing::debug;
 
 use crate::{
+    Channel, Credentials,
     age::Ages,
     config::{Settings, parse},
     error::{Error, Tried, Verdict, describe, judge},
@@ -34,6 +35,7 @@ pub(crate) struct Connection {
     settings: Settings,
     /// How to verify daemons, if the endpoints use TLS.
     tls: Option<Certificates>,
+    credentials: Credentials,
     /// The ages of the identifiers of all handles.
     ages: Arc<Ages>,
     state: Mutex<State>,
@@ -55,7 +57,7 @@ struct State {
 #[derive(Debug)]
 struct Known {
     endpoint: Target,
-    channel: Option<Channel>,
+    channel: Option<transport::Channel>,
     is_configured: bool,
 }
 
@@ -97,11 +99,16 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Connection {
-    pub(crate) fn new(endpoints: Vec<Target>, tls: Option<Certificates>, settings: Settings) -> Self {
+    pub(crate) fn new(
+        endpoints: Vec<Target>,
+        tls: Option<Certificates>,
+        credentials: Credentials,
+        settings: Settings,
+    ) -> Self {
         let known = endpoints.into_iter().map(|endpoint| Known::new(endpoint, true)).collect();
         let ages = Ages::new(settings.max_age);
         let state = Mutex::new(State { known, current: 0, since: None, discovered: None });
-        Self { origin: Origin::here(), settings, tls, ages, state }
+        Self { origin: Origin::here(), settings, tls, credentials, ages, state }
     }
 
     /// The process that owns the connection. If a forked child used it, both would write to the same socket.
@@ -187,10 +194,10 @@ impl Connection {
             let failed = match opened {
                 Ok(channel) if endpoints == 1 || self.answers(&channel, endpoints).await => {
                     self.keep(at, &endpoint, channel.clone());
-                    return Ok((at, channel));
+                    return Ok((at, self.with_token(channel)));
                 }
                 Ok(channel) => {
-                    silent.get_or_insert((at, channel));
+                    silent.get_or_insert((at, self.with_token(channel)));
                     Status::deadline_exceeded("it accepted the connection, but did not answer")
                 }
                 Err(failed) => failed,
@@ -204,9 +211,9 @@ impl Connection {
 
     /// Whether the daemon of a new connection answers soon. A daemon that hangs accepts connections, and would use up the whole timeout
     /// of the call although another endpoint would answer.
-    async fn answers(&self, channel: &Channel, endpoints: usize) -> bool {
+    async fn answers(&self, channel: &transport::Channel, endpoints: usize) -> bool {
         let share = self.settings.attempt_timeout / u32::try_from(endpoints + 1).unwrap_or(u32::MAX);
-        let mut admin = AdminClient::new(channel.clone());
+        let mut admin = AdminClient::new(self.with_token(channel.clone()));
         match time::timeout(share.min(ANSWER_WITHIN), admin.get_status(GetStatusRequest {})).await {
             // A status without a cause came from the daemon.
             Ok(answer) => answer.err().is_none_or(|status| std::error::Error::source(&status).is_none()),
@@ -236,11 +243,15 @@ impl Connection {
         let mut state = self.lock();
         let current = state.select();
         let Known { endpoint, channel, .. } = &mut state.known[current];
-        (current, channel.get_or_insert_with(|| endpoint.connect_lazy()).clone())
+        (current, self.with_token(channel.get_or_insert_with(|| endpoint.connect_lazy()).clone()))
+    }
+
+    fn with_token(&self, channel: transport::Channel) -> Channel {
+        Channel::new(channel, self.credentials.clone())
     }
 
     /// Stores a new channel for the endpoint at this index, if it is still the same endpoint.
-    fn keep(&self, at: usize, endpoint: &Target, channel: Channel) {
+    fn keep(&self, at: usize, endpoint: &Target, channel: transport::Channel) {
         let mut state = self.lock();
         if let Some(known) = state.known.get_mut(at).filter(|known| known.endpoint.address() == endpoint.address()) {
             known.channel = Some(channel);
@@ -341,6 +352,8 @@ pub(crate) struct Attempts<'a> {
     began: Instant,
     pauses: Box<dyn Iterator<Item = Duration> + Send>,
     tried: Vec<Tried>,
+    /// The token of the current attempt, as its number.
+    token: u64,
 }
 
 impl<'a> Attempts<'a> {
@@ -350,7 +363,8 @@ impl<'a> Attempts<'a> {
     pub(crate) fn begin(connection: &'a Connection) -> Result<Self, Error> {
         connection.origin.check()?;
         runtime::Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        Ok(Self { connection, began: Instant::now(), pauses: Box::new(connection.pauses()), tried: Vec::new() })
+        let token = connection.credentials.generation();
+        Ok(Self { connection, began: Instant::now(), pauses: Box::new(connection.pauses()), tried: Vec::new(), token })
     }
 
     /// The time left until the timeout.
@@ -365,6 +379,10 @@ impl<'a> Attempts<'a> {
     /// The error of the whole call, if a retry cannot help or the timeout has passed.
     pub(crate) async fn wait_after(&mut self, endpoint: usize, status: Status) -> Result<(), Error> {
         let hint = match judge(&status) {
+            Verdict::Final(_) if status.code() == Code::Unauthenticated && self.has_other_token() => {
+                debug!("trying again with the token that is in its file now");
+                return Ok(());
+            }
             Verdict::Final(error) => return Err(error),
             Verdict::Again(hint) => hint,
         };
@@ -380,6 +398,12 @@ impl<'a> Attempts<'a> {
         }
         time::sleep(pause).await;
         self.connection.origin.check()
+    }
+
+    /// Whether the token has changed since the last attempt began.
+    fn has_other_token(&mut self) -> bool {
+        let token = self.connection.credentials.refresh();
+        std::mem::replace(&mut self.token, token) != token
     }
 
     /// Records the status of an endpoint and removes its previous one.

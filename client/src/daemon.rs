@@ -6,9 +6,8 @@ use kent_proto::v1::{
     access_client::AccessClient, admin_client::AdminClient, allocator_client::AllocatorClient,
     codec_client::CodecClient, regions_client::RegionsClient,
 };
-use tonic::transport::Channel;
 
-use crate::connection::Connection;
+use crate::{Channel, connection::Connection};
 
 /// A connection to one daemon, with the generated stubs of its services: for edits, status, history and so on.
 ///

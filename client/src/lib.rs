@@ -54,6 +54,7 @@ mod block;
 mod clock;
 mod config;
 mod connection;
+mod credentials;
 mod daemon;
 mod error;
 mod fence;
@@ -70,6 +71,7 @@ use std::sync::Arc;
 
 pub use block::{Block, FetchBlock, Ids};
 pub use config::{Builder, ConfigError};
+pub use credentials::Credentials;
 pub use daemon::Daemon;
 pub use error::{Error, Tried};
 pub use handle::Handle;
@@ -84,8 +86,11 @@ pub use stock::Stats;
 pub use table::TableCopy;
 /// The version of tonic that [`Error`] and the stubs use.
 pub use tonic;
-use tonic::Status;
+use tonic::{Status, service::interceptor::InterceptedService, transport};
 use uuid::Uuid;
+
+/// A connection to a daemon that sends the client's token with each call.
+pub type Channel = InterceptedService<transport::Channel, Credentials>;
 
 use crate::{config::Settings, connection::Connection, fence::Fences, handle::Shared};
 
@@ -111,8 +116,14 @@ impl Client {
         Builder::default()
     }
 
-    pub(crate) fn with(endpoints: Vec<Target>, tls: Option<Certificates>, settings: Settings) -> Self {
-        Self { connection: Arc::new(Connection::new(endpoints, tls, settings)), fences: Arc::default() }
+    pub(crate) fn with(
+        endpoints: Vec<Target>,
+        tls: Option<Certificates>,
+        credentials: Credentials,
+        settings: Settings,
+    ) -> Self {
+        let connection = Connection::new(endpoints, tls, credentials, settings);
+        Self { connection: Arc::new(connection), fences: Arc::default() }
     }
 
     /// A handle for UUIDs of version 7, which start with milliseconds and sort by time.

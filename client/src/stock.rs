@@ -192,6 +192,7 @@ mod tests {
         max_age: LASTS,
         discover: false,
         follow_heirs: false,
+        needs_privacy: false,
     };
     const NANOSECOND: Duration = Duration::from_nanos(1);
 

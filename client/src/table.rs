@@ -16,11 +16,12 @@ use kent_proto::{
 };
 use kent_regions::{Indexing, RegionNumber, Revision, Table};
 use tokio::{sync::watch, time};
-use tonic::{Code, Status, Streaming, transport::Channel};
+use tonic::{Code, Status, Streaming};
 use tonic_types::StatusExt;
 use tracing::{debug, warn};
 
 use crate::{
+    Channel,
     connection::{Attempts, Connection},
     daemon::MESSAGE_BYTES_MAX,
     error::{Error, Verdict, describe, judge},

@@ -22,7 +22,10 @@ use kent_store::{Archiving, EtcdCredentials, SCHEMA};
 use kent_tls::Certificates;
 use tonic::codegen::http::Uri;
 
-use crate::transport::tls::TlsFiles;
+use crate::{
+    audit::{AuditTo, Rotation},
+    transport::tls::TlsFiles,
+};
 
 pub use error::ConfigError;
 pub use etcd::EtcdSettings;
@@ -59,6 +62,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// The regions that have metrics of their own.
     pub metrics_regions: RegionPatterns,
+    /// Where the audit log is written, if a setting says so.
+    pub audit: Option<AuditTo>,
     /// The newest schema of records that this daemon writes.
     pub schema: u16,
     settings: Settings,
@@ -151,6 +156,7 @@ impl Config {
             advertise: settings.advertise.clone(),
             tls,
             metrics_regions: settings.metrics_regions.clone().unwrap_or_default(),
+            audit: audit(&settings, &set)?,
             schema: settings.schema.unwrap_or(SCHEMA),
             set,
             settings,
@@ -171,6 +177,11 @@ impl Config {
     /// The smallest and largest chunk of a region's suffixes, in suffixes.
     pub fn chunk(&self) -> Chunk {
         Chunk { min: self.set.chunk_min, max: self.set.chunk_max }
+    }
+
+    /// The size and the number of audit files.
+    pub fn audit_rotation(&self) -> Rotation {
+        Rotation { bytes: self.set.audit_bytes, files: self.set.audit_files }
     }
 
     /// Returns the retention of request IDs, and the maximum number of those that do not expire.
@@ -222,6 +233,20 @@ fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError
         (Some(dir), None) => Ok(Archiving::To { dir: dir.clone(), base_after: set.archive_base_bytes }),
         (None, Some(ends)) => Ok(Archiving::End { even_if_lost: ends == NoArchive::Lost }),
         (None, None) => Ok(Archiving::None),
+    }
+}
+
+/// Returns where the audit log is written. It is not in the directory of a store, because only a store's own files are there.
+fn audit(settings: &Settings, set: &Values) -> Result<Option<AuditTo>, ConfigError> {
+    let Some(AuditTo::File(file)) = &settings.audit else { return Ok(settings.audit.clone()) };
+    let dirs = [Some(&set.data), settings.archive.as_ref(), settings.witness.as_ref()];
+    match dirs.into_iter().flatten().find(|dir| is_inside(file, dir)) {
+        None => Ok(settings.audit.clone()),
+        Some(dir) => Err(ConfigError::OutOfRange {
+            setting: "audit".to_owned(),
+            value: file.display().to_string(),
+            allowed: format!("`stderr` or a file outside of {}, which is the store's own", dir.display()),
+        }),
     }
 }
 
@@ -324,6 +349,9 @@ mod tests {
         check_err("history-keep = 0", "history-keep is 0, but must be 1 to");
         check_err("series-on-demand = 1000001", "series-on-demand is 1000001, but must be 0 to 1000000");
         check_err("request-retention = '10ms'", "request-retention is 10ms, but must be 1s to 36500d");
+        check_err("audit-bytes = 4095", "audit-bytes is 4095, but must be 4096 to");
+        check_err("audit-files = 0", "audit-files is 0, but must be 1 to 1000");
+        check_err("data = 'a'\naudit = 'a/b'", "audit is a/b, but must be `stderr` or a file outside of a");
         check_err("archive = 'a'\narchive-base-bytes = 5", "archive-base-bytes is 5, but must be");
         check_err("archive = 'a'\nstore = 'etcd://127.0.0.1:2379/kent'", "archive needs the embedded store");
         check_err("archive = 'a'\nno-archive = 'ended'", "archive needs no-archive to be unset");
@@ -359,6 +387,8 @@ mod tests {
             "auth = 'required'\nlisten = '0.0.0.0:7600'",
             "auth = 'required'\nhttp-auth = 'required'",
             "threads = 1024",
+            "audit = 'stderr'",
+            "data = 'a'\naudit = 'audit.jsonl'",
             "listen = 'unix:/run/kent/kent.sock'",
             "listen = '127.0.0.1:0'\nhttp = '127.0.0.1:0'",
         ] {

@@ -25,6 +25,7 @@
 //! | `records` | the keys of the store, and reading of records |
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
+//! | `audit` | the audit log |
 //! | `probe` | what measurements call |
 //! | `causes` | an error with its causes, as text |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
@@ -33,6 +34,7 @@
 
 mod access;
 mod args;
+pub mod audit;
 mod auth;
 mod causes;
 mod cluster;

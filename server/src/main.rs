@@ -1,12 +1,17 @@
 //! The `kentd` program: reads the configuration, starts the daemon, waits for a signal, and stops the daemon.
 
+mod auditing;
 mod migrating;
 mod restoring;
 
-use std::{env, io, process::ExitCode};
+use std::{env, future, io, process::ExitCode};
 
 use anstyle::AnsiColor;
-use kentd::{Args, Command, Config, Daemon, LogFormat, chain, misspelt_variables, telemetry};
+use kentd::{
+    Args, Command, Config, Daemon, LogFormat,
+    audit::{Audit, By, Event, Outcome},
+    chain, misspelt_variables, telemetry,
+};
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
@@ -51,8 +56,8 @@ fn main() -> ExitCode {
         print!("{config}");
         return ExitCode::SUCCESS;
     }
-    let repeats = match telemetry::start(&config) {
-        Ok(repeats) => repeats,
+    let (repeats, audit) = match telemetry::start(&config) {
+        Ok(started) => started,
         Err(error) => return fail(USAGE, &error),
     };
     let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -63,12 +68,14 @@ fn main() -> ExitCode {
         Ok(runtime) => {
             let code = runtime.block_on(async {
                 tokio::select! {
-                    code = run(config) => code,
+                    code = run(config, audit.clone()) => code,
                     () = repeats.report() => ExitCode::FAILURE, // `report` never returns
+                    () = report(audit.as_ref()) => ExitCode::FAILURE, // nor does this
                 }
             });
             // Looking up the name of a host may still block a thread.
             runtime.shutdown_background();
+            audit.iter().for_each(Audit::report_rest);
             repeats.report_rest();
             code
         }
@@ -83,7 +90,23 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(DAEMON_THREADS).enable_all().build()
 }
 
-async fn run(config: Config) -> ExitCode {
+/// Writes the summaries of the audit log. Never returns.
+async fn report(audit: Option<&Audit>) {
+    match audit {
+        Some(audit) => audit.report().await,
+        None => future::pending().await,
+    }
+}
+
+/// Completes when the audit log cannot be written although the settings require it.
+async fn unaudited(audit: Option<&Audit>) {
+    match audit {
+        Some(audit) => audit.failed().await,
+        None => future::pending().await,
+    }
+}
+
+async fn run(config: Config, audit: Option<Audit>) -> ExitCode {
     let is_json = config.set.log_format == LogFormat::Json;
     // Listen for signals before anything is opened, so that a signal always ends in a clean stop.
     let mut signals = match Signals::listen() {
@@ -109,12 +132,19 @@ async fn run(config: Config) -> ExitCode {
             return fail(1, &error);
         }
     };
+    let note = format!("kentd {} at {}", env!("CARGO_PKG_VERSION"), daemon.grpc_addresses());
+    Event::new("daemon.start", &By::daemon(), "").note(&note).record(Outcome::Done);
     println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_addresses(), daemon.http_address());
     let by_signal = tokio::select! {
         name = signals.next() => { info!(signal = name, "draining"); true }
         () = daemon.failed() => { error!("a part of the daemon failed; stopping"); false }
+        () = unaudited(audit.as_ref()) => {
+            error!("the audit log cannot be written, and --audit-required is set; stopping");
+            false
+        }
     };
     let clean = daemon.stop().await;
+    Event::new("daemon.stop", &By::daemon(), "").record(if clean { Outcome::Done } else { Outcome::Failed });
     match (by_signal, clean) {
         (true, true) => {
             info!("stopped; all ceilings are written to the store");

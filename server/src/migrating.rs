@@ -8,6 +8,7 @@ use std::{
 use kentd::{MigrateArgs, MigrateError, Migration};
 
 use super::{
+    auditing::audited,
     fail,
     restoring::{ask, list_skips},
 };
@@ -32,13 +33,16 @@ async fn migrate(args: &MigrateArgs) -> Result<ExitCode, MigrateError> {
         return Ok(ExitCode::FAILURE);
     }
     let show_progress = io::stderr().is_terminal();
-    migration
-        .make(|done, total| {
-            if show_progress {
-                print_progress(done, total)
-            }
-        })
-        .await?;
+    let making = migration.make(|done, total| {
+        if show_progress {
+            print_progress(done, total)
+        }
+    });
+    let note = format!("from {} to {}", args.from.display(), args.to);
+    match audited(&args.audit, ("store.migrate", &note), making).await {
+        Ok(made) => made?,
+        Err(error) => return Ok(fail(1, &error)),
+    }
     println!("moved: start replicas with kentd --store {}", args.to);
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use kent_ids::counted_be;
 use kent_regions::Count;
 use kentd::{FromArchive, Restore, RestoreArgs, RestoreError, Skip};
 
-use super::fail;
+use super::{auditing::audited, fail};
 
 /// The maximum number of counters to list; the rest are only counted.
 const LISTED_MAX: usize = 40;
@@ -31,8 +31,11 @@ pub(super) async fn run(args: &RestoreArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    match write(restore, args).await {
-        Ok(()) => {
+    let note = format!("from {} into {}", args.source.display(), args.data.display());
+    match audited(&args.audit, ("store.restore", &note), write(restore, args)).await {
+        Err(error) => fail(1, &error),
+        Ok(Err(error)) => fail(1, &error),
+        Ok(Ok(())) => {
             let data = args.data.display();
             match args.archive {
                 false => println!("restored into {data}: start it with kentd --data {data}"),
@@ -42,7 +45,6 @@ pub(super) async fn run(args: &RestoreArgs) -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Err(error) => fail(1, &error),
     }
 }
 
@@ -103,7 +105,7 @@ fn print_archive(archive: &FromArchive, restore: &Restore) {
 fn print_tokens(restore: &Restore) {
     if restore.disabled_tokens > 0 {
         println!(
-            "{} disabled. Make new ones (kent token create), or pass --keep-tokens if none was revoked since",
+            "{} disabled. Create new ones (kent token create NAME --allow ACTION:RESOURCE), or pass --keep-tokens if none was revoked since",
             counted_be(restore.disabled_tokens, "token")
         );
     }

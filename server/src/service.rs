@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod allocator;
+mod audited;
 mod callers;
 mod classify;
 mod codec;

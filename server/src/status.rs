@@ -124,16 +124,14 @@ pub(crate) fn from_series(error: &SeriesError) -> Status {
 /// The status of a call that its caller may not make.
 pub(crate) fn from_denied(denied: &Denied) -> Status {
     auth::denied(denied);
-    let message = denied.to_string();
+    let (message, (code, name)) = (denied.to_string(), denied.code());
     match denied {
-        Denied::NoCredential(_) => with_reason(Code::Unauthenticated, "NO_CREDENTIAL", message),
-        Denied::BadCredential(_) => with_reason(Code::Unauthenticated, "BAD_CREDENTIAL", message),
-        Denied::Refused(..) => with_reason(Code::Unauthenticated, "CREDENTIAL_ENDED", message),
         Denied::Missing(to, permission) => {
             let facts = [("principal", &*to.principal), ("permission", permission)];
-            Status::with_error_details(Code::PermissionDenied, message, reason("PERMISSION_DENIED", facts))
+            Status::with_error_details(code, message, reason(name, facts))
         }
-        Denied::OutOfTouch(_) => passing(Code::Unavailable, "OUT_OF_TOUCH", message, RETRY_AFTER),
+        Denied::OutOfTouch(_) => passing(code, name, message, RETRY_AFTER),
+        Denied::NoCredential(_) | Denied::BadCredential(_) | Denied::Refused(..) => with_reason(code, name, message),
     }
 }
 

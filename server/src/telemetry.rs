@@ -1,14 +1,14 @@
-//! Structured logs on standard error.
+//! Structured logs on standard error, and the audit log.
 
 mod repeats;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 
 use thiserror::Error;
 use tracing::Subscriber;
 use tracing_subscriber::{
     Layer,
-    filter::Targets,
+    filter::{LevelFilter, Targets},
     fmt::{self, MakeWriter},
     layer::SubscriberExt,
     registry::LookupSpan,
@@ -17,30 +17,66 @@ use tracing_subscriber::{
 
 use self::repeats::Limited;
 pub use self::repeats::Repeats;
-use crate::config::{Config, LogFormat};
+use crate::{
+    audit::{self, Audit, AuditTo, Rotation},
+    config::{Config, LogFormat},
+};
 
-/// The log filter is not valid.
+/// Reasons that the logs cannot be written.
 #[derive(Debug, Error)]
-#[error("log is {filter:?}, but must be a filter such as `info` or `kentd=debug,tonic=warn`")]
-pub struct BadFilter {
-    filter: String,
-    #[source]
-    source: tracing_subscriber::filter::ParseError,
+pub enum NoLogs {
+    /// The log filter is not valid.
+    #[error("log is {filter:?}, but must be a filter such as `info` or `kentd=debug,tonic=warn`")]
+    BadFilter {
+        /// The filter.
+        filter: String,
+        /// The problem.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// The file of the audit log cannot be opened.
+    #[error("the audit log cannot be written to {file} (--audit)")]
+    Audit {
+        /// The file.
+        file: String,
+        /// The I/O error.
+        source: io::Error,
+    },
 }
 
-/// Writes the process's logs to standard error, with the format and the filter of the configuration. Returns the counts of
-/// repeated messages, which the caller must write with [`Repeats::report`].
+/// Writes the process's logs to standard error, with the format and the filter of the configuration, and the audit log. Returns the
+/// counts of repeated messages, which the caller must write with [`Repeats::report`], and the audit log, for [`Audit::report`].
 ///
 /// # Errors
 ///
-/// [`BadFilter`] if the filter is not valid.
-pub fn start(config: &Config) -> Result<Repeats, BadFilter> {
-    let filter: Targets =
-        config.set.log.parse().map_err(|source| BadFilter { filter: config.set.log.clone(), source })?;
+/// [`NoLogs`].
+pub fn start(config: &Config) -> Result<(Repeats, Option<Audit>), NoLogs> {
+    let filter = config.set.log.parse::<Targets>();
+    let filter = filter.map_err(|source| NoLogs::BadFilter { filter: config.set.log.clone(), source })?;
+    // The audit log is complete, whatever the filter says, and the other log does not repeat it.
+    let filter = filter.with_target(audit::TARGET, LevelFilter::OFF);
     let repeats = Repeats::default();
     let logs = layer(config.set.log_format, std::io::stderr().is_terminal(), std::io::stderr, repeats.clone());
-    tracing_subscriber::registry().with(logs.with_filter(filter)).init();
-    Ok(repeats)
+    let open = |to| {
+        Audit::open(to, config.audit_rotation(), config.set.audit_required).map_err(|source| unwritable(to, source))
+    };
+    let audit = config.audit.as_ref().map(open).transpose()?;
+    tracing_subscriber::registry().with(logs.with_filter(filter)).with(audit.clone()).init();
+    Ok((repeats, audit))
+}
+
+/// Opens the audit log of a command that is not a daemon, and writes it until the process ends.
+///
+/// # Errors
+///
+/// [`NoLogs`] if the file cannot be opened.
+pub fn start_audit(to: &AuditTo, rotation: Rotation) -> Result<Audit, NoLogs> {
+    let audit = Audit::open(to, rotation, true).map_err(|source| unwritable(to, source))?;
+    tracing_subscriber::registry().with(audit.clone()).init();
+    Ok(audit)
+}
+
+fn unwritable(to: &AuditTo, source: io::Error) -> NoLogs {
+    NoLogs::Audit { file: to.clone().into(), source }
 }
 
 fn layer<S, W>(format: LogFormat, ansi: bool, writer: W, repeats: Repeats) -> Box<dyn Layer<S> + Send + Sync>

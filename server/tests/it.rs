@@ -3,6 +3,7 @@
 mod it {
     mod allocate;
     mod archive;
+    mod audit;
     mod auth;
     mod backup;
     mod chaos;
@@ -50,6 +51,7 @@ mod it {
     mod suggestions;
     mod tables;
     mod tls;
+    mod token_commands;
     mod transfer;
     mod unanswered;
     mod watch;

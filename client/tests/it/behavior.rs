@@ -350,3 +350,29 @@ async fn ok_a_call_is_retried_until_it_succeeds() {
     let refused = client.retry(async |daemon| daemon.allocator().allocate(ask.clone()).await).await;
     assert!(matches!(refused, Err(Error::Refused { field, .. }) if field == "count"));
 }
+
+#[tokio::test]
+async fn ok_a_token_is_sent_with_each_call_and_read_again_when_it_is_not_accepted() {
+    let daemon = Daemon::start(Script::new()).await;
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("token");
+    std::fs::write(&file, "kent_a_1\n").expect("written");
+    let client = builder(&daemon).token_file(&file).build().expect("valid");
+    client.uuid_v7().fetch_block(1).await.expect("granted");
+    std::fs::write(&file, "kent_a_2\n").expect("written");
+    // The client has looked at the file less than a second ago, so that only the refusal makes it look again.
+    daemon.script.push(Answer::Refuse(Status::unauthenticated("revoked")));
+    client.uuid_v7().fetch_block(1).await.expect("granted with the new token");
+    daemon.script.push(Answer::Refuse(Status::unauthenticated("revoked")));
+    let refused = client.uuid_v7().fetch_block(1).await.expect_err("the file has no other token");
+    assert!(matches!(refused, Error::Refused { code: Code::Unauthenticated, .. }), "{refused}");
+    let bearer = |token: &str| format!("Bearer kent_a_{token}");
+    assert_eq!(*daemon.script.tokens.lock().expect("whole"), ["1", "1", "2", "2"].map(bearer));
+}
+
+#[tokio::test]
+async fn ok_a_client_without_a_token_sends_none() {
+    let daemon = Daemon::start(Script::new()).await;
+    builder(&daemon).build().expect("valid").uuid_v7().fetch_block(1).await.expect("granted");
+    assert_eq!(*daemon.script.tokens.lock().expect("whole"), [""]);
+}

@@ -35,6 +35,8 @@ pub(crate) struct Script {
     next: Mutex<u128>,
     pub(crate) counts: Mutex<Vec<u64>>,
     pub(crate) request_ids: Mutex<Vec<String>>,
+    /// The tokens of the requests; empty for none.
+    pub(crate) tokens: Mutex<Vec<String>>,
     pub(crate) gate: Semaphore,
 }
 
@@ -48,8 +50,8 @@ pub(crate) struct Daemon {
 impl Script {
     pub(crate) fn new() -> Arc<Self> {
         let next = Mutex::new(1 << 60);
-        let (counts, request_ids) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { answers: Mutex::default(), next, counts, request_ids, gate: Semaphore::new(0) })
+        let (counts, request_ids, tokens) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { answers: Mutex::default(), next, counts, request_ids, tokens, gate: Semaphore::new(0) })
     }
 
     pub(crate) fn push(&self, answer: Answer) {
@@ -119,6 +121,8 @@ impl Allocator for Scripted {
         Pin<Box<dyn tokio_stream::Stream<Item = Result<AllocateStreamResponse, Status>> + Send>>;
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
+        let token = request.metadata().get("authorization").map(|token| token.to_str().expect("ASCII"));
+        self.0.tokens.lock().expect("whole").push(token.unwrap_or_default().to_owned());
         let request = request.into_inner();
         self.0.counts.lock().expect("not poisoned").push(request.count);
         self.0.request_ids.lock().expect("not poisoned").push(request.request_id.clone());

@@ -1,5 +1,7 @@
 //! The command line: every command, its arguments and its help text, as clap derives them.
 
+mod access;
+mod audit;
 mod context;
 mod list;
 mod region;
@@ -11,15 +13,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use kent_ids::{DEFAULT_SPACE, Series, Source};
 
-use self::{
-    context::CONTEXT_HELP,
-    region::REGION_HELP,
-    value::{
-        parse_count, parse_duration, parse_name, parse_request_id, parse_revision, parse_revision_or_0, parse_source,
-        parse_timestamp_width, parse_width,
-    },
-};
 pub(crate) use self::{
+    access::{FormArg, RoleCommand, RoleSetArgs, TokenCommand, TokenCreateArgs, TokenRotateArgs},
+    audit::{AuditCommand, AuditTailArgs},
     context::{ContextCommand, ContextSetArgs},
     list::{FreeArgs, LsArgs, OutputArg, SortKey},
     region::{
@@ -28,7 +24,17 @@ pub(crate) use self::{
     },
     value::{NewRegion, parse_space},
 };
-use crate::connect::{Certificates, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
+use self::{
+    access::{ROLE_HELP, TOKEN_HELP},
+    audit::AUDIT_HELP,
+    context::CONTEXT_HELP,
+    region::REGION_HELP,
+    value::{
+        parse_count, parse_duration, parse_name, parse_request_id, parse_revision, parse_revision_or_0, parse_source,
+        parse_timestamp_width, parse_width,
+    },
+};
+use crate::connect::{Credentials, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
 use crate::failure::Failure;
 use crate::prefix::PrefixFormat;
 
@@ -64,7 +70,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "KENT_ENDPOINT", default_value = DEFAULT_ENDPOINT, value_name = "URL[,URL...]")]
     pub(crate) endpoint: Endpoints,
     #[command(flatten)]
-    pub(crate) certificates: Certificates,
+    pub(crate) credentials: Credentials,
     /// Wait at most this long for each answer of a daemon, such as 500ms, 10s or 2m.
     #[arg(
         long,
@@ -76,7 +82,7 @@ pub(crate) struct Global {
         allow_hyphen_values = true
     )]
     pub(crate) request_timeout: Duration,
-    /// Take the endpoint, its certificates, the space and the timeout from this context unless they are given; see `kent context --help`.
+    /// Take the endpoint, its certificates and token, the space and the timeout from this context unless they are given; see `kent context --help`.
     #[arg(long, global = true, env = "KENT_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// Show prefixes in this format [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes in all
@@ -93,6 +99,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     #[command(subcommand, after_help = CONTEXT_HELP)]
     Context(ContextCommand),
+    #[command(subcommand, after_help = AUDIT_HELP)]
+    Audit(AuditCommand),
     /// Create a store from a backup or an old copy of a data directory. Runs `kentd restore` on this machine.
     #[command(disable_help_flag = true)]
     Restore {
@@ -145,6 +153,13 @@ pub(crate) enum DaemonCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+    #[command(subcommand, after_help = TOKEN_HELP)]
+    Token(TokenCommand),
+    #[command(subcommand, after_help = ROLE_HELP)]
+    Role(RoleCommand),
+    /// Show who you are to the daemon, and what you may do.
+    #[command(after_help = WHOAMI_HELP)]
+    Whoami,
     /// Show the state of the daemon's clock, or confirm that the clock is right.
     #[command(after_help = CLOCK_HELP)]
     Clock {
@@ -183,6 +198,11 @@ derives the time from the time since boot where it can, and refuses time-based i
 Examples:
   kent clock
   kent clock accept          use the clock: it is right";
+
+const WHOAMI_HELP: &str = "\
+Examples:
+  kent whoami
+  kent whoami --token-file orders.token";
 
 const STATUS_HELP: &str = "\
 Examples:
@@ -615,6 +635,28 @@ mod tests {
             ("status --endpoint https://10.0.0.7", false),
             ("doctor --json", true),
             ("doctor now", false),
+            ("audit tail a.jsonl -f -n 5 --action region --outcome denied", true),
+            ("audit tail a.jsonl --outcome maybe", false),
+            ("audit", false),
+            (
+                "token create orders --allow lease:uuidv7 --allow lease:region:default/orders --expires 30d --out f",
+                true,
+            ),
+            ("token create orders --role ops", true),
+            ("token create orders", false),
+            ("token create orders --allow lease:nonsense", false),
+            ("token create orders --allow grant:uuidv7", false),
+            ("token create orders --role ops --expires 0s", false),
+            ("token ls -o wide", true),
+            ("token revoke 3f9a1c0b77de 3f9a1c0b77df --yes", true),
+            ("token revoke", false),
+            ("token revoke orders", false),
+            ("token rotate 3f9a1c0b77de --grace 0s --out f", true),
+            ("role set ops --allow operate:* --certificate spiffe://example/*", true),
+            ("role set Ops --allow operate:*", false),
+            ("role set ops --certificate a --no-certificates", false),
+            ("role rm ops --yes", true),
+            ("whoami --token-file f", true),
             ("completions zsh", true),
             ("completions tcsh", false),
         ] {

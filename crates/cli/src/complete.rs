@@ -14,6 +14,7 @@ use clap::{ArgMatches, Command, FromArgMatches, ValueHint};
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{self as shells, CompleteEnv, EnvCompleter, Shells};
+use kent_access::Action;
 use kent_client::tonic::{Request, Status};
 use kent_client::{Client, Daemon};
 use kent_ids::{DEFAULT_SPACE, Format};
@@ -21,7 +22,8 @@ use kent_proto::v1::{ListRegionsRequest, ListSeriesRequest, ListSpacesRequest};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::connect::{Certificates, Endpoints};
+use crate::access;
+use crate::connect::{Credentials, Endpoints};
 use crate::contexts::Contexts;
 use crate::failure::Failure;
 use crate::names;
@@ -131,6 +133,9 @@ enum Named {
     Series,
     Source,
     Context,
+    Token,
+    Role,
+    Permission,
 }
 
 impl Named {
@@ -142,6 +147,9 @@ impl Named {
             ("region", _, "name") | (_, _, "split_donor") => Some(Self::Region),
             ("space", _, "name") | (_, _, "space") => Some(Self::Space),
             ("series", _, "series") => Some(Self::Series),
+            ("token", _, "id" | "ids") => Some(Self::Token),
+            ("role", _, "name") | (_, _, "roles") => Some(Self::Role),
+            ("token" | "role", _, "permissions") => Some(Self::Permission),
             ("context", _, "name") | (_, _, "context") => Some(Self::Context),
             _ => None,
         }
@@ -157,7 +165,7 @@ fn attach(command: Command, group: &str) -> Command {
     let name = command.get_name().to_owned();
     let command = command.mut_args(|arg| match Named::by(group, &name, arg.get_id().as_str()) {
         Some(named) => arg.add(ArgValueCompleter::new(move |typed: &OsStr| candidates(named, typed))),
-        None if arg.get_id() == "file" => arg.value_hint(ValueHint::FilePath),
+        None if ["file", "out", "token_file"].contains(&arg.get_id().as_str()) => arg.value_hint(ValueHint::FilePath),
         None => arg,
     });
     command.mut_subcommands(|inner| attach(inner, &name))
@@ -194,8 +202,8 @@ fn ask(named: Named, typed: &str) -> Option<Vec<String>> {
 }
 
 fn client(settings: &ArgMatches) -> Option<Client> {
-    let certificates = Certificates::from_arg_matches(settings).ok()?;
-    settings.try_get_one::<Endpoints>("endpoint").ok()??.client(&certificates, TIME).ok()
+    let credentials = Credentials::from_arg_matches(settings).ok()?;
+    settings.try_get_one::<Endpoints>("endpoint").ok()??.client(&credentials, TIME).ok()
 }
 
 /// The words of the command line, without the one that is completed.
@@ -222,11 +230,30 @@ impl Names<'_> {
     }
 
     fn add_constants(&mut self, named: Named) {
-        if named == Named::Source {
-            let formats = Format::all().map(|format| format.token().to_string());
-            for token in formats.chain(["uid11-fullrand".to_owned()]) {
-                self.add(token);
+        let formats = || Format::all().map(|format| format.token().to_string()).chain(["uid11-fullrand".to_owned()]);
+        let constants: Vec<String> = match (named, self.typed.split_once(':')) {
+            (Named::Source, _) => formats().collect(),
+            (Named::Permission, None) => Action::ALL.iter().map(|action| format!("{action}:")).collect(),
+            (Named::Permission, Some((action, _))) => {
+                let resources = ["*".to_owned()].into_iter().chain(formats());
+                resources.map(|resource| format!("{action}:{resource}")).collect()
             }
+            _ => Vec::new(),
+        };
+        for constant in constants {
+            self.add(constant);
+        }
+    }
+
+    /// Adds permissions on spaces and regions.
+    async fn add_resources(&mut self, daemon: &Daemon) -> Result<(), Status> {
+        let Some((action, resource)) = self.typed.split_once(':') else { return Ok(()) };
+        self.add_spaces(&format!("{action}:space:"), daemon).await?;
+        // The space is known once its name is typed.
+        let space = resource.strip_prefix("region:").and_then(|name| name.rsplit_once('/')).map(|(space, _)| space);
+        match space {
+            Some(space) => self.add_regions(&format!("{action}:region:{space}/"), space, daemon).await,
+            None => self.add_regions(&format!("{action}:region:{DEFAULT_SPACE}/"), DEFAULT_SPACE, daemon).await,
         }
     }
 
@@ -243,9 +270,16 @@ impl Names<'_> {
                     self.add_series(&daemon).await
                 }
             },
+            Named::Token => return self.add_all(access::token_ids(&daemon).await.ok()?),
+            Named::Role => return self.add_all(access::role_names(&daemon).await.ok()?),
+            Named::Permission => self.add_resources(&daemon).await,
             Named::Context => Ok(()),
         }
         .ok()
+    }
+
+    fn add_all(&mut self, names: Vec<String>) -> Option<()> {
+        names.into_iter().all(|name| self.add(name)).then_some(())
     }
 
     async fn add_regions(&mut self, before: &str, space: &str, daemon: &Daemon) -> Result<(), Status> {
@@ -304,6 +338,13 @@ mod tests {
             ("series", "forget", "series", Some(Named::Series)),
             ("series", "create", "series", None),
             ("context", "use", "name", Some(Named::Context)),
+            ("token", "revoke", "ids", Some(Named::Token)),
+            ("token", "rotate", "id", Some(Named::Token)),
+            ("token", "create", "name", None),
+            ("token", "create", "roles", Some(Named::Role)),
+            ("token", "create", "permissions", Some(Named::Permission)),
+            ("role", "set", "name", Some(Named::Role)),
+            ("role", "rm", "name", Some(Named::Role)),
             ("", "kent", "context", Some(Named::Context)),
             ("kent", "classify", "ids", None),
         ] {

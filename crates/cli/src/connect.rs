@@ -28,6 +28,9 @@ static CALL_TIMEOUT: OnceLock<Duration> = OnceLock::new();
 /// Set if the client has a certificate, for messages.
 static CERTIFICATE: OnceLock<()> = OnceLock::new();
 
+/// The file of the token that the client sends, for messages.
+static TOKEN_FILE: OnceLock<PathBuf> = OnceLock::new();
+
 /// The number of deadlines for which a request is retried once a daemon has answered, because replicas and stores may restart.
 const DEADLINES_PER_REQUEST: u32 = 3;
 
@@ -35,9 +38,9 @@ const DEADLINES_PER_REQUEST: u32 = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoints(String);
 
-/// The files of the certificates for TLS.
+/// The files of the certificates for TLS, and of the token.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Certificates {
+pub(crate) struct Credentials {
     /// Verify daemons by the CAs in this PEM file; addresses without a scheme then use TLS [default: the CAs of the system, for
     /// https:// addresses].
     #[arg(long, global = true, env = "KENT_CA", value_name = "FILE")]
@@ -48,6 +51,12 @@ pub(crate) struct Certificates {
     /// The PEM file with the private key of --cert.
     #[arg(long, global = true, env = "KENT_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
+    /// Send the token in this file with each call, as `kent token create` has made it. To other machines it is sent only under TLS.
+    #[arg(long, global = true, env = "KENT_TOKEN_FILE", value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Send the token to other machines without TLS, too: others on the network can read it.
+    #[arg(long, global = true, hide_short_help = true)]
+    pub(crate) allow_plain_token: bool,
 }
 
 /// Reasons that no client can be built.
@@ -75,21 +84,25 @@ impl FromStr for Endpoints {
 
 impl Endpoints {
     /// A client that tries these endpoints in order, and gives each call this time.
-    pub(crate) fn client(&self, certificates: &Certificates, timeout: Duration) -> Result<Client, Unconnectable> {
+    pub(crate) fn client(&self, credentials: &Credentials, timeout: Duration) -> Result<Client, Unconnectable> {
         let settings = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT.min(timeout))
             .attempt_timeout(timeout)
             .request_timeout(timeout.saturating_mul(DEADLINES_PER_REQUEST));
         let settings = self.0.split(',').fold(settings, |settings, endpoint| settings.endpoint(endpoint.trim()));
-        Ok(certificates.add_to(settings)?.build()?)
+        Ok(credentials.add_to(settings)?.build()?)
     }
 }
 
-impl Certificates {
+impl Credentials {
     fn add_to(&self, mut settings: Builder) -> Result<Builder, Unconnectable> {
         if let Some(ca) = &self.ca {
             check("ca", ca)?;
             settings = settings.ca_file(ca);
+        }
+        if let Some(file) = &self.token_file {
+            TOKEN_FILE.get_or_init(|| file.clone());
+            settings = settings.token_file(file).allow_plain_token(self.allow_plain_token);
         }
         match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
@@ -133,6 +146,11 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 /// Whether the client has a certificate.
 pub(crate) fn has_certificate() -> bool {
     CERTIFICATE.get().is_some()
+}
+
+/// The file of the token that the client sends.
+pub(crate) fn token_file() -> Option<&'static Path> {
+    TOKEN_FILE.get().map(PathBuf::as_path)
 }
 
 /// Sets the deadline of all requests of this process. Only the first call counts.

@@ -88,7 +88,7 @@ fn set(
         changes.push((setting, Some(text)));
     }
     if changes.is_empty() {
-        let message = "nothing to set: add --endpoint, --ca, --cert, --key, --space or --request-timeout, or --unset with the name of one";
+        let message = "nothing to set: add --endpoint, --ca, --cert, --key, --token-file, --space or --request-timeout, or --unset with the name of one";
         return Err(Failure::Usage(message.to_owned()));
     }
     contexts.set(&args.name, &changes).and_then(|()| contexts.save()).map_err(unusable)

@@ -39,6 +39,8 @@ pub(crate) struct Context {
     pub(crate) cert: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_file: Option<String>,
     pub(crate) space: Option<String>,
     pub(crate) request_timeout: Option<String>,
 }
@@ -51,6 +53,7 @@ impl Context {
             "ca" => self.ca.as_deref(),
             "cert" => self.cert.as_deref(),
             "key" => self.key.as_deref(),
+            "token-file" => self.token_file.as_deref(),
             "space" => self.space.as_deref(),
             "request-timeout" => self.request_timeout.as_deref(),
             _ => None,
@@ -59,10 +62,10 @@ impl Context {
 }
 
 /// The names of the settings of a context, which are also those of the options.
-pub(crate) const SETTINGS: [&str; 6] = ["endpoint", "ca", "cert", "key", "space", "request-timeout"];
+pub(crate) const SETTINGS: [&str; 7] = ["endpoint", "ca", "cert", "key", "token-file", "space", "request-timeout"];
 
 /// The settings that are paths. A context has absolute ones, because commands run in any directory.
-pub(crate) const PATHS: [&str; 3] = ["ca", "cert", "key"];
+pub(crate) const PATHS: [&str; 4] = ["ca", "cert", "key", "token-file"];
 
 /// Reasons that the contexts file cannot be used.
 #[derive(Debug, thiserror::Error)]

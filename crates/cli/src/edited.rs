@@ -1,6 +1,6 @@
 //! The commands that edit, and how to find out whether an edit was made if no answer arrived.
 
-use crate::args::{DaemonCommand, RegionCommand, SeriesCommand, SpaceCommand, TableCommand};
+use crate::args::{DaemonCommand, RegionCommand, RoleCommand, SeriesCommand, SpaceCommand, TableCommand, TokenCommand};
 use crate::failure::Edit;
 use crate::names;
 
@@ -12,12 +12,21 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
         DaemonCommand::Space(SpaceCommand::Create(args)) if !args.dry_run => shown_by("kent space ls"),
         DaemonCommand::Space(SpaceCommand::Delete(args)) if !args.dry_run => shown_by("kent space ls"),
         DaemonCommand::Series(SeriesCommand::Create(_) | SeriesCommand::Forget(_)) => shown_by("kent series ls"),
+        DaemonCommand::Token(command) => match command {
+            TokenCommand::Create(_) | TokenCommand::Rotate(_) | TokenCommand::Revoke { .. } => {
+                shown_by("kent token ls")
+            }
+            TokenCommand::Ls { .. } => None,
+        },
+        DaemonCommand::Role(RoleCommand::Set(_) | RoleCommand::Rm { .. }) => shown_by("kent role ls"),
         DaemonCommand::Table(TableCommand::Import(args)) if !args.dry_run => {
             shown_by(&format!("kent table import {}{} --dry-run", args.file, names::space_option(&args.space.space)))
         }
         DaemonCommand::Space(_)
         | DaemonCommand::Series(_)
         | DaemonCommand::Table(_)
+        | DaemonCommand::Role(_)
+        | DaemonCommand::Whoami
         | DaemonCommand::Classify(_)
         | DaemonCommand::Watch(_)
         | DaemonCommand::Backup { .. }

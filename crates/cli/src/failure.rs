@@ -19,7 +19,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 pub(crate) use self::unanswered::Edit;
 use self::unanswered::Unanswered;
-use crate::number;
+use crate::{connect, number};
 
 /// An error that ended a command.
 #[derive(Debug, thiserror::Error)]
@@ -151,10 +151,24 @@ impl Refusal {
             facts,
             violations,
             retry_after: details.retry_info().and_then(|retry| retry.retry_delay),
-            advice: Vec::new(),
+            advice: credential_advice(status),
             is_broken: is_broken(status),
         }
     }
+}
+
+/// What helps a caller whom the daemon does not know, or who lacks a permission.
+fn credential_advice(status: &Status) -> Vec<String> {
+    let advice = match (status.code(), connect::token_file()) {
+        (Code::Unauthenticated, Some(file)) => {
+            format!("the token is that of {}; `kent context show` says where this setting comes from", file.display())
+        }
+        (Code::PermissionDenied, _) if !status.message().contains("kent whoami") => {
+            "`kent whoami` shows who you are and what you may do".to_owned()
+        }
+        _ => return Vec::new(),
+    };
+    vec![advice]
 }
 
 /// Whether the connection broke. A status with a cause was created by this client, and `CANCELLED` by its own deadline.
@@ -402,7 +416,7 @@ impl InvalidId {
 }
 
 /// Facts for programs, which every message has in words.
-const SAID: [&str; 15] = [
+const SAID: [&str; 17] = [
     "cap",
     "capacity",
     "donors",
@@ -412,7 +426,9 @@ const SAID: [&str; 15] = [
     "heir",
     "left",
     "oldest_revision",
+    "permission",
     "present_revision",
+    "principal",
     "region",
     "reserved",
     "resume_after",
@@ -519,6 +535,23 @@ mod tests {
         assert!(refusal.is_broken);
         assert_eq!(refusal.message, "the connection broke before the response arrived: reset");
         assert!(!Refusal::new(&Status::unknown("sent by the daemon")).is_broken);
+    }
+
+    #[test]
+    fn ok_a_missing_permission_leads_to_whoami() {
+        let status = |message: &str| Status::permission_denied(message);
+        for (message, expected) in [("you may not", 1), ("you may not (kent whoami)", 0)] {
+            assert_eq!(Refusal::new(&status(message)).advice.len(), expected, "{message}");
+        }
+        let details = [("permission", "edit:space:default"), ("principal", "token:a (b)")];
+        let details = details.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let details = ErrorDetails::with_error_info("PERMISSION_DENIED", "kent", details);
+        let failure: Failure = Status::with_error_details(Code::PermissionDenied, "token:a lacks it", details).into();
+        assert_eq!(
+            failure.render(false).expect("a message"),
+            "error: token:a lacks it (PERMISSION_DENIED, PERMISSION_DENIED)\n  `kent whoami` shows who you are and what you may do\n"
+        );
+        assert_eq!(failure.to_json()["error"]["details"]["permission"], "edit:space:default");
     }
 
     #[test]

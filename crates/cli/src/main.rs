@@ -3,8 +3,10 @@
 //! `args` has the arguments and `settings` their defaults, one module runs each group of commands, `output` and `table` write text and JSON, and `failure`
 //! turns errors into messages and exit codes.
 
+mod access;
 mod alloc;
 mod args;
+mod audit;
 mod backup;
 mod bits;
 mod charset;
@@ -109,6 +111,7 @@ fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete::print_script(shell),
         Command::Man { dir } => with_output(out, |out| man::write(&dir, out)),
+        Command::Audit(command) => with_output(out, |out| audit::run(&command, out)),
         Command::Context(command) => with_output(out, |out| context::run(&command, settings, out)),
         Command::Inspect(args) => with_output(out, |out| match &args.space {
             Some(space) => {
@@ -137,7 +140,7 @@ fn client(global: &Global, settings: &Settings) -> Result<Client, Failure> {
     connect::set_timeout(global.request_timeout);
     global
         .endpoint
-        .client(&global.certificates, global.request_timeout)
+        .client(&global.credentials, global.request_timeout)
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
@@ -160,6 +163,9 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
         DaemonCommand::Watch(args) => history::watch(&args, client, out).await,
         DaemonCommand::Backup { file } => backup::run(&file, &client.connect().await?, out).await,
         DaemonCommand::Clock { command } => status::clock(command, &client.connect().await?, out).await,
+        DaemonCommand::Token(command) => access::token(&command, &client.connect().await?, out).await,
+        DaemonCommand::Role(command) => access::role(&command, &client.connect().await?, out).await,
+        DaemonCommand::Whoami => access::who_am_i(&client.connect().await?, out).await,
         DaemonCommand::Doctor => doctor::run(&client.connect().await?, out).await,
         DaemonCommand::Status => status::run(&client.connect().await?, out).await,
     }

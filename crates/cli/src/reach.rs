@@ -1,9 +1,11 @@
-//! Suggested commands that reach the same daemon: an `--endpoint`, a `--context` and the certificates of the command line are repeated in them. Variables
+//! Suggested commands that reach the same daemon: an `--endpoint`, a `--context` the certificates and the token of the command line are repeated in them. Variables
 //! and the current context are in force anyway.
 
 /// The commands that ask a daemon.
-const COMMANDS: [&str; 10] =
-    ["alloc", "backup", "classify", "clock", "doctor", "region", "series", "space", "status", "table"];
+const COMMANDS: [&str; 13] = [
+    "alloc", "backup", "classify", "clock", "doctor", "region", "role", "series", "space", "status", "table", "token",
+    "whoami",
+];
 
 /// The options to repeat, each after a space.
 #[derive(Clone, Debug, Default)]

@@ -72,9 +72,10 @@ pub(crate) fn command(context: Option<&Context>) -> Command {
     let adjust = |arg: Arg| {
         let is_empty = |variable| env::var_os(variable).is_some_and(|text| text.is_empty());
         let arg = if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg };
-        match context.and_then(|context| context.get(&arg.get_id().as_str().replace('_', "-"))) {
+        let setting = arg.get_id().as_str().replace('_', "-");
+        match context.and_then(|context| context.get(&setting)) {
             // The space of `kent inspect`, which has no default, is not set by a context.
-            Some(text) if !arg.get_default_values().is_empty() || PATHS.contains(&arg.get_id().as_str()) => {
+            Some(text) if !arg.get_default_values().is_empty() || PATHS.contains(&&*setting) => {
                 arg.default_value(text.to_owned())
             }
             _ => arg,
@@ -99,7 +100,7 @@ fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
         let valid = match setting {
             "endpoint" => text.parse::<Endpoints>().map(drop).map_err(|error| error.to_string()),
             "space" => parse_space(text).map(drop),
-            "ca" | "cert" | "key" => Ok(()),
+            "ca" | "cert" | "key" | "token-file" => Ok(()),
             _ => parse_timeout(text).map(drop),
         };
         if let Err(error) = valid {
@@ -129,7 +130,8 @@ impl Settings {
 
     /// The options of the command line with which a suggested command reaches the same daemon.
     pub(crate) fn reach(&self) -> Reach {
-        let options = ["endpoint", "context", "ca", "cert", "key"].map(|setting| (setting, self.get(setting)));
+        let options =
+            ["endpoint", "context", "ca", "cert", "key", "token-file"].map(|setting| (setting, self.get(setting)));
         Reach::of(
             options
                 .into_iter()

@@ -27,7 +27,7 @@ const SOURCES: [&str; 9] = [
     "server/src",
 ];
 /// Samples for placeholders. A command must be valid with one of them.
-const SAMPLES: [&str; 3] = ["1", "serial:SAMPLE", "80:1"];
+const SAMPLES: [&str; 5] = ["1", "serial:SAMPLE", "80:1", "admin:*", "0123456789ab"];
 /// Characters that end a command within a sentence.
 const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '&', '<', '>', '\n'];
 /// The source of tips for wrong command lines, which has such lines.
@@ -107,6 +107,7 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
     whole.push_str(rest);
     let filled = |word: &str| match word.trim_matches(['"', '\'']) {
         "HOST:PORT" => "127.0.0.1:7600".to_owned(),
+        "ACTION:RESOURCE" => "admin:*".to_owned(),
         word if word.bytes().all(|byte| byte.is_ascii_uppercase()) => sample.to_owned(),
         word => word.to_owned(),
     };

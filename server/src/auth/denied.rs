@@ -1,10 +1,14 @@
 //! Refusals of callers.
 
 use kent_access::Refused;
+use kent_proto::model::code_name;
 use thiserror::Error;
-use tracing::debug;
+use tonic::Code;
 
-use crate::host::address::Address;
+use crate::{
+    audit::{By, Event, Outcome},
+    host::address::Address,
+};
 
 /// A refusal because of who the caller is.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -12,18 +16,18 @@ pub(crate) enum Denied {
     /// The caller has shown no credential.
     #[error(
         "this daemon answers only callers that it knows: send a token (kent --token-file FILE, KENT_TOKEN_FILE, or the header \
-         authorization: Bearer kent_...); to make the first one, run `kent token create` as the daemon's own user on its Unix socket"
+         authorization: Bearer kent_...); to create the first one, run `kent token create NAME --allow admin:*` as the daemon's own user on its Unix socket"
     )]
     NoCredential(DeniedTo),
     /// There is no such token, or its secret is wrong.
     #[error("the token is not valid: there is no such token, or its secret is wrong")]
     BadCredential(DeniedTo),
     /// The caller has the secret of a token that has ended.
-    #[error("{who} is {why}: ask an operator for another token (kent token create)", who = .0.principal, why = .1)]
+    #[error("{who} is {why}: ask an operator for another token (kent token create NAME --allow ACTION:RESOURCE)", who = .0.principal, why = .1)]
     Refused(DeniedTo, Refused),
     /// The caller lacks a permission.
     #[error(
-        "{who} lacks the permission {what} (kent whoami shows what it has; an operator gives more: kent token create NAME --allow {what})",
+        "{who} lacks the permission {what} (`kent whoami` shows what it has; an operator can give it another token: kent token create NAME --allow {what})",
         who = .0.principal, what = .1
     )]
     Missing(DeniedTo, String),
@@ -64,10 +68,32 @@ impl Denied {
             | Self::OutOfTouch(to) => to,
         }
     }
+
+    /// The gRPC code and the reason of the refusal.
+    pub(crate) const fn code(&self) -> (Code, &'static str) {
+        match self {
+            Self::NoCredential(_) => (Code::Unauthenticated, "NO_CREDENTIAL"),
+            Self::BadCredential(_) => (Code::Unauthenticated, "BAD_CREDENTIAL"),
+            Self::Refused(..) => (Code::Unauthenticated, "CREDENTIAL_ENDED"),
+            Self::Missing(..) => (Code::PermissionDenied, "PERMISSION_DENIED"),
+            Self::OutOfTouch(_) => (Code::Unavailable, "OUT_OF_TOUCH"),
+        }
+    }
 }
 
-/// Every refusal passes here on its way to the caller.
+/// Writes a refusal to the audit log. Every refusal passes here on its way to the caller.
 pub(crate) fn denied(denied: &Denied) {
     let DeniedTo { principal, address } = denied.to();
-    debug!(%principal, ?address, reason = %denied, "a call was refused");
+    let by = By {
+        principal: principal.to_string(),
+        peer: address.map(|address| address.to_string()).unwrap_or_default(),
+        ..By::default()
+    };
+    let (code, reason) = denied.code();
+    let (resource, note) = match denied {
+        Denied::Missing(_, permission) => (&**permission, String::new()),
+        Denied::Refused(_, refused) => ("", refused.to_string()),
+        _ => ("", String::new()),
+    };
+    Event::new("call", &by, resource).refusal(code_name(code), reason).note(&note).record(Outcome::Denied);
 }

@@ -13,6 +13,7 @@ use super::{
     patterns::RegionPatterns,
     tls::TlsSettings,
 };
+use crate::audit::AuditTo;
 
 /// Generates [`Settings`] and [`Values`] from a table. The default and the bounds of a setting are optional.
 macro_rules! settings {
@@ -193,6 +194,20 @@ settings! {
             "Format of the log on standard error: `text` or `json`";
         log: String = "info", "KENT_LOG" "FILTER":
             "What to log, such as `info` or `kentd=debug,tonic=warn`";
+    }
+    "Audit" {
+        audit: AuditTo, "KENT_AUDIT" "FILE|stderr":
+            "Where to write the audit log, one JSON object per line: a file, or `stderr` for standard error (./stderr is a file of this \
+             name) [default: nowhere]";
+        #[arg(value_parser = parse_whole::<u64>)]
+        audit_bytes: u64 = "16777216" ["4096" to "1099511627776"], "KENT_AUDIT_BYTES" "BYTES":
+            "Size at which the audit file becomes FILE.1, and a new one begins";
+        #[arg(value_parser = parse_whole::<u32>)]
+        audit_files: u32 = "10" ["1" to "1000"], "KENT_AUDIT_FILES" "COUNT":
+            "Number of audit files to keep, including the current one";
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        audit_required: bool = "false", "KENT_AUDIT_REQUIRED" "BOOL":
+            "Stop the daemon if the audit log cannot be written; otherwise it logs an error, counts the lost events and continues";
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
     outcome::{HeldChunk, TryGrant, Wait, request_id_not_allowed},
 };
 use crate::{
+    audit::{self, By, Event},
     auth::Caller,
     cluster::Cluster,
     error::{AllocateError, EditError, Exhausted, NoSuchRegion, burst},
@@ -204,13 +205,18 @@ impl RegionGrants {
             caller: Caller::DAEMON,
             undoes: None,
         };
+        let by = By::daemon();
+        let resource = format!("region:{}/{region}", command.space);
+        let event = Event::new("region.expand", &by, resource).note("the region's policy");
         match self.directory.edit(&command).await {
-            Ok(_) => {
+            Ok(edited) => {
+                event.revision(Some(edited.plan.revision.0)).record(audit::Outcome::Done);
                 info!(space = command.space, region, "region expanded because of its policy");
                 true
             }
             Err(EditError::Refused { refusal, .. }) if matches!(*refusal, Refusal::NotDue { .. }) => true,
             Err(error) => {
+                event.record(audit::Outcome::Failed);
                 warn!(space = command.space, region, %error, "the region's policy requires an expansion, but it failed");
                 false
             }

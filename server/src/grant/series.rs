@@ -21,6 +21,7 @@ use tracing::{debug, info};
 
 use super::outcome::{HeldChunk, TryGrant, Wait};
 use crate::{
+    audit::{By, Event, Outcome},
     error::{AllocateError, SeriesError},
     host::{clock::Clock, tasks::Tasks},
     issuing::{
@@ -173,6 +174,7 @@ impl SeriesGrants {
         let listed = Listed { on_demand: true };
         let made = self.list(series, Version::ABSENT, Some(listed), count.version, after).await?;
         Ok(made.map(|version| {
+            Event::new("series.create", &By::daemon(), series.to_string()).note("on demand").record(Outcome::Done);
             info!(%series, "series created on demand");
             self.insert(series, version)
         }))

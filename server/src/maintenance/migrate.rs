@@ -14,6 +14,7 @@ use kent_store::{
 use thiserror::Error;
 
 use crate::{
+    audit::AuditArgs,
     config::{ConfigError, EtcdSettings},
     host::{
         clock::{Clock, SystemClock},
@@ -54,6 +55,9 @@ pub struct MigrateArgs {
     /// The settings for etcd.
     #[command(flatten)]
     pub etcd: EtcdSettings,
+    /// The audit log.
+    #[command(flatten)]
+    pub audit: AuditArgs,
 }
 
 /// A planned migration.

@@ -27,6 +27,7 @@ use kent_store::{Archiving, Key, OpenError, SledOptions, SledStore, Store, Store
 use thiserror::Error;
 
 use crate::{
+    audit::AuditArgs,
     host::{
         clock::{Clock, SystemClock},
         entropy::{self, Entropy, SystemEntropy},
@@ -92,6 +93,9 @@ pub struct RestoreArgs {
     /// Do not ask for confirmation.
     #[arg(long)]
     pub yes: bool,
+    /// The audit log.
+    #[command(flatten)]
+    pub audit: AuditArgs,
 }
 
 /// The number at which an operator continues a source.

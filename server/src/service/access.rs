@@ -13,9 +13,13 @@ use kent_proto::{
 use kent_store::Version;
 use tonic::{Request, Response, Status};
 
-use super::callers::{caller, on_behalf_of};
+use super::{
+    audited::record,
+    callers::{Author, author, caller, on_behalf_of},
+};
 use crate::{
     access::{Access, AccessError, NewToken},
+    audit::{Event, Outcome},
     cluster::Unconfirmed,
     engine::Engine,
     status,
@@ -99,11 +103,15 @@ impl v1::access_server::Access for AccessService {
     }
 
     async fn create_token(&self, request: Request<CreateTokenRequest>) -> Result<Response<CreatedToken>, Status> {
-        let caller = caller(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let CreateTokenRequest { name, permissions, roles, valid_seconds } = request.into_inner();
+        let note = format!("{name}: {}", holds(&permissions, "role", &roles));
         let new = NewToken { name, permissions, roles, valid_seconds };
         let access = self.access().clone();
-        let (presented, token, version) = self.change(async move { access.create_token(&caller, new).await }).await?;
+        let created = self.change(async move { access.create_token(&caller, new).await }).await;
+        let resource = created.as_ref().map(|(_, token, _)| format!("token:{}", token.id)).unwrap_or_default();
+        record(Event::new("token.create", &by, resource).note(&note), &created, Outcome::Done);
+        let (presented, token, version) = created?;
         // So that the token works on all replicas at once.
         self.changed(version).await;
         Ok(Response::new(CreatedToken { secret: presented.reveal(), token: Some(self.token(&token)) }))
@@ -126,30 +134,35 @@ impl v1::access_server::Access for AccessService {
     }
 
     async fn revoke_token(&self, request: Request<RevokeTokenRequest>) -> Result<Response<AccessChanged>, Status> {
-        let caller = caller(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let (id, access) = (parse_id("id", &request.get_ref().id)?, self.access().clone());
-        let version = self.change(async move { access.revoke_token(&caller, id).await }).await?;
-        Ok(Response::new(self.changed(version).await))
+        let revoked = self.change(async move { access.revoke_token(&caller, id).await }).await;
+        record(Event::new("token.revoke", &by, format!("token:{id}")), &revoked, Outcome::Done);
+        Ok(Response::new(self.changed(revoked?).await))
     }
 
     async fn rotate_token(&self, request: Request<RotateTokenRequest>) -> Result<Response<CreatedToken>, Status> {
-        let caller = caller(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let RotateTokenRequest { id, grace_seconds } = request.into_inner();
         let (id, access) = (parse_id("id", &id)?, self.access().clone());
-        let (presented, token, version) =
-            self.change(async move { access.rotate_token(&caller, id, grace_seconds).await }).await?;
+        let rotated = self.change(async move { access.rotate_token(&caller, id, grace_seconds).await }).await;
+        let note = format!("the old secret works for {grace_seconds} s");
+        record(Event::new("token.rotate", &by, format!("token:{id}")).note(&note), &rotated, Outcome::Done);
+        let (presented, token, version) = rotated?;
         self.changed(version).await;
         Ok(Response::new(CreatedToken { secret: presented.reveal(), token: Some(self.token(&token)) }))
     }
 
     async fn put_role(&self, request: Request<PutRoleRequest>) -> Result<Response<AccessChanged>, Status> {
-        let caller = caller(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let missing = || status::from_invalid(&Invalid::new("role", "is missing"));
         let v1::Role { name, permissions, certificates } = request.into_inner().role.ok_or_else(missing)?;
+        let (resource, note) = (format!("role:{name}"), holds(&permissions, "certificate", &certificates));
         let access = self.access().clone();
         let put = async move { access.put_role(&caller, name, &permissions, &certificates).await };
-        let version = self.change(put).await?;
-        Ok(Response::new(self.changed(version).await))
+        let put = self.change(put).await;
+        record(Event::new("role.set", &by, resource).note(&note), &put, Outcome::Done);
+        Ok(Response::new(self.changed(put?).await))
     }
 
     async fn list_roles(&self, request: Request<ListRolesRequest>) -> Result<Response<ListRolesResponse>, Status> {
@@ -159,11 +172,19 @@ impl v1::access_server::Access for AccessService {
     }
 
     async fn delete_role(&self, request: Request<DeleteRoleRequest>) -> Result<Response<AccessChanged>, Status> {
-        let caller = caller(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let (name, access) = (request.into_inner().name, self.access().clone());
-        let version = self.change(async move { access.delete_role(&caller, &name).await }).await?;
-        Ok(Response::new(self.changed(version).await))
+        let resource = format!("role:{name}");
+        let deleted = self.change(async move { access.delete_role(&caller, &name).await }).await;
+        record(Event::new("role.delete", &by, resource), &deleted, Outcome::Done);
+        Ok(Response::new(self.changed(deleted?).await))
     }
+}
+
+/// Permissions and other holdings, for the audit log.
+fn holds(permissions: &[String], kind: &str, others: &[String]) -> String {
+    let others = others.iter().map(|other| format!("{kind} {other}"));
+    permissions.iter().cloned().chain(others).collect::<Vec<_>>().join(", ")
 }
 
 fn parse_id(field: &'static str, id: &str) -> Result<TokenId, Status> {

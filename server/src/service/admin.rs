@@ -3,6 +3,7 @@
 use std::{
     pin::Pin,
     sync::{Arc, OnceLock},
+    task::Poll,
     time::Duration,
 };
 
@@ -18,8 +19,12 @@ use kent_proto::v1::{
 use kent_proto::{model::Invalid, note::ReplicaNote};
 use tonic::{Request, Response, Status};
 
-use super::callers::{Session, caller, caller_who_may};
+use super::{
+    audited::record,
+    callers::{Author, Session, author_who_may, caller, caller_who_may},
+};
 use crate::{
+    audit::{By, Event, Outcome},
     cluster::{Cluster, Replica},
     engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
     grant::ListedSeries,
@@ -135,19 +140,27 @@ impl Admin for AdminService {
     type BackupStream = Pin<Box<dyn Stream<Item = Result<BackupPart, Status>> + Send>>;
 
     async fn backup(&self, request: Request<BackupRequest>) -> Result<Response<Self::BackupStream>, Status> {
-        caller_who_may(&self.engine, &request, Action::Operate)?;
+        let Author { by, .. } = author_who_may(&self.engine, &request, Action::Operate)?;
         let session = Session::begin(&self.engine, &request)?;
-        let permit = self.engine.begin_backup().ok_or_else(|| status::too_many("Backup", BACKUPS_MAX))?;
-        let parts = backup::parts(self.engine.clone(), permit);
+        let permit = self.engine.begin_backup().ok_or_else(|| status::too_many("Backup", BACKUPS_MAX));
+        record(Event::new("backup", &by, ""), &permit, Outcome::Begun);
+        let (parts, mut audited) = (backup::parts(self.engine.clone(), permit?), AuditedBackup { by, is_done: false });
         let parts = parts.map_err(|failure| status::from_read(&failure));
-        Ok(Response::new(Box::pin(self.while_allowed(session, parts))))
+        // The end of the stream is reached only by a caller that has received all parts.
+        let end = stream::poll_fn(move |_| {
+            audited.finish();
+            Poll::Ready(None)
+        });
+        Ok(Response::new(Box::pin(self.while_allowed(session, parts.chain(end)))))
     }
 
     async fn create_series(&self, request: Request<CreateSeriesRequest>) -> Result<Response<v1::Series>, Status> {
-        caller_who_may(&self.engine, &request, Action::Operate)?;
+        let Author { by, .. } = author_who_may(&self.engine, &request, Action::Operate)?;
         let series = parse_series(&request.get_ref().source)?;
         let made = self.engine.series().create(&series).await;
-        made.map(|made| Response::new(message(&made))).map_err(|error| status::from_series(&error))
+        let made = made.map(|made| Response::new(message(&made))).map_err(|error| status::from_series(&error));
+        record(Event::new("series.create", &by, series.to_string()), &made, Outcome::Done);
+        made
     }
 
     type ListSeriesStream = Pin<Box<dyn Stream<Item = Result<ListSeriesResponse, Status>> + Send>>;
@@ -169,15 +182,18 @@ impl Admin for AdminService {
     }
 
     async fn forget_series(&self, request: Request<ForgetSeriesRequest>) -> Result<Response<v1::Series>, Status> {
-        caller_who_may(&self.engine, &request, Action::Operate)?;
+        let Author { by, .. } = author_who_may(&self.engine, &request, Action::Operate)?;
         let series = parse_series(&request.get_ref().source)?;
         let forgotten = self.engine.series().forget(&series).await;
-        forgotten.map(|forgotten| Response::new(message(&forgotten))).map_err(|error| status::from_series(&error))
+        let forgotten = forgotten.map(|it| Response::new(message(&it))).map_err(|error| status::from_series(&error));
+        record(Event::new("series.forget", &by, series.to_string()), &forgotten, Outcome::Done);
+        forgotten
     }
 
     async fn accept_clock(&self, request: Request<AcceptClockRequest>) -> Result<Response<ClockStatus>, Status> {
-        caller_who_may(&self.engine, &request, Action::Operate)?;
-        self.engine.slots().accept_clock();
+        let Author { by, .. } = author_who_may(&self.engine, &request, Action::Operate)?;
+        let accepted = self.engine.slots().accept_clock().rfc3339(3).unwrap_or_default();
+        Event::new("clock.accept", &by, "").note(&accepted).record(Outcome::Done);
         Ok(Response::new(self.clock()))
     }
 
@@ -194,6 +210,25 @@ impl Admin for AdminService {
             true => self.status(),
             false => self.status_for_clients(),
         }))
+    }
+}
+
+/// A backup that is being sent. When it is dropped, the audit log says whether the caller has received all of it.
+struct AuditedBackup {
+    by: By,
+    is_done: bool,
+}
+
+impl AuditedBackup {
+    fn finish(&mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for AuditedBackup {
+    fn drop(&mut self) {
+        let outcome = if self.is_done { Outcome::Done } else { Outcome::Failed };
+        Event::new("backup", &self.by, "").record(outcome);
     }
 }
 

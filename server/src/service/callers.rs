@@ -7,8 +7,10 @@ use tokio::time;
 use tonic::{Request, Status, codegen::http::HeaderMap};
 
 use crate::{
+    audit::By,
     auth::{Auth, Caller, Credentials, Denied},
     engine::Engine,
+    host::address::Host,
     status,
     transport::peer::{Peer, authorization},
 };
@@ -47,23 +49,51 @@ fn shown<'c>(header: Option<&'c [u8]>, peer: Option<&'c Peer>) -> Credentials<'c
     }
 }
 
-/// Describes the author of an edit for the history: what it has proved to be, the name that it gives in the request, and its address.
-pub(super) fn author<T>(engine: &Engine, request: &Request<T>) -> Result<(String, Caller), Status> {
+/// The author of a change.
+#[derive(Debug)]
+pub(super) struct Author {
+    pub(super) caller: Caller,
+    /// The author as the audit log names it.
+    pub(super) by: By,
+    host: Option<Host>,
+}
+
+/// Returns the author of a change, who may be allowed nothing.
+pub(super) fn author<T>(engine: &Engine, request: &Request<T>) -> Result<Author, Status> {
     let caller = caller(engine, request)?;
-    let name = on_behalf_of(request);
     let peer = request.extensions().get::<Peer>();
-    let certificate = || peer.and_then(|peer| peer.certificate.as_ref()?.name.as_deref());
-    let described = match (caller.proved().or_else(certificate), name.as_str()) {
-        (Some(proved), "") => proved.to_owned(),
-        (Some(proved), name) => format!("{proved} on behalf of {name}"),
-        (None, name) => name.to_owned(),
+    let certificate = peer.and_then(|peer| peer.certificate.as_ref()?.name.clone());
+    let by = By {
+        principal: caller.proved().map(str::to_owned).or_else(|| certificate.clone()).unwrap_or_default(),
+        on_behalf_of: on_behalf_of(request),
+        peer: peer.map(|peer| peer.address.to_string()).unwrap_or_default(),
+        certificate: certificate.unwrap_or_default(),
     };
-    let described = match (described.as_str(), peer.map(|peer| peer.address.host())) {
-        ("", Some(host)) => host.to_string(),
-        (described, Some(host)) => format!("{described} from {host}"),
-        (described, None) => described.to_owned(),
-    };
-    Ok((described, caller))
+    Ok(Author { caller, by, host: peer.map(|peer| peer.address.host()) })
+}
+
+/// Returns the author of a change, if it may do this to the daemon as a whole.
+pub(super) fn author_who_may<T>(engine: &Engine, request: &Request<T>, action: Action) -> Result<Author, Status> {
+    let author = author(engine, request)?;
+    author.caller.check_daemon(action).map_err(|denied| status::from_denied(&denied))?;
+    Ok(author)
+}
+
+impl Author {
+    /// The author as the history of a table names it: what it has proved to be, the name that it gives itself, and its host.
+    pub(super) fn describe(&self) -> String {
+        let By { principal, on_behalf_of, .. } = &self.by;
+        let described = match (principal.as_str(), on_behalf_of.as_str()) {
+            (proved, "") => proved.to_owned(),
+            ("", name) => name.to_owned(),
+            (proved, name) => format!("{proved} on behalf of {name}"),
+        };
+        match (described.as_str(), self.host) {
+            ("", Some(host)) => host.to_string(),
+            (described, Some(host)) => format!("{described} from {host}"),
+            (described, None) => described.to_owned(),
+        }
+    }
 }
 
 /// The name that a caller gives in `kent-principal`, which proves nothing.

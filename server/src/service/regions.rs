@@ -20,16 +20,18 @@ use kent_proto::{
         WatchTableResponse, regions_server::Regions,
     },
 };
-use kent_regions::{Change, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, Edit, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
 use super::{
-    callers::{Session, author, caller},
+    audited::{Audited, record, resource},
+    callers::{Author, Session, author, caller},
     classify::classify,
     text::text_of,
     watch,
 };
 use crate::{
+    audit::{Event, Outcome},
     auth::Caller,
     cluster::Unconfirmed,
     engine::{Engine, WATCHERS_MAX},
@@ -87,34 +89,40 @@ impl RegionsService {
     }
 
     /// Makes an edit of a table; every edit except undo uses this function.
-    async fn edit(
-        &self,
-        (principal, caller): (String, Caller),
-        input: Result<EditInput, Invalid>,
-    ) -> Answer<EditResponse> {
+    async fn edit(&self, author: Author, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
-        let (operation, validate_only) = (edit.operation(), options.validate_only);
+        let operation = edit.operation();
+        let (subject, action) = match &edit {
+            Edit::Import { .. } => ("", "table.import".to_owned()),
+            edit => (edit.subject(), format!("region.{operation}")),
+        };
+        let audited = Audited { author, action, resource: resource(&space, subject), options: options.clone() };
         let stops_grants = edit.stops_grants();
+        let (principal, caller) = (audited.author.describe(), audited.author.caller.clone());
         let command = EditCommand { space, number: None, edit, options, principal, caller, undoes: None };
-        self.respond(operation, validate_only, stops_grants, self.engine.edit(command).await).await
+        self.respond(operation, audited, stops_grants, self.engine.edit(command).await).await
     }
 
     /// The response of an edit. If it may stop grants, waits for the other replicas.
     async fn respond(
         &self,
         operation: &'static str,
-        validate_only: bool,
+        audited: Audited,
         stops_grants: bool,
         edited: Result<Edited, EditError>,
     ) -> Answer<EditResponse> {
+        let validate_only = audited.options.validate_only;
         match edited {
             Ok(Edited { space, plan, again }) => {
-                let outcome = match (validate_only, again, plan.revision == plan.base) {
-                    (true, ..) => "dry_run",
-                    (_, true, _) => "again",
-                    (_, _, true) => "unchanged",
-                    _ => "made",
+                let (outcome, audit) = match (validate_only, again, plan.revision == plan.base) {
+                    (true, ..) => ("dry_run", None),
+                    (_, true, _) => ("again", Some(Outcome::Again)),
+                    (_, _, true) => ("unchanged", Some(Outcome::Unchanged)),
+                    _ => ("made", Some(Outcome::Done)),
                 };
+                if let Some(outcome) = audit {
+                    audited.event().revision(Some(plan.revision.0)).record(outcome);
+                }
                 self.engine.metrics().edited(operation, outcome);
                 let name = space.name();
                 let now = self.engine.clock().steady();
@@ -130,7 +138,13 @@ impl RegionsService {
                 }
                 Ok(Response::new(response))
             }
-            Err(error) => Err(self.refused(operation, &error)),
+            Err(error) => {
+                let refused = Err(self.refused(operation, &error));
+                if !validate_only {
+                    record(audited.event(), &refused, Outcome::Refused);
+                }
+                refused
+            }
         }
     }
 
@@ -143,19 +157,28 @@ impl RegionsService {
 #[tonic::async_trait]
 impl Regions for RegionsService {
     async fn create_space(&self, request: Request<CreateSpaceRequest>) -> Answer<v1::Space> {
-        let caller = caller(&self.engine, &request)?;
+        let Author { caller, by, .. } = author(&self.engine, &request)?;
         let input = SpaceInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         self.may_edit_space(&caller, &input.name)?;
-        let space = self.engine.create_space(input).await.map_err(|error| self.refused("create_space", &error))?;
-        Ok(Response::new(space_message(&space)))
+        let (resource, validate_only) = (resource(&input.name, ""), input.validate_only);
+        let created = self.engine.create_space(input).await.map_err(|error| self.refused("create_space", &error));
+        if !validate_only {
+            record(Event::new("space.create", &by, resource), &created, Outcome::Done);
+        }
+        Ok(Response::new(space_message(&*created?)))
     }
 
     async fn delete_space(&self, request: Request<DeleteSpaceRequest>) -> Answer<v1::Space> {
         let author = author(&self.engine, &request)?;
         let DeleteSpaceRequest { name, validate_only } = request.into_inner();
         let name = parse_space("name", &name)?;
-        let deleted = self.engine.delete_space(name.clone(), author, validate_only).await;
-        let space = deleted.map_err(|error| self.refused("delete_space", &error))?;
+        let described = (author.describe(), author.caller.clone());
+        let deleted = self.engine.delete_space(name.clone(), described, validate_only).await;
+        let deleted = deleted.map_err(|error| self.refused("delete_space", &error));
+        if !validate_only {
+            record(Event::new("space.delete", &author.by, resource(&name, "")), &deleted, Outcome::Done);
+        }
+        let space = deleted?;
         // The name of the space of a delegated region depends on the region, which may have been renamed.
         Ok(Response::new(v1::Space { name: space_name(&name), ..space_message(&space) }))
     }
@@ -163,7 +186,14 @@ impl Regions for RegionsService {
     async fn get_space(&self, request: Request<GetSpaceRequest>) -> Answer<v1::Space> {
         let caller = caller(&self.engine, &request)?;
         let name = parse_space("name", &request.get_ref().name)?;
-        self.may_read_table(&caller, &name)?;
+        let read = self.engine.directory().check_table(&caller, Action::Read, &name);
+        // A caller that gets identifiers of the space needs their width and text form.
+        let takes = |action| self.engine.directory().check_some(&caller, action, &name).is_ok();
+        if read.is_err() && (takes(Action::Lease) || takes(Action::Allocate)) {
+            let v1::Space { name, bits, text_form, .. } = space_message(&*self.find(&name)?);
+            return Ok(Response::new(v1::Space { name, bits, text_form, ..v1::Space::default() }));
+        }
+        read.map_err(|denied| status::from_denied(&denied))?;
         Ok(Response::new(space_message(&*self.find(&name)?)))
     }
 
@@ -248,14 +278,16 @@ impl Regions for RegionsService {
     }
 
     async fn undo_edit(&self, request: Request<UndoEditRequest>) -> Answer<EditResponse> {
-        let (principal, caller) = author(&self.engine, &request)?;
+        let author = author(&self.engine, &request)?;
         let input = UndoInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let UndoInput { space, region, options } = input;
-        let validate_only = options.validate_only;
+        let (action, resource) = ("table.undo".to_owned(), resource(&space, region.as_deref().unwrap_or_default()));
+        let (principal, caller) = (author.describe(), author.caller.clone());
+        let audited = Audited { author, action, resource, options: options.clone() };
         let undone = self.engine.undo(UndoCommand { space, region, options, principal, caller }).await;
         let stops_grants = |edited: &Edited| edited.plan.changes.iter().any(Change::may_stop_grants);
         let stops_grants = undone.as_ref().is_ok_and(stops_grants);
-        self.respond("undo", validate_only, stops_grants, undone).await
+        self.respond("undo", audited, stops_grants, undone).await
     }
 
     async fn seal_region(&self, request: Request<SealRegionRequest>) -> Answer<EditResponse> {
@@ -277,7 +309,7 @@ impl Regions for RegionsService {
     async fn import_table(&self, request: Request<ImportTableRequest>) -> Answer<EditResponse> {
         let author = author(&self.engine, &request)?;
         let input = ImportInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
-        self.may_in_some(&author.1, Action::Edit, &input.edit.space)?;
+        self.may_in_some(&author.caller, Action::Edit, &input.edit.space)?;
         let space = self.find(&input.edit.space)?;
         let bits = space.read(Table::bits);
         if input.bits != bits {

@@ -20,10 +20,13 @@ use super::{
     peer::{Certificate, Peer},
     tls::{Tls, TlsError, TlsFiles, time_left},
 };
-use crate::host::{
-    address::Address,
-    clock::{Clock, SystemClock},
-    tasks::Tasks,
+use crate::{
+    audit::{By, Event, Outcome},
+    host::{
+        address::Address,
+        clock::{Clock, SystemClock},
+        tasks::Tasks,
+    },
 };
 
 /// The maximum number of concurrent handshakes of a port. Each takes some 40 KB of memory.
@@ -131,11 +134,23 @@ impl Secure {
                 .await
             {
                 Ok(Ok(connection)) => pass_on(connection),
-                Ok(Err(error)) => debug!(peer = %address, %error, "the TLS handshake failed"),
-                Err(_) => debug!(peer = %address, "the TLS handshake took too long"),
+                Ok(Err(error)) => {
+                    debug!(peer = %address, %error, "the TLS handshake failed");
+                    deny(address, &error.to_string());
+                }
+                Err(_) => {
+                    debug!(peer = %address, "the TLS handshake took too long");
+                    deny(address, "the handshake took too long");
+                }
             }
         }));
     }
+}
+
+/// Writes a failed handshake to the audit log.
+fn deny(address: Address, note: &str) {
+    let by = By { peer: address.to_string(), ..By::default() };
+    Event::new("connect", &by, "").refusal("UNAUTHENTICATED", "TLS_HANDSHAKE").note(note).record(Outcome::Denied);
 }
 
 async fn shake_hands(

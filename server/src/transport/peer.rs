@@ -92,6 +92,7 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
 
     use super::*;
+    use crate::host::address::Process;
 
     fn read(names: &[SanType]) -> Certificate {
         let mut params = CertificateParams::default();
@@ -116,6 +117,16 @@ mod tests {
             let certificate = read(&names);
             assert_eq!(certificate.name.as_deref(), expected, "{names:?}");
             assert_eq!(certificate.not_after.as_secs(), 1_893_456_000);
+        }
+    }
+
+    #[test]
+    fn ok_only_the_daemons_own_user_and_root_are_local() {
+        let own = rustix::process::geteuid().as_raw();
+        let unix = |uid| Address::Unix(Process { pid: Some(1), uid, gid: 0 });
+        let tcp = Address::Tcp(([127, 0, 0, 1], 1).into());
+        for (address, expected) in [(unix(own), true), (unix(0), true), (unix(own + 1), false), (tcp, false)] {
+            assert_eq!(Peer::new(address, None).credentials(None).is_local, expected, "{address}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod intruder;
+mod local;
 mod rights;
 mod tokens;
 
@@ -11,7 +12,14 @@ use kent_proto::v1::{
     AllocateRequest, CreateRegionRequest, CreateTokenRequest, CreatedToken, Encoding, PutRoleRequest, Role,
     access_client::AccessClient,
 };
-use tonic::{Code, Request, Response, Status, metadata::AsciiMetadataValue, transport::Channel};
+use tonic::{
+    Code, Request, Response, Status,
+    body::Body,
+    client::GrpcService,
+    codegen::{Bytes, StdError},
+    metadata::AsciiMetadataValue,
+    transport::Channel,
+};
 use tonic_types::StatusExt;
 
 use super::harness::{Daemon, kentd, name, request};
@@ -94,12 +102,16 @@ pub(super) fn nobody() -> Holder {
 }
 
 /// Makes a token.
-pub(super) async fn make(
-    access: &mut AccessClient<Channel>,
+pub(super) async fn make<T>(
+    access: &mut AccessClient<T>,
     by: &Holder,
     permissions: &[&str],
     valid_seconds: u64,
-) -> Result<Holder, Status> {
+) -> Result<Holder, Status>
+where
+    T: GrpcService<Body, Error: Into<StdError>>,
+    T::ResponseBody: http_body::Body<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
+{
     let new = CreateTokenRequest {
         name: "test".to_owned(),
         permissions: owned(permissions),

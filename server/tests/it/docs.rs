@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Patterns of output that differs between runs, and their replacements.
-const MASKS: [(&str, &str); 19] = [
+const MASKS: [(&str, &str); 21] = [
     ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"\b[0-9a-f]{32}\b", "<id>"),
@@ -43,6 +43,10 @@ const MASKS: [(&str, &str); 19] = [
     (r"\d+ of [\d_]+ open files", "<files>"),
     // The name of the user.
     (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
+    // Of tokens.
+    (r"\b[0-9a-f]{12}\b", "<token>"),
+    // Of the audit log.
+    (r"127\.0\.0\.1:[3-6]\d{4}\b", "127.0.0.1:<port>"),
     (r"\s+", " "),
     (r" $", ""),
 ];
@@ -149,12 +153,15 @@ fn differences(page: &Path) -> String {
     let mut different = String::new();
     for (is_replicas, session) in sessions(&text) {
         let etcd = is_replicas.then(|| Etcd::start(1));
-        let data = data_dir();
+        let (data, dir) = (data_dir(), data_dir());
         let start = |at: usize| match &etcd {
             Some(etcd) => {
                 Daemon::spawn(kentd(&data.path().join(at.to_string())).args(["--store", &etcd.address("kent")]))
             }
-            None => Daemon::start(&data.path().join("kent-data")),
+            None => {
+                let mut command = kentd(&data.path().join("kent-data"));
+                Daemon::spawn(command.arg("--audit").arg(dir.path().join("audit.jsonl")))
+            }
         };
         let daemons: Vec<Daemon> = (0..if is_replicas { 2 } else { 1 }).map(start).collect();
         let shown = if is_replicas { &["127.0.0.1:7610", "127.0.0.1:7620"][..] } else { &["127.0.0.1:7600"] };
@@ -162,7 +169,7 @@ fn differences(page: &Path) -> String {
         let addresses = addresses.map(|(shown, daemon)| ((*shown).to_owned(), daemon.grpc_address().to_owned()));
         let socket = data.path().join("kent-data/kent.sock").display().to_string();
         let addresses = addresses.chain([("kent-data/kent.sock".to_owned(), socket)]);
-        let shell = Shell { dir: data_dir(), addresses: addresses.collect() };
+        let shell = Shell { addresses: addresses.collect(), dir };
         for Shown { line, command, output } in session {
             if command.starts_with("cargo ") {
                 continue;

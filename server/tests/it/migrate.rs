@@ -8,7 +8,7 @@ use kent_proto::v1::{
 };
 use kent_store::{EtcdOptions, EtcdStore, Key, SCHEMA, SledOptions, SledStore, Store, Txn};
 use kent_test_etcd::Etcd;
-use kentd::{EtcdSettings, MigrateArgs, Migration};
+use kentd::{EtcdSettings, MigrateArgs, Migration, audit::AuditArgs};
 use tokio::sync::Notify;
 
 use super::harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, request, state_home};
@@ -28,7 +28,7 @@ fn migrate(data: &Path, to: &str, more: &[&str]) -> (bool, String) {
 fn args(from: &Path, to: &str) -> MigrateArgs {
     let to = to.parse().expect("an address");
     let (from, witness, etcd) = (from.to_owned(), Some(state_home().join("kent/witness")), EtcdSettings::default());
-    MigrateArgs { from, to, witness, dry_run: false, yes: true, etcd }
+    MigrateArgs { from, to, witness, dry_run: false, yes: true, etcd, audit: AuditArgs::default() }
 }
 
 /// Opens the store on etcd without a daemon.

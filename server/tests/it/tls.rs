@@ -385,3 +385,25 @@ fn err_certificates_that_cannot_be_used() {
     check(&Files::new(&server, Some(&ca), Some("nothing")), "tls-crl needs a PEM file");
     check(&Files::new(&server, None, Some(&ca.revoke(&[]))), "tls-crl needs tls-client-ca");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn err_failed_handshakes_are_in_the_audit_log() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let audit = data.path().join("audit.jsonl");
+    let daemon = Daemon::spawn(files.command(&data.path().join("store")).arg("--audit").arg(&audit));
+    for _ in 0..20 {
+        let mut plain = TcpStream::connect(daemon.grpc_address()).expect("accepted");
+        plain.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
+        // Ends when the daemon gives up.
+        let _ = plain.read_to_end(&mut Vec::new());
+    }
+    daemon.signal("TERM");
+    assert!(daemon.wait().await.success());
+    let lines = fs::read_to_string(&audit).expect("there");
+    let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an object"));
+    let denied: Vec<_> = lines.filter(|line| line["outcome"] == "denied").collect();
+    let counts: Vec<_> = denied.iter().map(|line| line["count"].as_u64()).collect();
+    assert_eq!(counts, [None, Some(19)], "{denied:?}");
+    assert!(denied.iter().all(|line| line["action"] == "connect" && line["reason"] == "TLS_HANDSHAKE"), "{denied:?}");
+}

@@ -7,9 +7,9 @@ use crate::contexts::SETTINGS;
 
 /// Give names to daemons, and choose the one that commands use.
 ///
-/// A context holds the endpoints of a daemon or of its replicas, the files of certificates, a space and a timeout. Commands take
+/// A context holds the endpoints of a daemon or of its replicas, the files of certificates and of a token, a space and a timeout. Commands take
 /// these from the current context, or from the one that --context or KENT_CONTEXT names. An option (--endpoint, --ca, --cert,
-/// --key, --space, --request-timeout) overrides its variable (KENT_ENDPOINT, KENT_CA and so on), which overrides the context. `kent context show` says where each value comes from.
+/// --key, --token-file, --space, --request-timeout) overrides its variable (KENT_ENDPOINT, KENT_CA and so on), which overrides the context. `kent context show` says where each value comes from.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ContextCommand {
     /// List all contexts. An asterisk marks the one that commands use.
@@ -56,13 +56,14 @@ pub(crate) struct ContextSetArgs {
 }
 
 const SET_HELP: &str = "\
-Only the options of the command line are stored (--endpoint, --ca, --cert, --key, --space, --request-timeout), not variables or
-defaults. The certificates stay in their files; the context has their paths.
+Only the options of the command line are stored (--endpoint, --ca, --cert, --key, --token-file, --space, --request-timeout), not variables
+or defaults. The certificates and the token stay in their files; the context has their paths.
 
 Examples:
   kent context set prod --endpoint 10.0.0.7:7600,10.0.0.8:7600
   kent context set prod --space shop --request-timeout 30s
   kent context set prod --endpoint https://kent.example:7600 --ca ca.pem --cert me.pem --key me.key
+  kent context set prod --endpoint https://kent.example:7600 --token-file ~/.config/kent/prod.token
   kent context set prod --unset space,request-timeout";
 
 /// Choose the context that commands use from now on.

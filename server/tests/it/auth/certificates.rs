@@ -1,10 +1,10 @@
 //! Certificates of callers have the roles that list their names.
 
-use kent_client::Client;
+use kent_client::{Channel, Client};
 use kent_proto::v1::{
     DeleteRoleRequest, PutRoleRequest, Role, WatchTableRequest, WhoAmIRequest, access_client::AccessClient,
 };
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 
 use super::{Holder, make, missing, nobody, owned, packed, refusal};
 use crate::it::{

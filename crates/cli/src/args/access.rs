@@ -1,0 +1,225 @@
+//! The arguments of `kent token`, `kent role` and `kent whoami`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use kent_access::{Permission, Presented, TokenId, check_role_name, check_token_name};
+
+/// Make, list, revoke and rotate tokens: the secrets by which callers prove who they are.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    Create(TokenCreateArgs),
+    /// List tokens, without their secrets.
+    #[command(
+        visible_alias = "list",
+        after_help = "Examples:\n  kent token ls\n  kent token ls -o wide\n  kent token ls --json"
+    )]
+    Ls {
+        /// The form of the output; json is the same as --json.
+        #[arg(short, long, value_name = "FORM", default_value = "table")]
+        output: FormArg,
+    },
+    /// Revoke tokens for good, after asking for confirmation on a terminal.
+    ///
+    /// Their calls are refused on all replicas when the command ends, and streams end. A token that is revoked by mistake cannot be
+    /// restored: create another one.
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:\n  kent token revoke 3f9a1c0b77de\n  kent token revoke 3f9a1c0b77de --yes"
+    )]
+    Revoke {
+        /// The IDs, as `kent token ls` shows them.
+        #[arg(required = true, value_name = "ID", value_parser = parse_id)]
+        ids: Vec<String>,
+        /// Do not ask for confirmation.
+        #[arg(long)]
+        yes: bool,
+    },
+    Rotate(TokenRotateArgs),
+}
+
+pub(super) const TOKEN_HELP: &str = "\
+The first token is made on the daemon's machine: over its Unix socket, the daemon's own user and root may do everything.
+
+Examples:
+  kent token create orders --allow allocate:region:default/orders --expires 30d --out orders.token
+  kent alloc region:orders --token-file orders.token
+  kent token ls
+  kent token rotate 3f9a1c0b77de --grace 1h --out orders.token
+  kent token revoke 3f9a1c0b77de
+  kent whoami";
+
+/// Make a token and print it: the only time that it is shown.
+///
+/// The token alone goes to standard output, or to the file of --out, which only its owner may read; what it may do goes to standard
+/// error. You can give only permissions over which you have `admin`, and the token ends no later than your own.
+#[derive(Debug, Args)]
+#[command(after_help = CREATE_HELP)]
+pub(crate) struct TokenCreateArgs {
+    /// What the token is for, such as orders or ci-import.
+    #[arg(value_parser = parse_token_name)]
+    pub(crate) name: String,
+    /// Allow ACTION on RESOURCE. Repeat it for more.
+    #[arg(long = "allow", value_name = "ACTION:RESOURCE", value_parser = parse_permission, required_unless_present = "roles")]
+    pub(crate) permissions: Vec<String>,
+    /// Give the token the permissions of this role, as they are at the time of each call. Repeat it for more.
+    #[arg(long = "role", value_name = "ROLE", value_parser = parse_role_name)]
+    pub(crate) roles: Vec<String>,
+    /// End the token after this time, such as 12h, 30d or 1y [default: when your own credential ends].
+    #[arg(long, value_name = "DURATION", value_parser = parse_validity, allow_hyphen_values = true)]
+    pub(crate) expires: Option<Duration>,
+    /// Write the token to this new file, with mode 0600, instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+const CREATE_HELP: &str = "\
+Actions:
+  allocate     get identifiers, packed or as text
+  lease        get blocks as leases, as client libraries do; a lease contains the key of a scrambled region
+  inspect      decode identifiers with the service Codec
+  read         see regions, tables, history and watch changes
+  edit         create, change and delete regions and spaces
+  operate      status, diagnosis, backups, series and the clock
+  admin        all of these, and make tokens and roles for them
+
+Resources:
+  *                      everything
+  uuidv7                 a format; uuid* stands for all whose names begin so
+  serial:INVOICE         a series
+  region:default/orders  a region of the space default, whatever its name will be
+  region:default/team-*  the regions that were created with such a name
+  space:shop             a space with all its regions
+
+Examples:
+  kent token create orders --allow lease:uuidv7 --allow lease:region:default/orders --expires 90d
+  kent token create ci --allow edit:region:default/ci-* --expires 12h --out ci.token
+  kent token create ann --role operators --expires 30d
+  kent token create backup --allow operate:* --out /etc/kent/backup.token";
+
+/// Give a token a new secret and print it. The old one works for a while, so that its users can change over.
+#[derive(Debug, Args)]
+#[command(after_help = ROTATE_HELP)]
+pub(crate) struct TokenRotateArgs {
+    /// The ID, as `kent token ls` shows it.
+    #[arg(value_parser = parse_id)]
+    pub(crate) id: String,
+    /// Accept the old secret for this time, at most 7d; 0s ends it at once, after asking for confirmation on a terminal.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration, allow_hyphen_values = true)]
+    pub(crate) grace: Duration,
+    /// Write the token to this file, with mode 0600, instead of standard output. A file that exists is replaced at once.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Do not ask for confirmation.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+const ROTATE_HELP: &str = "\
+Clients read their --token-file again when it changes, so a rotation needs no restart.
+
+Examples:
+  kent token rotate 3f9a1c0b77de --out /etc/kent/orders.token
+  kent token rotate 3f9a1c0b77de --grace 0s --yes             the old secret is known to others";
+
+/// List, set and delete roles: named sets of permissions, for tokens and certificates.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RoleCommand {
+    /// List roles with their permissions and certificates.
+    #[command(visible_alias = "list", after_help = "Examples:\n  kent role ls\n  kent role ls --json")]
+    Ls {
+        /// The form of the output; json is the same as --json.
+        #[arg(short, long, value_name = "FORM", default_value = "table")]
+        output: FormArg,
+    },
+    Set(RoleSetArgs),
+    /// Delete a role, after asking for confirmation on a terminal. Its holders lose its permissions.
+    #[command(visible_alias = "delete", after_help = "Example:\n  kent role rm operators")]
+    Rm {
+        /// The role.
+        #[arg(value_parser = parse_role_name)]
+        name: String,
+        /// Do not ask for confirmation.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+pub(super) const ROLE_HELP: &str = "\
+Examples:
+  kent role set operators --allow operate:* --allow read:*
+  kent token create ann --role operators
+  kent role set orders --allow lease:region:default/orders --certificate spiffe://example/orders
+  kent role ls
+  kent role rm operators";
+
+/// Create a role, or change one. What is not given stays as it is.
+///
+/// --allow replaces all permissions of the role, and --certificate all its certificates. The holders of the role have the new
+/// permissions from their next call on.
+#[derive(Debug, Args)]
+#[command(after_help = SET_HELP)]
+pub(crate) struct RoleSetArgs {
+    /// The role: 1 to 63 of a-z 0-9 - _.
+    #[arg(value_parser = parse_role_name)]
+    pub(crate) name: String,
+    /// Allow ACTION on RESOURCE, as in `kent token create`. Repeat it for more.
+    #[arg(long = "allow", value_name = "ACTION:RESOURCE", value_parser = parse_permission)]
+    pub(crate) permissions: Vec<String>,
+    /// Give the role to callers whose certificate has this name: a URI or a DNS name. It may end in *. Repeat it for more.
+    #[arg(long = "certificate", value_name = "NAME")]
+    pub(crate) certificates: Vec<String>,
+    /// Take the role from all certificates.
+    #[arg(long, conflicts_with = "certificates")]
+    pub(crate) no_certificates: bool,
+}
+
+const SET_HELP: &str = "\
+Examples:
+  kent role set operators --allow operate:* --allow read:*
+  kent role set orders --certificate spiffe://example/orders --certificate orders.example.com
+  kent role set team-a --allow edit:region:default/team-a-* --certificate 'spiffe://example/team-a/*'";
+
+/// The form of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormArg {
+    Table,
+    /// With more columns.
+    Wide,
+    /// One JSON object per line.
+    Json,
+    /// Only the IDs of tokens or the names of roles, one per line.
+    Name,
+}
+
+/// The longest validity: a hundred years.
+const VALIDITY_MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
+
+fn parse_validity(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(validity) if validity >= Duration::from_secs(1) && validity <= VALIDITY_MAX => Ok(validity),
+        _ => Err("a token is valid for a time from 1s to 100y, such as 12h, 30d or 1y".to_owned()),
+    }
+}
+
+/// Checks a permission. The daemon has the last word: only it knows regions.
+fn parse_permission(text: &str) -> Result<String, String> {
+    text.parse::<Permission>().map(|permission| permission.to_string()).map_err(|bad| bad.to_string())
+}
+
+fn parse_token_name(text: &str) -> Result<String, String> {
+    check_token_name(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
+}
+
+pub(crate) fn parse_role_name(text: &str) -> Result<String, String> {
+    check_role_name(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
+}
+
+/// The ID of a token. Whoever has found a token may paste it: only its ID is sent.
+fn parse_id(text: &str) -> Result<String, String> {
+    let expected = || "expected the ID of a token, such as 3f9a1c0b77de (`kent token ls` lists them)".to_owned();
+    // An error does not repeat the text, which may contain a secret.
+    let id = Presented::parse(text.as_bytes()).map(|token| token.id()).or_else(|_| text.parse::<TokenId>());
+    id.map(|id| id.to_string()).map_err(|_| expected())
+}

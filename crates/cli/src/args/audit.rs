@@ -1,0 +1,51 @@
+//! The arguments of `kent audit`.
+
+use clap::{Args, Subcommand};
+
+/// Read the audit log of a daemon on this machine.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    Tail(AuditTailArgs),
+}
+
+pub(super) const AUDIT_HELP: &str = "\
+kentd --audit FILE writes the log: every edit, backup, series and clock acceptance, every change of tokens and roles, and every
+denied call.
+
+Examples:
+  kent audit tail /var/log/kent/audit.jsonl
+  kent audit tail /var/log/kent/audit.jsonl -f --action region";
+
+/// Print the last events of an audit log.
+///
+/// Older parts of the log (FILE.1, FILE.2 and so on) are read as well. Refusals that repeat are one line per minute, with their number.
+#[derive(Debug, Args)]
+#[command(after_help = TAIL_HELP)]
+pub(crate) struct AuditTailArgs {
+    /// The file, or - for standard input.
+    #[arg(env = "KENT_AUDIT")]
+    pub(crate) file: String,
+    /// Print events as they are written, until Ctrl-C, also after the file was rotated.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Print at most the last N events.
+    #[arg(short = 'n', long = "lines", value_name = "N", default_value = "20")]
+    pub(crate) lines: usize,
+    /// Print only events whose action is ACTION, such as region.create, or of this kind, such as region, space, series, token, role,
+    /// backup, connect or call.
+    #[arg(long, value_name = "ACTION")]
+    pub(crate) action: Option<String>,
+    /// Print only events with this outcome.
+    #[arg(long, value_name = "OUTCOME", value_parser = OUTCOMES)]
+    pub(crate) outcome: Option<String>,
+}
+
+/// How events end.
+const OUTCOMES: [&str; 8] = ["done", "unchanged", "again", "begun", "refused", "denied", "failed", "unknown"];
+
+const TAIL_HELP: &str = "\
+Examples:
+  kent audit tail /var/log/kent/audit.jsonl
+  kent audit tail /var/log/kent/audit.jsonl -f --outcome denied
+  kent audit tail audit.jsonl --action region.delete --json
+  journalctl -u kentd -o cat | kent audit tail -            with kentd --audit stderr";

@@ -1,0 +1,242 @@
+//! `kent audit`: prints the audit log of a daemon on this machine.
+
+mod log;
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use self::log::Log;
+use crate::args::{AuditCommand, AuditTailArgs};
+use crate::failure::Failure;
+use crate::notice;
+use crate::output::{Out, Palette, Role};
+
+/// The time between two looks at a log that is followed.
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub(crate) fn run(command: &AuditCommand, out: &mut Out) -> Result<(), Failure> {
+    let AuditCommand::Tail(args) = command;
+    if args.file == "-" {
+        return pipe(args, out);
+    }
+    let unreadable = |error| Failure::Usage(format!("cannot read the audit log {}: {error}", args.file));
+    let mut log = Log::open(&args.file).map_err(unreadable)?;
+    let mut last = Last { lines: VecDeque::new(), max: args.lines };
+    let keep = |line: &[u8]| -> Result<(), Failure> {
+        last.add_if_wanted(line, args);
+        Ok(())
+    };
+    log.read(keep).map_err(unreadable)??;
+    last.lines.iter().try_for_each(|event| event.write(out))?;
+    log.take_lost();
+    if !args.follow {
+        return Ok(());
+    }
+    loop {
+        out.flush()?;
+        thread::sleep(PAUSE);
+        log.read(|line| show(line, args, out)).map_err(unreadable)??;
+        if log.take_lost() {
+            notice::warn("the log was rotated faster than it was read: events are missing here", out.is_json());
+        }
+    }
+}
+
+/// Prints the events of standard input: the last ones or, with --follow, all as they arrive.
+fn pipe(args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
+    let mut last = Last { lines: VecDeque::new(), max: args.lines };
+    for line in io::stdin().lock().split(b'\n') {
+        let line = line.map_err(Failure::Input)?;
+        if args.follow {
+            show(&line, args, out)?;
+            out.flush()?;
+        } else {
+            last.add_if_wanted(&line, args);
+        }
+    }
+    last.lines.iter().try_for_each(|event| event.write(out))
+}
+
+fn show(line: &[u8], args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
+    match Event::parse(line).filter(|event| event.is_wanted(args)) {
+        Some(event) => event.write(out),
+        None => Ok(()),
+    }
+}
+
+/// The last events.
+struct Last {
+    lines: VecDeque<Event>,
+    max: usize,
+}
+
+impl Last {
+    fn add_if_wanted(&mut self, line: &[u8], args: &AuditTailArgs) {
+        self.lines.extend(Event::parse(line).filter(|event| event.is_wanted(args)));
+        if self.lines.len() > self.max {
+            self.lines.pop_front();
+        }
+    }
+}
+
+/// A line of the log.
+struct Event {
+    line: String,
+    fields: Value,
+}
+
+impl Event {
+    /// Reads a line; `None` if it is not an event, as the other lines of a log on standard error.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let line = str::from_utf8(line).ok()?.trim_end().to_owned();
+        let fields: Value = serde_json::from_str(&line).ok()?;
+        ["time", "action", "outcome"].iter().all(|name| fields[name].is_string()).then_some(Self { line, fields })
+    }
+
+    /// The text of a field, without control characters: some texts are a caller's.
+    fn text(&self, name: &str) -> String {
+        let text = match &self.fields[name] {
+            Value::String(text) => text.clone(),
+            Value::Null => return String::new(),
+            other => other.to_string(),
+        };
+        let shown = |symbol: char| match symbol.is_control() {
+            true => symbol.escape_default().to_string(),
+            false => symbol.to_string(),
+        };
+        text.chars().map(shown).collect()
+    }
+
+    fn is_wanted(&self, args: &AuditTailArgs) -> bool {
+        let action = self.text("action");
+        let is_of_kind =
+            |kind: &str| action.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        args.action.as_deref().is_none_or(is_of_kind)
+            && args.outcome.as_deref().is_none_or(|outcome| self.text("outcome") == outcome)
+    }
+
+    fn write(&self, out: &mut Out) -> Result<(), Failure> {
+        match out.is_json() {
+            true => out.text(&format!("{}\n", self.line)),
+            false => out.text(&self.render(out.palette())),
+        }
+    }
+
+    /// The event for people, on one line.
+    fn render(&self, palette: Palette) -> String {
+        let [action, outcome, resource, code, reason, note] =
+            ["action", "outcome", "resource", "code", "reason", "note"].map(|name| self.text(name));
+        let role = match outcome.as_str() {
+            "done" | "begun" | "unchanged" | "again" => Role::Good,
+            "denied" | "failed" => Role::Bad,
+            _ => Role::Warning,
+        };
+        let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.chars().count()));
+        let mut text = format!(
+            "{}  {}{}  {action}{}",
+            palette.paint(Role::Faint, &self.text("time")),
+            palette.paint(role, &outcome),
+            pad(&outcome, OUTCOME_WIDTH),
+            pad(&action, ACTION_WIDTH),
+        );
+        let refusal = [code, reason].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ");
+        let (count, since) = (self.text("count"), self.text("since"));
+        let parts = [
+            ("", resource),
+            ("revision ", self.text("revision")),
+            ("", refusal),
+            ("", self.author()),
+            ("request ", self.text("request_id")),
+            ("× ", count),
+            ("since ", since),
+        ];
+        for (before, part) in parts.into_iter().filter(|(_, part)| !part.is_empty()) {
+            text.push_str(&format!("  {before}{part}"));
+        }
+        if !note.is_empty() {
+            text.push_str(&format!(": {note}"));
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+        text
+    }
+
+    fn author(&self) -> String {
+        let [principal, name, peer, certificate] =
+            ["principal", "on_behalf_of", "peer", "certificate"].map(|name| self.text(name));
+        let certificate = if principal.contains(&certificate) { String::new() } else { certificate };
+        let parts = [("by ", principal), ("on behalf of ", name), ("with certificate ", certificate), ("from ", peer)];
+        let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+        parts.map(|(before, part)| format!("{before}{part}")).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The widths of the most frequent outcomes and actions.
+const OUTCOME_WIDTH: usize = 7;
+const ACTION_WIDTH: usize = 13;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(value: Value) -> Event {
+        Event::parse(value.to_string().as_bytes()).expect("an event")
+    }
+
+    #[test]
+    fn ok_events_for_people() {
+        for (value, expected) in [
+            (
+                json!({
+                    "time": "T", "action": "region.create", "outcome": "done", "principal": "token:a (orders)",
+                    "on_behalf_of": "ann", "peer": "10.0.0.7:5", "resource": "region:default/orders",
+                    "request_id": "r1", "revision": 7, "note": "new shop"
+                }),
+                "T  done     region.create  region:default/orders  revision 7  by token:a (orders) on behalf of ann from 10.0.0.7:5  request r1: new shop\n",
+            ),
+            (
+                json!({
+                    "time": "T", "action": "connect", "outcome": "denied", "peer": "10.0.0.7:5", "code": "UNAUTHENTICATED",
+                    "reason": "TLS_HANDSHAKE", "count": 12, "since": "S"
+                }),
+                "T  denied   connect        UNAUTHENTICATED TLS_HANDSHAKE  from 10.0.0.7:5  × 12  since S\n",
+            ),
+            (
+                json!({"time": "T", "action": "backup", "outcome": "done", "on_behalf_of": "a\u{1b}[31m\nb"}),
+                "T  done     backup         on behalf of a\\u{1b}[31m\\nb\n",
+            ),
+        ] {
+            assert_eq!(event(value).render(Palette::PLAIN), expected);
+        }
+    }
+
+    #[test]
+    fn ok_events_are_selected_by_action_and_outcome() {
+        let event = event(json!({"time": "T", "action": "region.create", "outcome": "done"}));
+        for (action, outcome, expected) in [
+            (None, None, true),
+            (Some("region"), None, true),
+            (Some("region.create"), Some("done"), true),
+            (Some("reg"), None, false),
+            (Some("region.creat"), None, false),
+            (Some("region"), Some("denied"), false),
+        ] {
+            let [action, outcome] = [action, outcome].map(|text| text.map(str::to_owned));
+            let args = AuditTailArgs { file: String::new(), follow: false, lines: 1, action, outcome };
+            assert_eq!(event.is_wanted(&args), expected, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn ok_other_lines_are_left_out() {
+        for line in ["", "kentd serves", "{}", r#"{"time": 1, "action": "a", "outcome": "b"}"#, "[1]"] {
+            assert!(Event::parse(line.as_bytes()).is_none(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The audit log: who changed what, and who was refused, as JSON lines in a file of its own or on standard error.
+//!
+//! The daemon records an [`Event`], which is an event of `tracing` with the target `audit`. The layer [`Audit`] writes each as a line,
+//! and counts refusals that repeat. Without the setting `audit` there is no layer, and an event costs a comparison.
+
+mod event;
+mod file;
+mod layer;
+mod line;
+mod place;
+mod refusals;
+
+pub use event::{By, Event, Outcome};
+pub use layer::Audit;
+pub use place::{AuditArgs, AuditTo, Rotation};
+
+/// The target of the events.
+pub(crate) const TARGET: &str = "audit";

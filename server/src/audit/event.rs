@@ -1,0 +1,126 @@
+//! The events of the audit log.
+
+use tracing::info;
+
+use super::TARGET;
+
+/// The author of an event, as the daemon knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct By {
+    /// The proved identity: of a token, a certificate or the Unix socket. Empty if the daemon asks for none.
+    pub principal: String,
+    /// The name that the caller gives itself, which proves nothing.
+    pub on_behalf_of: String,
+    /// The caller's address.
+    pub peer: String,
+    /// The name in the caller's certificate.
+    pub certificate: String,
+}
+
+impl By {
+    /// The daemon itself, for what it does on its own.
+    pub fn daemon() -> Self {
+        Self { principal: "kentd".to_owned(), ..Self::default() }
+    }
+}
+
+/// How an event ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is made.
+    Done,
+    /// It changed nothing, because everything was so already.
+    Unchanged,
+    /// It was made earlier, under the same request ID.
+    Again,
+    /// It has begun; another event says how it ended.
+    Begun,
+    /// A rule forbids it, or it failed without effect.
+    Refused,
+    /// The caller may not do it, or did not prove who it is.
+    Denied,
+    /// It was not finished.
+    Failed,
+    /// The answer of the store is lost: it may be made or not.
+    Unknown,
+}
+
+impl Outcome {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Unchanged => "unchanged",
+            Self::Again => "again",
+            Self::Begun => "begun",
+            Self::Refused => "refused",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Something that the audit log tells. Empty texts are left out.
+#[derive(Clone, Debug)]
+#[must_use = "an event is written by `record`"]
+pub struct Event<'a> {
+    action: &'a str,
+    by: &'a By,
+    resource: String,
+    request_id: &'a str,
+    revision: Option<u64>,
+    code: &'a str,
+    reason: &'a str,
+    note: &'a str,
+}
+
+impl<'a> Event<'a> {
+    /// An action, such as `region.create`, by a caller, on a resource as permissions name it, such as `region:default/orders`.
+    pub fn new(action: &'a str, by: &'a By, resource: impl Into<String>) -> Self {
+        let (request_id, code, reason, note) = ("", "", "", "");
+        Self { action, by, resource: resource.into(), request_id, revision: None, code, reason, note }
+    }
+
+    /// The ID that the caller gave the request.
+    pub fn request_id(self, request_id: &'a str) -> Self {
+        Self { request_id, ..self }
+    }
+
+    /// The revision of the table that the action made.
+    pub fn revision(self, revision: Option<u64>) -> Self {
+        Self { revision, ..self }
+    }
+
+    /// The gRPC code and the reason of a refusal.
+    pub fn refusal(self, code: &'a str, reason: &'a str) -> Self {
+        Self { code, reason, ..self }
+    }
+
+    /// What else is worth knowing, such as the reason that an operator gave.
+    pub fn note(self, note: &'a str) -> Self {
+        Self { note, ..self }
+    }
+
+    /// Writes the event to the audit log.
+    pub fn record(self, outcome: Outcome) {
+        let Self { action, by, resource, request_id, revision, code, reason, note } = self;
+        let By { principal, on_behalf_of, peer, certificate } = by;
+        let (principal, on_behalf_of, peer, certificate) = (&**principal, &**on_behalf_of, &**peer, &**certificate);
+        let (outcome, resource) = (outcome.name(), &*resource);
+        info!(
+            target: TARGET,
+            action,
+            outcome,
+            principal,
+            on_behalf_of,
+            peer,
+            certificate,
+            resource,
+            request_id,
+            revision,
+            code,
+            reason,
+            note
+        );
+    }
+}

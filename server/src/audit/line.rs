@@ -1,0 +1,80 @@
+//! A line of the audit log.
+
+use std::fmt;
+
+use serde::Serialize;
+use tracing::field::{Field, Visit};
+
+/// A line. Empty fields are left out.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Line {
+    pub(super) time: String,
+    pub(super) action: String,
+    pub(super) outcome: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) principal: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) on_behalf_of: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) peer: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) certificate: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) resource: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) request_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) revision: Option<u64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) code: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) note: String,
+    /// The number of events that the line stands for, if it is a summary, and the time of the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) count: Option<u64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) since: String,
+}
+
+/// The maximum length of a text from a caller, in characters. A line has a few kilobytes at most.
+const TEXT_CHARS_MAX: usize = 500;
+
+impl Line {
+    /// The line as JSON, with its end.
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        // OK because texts and numbers are always valid JSON.
+        let mut json = serde_json::to_vec(self).unwrap_or_default();
+        json.push(b'\n');
+        json
+    }
+}
+
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let text = match field.name() {
+            "action" => &mut self.action,
+            "outcome" => &mut self.outcome,
+            "principal" => &mut self.principal,
+            "on_behalf_of" => &mut self.on_behalf_of,
+            "peer" => &mut self.peer,
+            "certificate" => &mut self.certificate,
+            "resource" => &mut self.resource,
+            "request_id" => &mut self.request_id,
+            "code" => &mut self.code,
+            "reason" => &mut self.reason,
+            "note" => &mut self.note,
+            _ => return,
+        };
+        text.extend(value.chars().take(TEXT_CHARS_MAX));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "revision" {
+            self.revision = Some(value);
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
+}

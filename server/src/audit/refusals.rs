@@ -1,0 +1,144 @@
+//! Refusals that repeat: the first is written at once, and the others of the next minute as one line with their number, so that a
+//! flood of them neither fills the disk nor pushes other events out.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::line::Line;
+
+/// The time that one line stands for.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// The maximum number of different refusals in a window. The rest are counted together.
+const KINDS_MAX: usize = 200;
+
+/// The refusals of the last minute.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    kinds: HashMap<Kind, Repeated>,
+    /// Those of all kinds beyond [`KINDS_MAX`].
+    others: Option<Repeated>,
+}
+
+/// What repeated refusals have in common. The name that a caller gives itself does not count, because it can be another one each time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Kind {
+    /// The caller's address without its port.
+    host: String,
+    principal: String,
+    action: String,
+    code: String,
+    reason: String,
+}
+
+#[derive(Debug)]
+struct Repeated {
+    began: Duration,
+    /// The first one, which is written already.
+    first: Line,
+    /// The number of those that are not written.
+    held: u64,
+}
+
+impl Kind {
+    fn of(line: &Line) -> Self {
+        // The port of an address and the process at a Unix socket differ between connections.
+        let end = if line.peer.starts_with("unix:") { ",pid=" } else { ":" };
+        let host = line.peer.rsplit_once(end).map_or(&*line.peer, |(host, _)| host);
+        Self {
+            host: host.to_owned(),
+            principal: line.principal.clone(),
+            action: line.action.clone(),
+            code: line.code.clone(),
+            reason: line.reason.clone(),
+        }
+    }
+}
+
+impl Repeated {
+    /// The line for those that are not written, if there are any.
+    fn summary(self) -> Option<Line> {
+        let Self { first, held, .. } = self;
+        (held > 0).then(|| Line { count: Some(held), since: first.time.clone(), ..first })
+    }
+}
+
+impl Refusals {
+    /// Whether to write a refusal. If not, it is counted.
+    pub(super) fn admit(&mut self, line: &Line, now: Duration) -> bool {
+        let kind = Kind::of(line);
+        if let Some(repeated) = self.kinds.get_mut(&kind) {
+            repeated.held += 1; // OK because it does not overflow in the age of the universe
+            return false;
+        }
+        if self.kinds.len() < KINDS_MAX {
+            self.kinds.insert(kind, Repeated { began: now, first: line.clone(), held: 0 });
+            return true;
+        }
+        let first = || Line {
+            time: line.time.clone(),
+            action: line.action.clone(),
+            outcome: line.outcome.clone(),
+            note: "callers and reasons beyond those listed in this minute".to_owned(),
+            ..Line::default()
+        };
+        self.others.get_or_insert_with(|| Repeated { began: now, first: first(), held: 0 }).held += 1; // OK as above
+        false
+    }
+
+    /// Takes the summaries of the windows that have ended.
+    pub(super) fn take_due(&mut self, now: Duration) -> Vec<Line> {
+        let is_due = |repeated: &Repeated| now.saturating_sub(repeated.began) >= WINDOW;
+        let due = self.kinds.extract_if(|_, repeated| is_due(repeated)).map(|(_, repeated)| repeated);
+        let mut summaries: Vec<Line> = due.filter_map(Repeated::summary).collect();
+        summaries.sort_by(|one, other| one.since.cmp(&other.since));
+        summaries.extend(self.others.take_if(|others| is_due(others)).and_then(Repeated::summary));
+        summaries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(peer: &str, principal: &str, action: &str) -> Line {
+        let [peer, principal, action] = [peer, principal, action].map(str::to_owned);
+        Line { time: "t".to_owned(), peer, principal, action, outcome: "denied".to_owned(), ..Line::default() }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn ok_the_first_refusal_is_written_and_the_others_are_counted() {
+        let mut refusals = Refusals::default();
+        assert!(refusals.admit(&line("10.0.0.1:5", "ann", "a"), SECOND));
+        for port in 6..10 {
+            assert!(!refusals.admit(&line(&format!("10.0.0.1:{port}"), "ann", "a"), SECOND));
+        }
+        for (peer, principal, action) in [
+            ("10.0.0.2:5", "ann", "a"),
+            ("10.0.0.1:5", "bob", "a"),
+            ("10.0.0.1:5", "ann", "b"),
+            ("unix:uid=1,gid=1,pid=7", "ann", "a"),
+            ("unix:uid=2,gid=1,pid=7", "ann", "a"),
+        ] {
+            assert!(refusals.admit(&line(peer, principal, action), SECOND), "{peer} {principal} {action}");
+        }
+        assert!(!refusals.admit(&line("unix:uid=1,gid=1,pid=8", "ann", "a"), SECOND * 2));
+        assert!(refusals.take_due(SECOND * 60).is_empty());
+        let summaries = refusals.take_due(SECOND * 61);
+        let mut counts: Vec<_> = summaries.iter().map(|line| line.count).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [Some(1), Some(4)]);
+        assert!(refusals.admit(&line("10.0.0.1:5", "ann", "a"), SECOND * 62));
+    }
+
+    #[test]
+    fn ok_a_flood_of_different_callers_takes_bounded_memory_and_few_lines() {
+        let mut refusals = Refusals::default();
+        let written = (0..100_000).filter(|n| refusals.admit(&line(&format!("h{n}:1"), "", "a"), SECOND)).count();
+        assert_eq!((written, refusals.kinds.len()), (KINDS_MAX, KINDS_MAX));
+        let summaries = refusals.take_due(SECOND * 100);
+        let expected = 100_000 - KINDS_MAX as u64;
+        assert_eq!(summaries.iter().map(|line| line.count).collect::<Vec<_>>(), [Some(expected)]);
+    }
+}

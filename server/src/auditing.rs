@@ -1,0 +1,37 @@
+//! What `kentd restore` and `kentd migrate` write to the audit log.
+
+use std::{env, future::Future};
+
+use kentd::{
+    audit::{Audit, AuditArgs, By, Event, Outcome, Rotation},
+    telemetry::{self, NoLogs},
+};
+
+/// Does the work of a command, and writes to the audit log that it begins and how it ends. Nothing is done if the log cannot be opened.
+pub(super) async fn audited<T, E>(
+    args: &AuditArgs,
+    (action, note): (&str, &str),
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<Result<T, E>, NoLogs> {
+    let rotation = Rotation { bytes: args.audit_bytes, files: args.audit_files };
+    let audit = args.audit.as_ref().map(|to| telemetry::start_audit(to, rotation)).transpose()?;
+    let by = user();
+    let record = |outcome| Event::new(action, &by, "").note(note).record(outcome);
+    record(Outcome::Begun);
+    if let Some((source, to)) = audit.as_ref().and_then(Audit::take_failure).zip(args.audit.clone()) {
+        return Err(NoLogs::Audit { file: to.into(), source });
+    }
+    let made = work.await;
+    record(if made.is_ok() { Outcome::Done } else { Outcome::Failed });
+    if let Some(error) = audit.as_ref().and_then(Audit::take_failure) {
+        eprintln!("warning: the end of the work is missing in the audit log: {error}");
+    }
+    Ok(made)
+}
+
+/// The user of the process, and the name in its environment, which proves nothing.
+fn user() -> By {
+    let name = ["KENT_PRINCIPAL", "SUDO_USER", "USER"].into_iter().find_map(|name| env::var(name).ok());
+    let uid = rustix::process::getuid().as_raw();
+    By { principal: format!("uid:{uid}"), on_behalf_of: name.unwrap_or_default(), ..By::default() }
+}

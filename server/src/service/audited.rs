@@ -1,0 +1,52 @@
+//! What the audit log says about calls.
+
+use kent_proto::model::{EditOptions, code_name};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::callers::Author;
+use crate::audit::{Event, Outcome};
+
+/// What the audit log says about an edit.
+#[derive(Debug)]
+pub(super) struct Audited {
+    pub(super) author: Author,
+    pub(super) action: String,
+    pub(super) resource: String,
+    pub(super) options: EditOptions,
+}
+
+impl Audited {
+    pub(super) fn event(&self) -> Event<'_> {
+        let EditOptions { request_id, reason, .. } = &self.options;
+        Event::new(&self.action, &self.author.by, &*self.resource).request_id(request_id).note(reason)
+    }
+}
+
+/// A region as permissions name it; its space if the region has no name.
+pub(super) fn resource(space: &str, region: &str) -> String {
+    match region {
+        "" => format!("space:{space}"),
+        region => format!("region:{space}/{region}"),
+    }
+}
+
+/// Writes the result of an action to the audit log.
+pub(super) fn record<T>(event: Event<'_>, answer: &Result<T, Status>, done: Outcome) {
+    let status = match answer {
+        Ok(_) => return event.record(done),
+        Err(status) => status,
+    };
+    let outcome = match status.code() {
+        // The refusal is in the log already: `auth::denied` has written it.
+        Code::PermissionDenied | Code::Unauthenticated => return,
+        Code::Unknown => Outcome::Unknown,
+        Code::Unavailable | Code::Internal | Code::DataLoss | Code::DeadlineExceeded | Code::Cancelled => {
+            Outcome::Failed
+        }
+        _ => Outcome::Refused,
+    };
+    let details = status.get_error_details();
+    let reason = details.error_info().map(|info| info.reason.as_str()).unwrap_or_default();
+    event.refusal(code_name(status.code()), reason).record(outcome);
+}

@@ -1,0 +1,183 @@
+//! The audit log of real daemons: what it contains, and what happens when it rotates or cannot be written.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{
+    harness::{Daemon, create, data_dir, kentd},
+    operator::{keep_settings, kent_binary, run_at, run_in},
+};
+
+fn daemon(data: &Path, audit: &Path, more: &[&str]) -> Daemon {
+    Daemon::spawn(kentd(data).arg("--audit").arg(audit).args(more))
+}
+
+fn lines(audit: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(audit).expect("the log is there");
+    text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
+
+fn text<'l>(line: &'l Value, field: &str) -> &'l str {
+    line[field].as_str().unwrap_or_default()
+}
+
+/// The action, the outcome and the resource of each line.
+fn summary(lines: &[Value]) -> Vec<String> {
+    let fields = |line| ["action", "outcome", "resource"].map(|field| text(line, field)).join(" ");
+    lines.iter().map(|line| fields(line).trim_end().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn ok_every_change_is_in_the_log_with_its_author() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let running = daemon(&at("data"), &at("audit.jsonl"), &[]);
+    let variables = [("KENT_ENDPOINT", running.grpc_address()), ("KENT_PRINCIPAL", "ada")];
+    let backup = format!("backup {}", at("backup").display());
+    for (words, code) in [
+        ("space create parts --bits 32", 0),
+        ("region create orders --suffix 4 --zone 4 --reason first --request-id r1", 0),
+        ("region create orders --suffix 4 --zone 4 --reason first --request-id r1", 0),
+        ("region create never --suffix 4 --dry-run", 0),
+        ("region set orders --auto-expand 80:2", 0),
+        ("region set orders --auto-expand 80:2", 0),
+        ("region create orders --suffix 9", 1),
+        ("region create orders --suffix 9", 1),
+        ("region rename orders sales", 0),
+        ("region undo", 0),
+        ("alloc region:orders -n 16", 0),
+        ("alloc serial:DEMAND", 0),
+        ("series create serial:X", 0),
+        ("series forget serial:X", 0),
+        ("clock accept", 0),
+        (&backup, 0),
+        ("space delete parts", 0),
+    ] {
+        let (found, stdout, stderr) = run_in(&variables, words);
+        assert_eq!(found, code, "kent {words}: {stdout}{stderr}");
+    }
+    running.signal("TERM");
+    assert!(running.wait().await.success());
+    let mut restore = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    restore.arg("restore").arg(at("backup")).arg("--data").arg(at("new")).args(["--yes", "--clock-error", "0s"]);
+    let restored = restore.arg("--audit").arg(at("audit.jsonl")).output().expect("kentd runs");
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+
+    let lines = lines(&at("audit.jsonl"));
+    assert_eq!(
+        summary(&lines),
+        [
+            "daemon.start done",
+            "space.create done space:parts",
+            "region.create done region:default/orders",
+            "region.create again region:default/orders",
+            "region.update done region:default/orders",
+            "region.update unchanged region:default/orders",
+            "region.create refused region:default/orders",
+            "region.rename done region:default/orders",
+            "table.undo done space:default",
+            "region.expand done region:default/orders",
+            "series.create done serial:DEMAND",
+            "series.create done serial:X",
+            "series.forget done serial:X",
+            "clock.accept done",
+            "backup begun",
+            "backup done",
+            "space.delete done space:parts",
+            "daemon.stop done",
+            "region.create refused region:default/orders",
+            "store.restore begun",
+            "store.restore done",
+        ]
+    );
+    let made = &lines[2];
+    assert_eq!((text(made, "request_id"), text(made, "note"), &made["revision"]), ("r1", "first", &1.into()));
+    assert_eq!(text(made, "on_behalf_of"), "ada");
+    assert!(text(made, "peer").starts_with("127.0.0.1:"));
+    assert!(text(made, "time").ends_with('Z'));
+    assert_eq!((text(&lines[6], "code"), text(&lines[6], "reason")), ("ALREADY_EXISTS", "NAME_TAKEN"));
+    assert_eq!((text(&lines[9], "principal"), text(&lines[9], "note")), ("kentd", "the region's policy"));
+    assert_eq!(lines[18]["count"], 1, "the second refusal, at the end of the daemon");
+    assert!(text(&lines[19], "principal").starts_with("uid:"));
+    assert!(text(&lines[20], "note").ends_with("/new"));
+    assert_eq!(fs::metadata(at("audit.jsonl")).expect("there").permissions().mode() & 0o777, 0o600);
+
+    let tail = |more: &str| run_in(&[], &format!("audit tail {} {more}", at("audit.jsonl").display())).1;
+    assert_eq!(tail("-n 1").lines().count(), 1);
+    assert_eq!(tail("-n 100 --action region.create --outcome done").lines().count(), 1);
+    assert!(tail("-n 100 --action clock").contains("clock.accept   on behalf of ada from 127.0.0.1:"));
+}
+
+#[tokio::test]
+async fn ok_a_log_is_followed_while_it_rotates() {
+    let dir = data_dir();
+    let audit = dir.path().join("audit.jsonl");
+    let running = daemon(&dir.path().join("data"), &audit, &["--audit-bytes", "4096", "--audit-files", "3"]);
+    let mut command = Command::new(kent_binary());
+    keep_settings(&mut command);
+    command.args(["audit", "tail", "-f", "--json", "--action", "region.create"]).arg(&audit);
+    let mut follower = command.stdout(Stdio::piped()).spawn().expect("kent runs");
+    let mut printed = BufReader::new(follower.stdout.take().expect("piped")).lines();
+    let mut regions = running.regions();
+    for n in 1..=100 {
+        regions.create_region(create(&format!("r{n}"))).await.expect("created");
+        let line = printed.next().expect("a line").expect("read");
+        let event: Value = serde_json::from_str(&line).expect("an object");
+        assert_eq!(event["revision"], n);
+    }
+    follower.kill().expect("killed");
+    follower.wait().expect("ended");
+    let sizes = ["", ".1", ".2", ".3"].map(|end| {
+        let path = format!("{}{end}", audit.display());
+        fs::metadata(path).map_or(0, |file| file.len())
+    });
+    assert!(sizes[..3].iter().all(|size| (1..=4096).contains(size)) && sizes[3] == 0, "{sizes:?}");
+}
+
+#[tokio::test]
+async fn err_a_log_that_cannot_be_written_stops_only_a_daemon_that_requires_it() {
+    for is_required in ["false", "true"] {
+        let dir = data_dir();
+        let logs = dir.path().join("logs");
+        fs::create_dir(&logs).expect("created");
+        let audit = logs.join("audit.jsonl");
+        let running = daemon(&dir.path().join("data"), &audit, &["--audit-required", is_required]);
+        fs::remove_dir_all(&logs).expect("removed");
+        let mut regions = running.regions();
+        regions.create_region(create("one")).await.expect("the edit is made");
+        if is_required == "true" {
+            let ended = tokio::time::timeout(Duration::from_secs(30), running.wait()).await.expect("it stops");
+            assert!(!ended.success());
+            continue;
+        }
+        fs::create_dir(&logs).expect("created");
+        regions.create_region(create("two")).await.expect("the edit is made");
+        let lines = lines(&audit);
+        assert_eq!(summary(&lines), ["audit.lost failed", "region.create done region:default/two"]);
+        assert_eq!(lines[0]["count"], 1);
+    }
+}
+
+#[test]
+fn err_a_log_that_cannot_be_opened_keeps_the_daemon_from_starting() {
+    let dir = data_dir();
+    let missing = dir.path().join("missing/audit.jsonl");
+    for (audit, expected) in [(&*missing, "cannot be written to"), (&dir.path().join("data/a"), "outside of")] {
+        let data = dir.path().join("data");
+        let output = kentd(&data).arg("--audit").arg(audit).output().expect("kentd runs");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && stderr.contains(expected), "{stderr}");
+        assert!(!data.exists());
+    }
+    let (code, _, stderr) = run_at("127.0.0.1:1", &format!("audit tail {}", missing.display()));
+    assert_eq!(code, 2);
+    assert!(stderr.contains("cannot read the audit log"), "{stderr}");
+}
