@@ -79,11 +79,22 @@ impl Settings {
         match std::fs::read_to_string(path) {
             Ok(text) => toml::from_str(&text).map_err(|source| match misspelt_key(&text) {
                 Some((key, near)) => ConfigError::Misspelt { path: path.to_owned(), key, near },
-                None => ConfigError::Malformed { path: path.to_owned(), source: Box::new(source) },
+                None => malformed(path, &text, &source),
             }),
             Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
         }
     }
+}
+
+/// The error for a file that is not valid, on one line.
+fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
+    // The span of an unknown key is the whole file.
+    let at = misspelt::place_of_unknown(text).or_else(|| Some(error.span()?.start)).unwrap_or(0);
+    let before = text.get(..at).unwrap_or(text);
+    let (line, column) =
+        (before.split('\n').count(), before.rsplit('\n').next().map_or(0, |last| last.chars().count()));
+    let problem = error.message().lines().collect::<Vec<_>>().join("; ");
+    ConfigError::Malformed { path: path.to_owned(), line, column: column + 1, problem }
 }
 
 /// The first key of a file that no setting has, if it is close to one that exists.
@@ -100,8 +111,16 @@ impl Config {
     ///
     /// [`ConfigError`] names the first invalid setting.
     pub fn check(settings: Settings) -> Result<Self, ConfigError> {
-        let settings = settings.over(Settings::defaults());
+        let names_data = settings.data.is_some();
+        let mut settings = settings.over(Settings::defaults());
         let set = settings.values()?;
+        if set.store == StoreKind::Memory {
+            if names_data {
+                let needed = "a store on disk (--store sled): a store in memory writes nothing, so leave data out";
+                return Err(ConfigError::Needs { setting: "data", needed });
+            }
+            settings.data = None;
+        }
         if set.chunk_min > set.chunk_max {
             let (setting, value) = ("chunk-min".to_owned(), set.chunk_min.to_string());
             return Err(ConfigError::OutOfRange { setting, value, allowed: "1 to chunk-max".to_owned() });
@@ -275,6 +294,28 @@ mod tests {
     }
 
     #[test]
+    fn ok_settings_of_a_store_in_memory_print_as_a_file_that_reads_back() {
+        let memory = Settings { store: Some(StoreKind::Memory), ..Settings::default() };
+        let config = Config::check(memory).expect("valid");
+        Config::check(toml::from_str(&config.to_string()).expect("reads back")).expect("valid");
+    }
+
+    #[test]
+    fn err_a_file_that_is_not_valid_gets_one_line_with_the_place() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("kentd.toml");
+        for (text, expected) in [
+            ("grace = '3s'\nthreads = 'x'", "kentd.toml:2:11: invalid type: string \"x\", expected usize"),
+            ("listen = \n", "kentd.toml:1:10: string values must be quoted, expected literal string"),
+            ("# \u{fc}\n[default]\nx = 1", "kentd.toml:2:2: unknown field `default`"),
+        ] {
+            std::fs::write(&path, text).expect("written");
+            let error = Settings::read(&path).expect_err("must be refused").to_string();
+            assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+        }
+    }
+
+    #[test]
     fn ok_the_shipped_file_shows_every_default() {
         let shipped: Settings = toml::from_str(include_str!("../../deploy/kentd.toml")).expect("well-formed");
         let [mut shipped, mut expected] = [shipped, Settings::defaults()]
@@ -323,6 +364,7 @@ mod tests {
                 check_err(&format!("store = '{store}'\n{setting} = 'x'"), &expected);
             }
         }
+        check_err("store = 'memory'\ndata = 'd'", "data needs a store on disk (--store sled)");
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
         check_err("http-auth = 'required'", "http-auth needs auth = \"required\"");

@@ -437,13 +437,17 @@ async fn open_store(config: &Config, stage: &Stage) -> Result<(Arc<dyn Store>, (
 
 /// Opens etcd, and retries for a while because it may start at the same time as this daemon.
 async fn open_etcd(options: EtcdOptions, stage: &Stage) -> Result<EtcdStore, EtcdOpenError> {
-    let mut waited = Duration::ZERO;
+    let (mut waited, mut attempts) = (Duration::ZERO, 0_u32);
     stage.set_doing(format!("waiting for etcd at {}", options.address));
     loop {
         match EtcdStore::open(options.clone()).await {
             Err(error) if error.is_retryable() && waited < ETCD_START => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                warn!(%error, cause, "waiting for etcd");
+                attempts += 1;
+                // At first at once, and then less and less often.
+                if attempts.is_power_of_two() {
+                    warn!(%error, cause, attempts, "waiting for etcd");
+                }
                 stage.set_doing(format!("waiting for etcd at {}: {cause}", options.address));
                 time::sleep(ETCD_PAUSE).await;
                 waited += ETCD_PAUSE;

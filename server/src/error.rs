@@ -1,6 +1,7 @@
 //! Errors of requests, in the daemon's terms. `status` translates them to gRPC.
 
 mod exhausted;
+mod occupied;
 #[cfg(test)]
 mod tests;
 mod undone;
@@ -10,10 +11,10 @@ use std::{num::NonZeroU64, time::Duration};
 use kent_ids::{DEFAULT_SPACE, UnixNanos, counted, grouped};
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
 use kent_proto::model::{Invalid, region_source as source, region_words as arguments};
-use kent_regions::{NotUndone, Pace, Refusal as TableRefusal, Revision};
+use kent_regions::{Count, NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
-pub(crate) use self::{exhausted::Exhausted, undone::Deleted};
+pub(crate) use self::{exhausted::Exhausted, occupied::Occupied, undone::Deleted};
 use crate::{
     auth::Denied,
     records::failure::{LoadError, StoreFailure},
@@ -322,18 +323,8 @@ pub(crate) enum EditError {
     #[error(transparent)]
     NoSuchRegion(#[from] NoSuchRegion),
     /// The space has regions, so it cannot be deleted.
-    #[error(
-        "space {space:?} has {}, so it cannot be deleted: delete {} first (kent region ls --space {space}, kent region delete NAME \
-         --space {space})",
-        counted(regions, "region"),
-        if *regions == 1 { "it" } else { "them" }
-    )]
-    SpaceInUse {
-        /// Its name.
-        space: String,
-        /// The number of its regions.
-        regions: usize,
-    },
+    #[error("{0}")]
+    SpaceInUse(Box<Occupied>),
     /// The default space cannot be deleted.
     #[error(
         "space \"{DEFAULT_SPACE}\" is in every store and cannot be deleted; its regions can (kent region delete NAME --space {DEFAULT_SPACE})"
@@ -438,6 +429,33 @@ pub(crate) enum EditError {
         /// The region.
         region: String,
     },
+    /// The numbers to declare as issued end below the counter.
+    #[error(
+        "the next number of region {region:?} is already {}, which is above {}, and a counter never goes back: nothing changed (kent \
+         region show {}){}",
+        grouped(counter),
+        grouped(next),
+        arguments(region, space),
+        match is_shared {
+            true => format!(
+                "; replicas may still issue lower numbers that they have reserved, and drop those with `kent region set {} --next {counter}`",
+                arguments(region, space)
+            ),
+            false => String::new(),
+        }
+    )]
+    NextTooLow {
+        /// The space.
+        space: String,
+        /// The region.
+        region: String,
+        /// The number below which all were to count as issued.
+        next: Count,
+        /// The region's counter.
+        counter: Count,
+        /// Whether other replicas may have reserved numbers below the counter.
+        is_shared: bool,
+    },
     /// The edit was made, but its record in the history is deleted.
     #[error(
         "the edit of this request_id was made in revision {revision}, whose history has been deleted (kentd --history-keep)"
@@ -476,6 +494,21 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::PrefixConflict { region, .. } => {
             format!(" (kent region show {}; kent space free {space})", arguments(region, space))
         }
+        TableRefusal::SuffixInUse { region, most: Some(most @ 1..), .. }
+        | TableRefusal::SuffixTooNarrow { region, most: most @ 1.., .. } => {
+            format!(" (kent region shrink {} --by {most})", arguments(region, space))
+        }
+        // A new region does not exist yet.
+        TableRefusal::SuffixInUse { most: None, .. } => String::new(),
+        TableRefusal::CannotExpand { zone: 0, .. } => {
+            format!(" (kent region create NAME --suffix BITS --space {space})")
+        }
+        TableRefusal::CannotExpand { region, usable: 0, .. } => {
+            format!(" (kent region tree --filter {})", arguments(region, space))
+        }
+        TableRefusal::CannotExpand { region, usable, .. } => {
+            format!(" (kent region expand {} --by {usable})", arguments(region, space))
+        }
         TableRefusal::ZoneTooSmall { region, .. }
         | TableRefusal::SuffixInUse { region, .. }
         | TableRefusal::SuffixTooNarrow { region, .. } => format!(" (kent region show {})", arguments(region, space)),
@@ -485,6 +518,15 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::SuffixEmpty { region } => format!(" (kent region expand {} --by 1)", arguments(region, space)),
         TableRefusal::Populated { .. } => {
             format!("; create another one for this (kent region create NAME --suffix BITS --space {space})")
+        }
+        TableRefusal::StrictAndBounds { region, bounds: None } => {
+            format!(" (kent region set {} --strict --no-chunk)", arguments(region, space))
+        }
+        TableRefusal::StrictAndBounds { region, bounds: Some((min, max)) } => {
+            format!(" (kent region set {} --no-strict --chunk {min}:{max})", arguments(region, space))
+        }
+        TableRefusal::StrictScrambled => {
+            format!("; create a sequential one (kent region create NAME --suffix BITS --space {space})")
         }
         TableRefusal::NoFreePrefix(_) => format!(" (kent space free {space})"),
         TableRefusal::Closed { heir, .. } => {

@@ -79,7 +79,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::BadField(invalid) => from_invalid(invalid),
         EditError::NoSuchSpace(missing) => no_such_space(missing),
         EditError::NoSuchRegion(missing) => no_such_region(missing),
-        EditError::SpaceInUse { space, .. } => precondition("SPACE_IN_USE", space, message),
+        EditError::SpaceInUse(occupied) => precondition("SPACE_IN_USE", &occupied.space, message),
         EditError::DefaultSpace => precondition("DEFAULT_SPACE", kent_ids::DEFAULT_SPACE, message),
         EditError::NothingToUndo { space, .. } => precondition("NOTHING_TO_UNDO", space, message),
         EditError::NotUndone { space, .. } => precondition("NOT_UNDONE", space, message),
@@ -93,6 +93,9 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             Status::with_error_details(Code::Aborted, message, details)
         }
         EditError::Unsure { region, .. } => precondition("FLOOR_UNKNOWN", region, message),
+        EditError::NextTooLow { region, counter, .. } => {
+            precondition_with("NEXT_TOO_LOW", region, message, [("next", &*counter.to_string())])
+        }
         EditError::MadeAndForgotten { revision } => {
             let details = reason("MADE_AND_FORGOTTEN", [("revision", &revision.to_string())]);
             Status::with_error_details(Code::AlreadyExists, message, details)
@@ -339,6 +342,8 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::SuffixValue { .. } => Some("next"),
         Refusal::TextTooLong { .. } => Some("description"),
         Refusal::BadPolicy { .. }
+        | Refusal::StrictAndBounds { .. }
+        | Refusal::StrictScrambled
         | Refusal::ExpandsNever { .. }
         | Refusal::ExpandsBeyond { .. }
         | Refusal::CapOfZero { .. } => Some("policy"),
@@ -351,7 +356,9 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         // For programs: the free blocks, and the regions that can be split by one bit with their current zone.
         let blocks: Vec<String> = help.free.iter().map(ToString::to_string).collect();
         let donors: Vec<String> = help.donors.iter().map(|donor| format!("{}:{}", donor.region, donor.zone)).collect();
-        let facts = [("space", space), ("free_blocks", &blocks.join(",")), ("donors", &donors.join(","))];
+        let widest = help.widest_suffix().map(|bits| bits.to_string()).unwrap_or_default();
+        let (blocks, donors) = (blocks.join(","), donors.join(","));
+        let facts = [("space", space), ("free_blocks", &blocks), ("donors", &donors), ("widest_suffix", &widest)];
         details = reason(&reason_name, facts);
     }
     if let Refusal::Closed { heir, .. } = refusal {

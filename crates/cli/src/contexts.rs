@@ -74,8 +74,8 @@ pub(crate) enum Fault {
     Homeless,
     #[error("cannot {what} the contexts file {}: {error}", path.display())]
     File { what: &'static str, path: PathBuf, error: io::Error },
-    #[error("{} is not valid: {error}", path.display())]
-    Syntax { path: PathBuf, error: String },
+    #[error("{}:{line}:{column}: {error}", path.display())]
+    Syntax { path: PathBuf, line: usize, column: usize, error: String },
     #[error("there is no context {name:?}; {}", known(names))]
     Unknown { name: String, names: Vec<String> },
     #[error("{}: the {setting} {text:?} of context {name} is not valid: {error}", path.display())]
@@ -101,13 +101,20 @@ impl Contexts {
     }
 
     fn parse(path: PathBuf, text: &str) -> Result<Self, Fault> {
-        let parsed = text.parse::<DocumentMut>().map_err(|error| error.to_string()).and_then(|document| {
-            let content = toml_edit::de::from_str(text).map_err(|error| error.to_string())?;
-            Ok((document, content))
-        });
+        let parsed = text.parse::<DocumentMut>().map_err(|error| (error.span(), error.message().to_owned())).and_then(
+            |document| match toml_edit::de::from_str(text) {
+                Ok(content) => Ok((document, content)),
+                Err(error) => Err((error.span(), error.message().to_owned())),
+            },
+        );
         match parsed {
             Ok((document, content)) => Ok(Self { path, document, content }),
-            Err(error) => Err(Fault::Syntax { path, error: error.trim_end().to_owned() }),
+            Err((span, error)) => {
+                let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
+                let (line, last) = (before.split('\n').count(), before.rsplit('\n').next().unwrap_or_default());
+                let error = error.lines().collect::<Vec<_>>().join("; ");
+                Err(Fault::Syntax { path, line, column: last.chars().count() + 1, error })
+            }
         }
     }
 
@@ -285,9 +292,11 @@ mod tests {
             of("[contexts.a]\n[contexts.b]\n").get("c").expect_err("unknown").to_string(),
             "there is no context \"c\"; the contexts are a, b"
         );
-        for (text, hint) in [("[contexts.a]\nport = 1\n", "port"), ("current = 1\n", "line 1"), ("[", "line 1")] {
+        for (text, hint) in
+            [("[contexts.a]\nport = 1\n", "2:1: unknown field `port`"), ("current = 1\n", "1:11: "), ("[", "1:2: ")]
+        {
             let error = Contexts::parse(PathBuf::from("c.toml"), text).expect_err(text).to_string();
-            assert!(error.starts_with("c.toml is not valid: ") && error.contains(hint), "{error}");
+            assert!(error.starts_with(&format!("c.toml:{hint}")) && error.lines().count() == 1, "{error}");
         }
     }
 }

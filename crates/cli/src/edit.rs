@@ -227,7 +227,7 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
 fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     write(response, out)?;
     let warnings = response.region.as_ref().map(|region| set_warnings(&args.policy, region)).unwrap_or_default();
-    warnings.iter().for_each(|warning| notice::warn(warning, out.is_json()));
+    warnings.iter().for_each(|warning| notice::warn(&out.reaching(warning), out.is_json()));
     Ok(())
 }
 
@@ -341,7 +341,7 @@ fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     let warnings: Vec<String> = created.flat_map(warnings).collect();
     // The warnings follow what was written to standard output so far.
     out.flush()?;
-    warnings.iter().for_each(|warning| notice::warn(warning, out.is_json()));
+    warnings.iter().for_each(|warning| notice::warn(&out.reaching(warning), out.is_json()));
     Ok(())
 }
 

@@ -396,10 +396,13 @@ impl InvalidId {
     pub(crate) fn render(&self, json: bool) -> String {
         let Self { text, code, message } = self;
         if !json {
-            // With an invalid option, the text itself may be valid, so do not mention it.
-            return match matches!(*code, "bad-format" | "bad-layout" | "bad-precision" | "bad-width") {
-                true => format!("error: {message} ({code})\n"),
-                false => format!("error: {text:?} is not a valid identifier: {message} ({code})\n"),
+            return match *code {
+                // With an invalid option, the text itself may be valid, so do not mention it.
+                "bad-format" | "bad-layout" | "bad-precision" | "bad-width" => format!("error: {message} ({code})\n"),
+                "unrecognised" => format!(
+                    "error: {text:?} is not a valid identifier: {message} ({code}); for example: kent inspect 5Jxqwr73FDS\n"
+                ),
+                _ => format!("error: {text:?} is not a valid identifier: {message} ({code})\n"),
             };
         }
         let value = json!({"error": {
@@ -413,10 +416,11 @@ impl InvalidId {
 }
 
 /// Facts for programs, which every message has in words.
-const SAID: [&str; 16] = [
+const SAID: [&str; 17] = [
     "cap",
     "capacity",
     "donors",
+    "widest_suffix",
     "expandable_bits",
     "free_blocks",
     "heir",

@@ -140,7 +140,10 @@ impl<'a> Regions<'a> {
             Ok(value) if digits.len() * 4 == self.bits as usize => Ok(value), // OK because a usize has at least 32 bits
             _ => {
                 let has = number::counted(digits.len() * 4, "bit");
-                Err(format!("a {format} has {has}, but an identifier of space {} has {}", self.space, self.bits))
+                Err(format!(
+                    "a {format} has {has}, but an identifier of space {} has {} (`kent space ls` shows the width of each space)",
+                    self.space, self.bits
+                ))
             }
         }
     }

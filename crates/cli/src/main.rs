@@ -71,8 +71,8 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return refuse_arguments(&error),
     };
-    let (json, reach) = (parsed.cli.global.json, Reach::of(&parsed.settings));
-    match run(parsed) {
+    let (json, reach) = (parsed.cli.global.json, parsed.settings.reach());
+    match run(parsed, reach.clone()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => report(&failure, json, &reach),
     }
@@ -104,9 +104,9 @@ fn report(failure: &Failure, json: bool, reach: &Reach) -> ExitCode {
     failure.exit_code()
 }
 
-fn run(Parsed { cli, settings }: Parsed) -> Result<(), Failure> {
+fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
     let (json, global) = (cli.global.json, cli.global);
-    let out = Out::new(json, global.prefix_format);
+    let out = Out::new(json, global.prefix_format, reach);
     match cli.command {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete::print_script(shell),

@@ -1,6 +1,6 @@
 //! Parsing and formatting numbers for people.
 
-use kent_ids::{Uid11, dce};
+use kent_ids::{Uid11, Uuid, dce};
 pub(crate) use kent_ids::{counted, grouped};
 use kent_proto::v1::space::TextForm;
 
@@ -34,7 +34,10 @@ impl TypedId {
         let has = format!("an identifier of space {space} has {}", counted(bits, "bit"));
         let needed = 128 - self.value.leading_zeros();
         match self {
-            Self { is_uuid: true, .. } if bits != 128 => Err(format!("a UUID has 128 bits, but {has}")),
+            Self { is_uuid: true, value } if bits != 128 => Err(format!(
+                "a UUID has 128 bits, but {has} (`kent space ls` shows the width of each space, and `kent inspect {}` explains the UUID)",
+                Uuid::from_u128(value)
+            )),
             Self { value, .. } if needed > bits => Err(format!("{value} has {}, but {has}", counted(needed, "bit"))),
             Self { value, .. } => Ok(value),
         }
@@ -213,7 +216,10 @@ mod tests {
             (
                 "00000000-0000-0000-0000-000000000005",
                 64,
-                Err("a UUID has 128 bits, but an identifier of space s has 64 bits"),
+                Err(
+                    "a UUID has 128 bits, but an identifier of space s has 64 bits (`kent space ls` shows the width of each space, and \
+                     `kent inspect 00000000-0000-0000-0000-000000000005` explains the UUID)",
+                ),
             ),
             ("0", 1, Ok(0)),
             ("0xffffffffffffffffffffffffffffffff", 128, Ok(u128::MAX)),

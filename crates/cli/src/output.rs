@@ -12,25 +12,28 @@ use serde::Serialize;
 use crate::charset;
 use crate::failure::Failure;
 use crate::prefix::PrefixFormat;
+use crate::reach::Reach;
 
 /// Buffered standard output. Call [`Out::flush`] before waiting, so that the reader gets everything written so far.
 pub(crate) struct Out {
     json: bool,
     palette: Palette,
+    /// What a suggested command needs to reach the same daemon.
+    reach: Reach,
     /// The width of the terminal, if this is one and the user has not chosen the form of prefixes.
     fit: Option<usize>,
     stream: BufWriter<Stdout>,
 }
 
 impl Out {
-    pub(crate) fn new(json: bool, prefixes: Option<PrefixFormat>) -> Self {
+    pub(crate) fn new(json: bool, prefixes: Option<PrefixFormat>, reach: Reach) -> Self {
         let stdout = io::stdout();
         // anstream checks NO_COLOR, CLICOLOR, TERM=dumb and whether this is a terminal. clap depends on it already.
         let color = AutoStream::choice(&stdout) != ColorChoice::Never;
         let width = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
         let fit = if prefixes.is_none() { width() } else { None };
         let palette = Palette { color, ascii: charset::is_ascii(), prefixes: prefixes.unwrap_or_default() };
-        Self { json, palette, fit, stream: BufWriter::new(stdout) }
+        Self { json, palette, reach, fit, stream: BufWriter::new(stdout) }
     }
 
     /// Returns true with `--json`: one JSON object per line.
@@ -64,10 +67,22 @@ impl Out {
         }
     }
 
-    /// Writes text, which contains its own line feeds.
+    /// Writes text, which contains its own line feeds. The commands that it suggests reach the same daemon.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        if self.json {
+            return self.write(text);
+        }
+        let text = self.reach.add_to(text);
         // JSON is UTF-8 in every locale.
-        let text = if self.palette.ascii && !self.json { charset::to_ascii(text) } else { text.into() };
+        self.write(if self.palette.ascii { charset::to_ascii(&text) } else { text.into() }.as_ref())
+    }
+
+    /// A message for standard error, in which the suggested commands reach the same daemon.
+    pub(crate) fn reaching(&self, message: &str) -> String {
+        self.reach.add_to(message)
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Failure> {
         self.stream.write_all(text.as_bytes()).map_err(Failure::Output)
     }
 
@@ -156,7 +171,7 @@ mod tests {
             [(None, "101101110000000100000001"), (Some(24), "101101110000000100000001"), (Some(23), "0xb70101/24")]
         {
             let palette = Palette { color: true, ..Palette::PLAIN };
-            let out = Out { json: false, palette, fit, stream: BufWriter::new(io::stdout()) };
+            let out = Out { json: false, palette, reach: Reach::default(), fit, stream: BufWriter::new(io::stdout()) };
             assert_eq!(strip_str(&render(out.fitting(render))).to_string(), expected, "{fit:?}");
         }
     }

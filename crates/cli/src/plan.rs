@@ -45,6 +45,10 @@ pub(crate) fn with_commands(args: &CreateArgs, failure: Failure) -> Failure {
     if refusal.reason.as_deref() == Some("NO_FREE_PREFIX") {
         let donor = donors(&refusal).first().map(|donor| command(args, donor));
         refusal.advice.extend(donor.map(|command| format!("to split the region that loses least: {command}")));
+        let widest =
+            refusal.facts.iter().find(|(name, _)| name == "widest_suffix").and_then(|(_, bits)| bits.parse().ok());
+        let narrower = widest.map(|suffix| create_command(args, suffix));
+        refusal.advice.extend(narrower.map(|command| format!("for the widest suffix that fits now: {command}")));
     }
     Failure::Refused(refusal)
 }
@@ -74,6 +78,11 @@ fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
 
 /// The command that splits this donor and creates the region in the freed prefix.
 fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
+    format!("{} --split-donor {}", create_command(args, args.suffix), donor.region)
+}
+
+/// The command that creates the region, without a donor.
+fn create_command(args: &CreateArgs, suffix: u32) -> String {
     let space = names::space_option(&args.edit.space.space);
     let order = match args.order {
         OrderArg::Sequential => "",
@@ -84,8 +93,6 @@ fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
     let pace = args.pace.map(|pace| format!(" --pace {pace}")).unwrap_or_default();
     let zone = args.zone.map(|bits| format!(" --zone {bits}")).unwrap_or_default();
     let prefix = args.prefix.as_ref().map(|bits| format!(" --prefix {bits}")).unwrap_or_default();
-    let (name, suffix, region) = (&args.name, args.suffix, donor.region);
-    format!(
-        "kent region create {name} --suffix {suffix}{zone}{prefix}{order}{next}{pace}{space} --split-donor {region}"
-    )
+    let name = &args.name;
+    format!("kent region create {name} --suffix {suffix}{zone}{prefix}{order}{next}{pace}{space}")
 }

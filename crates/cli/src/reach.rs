@@ -1,8 +1,6 @@
 //! Suggested commands that reach the same daemon: an `--endpoint`, a `--context` the certificates and the token of the command line are repeated in them. Variables
 //! and the current context are in force anyway.
 
-use crate::settings::{Origin, Settings};
-
 /// The commands that ask a daemon.
 const COMMANDS: [&str; 13] = [
     "alloc", "backup", "classify", "clock", "doctor", "region", "role", "series", "space", "status", "table", "token",
@@ -14,17 +12,18 @@ const COMMANDS: [&str; 13] = [
 pub(crate) struct Reach(String);
 
 impl Reach {
-    pub(crate) fn of(settings: &Settings) -> Self {
-        let option = |setting: &str| match settings.get(setting) {
-            // A message may be JSON, in which these characters are escaped.
-            (text, Origin::Option) if !text.contains(['"', '\'', '\\']) => format!(" --{setting} {}", quoted(&text)),
-            _ => String::new(),
-        };
-        Self(["endpoint", "context", "ca", "cert", "key", "token-file"].map(option).concat())
+    /// Repeats these options of the command line, given as names and values.
+    pub(crate) fn of(options: impl IntoIterator<Item = (&'static str, String)>) -> Self {
+        // A message may be JSON, in which these characters are escaped.
+        let options = options.into_iter().filter(|(_, text)| !text.contains(['"', '\'', '\\']));
+        Self(options.map(|(name, text)| format!(" --{name} {}", quoted(&text))).collect())
     }
 
     /// Adds the options to each command in a message.
     pub(crate) fn add_to(&self, message: &str) -> String {
+        if self.0.is_empty() {
+            return message.to_owned();
+        }
         let mut whole = String::with_capacity(message.len());
         let mut rest = message;
         while let Some(at) = rest.find("kent ") {

@@ -12,6 +12,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use crate::args::{Cli, parse_space};
 use crate::connect::{Endpoints, parse_timeout};
 use crate::contexts::{Context, Contexts, Fault, PATHS, SETTINGS};
+use crate::reach::Reach;
 use crate::usage;
 
 /// A command line, and where its settings come from.
@@ -125,6 +126,17 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), &Fault> {
         self.contexts.as_ref()?;
         self.chosen.as_ref().map(drop)
+    }
+
+    /// The options of the command line with which a suggested command reaches the same daemon.
+    pub(crate) fn reach(&self) -> Reach {
+        let options =
+            ["endpoint", "context", "ca", "cert", "key", "token-file"].map(|setting| (setting, self.get(setting)));
+        Reach::of(
+            options
+                .into_iter()
+                .filter_map(|(setting, (text, origin))| (origin == Origin::Option).then_some((setting, text))),
+        )
     }
 
     /// The text of a setting in force, and its origin.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::args::ClockCommand;
 use crate::connect::request;
 use crate::failure::Failure;
+use crate::notice;
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table, facts};
@@ -27,13 +28,14 @@ pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
 
 /// Shows the state of the daemon's clock, after confirming it with `accept`.
 pub(crate) async fn clock(command: Option<ClockCommand>, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let clock = match command {
-        Some(ClockCommand::Accept) => daemon.admin().accept_clock(request(AcceptClockRequest {})).await?.into_inner(),
-        None => {
-            let status = daemon.admin().get_status(request(GetStatusRequest {})).await?.into_inner();
-            status.clock.ok_or_else(|| Failure::Answer("the status lacks the clock".to_owned()))?
+    let status = daemon.admin().get_status(request(GetStatusRequest {})).await?.into_inner();
+    let mut clock = status.clock.ok_or_else(|| Failure::Answer("the status lacks the clock".to_owned()))?;
+    if let Some(ClockCommand::Accept) = command {
+        match clock.quarantine {
+            Some(_) => clock = daemon.admin().accept_clock(request(AcceptClockRequest {})).await?.into_inner(),
+            None => notice::write("nothing to accept: the daemon trusts its clock\n", false),
         }
-    };
+    }
     if out.is_json() {
         return out.json(&clock_json(&clock));
     }

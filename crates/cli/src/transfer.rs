@@ -14,7 +14,7 @@ use std::io::{self, BufRead, IsTerminal, Read};
 use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::Daemon;
 use kent_proto::model::IMPORT_REGIONS_MAX;
-use kent_proto::v1::{GetSpaceRequest, ImportTableRequest, ListRegionsRequest, Region, Space};
+use kent_proto::v1::{GetRegionRequest, GetSpaceRequest, ImportTableRequest, ListRegionsRequest, Region, Space};
 use serde_json::json;
 
 use crate::args::{ExportArgs, ImportArgs, TableCommand};
@@ -50,12 +50,10 @@ async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     out.flush()?;
     for delegated in regions.iter().filter(|region| !region.delegated_space.is_empty()) {
         let (region, inner) = (names::short(&delegated.name), names::short(&delegated.delegated_space));
-        notice::write(
-            &format!(
-                "kent: region {region} is delegated, and its table is not in this file: kent table export --space {inner}\n"
-            ),
-            false,
+        let note = format!(
+            "kent: region {region} is delegated, and its table is not in this file: kent table export --space {inner}\n"
         );
+        notice::write(&out.reaching(&note), false);
     }
     Ok(())
 }
@@ -135,7 +133,12 @@ async fn find_space(name: &str, header: &Header, daemon: &Daemon) -> Result<Spac
         Ok(space) => Ok(space.into_inner()),
         Err(Failure::Refused(refusal)) if refusal.reason.as_deref() == Some("NO_SUCH_SPACE") => {
             let create = match name.rsplit_once('/') {
-                Some((outer, region)) => format!("kent region delegate {region}{}", names::space_option(outer)),
+                Some((outer, region)) => {
+                    // Fails, with a command that helps, if there is no such region to delegate.
+                    let message = GetRegionRequest { name: names::region(outer, region) };
+                    daemon.regions().get_region(request(message)).await?;
+                    format!("kent region delegate {region}{}", names::space_option(outer))
+                }
                 None => format!("kent space create {name} --bits {}{}", header.bits, header.text_form.option()),
             };
             Err(Failure::Usage(format!("there is no space {name:?}; create it first with `{create}`")))

@@ -119,7 +119,7 @@ impl Policy {
     /// # Errors
     ///
     /// `bad-input` if a strict region would have bounds for chunks.
-    pub(crate) fn changed(&self, patch: &PolicyPatch) -> Result<Self, Refusal> {
+    pub(crate) fn changed(&self, region: &str, patch: &PolicyPatch) -> Result<Self, Refusal> {
         let (bounds, strict) = match self.chunk {
             ChunkPolicy::Adaptive => (None, false),
             ChunkPolicy::Within { min, max } => (Some((min, max)), false),
@@ -129,7 +129,10 @@ impl Policy {
             (None, false) => ChunkPolicy::Adaptive,
             (Some((min, max)), false) => ChunkPolicy::Within { min, max },
             (None, true) => ChunkPolicy::Strict,
-            (Some(_), true) => return Err(Refusal::BadPolicy { what: STRICT_AND_BOUNDS }),
+            (Some(_), true) => {
+                let bounds = patch.bounds.flatten();
+                return Err(Refusal::StrictAndBounds { region: region.into(), bounds });
+            }
         };
         Ok(Self {
             auto_expand: patch.auto_expand.unwrap_or(self.auto_expand),
@@ -157,17 +160,13 @@ impl Policy {
             ChunkPolicy::Within { min, max } if min == 0 || min > max => {
                 refused("the smallest chunk must have at least 1 suffix, and must not be larger than the largest chunk")
             }
-            ChunkPolicy::Strict if order == Order::Scrambled => {
-                refused("a strict region issues numbers without gaps, so it cannot be scrambled")
-            }
+            ChunkPolicy::Strict if order == Order::Scrambled => Err(Refusal::StrictScrambled),
             _ => Ok(()),
         }
     }
 }
 
 const EXTERNAL: &str = "an external region issues nothing, because its users choose the numbers: it can have no policy";
-
-const STRICT_AND_BOUNDS: &str = "a strict region reserves no chunks, so it cannot have bounds for them: clear one of the two in the same edit (--no-strict or --no-chunk)";
 
 /// A change of a policy. `None` leaves a part as it is; `Some(None)` clears it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -283,13 +282,13 @@ mod tests {
             (strict, PolicyPatch::to(&full), full),
             (full, PolicyPatch::to(&Policy::default()), Policy::default()),
         ] {
-            assert_eq!(policy.changed(&patch), Ok(expected), "{patch:?}");
+            assert_eq!(policy.changed("r", &patch), Ok(expected), "{patch:?}");
         }
         for (policy, patch) in [
             (full, PolicyPatch { strict: Some(true), ..none }),
             (strict, PolicyPatch { bounds: Some(Some((1, 8))), ..none }),
         ] {
-            assert!(matches!(policy.changed(&patch), Err(Refusal::BadPolicy { .. })), "{patch:?}");
+            assert!(matches!(policy.changed("r", &patch), Err(Refusal::StrictAndBounds { .. })), "{patch:?}");
         }
     }
 
@@ -298,12 +297,8 @@ mod tests {
         let policy = Policy::default();
         let strict = Policy { chunk: ChunkPolicy::Strict, ..policy };
         let cap = |cap| Policy { cap: Some(Count::Below(cap)), ..policy };
-        for (policy, order) in [
-            (strict, Order::Scrambled),
-            (strict, Order::External),
-            (cap(9), Order::External),
-            (cap(0), Order::Sequential),
-        ] {
+        assert_eq!(strict.check(Order::Scrambled), Err(Refusal::StrictScrambled));
+        for (policy, order) in [(strict, Order::External), (cap(9), Order::External), (cap(0), Order::Sequential)] {
             assert!(matches!(policy.check(order), Err(Refusal::BadPolicy { .. })), "{policy:?} {order:?}");
         }
         assert_eq!((policy.check(Order::External), cap(1).check(Order::Scrambled)), (Ok(()), Ok(())));

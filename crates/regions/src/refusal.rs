@@ -79,8 +79,9 @@ pub enum Refusal {
     },
     /// `suffix-range`: the suffix has fewer bits than it would lose.
     #[error(
-        "the suffix of region {region:?} has {suffix} {}, so it can shrink by at most {suffix}, not by {by}",
-        noun(*suffix)
+        "the suffix of region {region:?} has {suffix} {}{}, so it can shrink by at most {most}, not by {by}",
+        noun(*suffix),
+        if most < suffix { format!(", and what is issued or reserved needs {}", suffix - most) } else { String::new() }
     )]
     SuffixTooNarrow {
         /// The name of the region.
@@ -89,6 +90,8 @@ pub enum Refusal {
         suffix: u8,
         /// The number of bits to take from it.
         by: u8,
+        /// The number of bits that can be taken from it.
+        most: u8,
     },
     /// `suffix-range`: a new region's suffix width is not given and cannot be inherited.
     #[error("the suffix of {name:?} must be given: only the all-zero subregion inherits its parent's")]
@@ -119,19 +122,35 @@ pub enum Refusal {
         needed: u8,
         /// The requested width in bits.
         requested: u8,
+        /// The number of bits by which the region can shrink, if it was to shrink.
+        most: Option<u8>,
+    },
+    /// `zone-too-small`: the region cannot be expanded so far.
+    #[error("{}", match (zone, usable) {
+        (0, _) => format!("region {region:?} has no expansion zone, so it cannot grow: create another region"),
+        (zone, 0) => format!("the expansion zone of region {region:?} has {zone} {}, but they have the subregions, so it cannot grow", noun(*zone)),
+        (zone, usable) => format!(
+            "the expansion zone of region {region:?} has {zone} {}, of which {usable} can be used, but {requested} were requested",
+            noun(*zone)
+        ),
+    })]
+    CannotExpand {
+        /// The name of the region.
+        region: String,
+        /// The width of the zone in bits (z).
+        zone: u8,
+        /// The number of these bits by which it can be expanded.
+        usable: u8,
+        /// The requested number of bits.
+        requested: u8,
     },
     /// `zone-too-small`: the expansion zone has too few bits.
-    #[error(
-        "the expansion zone of region {region:?} has {zone} {}, of which {usable} can be used, but {requested} were requested",
-        noun(*zone)
-    )]
+    #[error("the expansion zone of region {region:?} has {zone} {}, but {requested} were requested", noun(*zone))]
     ZoneTooSmall {
         /// The name of the region.
         region: String,
         /// The width of the zone in bits (z).
         zone: u8,
-        /// The number of these bits that the operation can use.
-        usable: u8,
         /// The requested number of bits.
         requested: u8,
     },
@@ -320,6 +339,19 @@ pub enum Refusal {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// `bad-input`: a strict region cannot have bounds for its chunks.
+    #[error("a strict region reserves no chunks, so {region:?} cannot be strict and have bounds for its chunks")]
+    StrictAndBounds {
+        /// The name of the region.
+        region: String,
+        /// The bounds that the edit sets; `None` if the region has them already.
+        bounds: Option<(u64, u64)>,
+    },
+    /// `bad-input`: a strict region cannot be scrambled.
+    #[error(
+        "a strict region issues numbers without gaps, so it cannot be scrambled, and the order of a region never changes"
+    )]
+    StrictScrambled,
     /// `bad-input`: an update that changes nothing.
     #[error("the update changes nothing: give at least one attribute")]
     NoChange,
@@ -375,6 +407,8 @@ pub enum Refusal {
 pub struct NoFreePrefix {
     /// The requested bits: suffix and zone together.
     pub requested: u8,
+    /// The requested bits of the zone.
+    pub zone: u8,
     /// The largest free blocks, at most eight.
     pub free: Vec<Prefix>,
     /// The width of the identifiers in bits.
@@ -394,18 +428,24 @@ pub struct Donor {
 
 impl fmt::Display for NoFreePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.requested > self.bits {
-            true => write!(
+        match (self.requested > self.bits, self.zone) {
+            (true, 0) => {
+                write!(f, "the suffix has {} bits, but an identifier here has {}; ", self.requested, self.bits)?
+            }
+            (true, _) => write!(
                 f,
                 "suffix and zone together have {} bits, but an identifier here has {}; ",
                 self.requested, self.bits
             )?,
-            false => write!(f, "no free prefix leaves {} {}; ", self.requested, noun(self.requested))?,
+            (false, _) => write!(f, "no free prefix leaves {} {}; ", self.requested, noun(self.requested))?,
         }
         match self.free[..] {
             [] => f.write_str("no block is free")?,
             [Prefix::EMPTY] => write!(f, "the whole space is free, but has only {} {}", self.bits, noun(self.bits))?,
             _ => self.write_blocks(f)?,
+        }
+        if let Some(widest) = self.widest_suffix() {
+            write!(f, "; the widest suffix that fits now has {widest} {}", noun(widest))?;
         }
         f.write_str("; ")?;
         match self.donors[..] {
@@ -416,6 +456,12 @@ impl fmt::Display for NoFreePrefix {
 }
 
 impl NoFreePrefix {
+    /// The widest suffix that fits the largest free block with the requested zone, in bits.
+    pub fn widest_suffix(&self) -> Option<u8> {
+        let largest = self.bits.checked_sub(self.free.first()?.len())?;
+        largest.checked_sub(self.zone)
+    }
+
     fn write_blocks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the largest free blocks are ")?;
         self.free.iter().enumerate().try_for_each(|(at, block)| {
@@ -460,7 +506,7 @@ impl Refusal {
             | Self::SuffixValue { .. }
             | Self::SuffixEmpty { .. } => "suffix-range",
             Self::SuffixInUse { .. } => "suffix-in-use",
-            Self::ZoneTooSmall { .. } => "zone-too-small",
+            Self::CannotExpand { .. } | Self::ZoneTooSmall { .. } => "zone-too-small",
             Self::NoFreePrefix(_) => "no-free-prefix",
             Self::IsSubregion { .. } => "is-subregion",
             Self::HasSubregions { .. } => "has-subregions",
@@ -476,6 +522,8 @@ impl Refusal {
             Self::SpaceInUse { .. } => "space-in-use",
             Self::TextTooLong { .. }
             | Self::BadPolicy { .. }
+            | Self::StrictAndBounds { .. }
+            | Self::StrictScrambled
             | Self::ExpandsNever { .. }
             | Self::ExpandsBeyond { .. }
             | Self::CapOfZero { .. }

@@ -152,6 +152,7 @@ impl Region {
             issued: self.issued,
             needed: self.issued.bits(),
             requested: self.suffix,
+            most: None,
         })
     }
 

@@ -90,7 +90,7 @@ fn is_patched(before: &Region, after: &Region, patch: &Patch, declared: Option<C
         && owner.as_ref().is_none_or(|owner| *owner == after.texts.owner)
         && description.as_ref().is_none_or(|description| *description == after.texts.description)
         && labels.iter().all(|(label, value)| after.texts.labels.get(label) == value.as_ref())
-        && before.policy.changed(policy).is_ok_and(|policy| policy == *after.policy)
+        && before.policy.changed(&before.name, policy).is_ok_and(|policy| policy == *after.policy)
         && next.is_none_or(|next| declared.is_some_and(|declared| next <= declared))
 }
 

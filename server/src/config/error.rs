@@ -19,12 +19,16 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is not valid TOML, or names an unknown setting.
-    #[error("the configuration file {} is not valid (kentd --check-config prints every setting)", path.display())]
+    #[error("{}:{line}:{column}: {problem} (kentd --check-config prints every setting)", path.display())]
     Malformed {
         /// The path of the file.
         path: PathBuf,
-        /// The position and the problem.
-        source: Box<toml::de::Error>,
+        /// The number of the line, from 1.
+        line: usize,
+        /// The number of the character in the line, from 1.
+        column: usize,
+        /// The problem.
+        problem: String,
     },
     /// The file names an unknown setting that is close to a known one.
     #[error("the configuration file {} is not valid: kentd has no setting {key:?}; did you mean {near}?", path.display())]

@@ -31,6 +31,14 @@ pub(super) fn unknown(file: &toml::Table) -> Option<&String> {
     file.keys().find(|key| !known.contains(key))
 }
 
+/// The offset in a file of the first key that no setting has. `None` if the file is not TOML, or if all keys are known.
+pub(super) fn place_of_unknown(text: &str) -> Option<usize> {
+    let known: Vec<_> = options().filter_map(|arg| arg.get_long().map(ToOwned::to_owned)).collect();
+    let file = toml::de::DeTable::parse(text).ok()?;
+    let unknown = file.get_ref().keys().filter(|key| !known.iter().any(|known| known == key.get_ref()));
+    unknown.map(|key| key.span().start).min()
+}
+
 /// The variables among these that neither program reads, each with the one that it probably stands for.
 pub fn misspelt_variables(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let settings = options().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));

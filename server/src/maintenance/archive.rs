@@ -36,6 +36,21 @@ pub enum NotRestored {
     /// The archive cannot be used.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// The archive is not a directory.
+    #[error(
+        "{} is not a directory: --archive restores from the directory that the daemon had as --archive; to restore from a backup, leave \
+         --archive out (kentd restore {} --data NEW)", path.display(), path.display()
+    )]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The archive does not exist.
+    #[error("the archive {} does not exist: name the directory that the daemon had as --archive", path.display())]
+    NotFound {
+        /// The path.
+        path: PathBuf,
+    },
     /// The directory has the archives of several stores.
     #[error("{} has several archives: choose one with --store: {}", dir.display(), Listed(stores))]
     Several {
@@ -77,6 +92,13 @@ pub(crate) fn open(
 fn find(dir: &Path, store: Option<&str>) -> Result<PathBuf, NotRestored> {
     if Archived::is_one(dir) {
         return Ok(dir.to_owned());
+    }
+    let path = dir.to_owned();
+    if dir.is_file() {
+        return Err(NotRestored::NotADirectory { path });
+    }
+    if !dir.exists() {
+        return Err(NotRestored::NotFound { path });
     }
     let found = Archived::list(dir)?;
     let named = |dir: &Path| store.is_none_or(|store| dir.file_name().is_some_and(|name| name == store));

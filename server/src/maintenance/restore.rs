@@ -13,6 +13,7 @@ mod tokens;
 
 use std::{
     collections::BTreeMap,
+    fmt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -201,10 +202,12 @@ pub enum RestoreError {
         latest: UnixNanos,
     },
     /// A floor names a source that the backup does not contain.
-    #[error("--floor {floor}: the store has no such region")]
+    #[error("--floor {floor}: the store has no such region; its {}", Known(known))]
     NoSuchSource {
         /// The source.
         floor: Source,
+        /// The regions and series that a floor can name.
+        known: Vec<String>,
     },
     /// A floor is below the numbers that the backup records as issued or reserved.
     #[error(
@@ -233,17 +236,47 @@ pub enum RestoreError {
     },
 }
 
+/// Displays the regions and series that have a counter.
+struct Known<'k>(&'k [String]);
+
+/// The number of them that a message lists.
+const KNOWN_MAX: usize = 10;
+
+impl fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("tables have no region with a counter");
+        }
+        let listed = self.0.iter().take(KNOWN_MAX).map(String::as_str).collect::<Vec<_>>();
+        write!(f, "sources with a counter are {}", listed.join(", "))?;
+        match self.0.len() - listed.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
 impl Restore {
-    /// Reads the source and plans the restore. Writes nothing.
+    /// Reads the source, plans the restore, and checks that the target has no store yet, so that no plan is shown that cannot be
+    /// carried out.
     ///
     /// # Errors
     ///
     /// [`RestoreError`].
     pub async fn plan(args: &RestoreArgs) -> Result<Self, RestoreError> {
-        Self::plan_at(args, SystemClock::new().wall(), &SystemEntropy).await
+        let restore = Self::plan_at(args, SystemClock::new().wall(), &SystemEntropy).await?;
+        // Without this file there is no store, and opening would make one.
+        if args.data.join("db").exists() {
+            let new_id = entropy::bytes(&SystemEntropy);
+            let store = SledStore::open_archived(SledOptions { dir: args.data.clone(), new_id }, Archiving::ReadOnly)?;
+            let checked = restore.check_target(&store, args).await;
+            store.close().await;
+            checked?;
+        }
+        Ok(restore)
     }
 
-    /// Like [`Restore::plan`], with the caller's time and random bits.
+    /// Like [`Restore::plan`], with the caller's time and random bits. Writes nothing, and does not look at the target.
     ///
     /// # Errors
     ///
@@ -299,32 +332,36 @@ impl Restore {
         args: &RestoreArgs,
         entropy: &dyn Entropy,
     ) -> Result<(), RestoreError> {
-        let not_empty = || RestoreError::NotEmpty { dir: args.data.clone() };
-        // An interrupted restore from an archive is continued, because the archive names this store, and no other one can be
-        // restored from it.
-        let origin = self.archive.as_ref().map(|archive| archive.store);
-        // The mark is read after the records: the mark of an interrupted attempt may arrive in between.
-        let is_empty = store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty();
-        let is_resumed = match origin {
-            Some(origin) if !is_empty => filling::is_begun(store, origin).await?,
-            _ => false,
-        };
-        if !is_empty && !is_resumed {
-            return Err(not_empty());
-        }
+        self.check_target(store, args).await?;
         if let Some(archive) = &self.archive {
             archive.hand_over(store.store_id(), &args.data)?;
         }
-        // A random origin, so that no other attempt continues this one.
+        // Without an archive a random origin, so that no other attempt continues this one.
+        let origin = self.archive.as_ref().map(|archive| archive.store);
         let origin = origin.unwrap_or_else(|| StoreId::new(entropy::bytes(entropy)));
         let filled = match Filling::begin(store, origin, self.records, entropy).await {
             Ok(filling) => filling.write(|_, _| {}).await,
             Err(error) => Err(error),
         };
         filled.map_err(|error| match error {
-            FillError::Occupied => not_empty(),
+            FillError::Occupied => RestoreError::NotEmpty { dir: args.data.clone() },
             error => error.into(),
         })
+    }
+
+    /// Checks that the target is empty, or that this restore continues an interrupted one. Only a restore from an archive can: the
+    /// archive names the store, and no other one can be restored from it.
+    async fn check_target(&self, store: &dyn Store, args: &RestoreArgs) -> Result<(), RestoreError> {
+        // The mark is read after the records: the mark of an interrupted attempt may arrive in between.
+        let is_empty = store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty();
+        let can_begin = match &self.archive {
+            Some(archive) if !is_empty => filling::is_begun(store, archive.store).await?,
+            _ => is_empty,
+        };
+        match can_begin {
+            true => Ok(()),
+            false => Err(RestoreError::NotEmpty { dir: args.data.clone() }),
+        }
     }
 
     /// The records of the new store.

@@ -132,10 +132,12 @@ impl Directory {
             return Ok(());
         }
         let counters = self.counters_of(space, &command.edit);
-        let plan = self.plan_edit(space, command, &counters).await?;
-        match plan.revision == plan.base {
-            true => Ok(()),
-            false => Err(other()),
+        match self.plan_edit(space, command, &counters).await {
+            Ok(plan) if plan.changes_nothing() => Ok(()),
+            // The counter has moved on.
+            Err(EditError::NextTooLow { .. }) => Ok(()),
+            Ok(_) => Err(other()),
+            Err(error) => Err(error),
         }
     }
 
@@ -248,10 +250,35 @@ impl Directory {
         if counters.is_empty() {
             return self.check_sure(space, plan);
         }
-        // A declaration below the counter has an effect if it sets a counter whose position is unknown, or if another replica may hold a chunk below
-        // it, which that replica then drops.
-        let declares_nothing = plan.changes_nothing() && !is_unsure && self.store.peers().is_none();
-        Ok(if declares_nothing { plan.without_effect() } else { plan })
+        // A declaration up to the counter makes an unsure counter sure.
+        if !command.edit.names_a_floor() || is_unsure || !plan.changes_nothing() {
+            return Ok(plan);
+        }
+        self.check_not_below(name, command, &plan)?;
+        // Another replica may hold a chunk below the number, which it then drops.
+        let is_in_effect = self.store.peers().is_none() || self.is_just_declared(space, &plan).await?;
+        Ok(if is_in_effect { plan.without_effect() } else { plan })
+    }
+
+    /// Refuses to declare numbers below the counter as issued. On a shared store this would be an edit, because replicas may hold
+    /// chunks of them, and on another one it would not.
+    fn check_not_below(&self, space: String, command: &EditCommand, plan: &Plan) -> Result<(), EditError> {
+        let Edit::Update { name, patch: Patch { next: Some(next), .. } } = &command.edit else { return Ok(()) };
+        match plan.subject() {
+            Some(region) if *next < region.issued => {
+                let (region, counter, next) = (name.clone(), region.issued, *next);
+                Err(EditError::NextTooLow { space, region, next, counter, is_shared: self.store.peers().is_some() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the table's last edit declared these numbers as issued, and no replica has reserved any since.
+    async fn is_just_declared(&self, space: &Space, plan: &Plan) -> Result<bool, EditError> {
+        let Some(number) = plan.subject().map(|region| region.number) else { return Ok(false) };
+        let counter = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
+        let last = history::versioned(&*self.store, space, plan.base).await?;
+        Ok(last.is_some_and(|(entry, version)| entry.declared.is_some() && version.get() == counter.version))
     }
 
     /// Records the request ID of an edit that changes nothing, so that a retry changes nothing either. Returns `None` if another
@@ -405,7 +432,12 @@ impl Directory {
             let key = keys::inner_space(space.key(), region.number.0);
             let inner = self.by_key(&key).ok_or(NoSuchSpace { space: key })?;
             let _editing = inner.editing.lock().await;
-            self.check_unused(&inner).await?;
+            self.check_unused(&inner).await.map_err(|error| match error {
+                EditError::SpaceInUse(occupied) => {
+                    EditError::SpaceInUse(Box::new(occupied.keeps_delegation(&region.name)))
+                }
+                error => error,
+            })?;
             let ((version, _), facts) = (inner.versions(RegionNumber(0)), deleted(&inner, EditId::default()));
             return Ok(vec![Inner::Deleted { space: inner.clone(), version, facts }]);
         }

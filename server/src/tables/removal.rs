@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kent_access::Action;
 use kent_proto::{model::EditOptions, stored};
-use kent_regions::{Edit, RegionNumber, Table};
+use kent_regions::{Edit, RegionNumber};
 use kent_store::{CommitError, Txn};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     auth::Caller,
-    error::{EditError, NoSuchSpace},
+    error::{EditError, NoSuchSpace, Occupied},
     records::{failure::StoreFailure, keys},
 };
 
@@ -61,9 +61,9 @@ impl Directory {
         if !self.is_current(space) {
             return Err(NoSuchSpace { space: space.name() }.into());
         }
-        match space.read(Table::len) {
-            0 => Ok(()),
-            regions => Err(EditError::SpaceInUse { space: space.name(), regions }),
+        match space.read(|table| Occupied::of(space.name(), table)) {
+            None => Ok(()),
+            Some(occupied) => Err(EditError::SpaceInUse(Box::new(occupied))),
         }
     }
 

@@ -208,7 +208,18 @@ async fn err_an_archived_store_is_not_started_without_its_archive() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     let nowhere = refused(&mut archived(&at("data"), &at("archive")));
-    assert!(nowhere.contains("the archive cannot be used"), "{nowhere}");
+    let mkdir = format!(
+        "does not exist: is its disk mounted? For a new archive, create the directory first: mkdir {}",
+        at("archive").display()
+    );
+    assert!(nowhere.contains(&mkdir), "{nowhere}");
+    fs::write(at("file"), "text").expect("written");
+    let file = refused(&mut archived(&at("data"), &at("file")));
+    assert!(file.contains("is not a directory"), "{file}");
+    let file = restore(&at("file"), &at("new"), &["--archive", "--dry-run"]);
+    assert!(said(&file).contains("is not a directory: --archive restores from the directory"), "{}", said(&file));
+    let nowhere = restore(&at("nowhere"), &at("new"), &["--archive", "--dry-run"]);
+    assert!(said(&nowhere).contains("does not exist: name the directory"), "{}", said(&nowhere));
     fs::create_dir(at("archive")).expect("created");
     let mut ledger = Ledger::default();
     let daemon = Daemon::spawn(&mut archived(&at("data"), &at("archive")));
@@ -295,7 +306,9 @@ async fn ok_the_daemon_recovers_when_an_unreachable_archive_returns() {
     for _ in 0..3 {
         let refused = user.number_invoices().await.expect_err("the archive is unreachable");
         assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-        assert!(refused.message().contains("the archive cannot be used"), "{refused}");
+        // The first refusal is that of the file, and later ones are those of the directory.
+        let messages = ["the archive cannot be used", "does not exist: is its disk mounted?"];
+        assert!(messages.iter().any(|message| refused.message().contains(message)), "{refused}");
     }
     fs::rename(at("gone"), at("archive")).expect("renamed");
     until_it_works(&mut user, User::number_invoices).await;

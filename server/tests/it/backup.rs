@@ -85,8 +85,12 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
     assert!(done.status.success(), "{}", said(&done));
     let twice = restore(&at("backup"), &at("new"), &["--yes"]);
     assert!(!twice.status.success() && said(&twice).contains("already holds a store"), "{}", said(&twice));
+    assert!(!said(&twice).contains("region:orders"), "no plan is shown: {}", said(&twice));
 
     let daemon = Daemon::start(&at("new"));
+    let running = restore(&at("backup"), &at("new"), &["--dry-run"]);
+    assert!(!running.status.success() && said(&running).contains("another kentd"), "{}", said(&running));
+    assert!(!said(&running).contains("region:orders"), "no plan is shown: {}", said(&running));
     let sealed = daemon.allocator().allocate(request("region:orders", 1, Encoding::Packed)).await;
     assert_eq!(sealed.expect_err("it is sealed").code(), Code::FailedPrecondition);
     let mut regions = daemon.regions();

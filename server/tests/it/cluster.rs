@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use kent_client::Client;
 use kent_proto::v1::{
-    CreateRegionRequest, Encoding, ExpandRegionRequest, GetRegionRequest, GetStatusRequest, Policy, Region,
-    ReplicaStatus, SealRegionRequest, UpdateRegionRequest,
+    CreateRegionRequest, EditResponse, Encoding, ExpandRegionRequest, GetRegionRequest, GetStatusRequest, Policy,
+    Region, ReplicaStatus, SealRegionRequest, UpdateRegionRequest,
 };
 use kent_store::{EtcdOptions, EtcdStore, Key, Store};
 use kent_test_etcd::Etcd;
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 use super::{
     clocks::libfaketime,
@@ -264,6 +264,35 @@ async fn ok_a_replica_paused_beyond_its_window_repeats_nothing() {
             }
         }
     }
+}
+
+/// A replica may hold a chunk below a declared number, so a declaration that moves nothing can still have an effect.
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_declared_number_makes_all_replicas_drop_lower_ones_and_changes_nothing_when_repeated() {
+    let etcd = Etcd::start(1);
+    let address = etcd.address("kent");
+    let (holder, other) = (replica(&address, 60), replica(&address, 60));
+    holder.regions().create_region(create("orders")).await.expect("created");
+    eventually("the region is seen", async || orders(&other).await.is_ok()).await;
+    draw(&holder, "region:orders", 3).await.expect("granted");
+    let next = async |next: u128| {
+        let (name, next) = (ORDERS.to_owned(), Some(next.into()));
+        let update = UpdateRegionRequest { name, next, ..UpdateRegionRequest::default() };
+        other.regions().update_region(update).await.map(Response::into_inner)
+    };
+    let revisions = |edit: &EditResponse| (edit.base_revision, edit.revision);
+    let refused = next(10).await.expect_err("the other replica has reserved them");
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    let (_, command) = refused
+        .message()
+        .split_once("drop those with `kent region set orders --space default --next ")
+        .expect("a command");
+    let counter: u128 = command.trim_end_matches('`').parse().expect("a number");
+    assert_eq!(revisions(&next(counter).await.expect("dropped")), (1, 2));
+    assert_eq!(revisions(&next(counter).await.expect("in effect")), (2, 2));
+    let granted = draw(&holder, "region:orders", 1).await.expect("granted");
+    assert!(granted.iter().all(|id| id & ((1 << 40) - 1) >= counter), "{granted:?} {counter}");
+    next(counter).await.expect_err("the counter has moved on");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,8 +29,19 @@ pub(crate) fn data_dir() -> tempfile::TempDir {
 
 /// The command line of a daemon with this store and free ports.
 pub(crate) fn kentd(data: &Path) -> Command {
+    let mut command = kentd_on("sled");
+    command.arg("--data").arg(data);
+    command
+}
+
+/// The command of a daemon whose store is in memory.
+pub(crate) fn kentd_in_memory() -> Command {
+    kentd_on("memory")
+}
+
+fn kentd_on(store: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
-    command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data);
+    command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn", "--store", store]);
     keep_home(&mut command);
     command
 }

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use super::operator::{Operator, run_at, run_in};
 
-const SETUP: [&str; 9] = [
+const SETUP: [&str; 19] = [
     "region create orders --suffix 20",
     "alloc region:orders -n 600000",
     "region create shut --suffix 8",
@@ -14,19 +14,54 @@ const SETUP: [&str; 9] = [
     "region create few --suffix 10",
     "region create mixed --suffix 8 --order scrambled",
     "space create parts --bits 32",
+    "space create bare --bits 32",
+    "region create bounded --suffix 8",
+    "region set bounded --chunk 1:5",
+    "region create gapless --suffix 8",
+    "region set gapless --strict",
+    "region create some --suffix 8 --space parts",
+    "alloc region:some@parts -n 100",
+    "region create fixed --suffix 10 --zone 0 --space parts",
+    "region create mother --suffix 10 --zone 2 --space parts",
+    "region subdivide mother --by 2 --new child:4 --space parts",
 ];
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 48] = [
+const REFUSED: [(&str, &[&str]); 59] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
-    ("region shrink few --by 30", &["--by: the suffix of region \"few\" has 10 bits", "by at most 10, not by 30"]),
+    (
+        "region shrink few --by 30",
+        &[
+            "--by: the suffix of region \"few\" has 10 bits",
+            "by at most 10, not by 30",
+            "(kent region shrink few --space default --by 10)",
+        ],
+    ),
     (
         "region shrink orders --by 19",
         &["600_000 suffixes are issued", "need 20 bits", "kent region show orders --space default"],
     ),
     (
+        "region shrink some --by 40 --space parts",
+        &["and what is issued or reserved needs 7, so it can shrink by at most 1, not"],
+    ),
+    ("region shrink some --by 2 --space parts", &["need 7 bits", "(kent region shrink some --space parts --by 1)"]),
+    (
+        "region subdivide some --by 1 --abstract --new heir:5:0 --space parts",
+        &["need 7 bits: 5 would be too few (FAILED"],
+    ),
+    (
         "region expand orders --by 50",
-        &["has 8 bits, of which 8 can be used", "kent region show orders --space default"],
+        &["has 8 bits, of which 8 can be used", "(kent region expand orders --space default --by 8)"],
+    ),
+    (
+        "region expand fixed --by 1 --space parts",
+        &["no expansion zone, so it cannot grow", "(kent region create NAME --suffix BITS --space parts)"],
+    ),
+    ("region split fixed --by 1 --space parts", &["has 0 bits, but 1 were", "kent region show fixed --space parts"]),
+    (
+        "region expand mother --by 2 --space parts",
+        &["has 2 bits, but they have the subregions", "(kent region tree --filter mother --space parts)"],
     ),
     ("region expand shut --by 1", &["\"old\" inside it", "(kent region show old --space default)"]),
     (
@@ -42,7 +77,16 @@ const REFUSED: [(&str, &[&str]); 48] = [
     ),
     (
         "region create wide --suffix 100",
-        &["together have 100 bits, but an identifier here has 64", "kent space free default"],
+        &[
+            "the suffix has 100 bits, but an identifier here has 64",
+            "the widest suffix that fits now has 63 bits",
+            "kent space free default",
+            "for the widest suffix that fits now: kent region create wide --suffix 63 --space default",
+        ],
+    ),
+    (
+        "region create wide --suffix 60 --zone 9",
+        &["suffix and zone together have 69 bits", "kent region create wide --suffix 54 --zone 9 --space default"],
     ),
     ("region create low --suffix 4 --prefix 0", &["overlaps region \"orders\"", "kent space free default"]),
     ("region create x --suffix 4 --next 99", &["--next: suffix 98 does not fit 4 bits", "below 16"]),
@@ -53,7 +97,20 @@ const REFUSED: [(&str, &[&str]); 48] = [
     ("region expand nope --by 1", &["no region \"nope\" in space \"default\"", "(kent region ls --space default)"]),
     ("region unseal nope --space parts", &["(kent region ls --space parts)"]),
     ("region set orders", &["nothing to set", "`kent region set orders --space default --owner shop`"]),
-    ("region set mixed --strict", &["error: a strict region issues numbers without gaps"]),
+    ("region set mixed --strict", &["never changes", "(kent region create NAME --suffix BITS --space default)"]),
+    (
+        "region set bounded --strict",
+        &["\"bounded\" cannot be strict and have", "(kent region set bounded --space default --strict --no-chunk)"],
+    ),
+    (
+        "region set gapless --chunk 1:5",
+        &["cannot be strict and", "(kent region set gapless --space default --no-strict --chunk 1:5)"],
+    ),
+    ("inspect xyz", &["(unrecognised); for example: kent inspect 5Jxqwr73FDS"]),
+    (
+        "classify 017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+        &["(`kent space ls` shows", "`kent inspect 017f22e2-79b0-7cc3-98c4-dc0c0c07398f` explains"],
+    ),
     ("region set orders --auto-expand 101:1", &["1 to 100 percent", "such as 80:2:50"]),
     ("region set orders --chunk -1:5", &["MIN is at least 1 and at most MAX, such as 1:64"]),
     ("region show region:orders", &["write orders;"]),
@@ -65,7 +122,7 @@ const REFUSED: [(&str, &[&str]); 48] = [
     ("space delete default", &["(kent region delete NAME --space default)"]),
     ("space delete default/inner --dry-runs", &["a similar argument exists: '--dry-run'"]),
     ("table export --at 999", &["--at is 999, but must be 1 to "]),
-    ("table export --space parts --at 1", &["has no revision for --at", "`kent table export --space parts`"]),
+    ("table export --space bare --at 1", &["has no revision for --at", "`kent table export --space bare`"]),
     ("watch --after 999", &["--after is 999, but must be 0 to "]),
     ("watch --after -1", &["expected a revision such as 12"]),
     ("backup /nonexistent/f", &["cannot write the backup to /nonexistent/f", "(mkdir -p /nonexistent)"]),
@@ -125,6 +182,31 @@ fn err_a_file_that_was_cut_has_one_line_number() {
     let (code, _, message) = operator.run(&format!("table import {} --yes", file.display()));
     assert!(code == 2 && message.contains("line 2: it ends within"), "{message}");
     assert!(message.contains("export the table again") && message.matches("line ").count() == 1, "{message}");
+}
+
+#[test]
+fn err_an_import_into_a_space_that_does_not_exist_suggests_what_comes_first() {
+    let operator = Operator::new();
+    operator.kent("region create inner --suffix 8");
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("table.jsonl");
+    fs::write(&file, operator.kent("table export")).expect("written");
+    for (space, expected) in [
+        ("nope", "`kent space create nope --bits 64"),
+        ("nope/x", "there is no space \"nope\"; ListSpaces (kent space ls)"),
+        ("default/x", "no region \"x\" in space \"default\"; ListRegions (kent region ls --space default)"),
+        ("default/inner", "`kent region delegate inner --space default`"),
+    ] {
+        let (code, _, message) = operator.run(&format!("table import {} --space {space} --yes", file.display()));
+        assert!(code != 0 && message.contains(expected), "{space}: {message}");
+    }
+}
+
+#[test]
+fn ok_a_clock_that_is_trusted_is_not_accepted_again() {
+    let (code, shown, message) = Operator::new().run("clock accept");
+    assert_eq!((code, message.as_str()), (0, "nothing to accept: the daemon trusts its clock\n"));
+    assert!(shown.starts_with("clock "), "{shown}");
 }
 
 #[test]

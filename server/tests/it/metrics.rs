@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use kent_proto::v1::{CreateRegionRequest, CreateSpaceRequest, Encoding, ExpandRegionRequest};
 use kent_test_etcd::Etcd;
 
-use super::harness::{Daemon, data_dir, kentd, request};
+use super::harness::{Daemon, data_dir, kentd, kentd_in_memory, request};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
 
@@ -142,8 +142,7 @@ async fn ok_regions_that_match_have_metrics() {
 
 #[tokio::test]
 async fn ok_no_more_than_a_thousand_regions_have_metrics() {
-    let data = data_dir();
-    let daemon = Daemon::spawn(kentd(data.path()).args(["--store", "memory", "--metrics-regions", "*@*"]));
+    let daemon = Daemon::spawn(kentd_in_memory().args(["--metrics-regions", "*@*"]));
     for first in (0..1003).step_by(59) {
         join_all((first..(first + 59).min(1003)).map(|number| {
             let daemon = &daemon;

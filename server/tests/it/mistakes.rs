@@ -81,17 +81,30 @@ fn ok_an_edit_that_changes_nothing_makes_no_revision_and_says_so() {
         "region rename r r",
         "region set r --owner=",
         "region set r --next 100",
-        "region set r --next 7",
         "region set r --no-policy",
         "region set r --label team=",
     ] {
         assert_eq!(operator.kent(words), "nothing changed: the edit was already in effect; revision 1\n", "{words}");
         assert_eq!(operator.json(words)["unchanged"], json!(true), "{words}");
     }
+    let refused = operator.refused("region set r --next 7", "NEXT_TOO_LOW");
+    assert!(refused.contains("is already 100, which is above 7") && refused.contains("nothing changed"), "{refused}");
     assert!(operator.kent("region set r --next 101").contains("revision 1 → 2"));
     assert!(operator.kent("region seal r").contains("revision 2 → 3"));
     assert_eq!(operator.kent("region seal r"), "nothing changed: the edit was already in effect; revision 3\n");
     assert!(!operator.kent("region history").contains("revision 4"));
+}
+
+#[test]
+fn ok_the_retry_of_a_number_that_was_in_effect_succeeds_when_the_counter_has_moved_on() {
+    let operator = Operator::new();
+    operator.kent("region create r --suffix 20 --next 100");
+    let unchanged = "nothing changed: the edit was already in effect; revision 1\n";
+    assert_eq!(operator.kent("region set r --next 100 --request-id once"), unchanged);
+    operator.kent("alloc region:r -n 7");
+    assert_eq!(operator.kent("region set r --next 100 --request-id once"), unchanged);
+    operator.refused("region set r --next 100", "NEXT_TOO_LOW");
+    assert_eq!(operator.kent("region set r --next 107"), unchanged);
 }
 
 /// An edit that changed nothing must change nothing when it is retried later.
@@ -390,7 +403,7 @@ fn ok_a_space_without_regions_is_deleted_and_its_name_is_free() {
     operator.kent("space create parts --bits 23");
     operator.kent("region create r --suffix 4 --space parts");
     let refused = operator.refused("space delete parts", "SPACE_IN_USE");
-    assert!(refused.contains("kent region delete NAME --space parts"), "{refused}");
+    assert!(refused.contains("(kent region delete r --space parts)"), "{refused}");
     operator.kent("region delete r --space parts");
     assert!(operator.kent("space delete parts --dry-run").contains("can be deleted"));
     assert_eq!(operator.kent("space delete parts"), "space parts is deleted\n");
@@ -414,8 +427,9 @@ fn ok_a_delegation_ends_while_nothing_was_issued_in_its_space() {
     assert!(refused.contains("kent space delete default/emea"), "{refused}");
     operator.kent("region create a --suffix 4 --space default/emea");
     let refused = operator.refused("region undo", "SPACE_IN_USE");
-    assert!(refused.contains("kent region ls --space default/emea"), "{refused}");
-    operator.kent("region undo --space default/emea");
+    assert!(refused.contains("the delegation of region \"emea\" cannot end"), "{refused}");
+    assert!(refused.contains("first delete \"a\" (kent region delete a --space default/emea)"), "{refused}");
+    operator.kent("region delete a --space default/emea");
     operator.kent("space delete default/emea --dry-run");
     operator.kent("region undo");
     operator.refused("region ls --space default/emea", "NO_SUCH_SPACE");

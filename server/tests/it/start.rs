@@ -1,6 +1,7 @@
 //! Daemons that wait for etcd at startup: they answer on the HTTP port, and end on a signal.
 
 use std::{
+    fs::{self, File},
     net::TcpListener,
     path::Path,
     process::{Child, ExitStatus, Stdio},
@@ -83,6 +84,27 @@ fn ok_a_daemon_that_waits_for_etcd_is_alive_and_ends_on_a_signal() {
         assert_eq!(daemon.answer("/metrics", 503), daemon.answer("/readyz", 503));
         assert_eq!(daemon.end(signal).code(), Some(0), "SIG{signal}");
     }
+}
+
+#[test]
+fn ok_a_daemon_that_waits_for_etcd_warns_less_and_less_often() {
+    let (data, store) = (data_dir(), format!("etcd://{}/kent", free_address()));
+    let log = data.path().join("log");
+    let mut command = kentd(data.path());
+    command.args(["--store", &store]).stdout(Stdio::null()).stderr(File::create(&log).expect("created"));
+    let daemon = Starting { child: command.spawn().expect("kentd starts"), http: String::new() };
+    let warnings = || {
+        let text = fs::read_to_string(&log).expect("UTF-8");
+        text.lines().filter(|line| line.contains("waiting for etcd")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let began = Instant::now();
+    while warnings().len() < 3 {
+        assert!(began.elapsed() < LIMIT, "{:?}", warnings());
+        thread::sleep(Duration::from_millis(20));
+    }
+    // The fourth attempt is the third that is reported.
+    assert!(warnings()[2].contains("attempts=4"), "{:?}", warnings());
+    assert!(daemon.end("TERM").success());
 }
 
 #[test]

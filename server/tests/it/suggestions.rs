@@ -114,6 +114,11 @@ fn ok_suggested_commands_reach_the_daemon_of_the_command_line() {
     assert_eq!(code, 1, "{message}");
     let command = format!("{endpoint} region unseal r --space default");
     assert!(message.contains(&format!("(kent {command})")), "{message}");
+    // A command that succeeds suggests one, too.
+    let shown = run_in(&elsewhere, &format!("space free default --suffix 4 {endpoint}")).1;
+    assert!(shown.contains(&format!("kent {endpoint} region create NAME")), "{shown}");
     assert_eq!(run_in(&elsewhere, &command).0, 0);
     operator.kent("alloc region:r");
+    let (code, _, warning) = run_in(&elsewhere, &format!("region set r --cap 1 {endpoint}"));
+    assert!(code == 0 && warning.contains(&format!("`kent {endpoint} region set r")), "{warning}");
 }

@@ -73,7 +73,7 @@ mod tests {
     fn ok_a_file_is_new_or_replaced_and_only_for_its_owner() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("token");
-        let mut out = Out::new(false, None);
+        let mut out = Out::new(false, None, crate::reach::Reach::default());
         Place::prepare(Some(&path), false).expect("ready").put("kent_a_1", &mut out).expect("written");
         assert_eq!(fs::read_to_string(&path).expect("read"), "kent_a_1\n");
         assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);

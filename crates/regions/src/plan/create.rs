@@ -124,7 +124,7 @@ fn choose_prefix(table: &Table, plan: &mut Plan, suffix: u8, zone: Zone, donate:
             return Ok(place(table, block, need(suffix, zone)));
         }
     }
-    Err(Refusal::NoFreePrefix(no_free_prefix(table, need(suffix, *zones.start()))))
+    Err(Refusal::NoFreePrefix(no_free_prefix(table, suffix, *zones.start())))
 }
 
 /// The place that the table would give to a new region.
@@ -190,11 +190,12 @@ fn donors(table: &Table, need: u32) -> impl Iterator<Item = &Region> {
     })
 }
 
-fn no_free_prefix(table: &Table, need: u32) -> NoFreePrefix {
+fn no_free_prefix(table: &Table, suffix: u8, zone: u8) -> NoFreePrefix {
+    let need = need(suffix, zone);
     let free = table.free().iter().take(LISTED_MAX).collect();
     let mut donors: Vec<Donor> =
         donors(table, need).map(|region| Donor { region: region.name.clone(), zone: region.zone }).collect();
     donors.sort_by_key(|donor| core::cmp::Reverse(donor.zone));
     donors.truncate(LISTED_MAX);
-    NoFreePrefix { requested: u8::try_from(need).unwrap_or(u8::MAX), free, bits: table.bits(), donors }
+    NoFreePrefix { requested: u8::try_from(need).unwrap_or(u8::MAX), zone, free, bits: table.bits(), donors }
 }

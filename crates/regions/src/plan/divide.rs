@@ -144,7 +144,7 @@ fn check_zone(region: &Region, by: u8) -> Result<(), Refusal> {
         return Ok(());
     }
     let (name, zone) = (region.name.clone(), region.zone);
-    Err(Refusal::ZoneTooSmall { region: name, zone, usable: zone, requested: by })
+    Err(Refusal::ZoneTooSmall { region: name, zone, requested: by })
 }
 
 /// Checks the names of new regions, against the table and against each other.

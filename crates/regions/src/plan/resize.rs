@@ -17,7 +17,7 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
     let usable = region.expandable_bits();
     if by > usable {
         let (region, zone) = (region.name.clone(), region.zone);
-        return Err(Refusal::ZoneTooSmall { region, zone, usable, requested: by });
+        return Err(Refusal::CannotExpand { region, zone, usable, requested: by });
     }
     // OK because `by` is at most the zone, and zone and suffix together have at most 128 bits.
     Ok(resized(table, region, Region { zone: region.zone - by, suffix: region.suffix + by, ..region.clone() }))
@@ -25,17 +25,23 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
 
 pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal> {
     let region = resizable(table, name, by)?;
-    let Some(suffix) = region.suffix.checked_sub(by) else {
-        return Err(Refusal::SuffixTooNarrow { region: region.name.clone(), suffix: region.suffix, by });
-    };
     // A declared number tells which numbers of an external region are in use.
     if region.issued == Count::ZERO {
         region.check_use_known()?;
     }
+    let most = region.suffix.saturating_sub(region.issued.bits());
+    let Some(suffix) = region.suffix.checked_sub(by) else {
+        return Err(Refusal::SuffixTooNarrow { region: region.name.clone(), suffix: region.suffix, by, most });
+    };
     // OK because zone and suffix together have at most 128 bits.
     let shrunk = Region { zone: region.zone + by, suffix, ..region.clone() };
-    shrunk.check_issued()?;
-    Ok(resized(table, region, shrunk))
+    match shrunk.check_issued() {
+        Ok(()) => Ok(resized(table, region, shrunk)),
+        Err(Refusal::SuffixInUse { region, issued, needed, requested, .. }) => {
+            Err(Refusal::SuffixInUse { region, issued, needed, requested, most: Some(most) })
+        }
+        Err(refusal) => Err(refusal),
+    }
 }
 
 /// Finds a region that can be resized: neither closed nor delegated.

@@ -138,7 +138,7 @@ fn err_expand() {
 #[test]
 fn err_shrink() {
     check(&shrink("closed", 1), "closed", &[]);
-    check(&shrink("open", 5), "suffix-range", &["at most 4", "5"]);
+    check(&shrink("open", 5), "suffix-range", &["4 bits", "needs 4", "at most 0", "5"]);
     check(&shrink("open", 255), "suffix-range", &[]);
     check(&shrink("open", 1), "suffix-in-use", &["9", "4 bits", "3 would"]);
     check(&shrink("partial", 1), "suffix-in-use", &["2 bits"]);

@@ -40,7 +40,7 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     texts.check()?;
     after.texts = texts.into();
     if patch.policy != PolicyPatch::default() {
-        let policy = region.policy.changed(&patch.policy)?;
+        let policy = region.policy.changed(&region.name, &patch.policy)?;
         check_effect(table, region, &patch.policy)?;
         policy.check(region.order)?;
         after.policy = policy.into();

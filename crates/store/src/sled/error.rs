@@ -186,6 +186,24 @@ pub enum ArchiveError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The directory of the archive does not exist. It is not created, because an unmounted disk must not be replaced silently.
+    #[error(
+        "the directory of the archive {} does not exist: is its disk mounted?{}",
+        dir.display(),
+        if *is_new { format!(" For a new archive, create the directory first: mkdir {}", dir.display()) } else { String::new() }
+    )]
+    NoDirectory {
+        /// The directory given in the settings.
+        dir: PathBuf,
+        /// The archive would be a new one.
+        is_new: bool,
+    },
+    /// The directory for the archive is a file.
+    #[error("the archive {} is not a directory: name one that exists, on another disk than the data", dir.display())]
+    NotADirectory {
+        /// The path given in the settings.
+        dir: PathBuf,
+    },
     /// The store has an archive, and the daemon was started without it.
     #[error(
         "the store has an archive in {}: start with --archive {}, or end the archive with --no-archive",

@@ -54,7 +54,9 @@ impl Restore {
             restore.move_space(&id, &facts, copy, &mut names, entropy)?;
         }
         if let Some(floor) = copy.floors.iter().find(|floor| !restore.has(&floor.source)) {
-            return Err(RestoreError::NoSuchSource { floor: floor.source.clone() });
+            let mut known: Vec<_> = restore.skips.iter().map(|skip| skip.source.clone()).collect();
+            known.sort();
+            return Err(RestoreError::NoSuchSource { floor: floor.source.clone(), known });
         }
         restore.add_lapse(copy).map_err(StoreFailure::from)?;
         restore.reserve_slots(copy.now, entropy).map_err(StoreFailure::from)?;

@@ -371,6 +371,8 @@ fn ok_a_floor_may_equal_the_capacity() {
     assert!(matches!(refused, RestoreError::FloorTooHigh { capacity: Count::Below(0x10_0000), .. }), "{refused}");
     let refused = floored("region:missing=1").expect_err("no such region");
     assert!(matches!(refused, RestoreError::NoSuchSource { .. }), "{refused}");
+    let listed = "no such region; its sources with a counter are region:mixed";
+    assert!(refused.to_string().contains(listed), "{refused}");
     // A series whose counter was lost has one, too.
     let restore = floored("serial:CD=17").expect("planned");
     assert_eq!(counter_of(&restore, &keys::series(&"serial:CD".parse().expect("one"))).reserved, Count::Below(17));
@@ -510,7 +512,16 @@ async fn ok_an_archive_is_locked_while_it_is_restored_and_is_not_restored_again(
     assert!(hold().is_err(), "no daemon can continue");
     let counter = counter_of(&restore, &keys::counter("default", 0));
     assert_eq!(counter.reserved, Count::Below(500), "nothing is skipped");
-    restore.write(&args).await.expect("written");
+    let half = SledStore::open(SledOptions { dir: path("new"), new_id: [2; 16] }).expect("opened");
+    let archive = restore.archive.as_ref().expect("an archive");
+    archive.hand_over(half.store_id(), &path("new")).expect("recorded");
+    Filling::begin(&half, archive.store, restore.records.clone(), &SystemEntropy).await.expect("begun");
+    half.close().await;
+    drop((half, restore));
+    let resumed = Restore::plan(&args).await.expect("an interrupted restore is continued");
+    resumed.write(&args).await.expect("written");
+    let again = Restore::plan(&args).await.expect_err("it is complete");
+    assert!(matches!(again, RestoreError::NotEmpty { .. }), "{again}");
     let elsewhere = RestoreArgs { data: path("elsewhere"), ..args };
     let refused = Restore::plan_at(&elsewhere, TAKEN, &SystemEntropy).await.expect_err("it was restored");
     assert!(matches!(refused, RestoreError::Archive(_)), "{refused}");

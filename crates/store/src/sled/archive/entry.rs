@@ -2,7 +2,6 @@
 //! either.
 
 use std::fs::File;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::super::error::ArchiveError;
@@ -111,7 +110,7 @@ impl ArchiveError {
     fn may_be_lost(&self) -> bool {
         match self {
             Self::Io { .. } | Self::Damaged { .. } | Self::Record { .. } | Self::Nothing { .. } => true,
-            Self::Missing { .. } => true,
+            Self::Missing { .. } | Self::NoDirectory { .. } | Self::NotADirectory { .. } => true,
             Self::InUse { .. } | Self::NotConfigured { .. } | Self::CannotEnd(_) => false,
             Self::Unknown { .. } | Self::OldCopy { .. } | Self::Differs { .. } | Self::Copied { .. } => false,
             Self::Restored { .. } | Self::Left { .. } => false,
@@ -134,7 +133,10 @@ impl Seeker {
         // again in such a directory.
         let begins_here = self.mark.as_ref().is_none_or(|mark| !mark.begun && Path::new(&mark.dir) == named);
         if !named.is_dir() {
-            return Err(ArchiveError::io(&named, ErrorKind::NotFound.into()));
+            return Err(match named.exists() {
+                true => ArchiveError::NotADirectory { dir: named },
+                false => ArchiveError::NoDirectory { dir: named, is_new: begins_here },
+            });
         }
         if Listing::of(&dir)?.bases.is_empty() && !begins_here {
             let before = self.mark.map(|mark| mark.dir.into()).unwrap_or_default();

@@ -406,7 +406,7 @@ async fn err_a_store_is_refused_without_its_archive() {
     // An empty directory can be a mount point without its disk, so no new archive starts there.
     fs::create_dir(pair.at("other")).unwrap();
     assert!(matches!(pair.refusal("data", pair.to("other")), ArchiveError::Missing { .. }));
-    assert!(matches!(pair.refusal("data", pair.to("nowhere")), ArchiveError::Io { .. }));
+    assert!(matches!(pair.refusal("data", pair.to("nowhere")), ArchiveError::NoDirectory { is_new: false, .. }));
     assert_eq!(fs::read_dir(pair.at("other")).unwrap().count(), 0);
     // The store can be opened read-only.
     let reader = pair.open_as("data", 7, Archiving::ReadOnly).unwrap();
