@@ -1,11 +1,20 @@
 //! Confirmation prompts on the terminal before an edit that can be undone only while nothing uses its results, or not at all.
 
 use std::io::{self, BufRead, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kent_proto::v1::{EditResponse, region::Kind};
 
 use crate::failure::Failure;
 use crate::notice;
+
+/// Whether the command waits for an answer.
+static ASKING: AtomicBool = AtomicBool::new(false);
+
+/// Whether the command waits for an answer, so that it has changed nothing yet.
+pub(crate) fn is_asking() -> bool {
+    ASKING.load(Ordering::Relaxed)
+}
 
 /// Whether a person can answer a question. Scripts are not asked: they state what they want, and must not hang.
 pub(crate) fn is_possible() -> bool {
@@ -16,7 +25,10 @@ pub(crate) fn is_possible() -> bool {
 pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
     notice::write(&format!("{question} [y/N] "), false);
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(Failure::Input)?;
+    ASKING.store(true, Ordering::Relaxed);
+    let read = io::stdin().lock().read_line(&mut answer);
+    ASKING.store(false, Ordering::Relaxed);
+    read.map_err(Failure::Input)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 

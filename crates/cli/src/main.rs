@@ -26,6 +26,7 @@ mod filter;
 mod free;
 mod history;
 mod inspect;
+mod interrupt;
 mod lines;
 mod list;
 mod man;
@@ -106,7 +107,7 @@ fn report(failure: &Failure, json: bool, reach: &Reach) -> ExitCode {
 
 fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
     let (json, global) = (cli.global.json, cli.global);
-    let out = Out::new(json, global.prefix_format, reach);
+    let out = Out::new(json, global.prefix_format, reach.clone());
     match cli.command {
         Command::Codec => codec::run(),
         Command::Completions { shell } => complete::print_script(shell),
@@ -128,8 +129,11 @@ fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
             alloc::run(&args, client(&global, &settings)?, &runtime()?, json)
         }
         Command::Daemon(command) => with_output(out, |out| {
-            let client = client(&global, &settings)?;
-            runtime()?.block_on(run_on_daemon(command, &client, out))
+            let (client, runtime) = (client(&global, &settings)?, runtime()?);
+            if let Some(edit) = edited::find_out(&command) {
+                runtime.spawn(interrupt::watch(edit, reach, json));
+            }
+            runtime.block_on(run_on_daemon(command, &client, out))
         }),
     }
 }

@@ -41,13 +41,18 @@ pub(crate) fn run_at(endpoint: &str, words: &str) -> (i32, String, String) {
     run_in(&[("KENT_ENDPOINT", endpoint)], words)
 }
 
-/// Like [`run_at`], with these environment variables.
-pub(crate) fn run_in(variables: &[(&str, &str)], words: &str) -> (i32, String, String) {
+/// The command of `kent` with these environment variables and arguments.
+pub(crate) fn kent_in(variables: &[(&str, &str)], words: &str) -> Command {
     let mut command = Command::new(kent_binary());
     command.args(words.split_whitespace());
     keep_settings(&mut command);
-    command.env_remove("KENT_ENDPOINT").envs(variables.iter().copied());
-    let output = command.stdin(Stdio::null()).output().expect("kent runs");
+    command.env_remove("KENT_ENDPOINT").envs(variables.iter().copied()).stdin(Stdio::null());
+    command
+}
+
+/// Like [`run_at`], with these environment variables.
+pub(crate) fn run_in(variables: &[(&str, &str)], words: &str) -> (i32, String, String) {
+    let output = kent_in(variables, words).output().expect("kent runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
 }

@@ -1,15 +1,16 @@
 //! Daemons and stores that hang: `kent` names the endpoint, explains how to find out whether an edit was made, and reports that etcd is
 //! unreachable.
 
-use std::{thread, time::Duration};
+use std::{process::Stdio, thread, time::Duration};
 
 use kent_test_etcd::Etcd;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
     harness::{Daemon, kentd},
-    operator::{Operator, run_at},
+    operator::{Operator, kent_in, run_at},
 };
 
 #[test]
@@ -55,6 +56,35 @@ fn err_a_daemon_that_hangs_is_named_and_the_message_says_how_to_find_out() {
     // The suggested commands work.
     operator.kent("region history r --space parts");
     operator.kent("space ls");
+}
+
+#[test]
+fn err_an_interrupted_edit_says_how_to_find_out() {
+    let operator = Operator::new();
+    let address = operator.daemon.grpc_address().to_owned();
+    operator.daemon.pause();
+    for (words, expected) in [
+        (
+            "region create r --suffix 8",
+            "interrupted\n  The edit may have been made, or may still be made if the daemon",
+        ),
+        ("--json space create more --bits 8", "\"find_out\":\"kent space ls\""),
+        ("region ls", ""),
+    ] {
+        let mut kent = kent_in(&[("KENT_ENDPOINT", &address)], words);
+        let running = kent.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        // The command has set up its handler once it has sent the edit.
+        thread::sleep(Duration::from_millis(700));
+        let pid = i32::try_from(running.id()).ok().and_then(Pid::from_raw).expect("an ID");
+        kill_process(pid, Signal::INT).expect("it runs");
+        let output = running.wait_with_output().expect("ended");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains(expected), "{words}: {stderr}");
+        if !expected.is_empty() {
+            assert_eq!(output.status.code(), Some(130), "{words}: {stderr}");
+        }
+    }
+    operator.daemon.resume();
 }
 
 #[test]

@@ -27,6 +27,20 @@ pub(crate) struct Edit {
     pub(crate) is_named: bool,
 }
 
+impl Edit {
+    /// The lines that say how to find out whether the edit was made.
+    pub(crate) fn how_to_find_out(&self) -> String {
+        let mut lines = format!(
+            "  The edit may have been made, or may still be made if the daemon continues.\n  To find out: {}\n",
+            self.command
+        );
+        if self.is_named {
+            lines.push_str("  Or repeat the command: because of its --request-id, the edit is made only once.\n");
+        }
+        lines
+    }
+}
+
 impl Unanswered {
     /// The call of a refusal that is in fact a missing answer.
     ///
@@ -44,13 +58,8 @@ impl Unanswered {
 
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("error: {self}\n");
-        if let Some(Edit { command, is_named }) = &self.edit {
-            text.push_str(&format!(
-                "  The edit may have been made, or may still be made if the daemon continues.\n  To find out: {command}\n"
-            ));
-            if *is_named {
-                text.push_str("  Or repeat the command: because of its --request-id, the edit is made only once.\n");
-            }
+        if let Some(edit) = &self.edit {
+            text.push_str(&edit.how_to_find_out());
         }
         text
     }
