@@ -36,17 +36,22 @@ const SYNONYMS: [(&str, &[&str]); 24] = [
 ];
 
 /// Options that users may expect of commands whose names begin with these words, and what to use instead.
-const OPTIONS: [((&str, &str), &str); 9] = [
+const OPTIONS: [((&str, &str), &str); 11] = [
     (("kent", "timeout"), "--request-timeout"),
     (("kent alloc", "number"), "-n"),
     (("kent alloc", "size"), "-n"),
     (("kent region create", "bits"), "--suffix"),
+    (("kent region create", "kind"), "`kent region subdivide`"),
+    (("kent region create", "parent"), "`kent region subdivide`"),
     (("kent region create", "size"), "--suffix"),
     (("kent region set", "name"), "`kent region rename`"),
     (("kent region set", "suffix"), "`kent region expand` or `kent region shrink`"),
     (("kent region", "force"), "--yes"),
     (("kent space", "width"), "--bits"),
 ];
+
+/// Options of `kent region create` that no later command changes.
+const FIXED: [&str; 2] = ["order", "pace"];
 
 /// Adds hints and an example to the error for a command line that `command` rejects.
 pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Command) -> clap::Error {
@@ -55,10 +60,19 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
     }
     // A command knows its full name only after it is built.
     command.build();
-    let path = path(&command, line);
+    // The words after an unknown command name none.
+    let unknown = text(&error, ContextKind::InvalidSubcommand);
+    let end = line.iter().position(|word| unknown.is_some_and(|unknown| word == unknown)).unwrap_or(line.len());
+    let path = path(&command, line.get(..end).unwrap_or(line));
     let mut tips = match error.kind() {
-        ErrorKind::UnknownArgument => unknown_option(&error, &command, &path),
-        ErrorKind::InvalidSubcommand => meant(&error, &path),
+        ErrorKind::UnknownArgument => match corrected_argument(&error, line, &command, &path) {
+            Some(tip) => vec![tip],
+            None => unknown_option(&error, &command, &path),
+        },
+        ErrorKind::InvalidSubcommand => match reordered(&error, line, &command, &path) {
+            Some(tip) => vec![tip],
+            None => meant(&error, &path),
+        },
         ErrorKind::ArgumentConflict => conflict(&error),
         _ => from_variable(&error, &path).into_iter().collect(),
     };
@@ -75,7 +89,9 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
         tips.push(format!("the commands of `{}` are {}", name(&path), commands(&path).join(", ")));
     }
     let options = options(&error, &path);
-    let example = path.iter().rev().find_map(|command| example(command, &options));
+    // A tip with the corrected command needs no other example.
+    let is_corrected = tips.iter().any(|tip| tip.contains(": kent "));
+    let example = path.iter().rev().find_map(|command| example(command, &options)).filter(|_| !is_corrected);
     tips.extend(example.map(|example| format!("for example: {example}")));
     let tips = tips.into_iter().map(StyledStr::from).collect();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
@@ -123,6 +139,9 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
     if last.get_positionals().any(|arg| arg.get_id().as_str() == option) && option != "name" {
         return vec![format!("`{}` takes the {option} without --{option}", name(path))];
     }
+    if name(path) == "kent region set" && FIXED.contains(&option) {
+        return vec![format!("--{option} cannot be changed after the creation of a region")];
+    }
     if let Some((_, other)) = OPTIONS.iter().find(|((group, word), _)| *word == option && name(path).starts_with(group))
     {
         return vec![format!("for this, use {other}")];
@@ -150,14 +169,79 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let meant = synonyms.iter().find(|meant| known.iter().any(|name| name == *meant));
     let meant = meant.map(|meant| format!("{} {meant}", name(path)));
     // Otherwise, look for commands of this name in the groups.
-    let groups = known.iter().filter_map(|group| path.last()?.find_subcommand(group));
-    let has_it = |group: &&Command| group.find_subcommand(typed).is_some_and(|inner| inner.get_name() == typed);
-    let inner: Vec<_> =
-        groups.filter(has_it).map(|group| format!("{} {} {typed}", name(path), group.get_name())).collect();
+    let groups = known.iter().filter(|group| *group != "help").filter_map(|group| path.last()?.find_subcommand(group));
+    let full = |group: &Command| {
+        let inner = group.find_subcommand(typed)?;
+        Some(format!("{} {} {}", name(path), group.get_name(), inner.get_name()))
+    };
+    let inner: Vec<_> = groups.filter_map(full).collect();
     match meant.map_or(inner, |meant| vec![meant]) {
         meant if meant.is_empty() || meant.len() > 4 => Vec::new(),
         meant => vec![format!("the command for this is `{}`", meant.join("` or `"))],
     }
+}
+
+/// The command with its first two words in the other order, such as `kent create region r`.
+fn reordered(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Command]) -> Option<String> {
+    let typed = text(error, ContextKind::InvalidSubcommand).filter(|_| path.len() == 1)?;
+    let mut words = plain(line)?;
+    let at = words.iter().position(|word| word == typed)?;
+    let group = root.find_subcommand(words.get(at + 1)?).filter(|group| group.get_name() != "help")?;
+    let inner = SYNONYMS.iter().find(|(word, _)| *word == typed).map_or(&[][..], |(_, meant)| *meant);
+    let mut names = [typed].into_iter().chain(inner.iter().copied());
+    let inner = names.find_map(|name| group.find_subcommand(name))?.get_name().to_owned();
+    words.swap(at, at + 1);
+    *words.get_mut(at + 1)? = inner;
+    valid(root, &words).map(|command| format!("the command comes after what it is about: {command}"))
+}
+
+/// The command with the unknown argument in the form that Kent has for it, if that is a valid command.
+fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Command]) -> Option<String> {
+    let unknown = text(error, ContextKind::InvalidArg)?;
+    let words = plain(line)?;
+    let at = words.iter().position(|word| word == unknown)?;
+    let (before, after) = (words.get(..at)?, words.get(at + 1..)?);
+    let with = |new: &[&str], after: &[String]| {
+        let new = new.iter().map(|word| (*word).to_owned());
+        valid(root, &before.iter().cloned().chain(new).chain(after.iter().cloned()).collect::<Vec<_>>())
+    };
+    if matches!(unknown, "-o" | "--output" | "--format") && after.first().is_some_and(|value| value == "json") {
+        return with(&["--json"], after.get(1..)?).map(|command| format!("for this, use --json: {command}"));
+    }
+    if unknown.starts_with('-') {
+        return None;
+    }
+    let command = path.last()?;
+    if let Some((kind, rest)) = before.split_last().filter(|(kind, _)| matches!(kind.as_str(), "region" | "serial"))
+        && command.get_name() == "alloc"
+    {
+        let words = [rest, &[format!("{kind}:{unknown}")], after].concat();
+        return valid(root, &words).map(|command| format!("a source is one word: {command}"));
+    }
+    if command.get_name() == "alloc" && unknown.bytes().all(|byte| byte.is_ascii_digit()) {
+        return with(&["-n", unknown], after).map(|command| format!("the number is an option: {command}"));
+    }
+    let has_space = command.get_arguments().any(|arg| arg.get_long() == Some("space"));
+    let is_space =
+        has_space && command.get_positionals().next().is_none() && !words.iter().any(|word| word == "--space");
+    is_space
+        .then(|| with(&["--space", unknown], after))
+        .flatten()
+        .map(|command| format!("the space is an option: {command}"))
+}
+
+/// The words of a line, if a shell takes each of them as it is.
+fn plain(line: &[OsString]) -> Option<Vec<String>> {
+    let is_plain = |word: &&str| {
+        !word.is_empty() && word.chars().all(|mark| mark.is_alphanumeric() || "-_.,:/@%+=".contains(mark))
+    };
+    let words = line.iter().skip(1).map(|word| word.to_str().filter(is_plain).map(ToOwned::to_owned));
+    [Some("kent".to_owned())].into_iter().chain(words).collect()
+}
+
+/// A line as text, if it is a valid command.
+fn valid(root: &Command, words: &[String]) -> Option<String> {
+    root.clone().try_get_matches_from(words).is_ok().then(|| words.join(" "))
 }
 
 /// Explains why two options exclude each other, if the reason is not obvious.
@@ -248,13 +332,27 @@ mod tests {
         for (line, tips) in [
             (
                 "kent region set r --order scrambled",
-                &["--order is an option of `kent region create`", "kent region set orders"][..],
+                &["--order cannot be changed after the creation of a region", "kent region set orders"][..],
             ),
             ("kent region create r --suffix 4 --owner ops", &["--owner is an option of `kent region set`"]),
             (
                 "kent completions tcsh",
                 &["possible values: bash, elvish, fish, powershell, zsh", "for example: kent completions fish"],
             ),
+            ("kent create region o2 --suffix 20", &["it is about: kent region create o2 --suffix 20\n"]),
+            ("kent remove region o2", &["it is about: kent region delete o2\n"]),
+            ("kent create region o2", &["`kent region create`"]),
+            ("kent describe region q", &["it is about: kent region show q\n"]),
+            ("kent describe q", &["the command for this is `kent region show`"]),
+            ("kent alloc region orders -n 5", &["a source is one word: kent alloc region:orders -n 5\n"]),
+            ("kent alloc xid 10", &["the number is an option: kent alloc xid -n 10\n"]),
+            ("kent region ls parts -o wide", &["the space is an option: kent region ls --space parts -o wide\n"]),
+            ("kent table export parts", &["the space is an option: kent table export --space parts\n"]),
+            ("kent watch parts", &["the space is an option: kent watch --space parts\n"]),
+            ("kent status -o json", &["for this, use --json: kent status --json\n"]),
+            ("kent inspect --format json 5", &["for this, use --json: kent inspect --json 5\n"]),
+            ("kent region create eu --suffix 10 --parent orders", &["for this, use `kent region subdivide`"]),
+            ("kent region set r --pace 10", &["--pace cannot be changed after the creation of a region"]),
             ("kent clock trust", &["`kent clock accept`"]),
             ("kent series delete serial:A", &["`kent series forget`"]),
             ("kent series remove serial:A", &["`kent series forget`"]),
@@ -289,6 +387,9 @@ mod tests {
         for (line, poor) in [
             ("kent region set r --order scrambled", "'--owner'"),
             ("kent completions tcsh", "similar"),
+            ("kent create region $r --suffix 20", "kent region create $r"),
+            ("kent create o2", "help create"),
+            ("kent status -o yaml", "--json: kent"),
             ("kent clock trust", "similar"),
             ("kent series delete serial:A", "similar"),
         ] {
