@@ -141,7 +141,7 @@ impl Access {
                 let oldest = ended.min_by_key(|token| token.created).ok_or(AccessError::TooMany {
                     what: "tokens",
                     max: TOKENS_MAX,
-                    hint: "revoke those that nobody uses (kent token ls, kent token revoke ID)",
+                    hint: "revoke unused ones (kent token ls, kent token revoke ID)",
                 })?;
                 writes.push(Write::NoToken(oldest.id));
             }
@@ -226,7 +226,7 @@ impl Access {
             match present.role(&role.name) {
                 Some(replaced) => check_covers(caller, &replaced.rights)?,
                 None if present.roles().len() >= ROLES_MAX => {
-                    let hint = "delete those that nobody uses (kent role ls, kent role delete NAME)";
+                    let hint = "delete unused ones (kent role ls, kent role delete NAME)";
                     return Err(AccessError::TooMany { what: "roles", max: ROLES_MAX, hint });
                 }
                 None => {}

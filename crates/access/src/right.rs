@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::permission::{Needs, Permission};
 
-/// A permission, and what the names in it stood for when it was given. A region keeps its number and a space its key for good, so a
+/// A permission, and what the names in it stood for when it was given. A region keeps its number and a space its key permanently, so a
 /// rename, or a new region under an old name, moves no right.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Right {

@@ -35,7 +35,7 @@ pub struct NamePattern {
 #[error("{0}")]
 pub struct BadName(String);
 
-/// The maximum length of the name of a role, in symbols.
+/// The maximum length of the name of a role, in characters.
 const ROLE_MAX: usize = 63;
 /// The maximum length of the name of a token, in characters.
 const TOKEN_MAX: usize = 100;
@@ -53,7 +53,7 @@ pub fn check_role_name(name: &str) -> Result<(), BadName> {
         true => Ok(()),
         false => {
             let shown: String = name.chars().take(ROLE_MAX + 1).collect();
-            Err(BadName(format!("{shown:?} is not a role's name, which has 1 to {ROLE_MAX} of a-z 0-9 - _")))
+            Err(BadName(format!("{shown:?} is not a valid role name: use 1 to {ROLE_MAX} of a-z, 0-9, - and _")))
         }
     }
 }

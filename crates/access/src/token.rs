@@ -46,7 +46,7 @@ pub struct Token {
     pub hash: Hash,
     /// The secret before the last rotation.
     pub outdated: Option<Outdated>,
-    /// Whether it is refused for good.
+    /// Whether it is refused permanently.
     pub refused: Option<Refused>,
 }
 
@@ -250,7 +250,7 @@ mod tests {
             (Some(100), None, 3, 99, None),
             (None, Some(Revoked), 1, 10, Some(Err(Revoked))),
             (None, Some(Restored), 1, 10, Some(Err(Restored))),
-            // The reason is told only to callers with the right secret.
+            // Only callers with the right secret get the reason.
             (None, Some(Revoked), 3, 10, None),
             // The secret before the rotation.
             (None, None, 2, 49, Some(Ok(Some(50)))),

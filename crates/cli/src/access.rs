@@ -29,8 +29,8 @@ pub(crate) async fn who_am_i(daemon: &Daemon, out: &mut Out) -> Result<(), Failu
 fn render_who(principal: &Principal, palette: Palette) -> String {
     let Principal { name, permissions, roles, expires_unix_ms, on_behalf_of, auth_required } = principal;
     let daemon = match auth_required {
-        true => "asks callers who they are",
-        false => "asks nobody who they are: every caller may do everything (kentd --auth required changes this)",
+        true => "requires credentials",
+        false => "requires no credentials: every caller may do everything (kentd --auth required changes this)",
     };
     let rows = [
         ("you", name.clone()),
@@ -112,12 +112,15 @@ mod tests {
              on behalf of  ada\n\
              may           lease:uuidv7, read:region:default/orders\n\
              expires       2027-01-15T08:00:00Z\n\
-             daemon        asks callers who they are\n"
+             daemon        requires credentials\n"
         );
         assert_eq!(who_to_json(&principal)["expires"], "2027-01-15T08:00:00Z");
         let anyone = Principal { name: "anyone".to_owned(), ..Principal::default() };
         let text = render_who(&anyone, Palette::PLAIN);
-        assert!(text.contains("may      nothing\nexpires  never\n") && text.contains("asks nobody"), "{text}");
+        assert!(
+            text.contains("may      nothing\nexpires  never\n") && text.contains("requires no credentials"),
+            "{text}"
+        );
         assert_eq!(who_to_json(&anyone)["expires"], Value::Null);
     }
 

@@ -7,7 +7,7 @@ use kent_access::{Action, Rights, Target};
 use super::denied::{Denied, DeniedTo};
 use crate::host::address::Address;
 
-/// Somebody whom the daemon knows by a token or a certificate.
+/// A caller that the daemon knows by a token or a certificate.
 #[derive(Debug)]
 pub(crate) struct Principal {
     /// `token:ID (NAME)` or `certificate:NAME`.

@@ -129,8 +129,8 @@ impl AccessTable {
         self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes a change, which `plan` finds from the present tokens and roles. Returns the version that includes it; a change without
-    /// writes is none.
+    /// Makes the change that `plan` derives from the present tokens and roles. Returns the version that includes it. A plan without
+    /// writes changes nothing.
     ///
     /// # Errors
     ///

@@ -56,7 +56,7 @@ impl Daemon {
 
     fn identify(&self, header: Option<&str>, certificate: Option<&str>) -> Result<Caller, Denied> {
         let header = header.map(str::as_bytes);
-        // A connection has one certificate for good.
+        // A connection keeps its certificate.
         let known = certificate.is_none().then_some(&self.known);
         let shown = Credentials { header, certificate, is_local: false, address: None, known };
         let fresh = self.auth.identify(&Credentials { known: None, ..shown }, self.clock.steady());
@@ -155,7 +155,7 @@ async fn ok_a_change_takes_effect_with_the_next_call() {
     assert_eq!(daemon.may(&presented(1)), Ok(false));
     daemon.write(written(Token { refused: Some(Refused::Revoked), ..token(&[], &[]) })).await;
     assert!(matches!(daemon.may(&presented(1)), Err(Denied::Refused(_, Refused::Revoked))));
-    assert!(matches!(daemon.may(&presented(2)), Err(Denied::BadCredential(_))), "only the holder is told");
+    assert!(matches!(daemon.may(&presented(2)), Err(Denied::BadCredential(_))), "only the holder gets the reason");
     daemon.write(Write::NoToken(presented(1).id())).await;
     assert!(matches!(daemon.may(&presented(1)), Err(Denied::BadCredential(_))));
 }

@@ -20,7 +20,7 @@ pub(crate) enum TokenCommand {
         #[arg(short, long, value_name = "FORM", default_value = "table")]
         output: FormArg,
     },
-    /// Revoke tokens for good, after asking for confirmation on a terminal.
+    /// Revoke tokens permanently, after asking for confirmation on a terminal.
     ///
     /// Their calls are refused on all replicas when the command ends, and streams end. A token that is revoked by mistake cannot be
     /// restored: create another one.
