@@ -192,7 +192,7 @@ fn reordered(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Co
     let inner = names.find_map(|name| group.find_subcommand(name))?.get_name().to_owned();
     words.swap(at, at + 1);
     *words.get_mut(at + 1)? = inner;
-    valid(root, &words).map(|command| format!("the command comes after what it is about: {command}"))
+    valid(root, &words).map(|command| format!("the words are in another order: {command}"))
 }
 
 /// The command with the unknown argument in the form that Kent has for it, if that is a valid command.
