@@ -192,7 +192,7 @@ fn reordered(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Co
     let inner = names.find_map(|name| group.find_subcommand(name))?.get_name().to_owned();
     words.swap(at, at + 1);
     *words.get_mut(at + 1)? = inner;
-    valid(root, &words).map(|command| format!("the words are in another order: {command}"))
+    valid(root, &words).map(|command| format!("did you mean: {command}"))
 }
 
 /// The command with the unknown argument in the form that Kent has for it, if that is a valid command.
@@ -339,10 +339,10 @@ mod tests {
                 "kent completions tcsh",
                 &["possible values: bash, elvish, fish, powershell, zsh", "for example: kent completions fish"],
             ),
-            ("kent create region o2 --suffix 20", &["it is about: kent region create o2 --suffix 20\n"]),
-            ("kent remove region o2", &["it is about: kent region delete o2\n"]),
+            ("kent create region o2 --suffix 20", &["did you mean: kent region create o2 --suffix 20\n"]),
+            ("kent remove region o2", &["did you mean: kent region delete o2\n"]),
             ("kent create region o2", &["`kent region create`"]),
-            ("kent describe region q", &["it is about: kent region show q\n"]),
+            ("kent describe region q", &["did you mean: kent region show q\n"]),
             ("kent describe q", &["the command for this is `kent region show`"]),
             ("kent alloc region orders -n 5", &["a source is one word: kent alloc region:orders -n 5\n"]),
             ("kent alloc xid 10", &["the number is an option: kent alloc xid -n 10\n"]),
