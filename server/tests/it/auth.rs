@@ -48,7 +48,7 @@ impl Guarded {
     /// Makes the first token while the daemon asks for none, and starts it again.
     pub(super) async fn start(data: &Path) -> Self {
         let open = Daemon::start(data);
-        let admin = make(&mut AccessClient::new(open.channel()), &nobody(), &["admin:*"], 0).await.expect("made");
+        let admin = make(&mut AccessClient::new(open.channel()), &anonymous(), &["admin:*"], 0).await.expect("made");
         open.kill();
         Self { daemon: Daemon::spawn(&mut guarded(data)), admin }
     }
@@ -97,7 +97,7 @@ impl Holder {
 }
 
 /// A caller without a token.
-pub(super) fn nobody() -> Holder {
+pub(super) fn anonymous() -> Holder {
     Holder { secret: String::new(), id: String::new() }
 }
 

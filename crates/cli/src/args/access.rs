@@ -216,7 +216,7 @@ pub(crate) fn parse_role_name(text: &str) -> Result<String, String> {
     check_role_name(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
-/// The ID of a token. Whoever has found a token may paste it: only its ID is sent.
+/// The ID of a token. A whole token is accepted too, since it may have been found somewhere: only its ID is sent.
 fn parse_id(text: &str) -> Result<String, String> {
     let expected = || "expected the ID of a token, such as 3f9a1c0b77de (`kent token ls` lists them)".to_owned();
     // An error does not repeat the text, which may contain a secret.

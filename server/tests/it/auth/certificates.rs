@@ -6,7 +6,7 @@ use kent_proto::v1::{
 };
 use tonic::{Code, Status};
 
-use super::{Holder, make, missing, nobody, owned, packed, refusal};
+use super::{Holder, anonymous, make, missing, owned, packed, refusal};
 use crate::it::{
     harness::{Daemon, SPACE, data_dir},
     tls::{Ca, Files, Identity, client, until},
@@ -30,7 +30,7 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
         .map(|(name, serial)| ca.client(&format!("spiffe://example/{name}"), serial));
     // The first token is made while the daemon asks for none.
     let open = files.daemon(data.path());
-    let admin = make(&mut access(&open, &ca, &ops).await, &nobody(), &["admin:*"], 0).await.expect("made");
+    let admin = make(&mut access(&open, &ca, &ops).await, &anonymous(), &["admin:*"], 0).await.expect("made");
     open.kill();
     let daemon = Daemon::spawn(files.command(data.path()).args(["--auth", "required"]));
     let mut access = access(&daemon, &ca, &ops).await;
@@ -39,18 +39,18 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
         admin.send(PutRoleRequest { role: Some(role) })
     };
     // A certificate alone is no permission.
-    missing(access.list_roles(nobody().send(kent_proto::v1::ListRolesRequest {})).await);
+    missing(access.list_roles(anonymous().send(kent_proto::v1::ListRolesRequest {})).await);
     access.put_role(role("ops", &["operate:*"], &["spiffe://example/ops"])).await.expect("put");
     access
         .put_role(role("team", &["allocate:uuidv7", "read:space:default"], &["spiffe://example/team/*"]))
         .await
         .expect("put");
-    let who = access.who_am_i(nobody().send(WhoAmIRequest {})).await.expect("answered").into_inner();
+    let who = access.who_am_i(anonymous().send(WhoAmIRequest {})).await.expect("answered").into_inner();
     assert_eq!(who.name, "certificate:spiffe://example/ops");
     assert_eq!((who.roles, who.permissions), (owned(&["ops"]), owned(&["operate:*"])));
     let (by_orders, by_other) = (client(&daemon, &ca, Some(&orders)), client(&daemon, &ca, Some(&other)));
-    draw(&by_orders, &nobody()).await.expect("granted");
-    assert_eq!(missing(draw(&by_other, &nobody()).await), "allocate:uuidv7");
+    draw(&by_orders, &anonymous()).await.expect("granted");
+    assert_eq!(missing(draw(&by_other, &anonymous()).await), "allocate:uuidv7");
     // A token takes the place of the certificate, also one that may less, or nothing.
     draw(&by_other, &admin).await.expect("granted");
     let weak = make(&mut access, &admin, &["allocate:xid"], 0).await.expect("made");
@@ -64,5 +64,5 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
     watch.message().await.expect("a snapshot").expect("a snapshot");
     access.delete_role(admin.send(DeleteRoleRequest { name: "team".to_owned() })).await.expect("deleted");
     missing(watch.message().await);
-    until(async || missing(draw(&by_orders, &nobody()).await) == "allocate:uuidv7").await;
+    until(async || missing(draw(&by_orders, &anonymous()).await) == "allocate:uuidv7").await;
 }

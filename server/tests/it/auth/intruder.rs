@@ -12,7 +12,7 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-use super::{Guarded, Holder, make, missing, nobody, refusal};
+use super::{Guarded, Holder, anonymous, make, missing, refusal};
 use crate::it::harness::{Daemon, data_dir, http_get, kentd};
 
 /// Every method of every service, with the open ones last.
@@ -200,14 +200,14 @@ async fn ok_without_auth_anyone_may_do_everything() {
     let dir = data_dir();
     let daemon = Daemon::start(dir.path());
     let mut access = kent_proto::v1::access_client::AccessClient::new(daemon.channel());
-    let token = make(&mut access, &nobody(), &["allocate:uuidv7"], 0).await.expect("made");
+    let token = make(&mut access, &anonymous(), &["allocate:uuidv7"], 0).await.expect("made");
     let stranger = Holder { secret: "kent_x".to_owned(), id: String::new() };
-    for caller in [nobody(), token.clone(), stranger] {
+    for caller in [anonymous(), token.clone(), stranger] {
         let who = access.who_am_i(caller.send(WhoAmIRequest {})).await.expect("answered").into_inner();
         assert_eq!(
             (who.name.as_str(), who.permissions, who.auth_required),
             ("anyone", vec!["admin:*".to_owned()], false)
         );
     }
-    access.revoke_token(nobody().send(RevokeTokenRequest { id: token.id })).await.expect("revoked");
+    access.revoke_token(anonymous().send(RevokeTokenRequest { id: token.id })).await.expect("revoked");
 }

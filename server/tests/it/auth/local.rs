@@ -8,7 +8,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use super::{Holder, guarded, make, nobody, packed, refusal};
+use super::{Holder, anonymous, guarded, make, packed, refusal};
 use crate::it::harness::{Daemon, SPACE, create, data_dir};
 
 #[tokio::test]
@@ -19,12 +19,12 @@ async fn ok_the_first_token_is_made_on_the_socket() {
     let socket: Channel =
         Endpoint::from_shared(format!("unix:{}", data.join("kent.sock").display())).expect("an address").connect_lazy();
     let mut access = AccessClient::new(socket.clone());
-    let who = access.who_am_i(nobody().send(WhoAmIRequest {})).await.expect("answered").into_inner();
+    let who = access.who_am_i(anonymous().send(WhoAmIRequest {})).await.expect("answered").into_inner();
     assert_eq!((who.name.as_str(), who.permissions, who.auth_required), ("local", vec!["admin:*".to_owned()], true));
-    // The same user is nobody on the TCP port.
-    let strange = AccessClient::new(daemon.channel()).who_am_i(nobody().send(WhoAmIRequest {})).await;
+    // On the TCP port the same user has no credential.
+    let strange = AccessClient::new(daemon.channel()).who_am_i(anonymous().send(WhoAmIRequest {})).await;
     assert_eq!(refusal(strange), (Code::Unauthenticated, "NO_CREDENTIAL".to_owned()));
-    let token = make(&mut access, &nobody(), &["allocate:uuidv7"], 0).await.expect("made");
+    let token = make(&mut access, &anonymous(), &["allocate:uuidv7"], 0).await.expect("made");
     daemon.allocator().allocate(token.send(packed("uuidv7"))).await.expect("granted");
     // A token counts on the socket too, so that one can be tried, and a bad one is no way in.
     let who = access.who_am_i(token.send(WhoAmIRequest {})).await.expect("answered").into_inner();
@@ -33,10 +33,10 @@ async fn ok_the_first_token_is_made_on_the_socket() {
     assert_eq!(refusal(access.who_am_i(bad.send(WhoAmIRequest {})).await).1, "BAD_CREDENTIAL");
     // The history names the user.
     let mut regions = RegionsClient::new(socket);
-    regions.create_region(nobody().send(create("orders"))).await.expect("created");
+    regions.create_region(anonymous().send(create("orders"))).await.expect("created");
     let history = ListHistoryRequest { parent: SPACE.to_owned(), ..Default::default() };
-    let history = regions.list_history(nobody().send(history)).await.expect("listed").into_inner();
+    let history = regions.list_history(anonymous().send(history)).await.expect("listed").into_inner();
     assert!(history.entries[0].principal.starts_with("local from local user "), "{:?}", history.entries[0].principal);
-    access.revoke_token(nobody().send(RevokeTokenRequest { id: token.id.clone() })).await.expect("revoked");
+    access.revoke_token(anonymous().send(RevokeTokenRequest { id: token.id.clone() })).await.expect("revoked");
     assert_eq!(refusal(daemon.allocator().allocate(token.send(packed("uuidv7"))).await).1, "CREDENTIAL_ENDED");
 }

@@ -155,7 +155,7 @@ async fn err_an_editor_edits_only_its_own_regions() {
     guarded.seal(&exact, "orders").await.expect("sealed");
     missing(guarded.create(&exact, "new").await);
     // Newcomers of a split are checked.
-    missing(guarded.subdivide(&team, "team-a-2", "newcomer", "1").await);
+    missing(guarded.subdivide(&team, "team-a-2", "fresh", "1").await);
     guarded.subdivide(&team, "team-a-2", "team-a-3", "1").await.expect("divided");
     missing(guarded.seal(&exact, "team-a-3").await);
     guarded.seal(&team, "team-a-3").await.expect("sealed");

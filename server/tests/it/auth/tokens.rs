@@ -14,7 +14,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
-use super::{Guarded, Holder, guarded, holder, make, missing, nobody, owned, packed, refusal};
+use super::{Guarded, Holder, anonymous, guarded, holder, make, missing, owned, packed, refusal};
 use crate::it::{
     backup::{backup_as, restore, said},
     harness::{Daemon, SPACE, data_dir},
@@ -229,7 +229,7 @@ async fn ok_a_revocation_reaches_all_replicas() {
     let mut open = crate::it::harness::kentd(data_dir().path());
     let open = Daemon::spawn(open.args(["--store", &address, "--log", "error"]));
     let mut access = kent_proto::v1::access_client::AccessClient::new(open.channel());
-    let admin = make(&mut access, &nobody(), &["admin:*"], 0).await.expect("made");
+    let admin = make(&mut access, &anonymous(), &["admin:*"], 0).await.expect("made");
     drop(open);
     let [one, other] = [(); 2].map(|()| replica(&address));
     let [mut at_one, mut at_other] =
