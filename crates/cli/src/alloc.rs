@@ -28,6 +28,7 @@ use crate::failure::{Failure, rounded};
 use crate::names;
 use crate::notice;
 use crate::number::Form;
+use crate::output;
 
 /// The size of the first block in identifiers. It is small, so that the first identifier appears immediately.
 const BATCH_FIRST: u64 = 10_000;
@@ -46,6 +47,10 @@ const GRACE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: bool) -> Result<(), Failure> {
+    if output::is_closed() {
+        let error = io::Error::other("it is closed, so the identifiers would be lost");
+        return Err(Failure::Output(error));
+    }
     let tally = Tally::new(args.count.get());
     let (stop, stopped) = watch::channel(false);
     runtime.spawn(stop_on_ctrl_c(stop, tally.clone(), json));

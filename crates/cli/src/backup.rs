@@ -10,12 +10,15 @@ use std::process::{self, Command};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use kent_client::Daemon;
-use kent_client::tonic::Request;
+use kent_client::tonic::{Request, Status};
 use kent_proto::v1::{BackupRequest, backup_part::Part};
 use prost::Message;
 use serde_json::json;
+use tokio::select;
+use tokio::time::timeout;
 
 use crate::charset;
+use crate::connect::call_timeout;
 use crate::failure::Failure;
 use crate::notice;
 use crate::output::Out;
@@ -39,7 +42,11 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
     }
     let mut part_path = target.as_os_str().to_owned();
     part_path.push(".part");
-    let (records, bytes) = match to_file(Path::new(&part_path), file, daemon, out.is_json()).await {
+    let received = select! {
+        received = to_file(Path::new(&part_path), file, daemon, out.is_json()) => received,
+        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+    };
+    let (records, bytes) = match received {
         Ok(received) => received,
         Err(failure) => {
             // OK because the next backup overwrites a leftover file.
@@ -85,8 +92,10 @@ async fn to_file(part_path: &Path, target: &Path, daemon: &Daemon, json: bool) -
 
 /// Writes the parts of a backup, and returns the number of its records and bytes.
 async fn receive(written: &mut impl Write, target: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
-    // No deadline, because a large store takes long.
-    let mut parts = daemon.admin().backup(Request::new(BackupRequest {})).await?.into_inner();
+    // The whole backup has no deadline, because a large store takes long.
+    let mut admin = daemon.admin();
+    let begun = timeout(call_timeout(), admin.backup(Request::new(BackupRequest {}))).await;
+    let mut parts = begun.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer")))?.into_inner();
     let bar = ProgressBar::new_spinner();
     if charset::is_ascii() {
         bar.set_style(ProgressStyle::default_spinner().tick_chars("|/-\\ "));

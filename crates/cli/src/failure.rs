@@ -184,7 +184,7 @@ fn message(status: &Status) -> String {
             // A server that speaks another protocol does not send frames of HTTP/2.
             let is_other_protocol = cause.contains("frame with invalid size") || cause.contains("invalid preface");
             let hint = if is_other_protocol {
-                "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint 127.0.0.1:7600`; if the daemon uses \
+                "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint HOST:7600`; if the daemon uses \
                  TLS, name its CA with --ca"
             } else {
                 tls::hint(&cause)
@@ -195,7 +195,7 @@ fn message(status: &Status) -> String {
             let answer = message.trim_start_matches("grpc-status header missing, mapped from ");
             format!(
                 "the server at this endpoint speaks HTTP, but not gRPC ({answer}): use the gRPC port of kentd, by default 7600 (its HTTP \
-                 port is 7601), as in `kent status --endpoint 127.0.0.1:7600`"
+                 port is 7601), as in `kent status --endpoint HOST:7600`"
             )
         }
         _ => message.to_owned(),

@@ -59,6 +59,11 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((first, second)) = two_conditions(text) {
+            return Err(format!(
+                "{text:?} has two conditions: repeat --filter, as in --filter '{first}' --filter '{second}'"
+            ));
+        }
         let at = text.find(['=', '!', '<', '>']).unwrap_or(text.len());
         let (field, rest) = text.split_at(at);
         let operator = OPERATORS.iter().find_map(|(sign, operator)| Some((*operator, rest.strip_prefix(*sign)?)));
@@ -97,6 +102,16 @@ impl FromStr for Condition {
         };
         Ok(Self::Text { field, pattern: value.to_owned(), is_wanted })
     }
+}
+
+/// Splits a text that other tools would take for two conditions.
+fn two_conditions(text: &str) -> Option<(&str, &str)> {
+    let split = |joint| text.split_once(joint).filter(|(first, second)| is_condition(first) && is_condition(second));
+    [" and ", " AND ", "&&", ","].into_iter().find_map(split).map(|(first, second)| (first.trim(), second.trim()))
+}
+
+fn is_condition(text: &str) -> bool {
+    text.trim().parse::<Condition>().is_ok()
 }
 
 impl Condition {
@@ -305,6 +320,8 @@ mod tests {
             ("fill>", "not a percentage"),
             ("fill>much", "not a percentage"),
             ("fill>inf", "not a percentage"),
+            ("owner=a and fill>80", "--filter 'owner=a' --filter 'fill>80'"),
+            ("owner=a,state=open", "has two conditions"),
             ("color=red", "no field \"color\""),
             ("label=team=x", "no field \"label\""),
             ("label.=x", "label.NAME"),

@@ -7,6 +7,9 @@ use crate::failure::Failure;
 /// The size of the buffer: what one read of a pipe can return.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// The maximum length of a line, in bytes. Without a limit, an input without line feeds would fill the memory.
+const LINE_MAX: usize = 64 << 10;
+
 /// The lines of an input that are not empty, trimmed.
 pub(crate) struct Lines<R> {
     reader: BufReader<R>,
@@ -36,10 +39,16 @@ impl<R: Read> Lines<R> {
         let mut batch = Vec::new();
         while batch.is_empty() || batch.len() < most && self.reader.buffer().contains(&b'\n') {
             let mut text = String::new();
-            if self.reader.read_line(&mut text).map_err(Failure::Input)? == 0 {
+            let mut reader = (&mut self.reader).take(LINE_MAX as u64); // OK because it is small
+            let read = reader.read_line(&mut text).map_err(Failure::Input)?;
+            if read == 0 {
                 break;
             }
             self.number += 1;
+            if read == LINE_MAX && !text.ends_with('\n') {
+                let number = self.number;
+                return Err(Failure::Usage(format!("line {number} of the input is too long: write one ID per line")));
+            }
             let text = text.trim();
             if !text.is_empty() {
                 batch.push(Line { number: self.number, text: text.to_owned() });
@@ -65,6 +74,14 @@ mod tests {
             buffer[..piece.len()].copy_from_slice(piece.as_bytes());
             Ok(piece.len())
         }
+    }
+
+    #[test]
+    fn err_a_line_without_end() {
+        let mut lines = Lines::new(io::Cursor::new(b"1\n").chain(io::repeat(0)));
+        assert_eq!(lines.next_batch(1).expect("a line").len(), 1);
+        let error = lines.next_batch(1).expect_err("too long").to_string();
+        assert_eq!(error, "line 2 of the input is too long: write one ID per line");
     }
 
     #[test]

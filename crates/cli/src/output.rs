@@ -14,6 +14,15 @@ use crate::failure::Failure;
 use crate::prefix::PrefixFormat;
 use crate::reach::Reach;
 
+/// Whether the caller closed standard output (`>&-`). The standard library opens /dev/null for reading and writing in its place; a
+/// shell opens it only for writing.
+pub(crate) fn is_closed() -> bool {
+    let stdout = rustix::stdio::stdout();
+    let is_null = rustix::fs::fstat(stdout).is_ok_and(|stat| stat.st_rdev == rustix::fs::makedev(1, 3));
+    let access = rustix::fs::fcntl_getfl(stdout).map(|flags| flags & rustix::fs::OFlags::RWMODE);
+    is_null && access == Ok(rustix::fs::OFlags::RDWR)
+}
+
 /// Buffered standard output. Call [`Out::flush`] before waiting, so that the reader gets everything written so far.
 pub(crate) struct Out {
     json: bool,

@@ -17,6 +17,23 @@ fn start(operator: &Operator, words: &str) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kent starts")
 }
 
+/// The daemon would issue identifiers that no reader gets.
+#[test]
+fn err_a_closed_standard_output() {
+    let operator = Operator::new();
+    let run = |redirection: &str| {
+        let line = format!("{} alloc uuidv7 {redirection}", kent_binary().display());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).env("KENT_ENDPOINT", operator.daemon.grpc_address());
+        let output = shell.output().expect("a shell");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, stderr) = run(">&-");
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("standard output: it is closed"), "{stderr}");
+    assert_eq!(run(">/dev/null"), (Some(0), String::new()));
+}
+
 /// With a slow pipe, such as `tail -f`, each line is answered before the next line is written.
 #[test]
 fn ok_lines_are_answered_as_they_arrive_and_bad_ones_are_reported() {
