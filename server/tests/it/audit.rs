@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
+use kent_proto::v1::AcceptClockRequest;
 use serde_json::Value;
+use tonic::Request;
 
 use super::{
     harness::{Daemon, create, data_dir, kentd},
@@ -35,6 +37,9 @@ fn summary(lines: &[Value]) -> Vec<String> {
     lines.iter().map(|line| fields(line).trim_end().to_owned()).collect()
 }
 
+/// A call in place of a command: `kent clock accept` does not ask a daemon that trusts its clock.
+const ACCEPT: &str = "clock accept";
+
 #[tokio::test]
 async fn ok_every_change_is_in_the_log_with_its_author() {
     let dir = data_dir();
@@ -57,10 +62,16 @@ async fn ok_every_change_is_in_the_log_with_its_author() {
         ("alloc serial:DEMAND", 0),
         ("series create serial:X", 0),
         ("series forget serial:X", 0),
-        ("clock accept", 0),
+        (ACCEPT, 0),
         (&backup, 0),
         ("space delete parts", 0),
     ] {
+        if words == ACCEPT {
+            let mut request = Request::new(AcceptClockRequest {});
+            request.metadata_mut().insert("kent-principal", "ada".parse().expect("ASCII"));
+            running.admin().accept_clock(request).await.expect("accepted");
+            continue;
+        }
         let (found, stdout, stderr) = run_in(&variables, words);
         assert_eq!(found, code, "kent {words}: {stdout}{stderr}");
     }
