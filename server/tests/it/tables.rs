@@ -273,7 +273,8 @@ async fn ok_strict_regions_have_no_gaps_when_renamed_under_load() {
             while !stop.load(Relaxed) {
                 match allocator.allocate(request("region:r", 1, Encoding::Packed)).await {
                     Ok(reply) => numbers.extend(identifiers(reply.get_ref())),
-                    Err(gone) => assert_eq!(gone.code(), Code::NotFound, "{gone}"),
+                    // On a busy machine a caller may also lose the race for every chunk until its deadline.
+                    Err(gone) => assert!(matches!(gone.code(), Code::NotFound | Code::Unavailable), "{gone}"),
                 }
             }
             numbers
