@@ -342,7 +342,9 @@ async fn attempt(channel: Channel, ask: AllocateRequest, limit: Duration) -> Res
             Ok(block) => Ok(block),
             Err(error) => unusable(error.to_string()),
         },
-        Some(Identifiers::Packed(_)) | None => unusable("requested a lease, got none".to_owned()),
+        Some(Identifiers::Packed(_) | Identifiers::Text(_)) | None => {
+            unusable("requested a lease, got none".to_owned())
+        }
     })
 }
 

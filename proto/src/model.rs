@@ -7,11 +7,12 @@ mod free;
 mod import;
 mod names;
 mod regions;
+mod text;
 
 use thiserror::Error;
 use tonic::Code;
 
-pub use block::AllocateInput;
+pub use block::{AllocateInput, Encoding};
 pub use command::{region_source, region_words, space_option};
 pub use copy::{BadCopy, apply_change, table_of};
 pub use free::{FreeInput, free_blocks};
@@ -21,6 +22,7 @@ pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,
     edit_response, history_entry, inner_space, page_token, parse_page, region, space,
 };
+pub use text::{text_of, texts};
 
 use crate::v1;
 

@@ -67,14 +67,19 @@ impl PackedData {
 
 impl From<&Block> for PackedIdentifiers {
     fn from(block: &Block) -> Self {
-        let fence = block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token));
+        let (fence_subject, fence_token) = fence(block);
         Self {
             width: block.width_bytes() as u32, // OK because an identifier has at most 16 bytes
             data: PackedData::Block(block.clone()),
-            fence_subject: fence.0,
-            fence_token: fence.1,
+            fence_subject,
+            fence_token,
         }
     }
+}
+
+/// The number of the slot or region that the fencing token of a block belongs to, and the token. Both are 0 for a series.
+pub(crate) fn fence(block: &Block) -> (u64, u64) {
+    block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token))
 }
 
 /// From this count on, seeding a separate generator of random tails pays off.

@@ -11,7 +11,10 @@ use std::{sync::Arc, time::Duration};
 
 use kent_access::{Action, Target};
 use kent_ids::{Source, counted, grouped};
-use kent_proto::model::{AllocateInput, Invalid};
+use kent_proto::{
+    model::{AllocateInput, Encoding, Invalid},
+    stored::TextForm,
+};
 use tokio::time;
 
 pub(crate) use self::{
@@ -53,6 +56,9 @@ pub(crate) struct Limits {
     /// The maximum size of the identifiers in one packed reply, in bytes.
     pub(crate) packed_bytes: u64,
 }
+
+/// The maximum number of identifiers as text in one reply.
+const TEXTS_MAX: u64 = 10_000;
 
 /// The minimum number of attempts at a reservation that conflicts with others; attempts continue until the caller's
 /// deadline.
@@ -192,6 +198,15 @@ impl Grants {
         error
     }
 
+    /// The text form of the numbers of a source. Only spaces have different ones.
+    pub(crate) fn text_form(&self, source: &Source) -> TextForm {
+        match source {
+            // A space that was deleted after the grant makes no difference to the identifiers.
+            Source::Region { space, .. } => self.regions.text_form(space).unwrap_or_default(),
+            Source::Format(_) | Source::Series(_) => TextForm::Decimal,
+        }
+    }
+
     /// Fails if an invariant is broken.
     fn check_whole(&self) -> Result<(), AllocateError> {
         if self.tasks.is_broken() { Err(AllocateError::Stopped) } else { Ok(()) }
@@ -199,8 +214,10 @@ impl Grants {
 
     fn check_count(&self, request: &AllocateInput) -> Result<(), Invalid> {
         let count = request.count.get();
-        if !request.packed {
-            return check_max(count, self.limits.lease_count, "in one lease");
+        match request.encoding {
+            Encoding::Lease => return check_max(count, self.limits.lease_count, "in one lease"),
+            Encoding::Text => return check_max(count, TEXTS_MAX, "as text in one reply"),
+            Encoding::Packed => {}
         }
         let width = match &request.source {
             Source::Format(format) => format.width_bytes(),
@@ -214,7 +231,10 @@ impl Grants {
 
 /// What a request asks to do: a lease carries keys.
 const fn action(request: &AllocateInput) -> Action {
-    if request.packed { Action::Allocate } else { Action::Lease }
+    match request.encoding {
+        Encoding::Lease => Action::Lease,
+        Encoding::Packed | Encoding::Text => Action::Allocate,
+    }
 }
 
 /// Fails if the caller may not have identifiers of a format or a series. A region is checked when it is looked up.

@@ -9,7 +9,6 @@ mod classify;
 mod codec;
 mod diagnose;
 mod regions;
-mod text;
 mod watch;
 
 pub(crate) use access::AccessService;

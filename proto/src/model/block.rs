@@ -12,6 +12,17 @@ use thiserror::Error;
 use super::{Invalid, regions::REQUEST_ID_BYTES_MAX};
 use crate::v1;
 
+/// The form in which identifiers are returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// The block itself, which the caller expands.
+    Lease,
+    /// The finished identifiers as bytes.
+    Packed,
+    /// The finished identifiers as text.
+    Text,
+}
+
 /// A validated allocation request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocateInput {
@@ -19,8 +30,8 @@ pub struct AllocateInput {
     pub source: Source,
     /// The number of identifiers.
     pub count: NonZeroU64,
-    /// True to return the finished identifiers, false to return the block.
-    pub packed: bool,
+    /// The form of the answer.
+    pub encoding: Encoding,
     /// The request ID, for which a strict region grants only once. Empty for none.
     pub request_id: String,
 }
@@ -30,7 +41,7 @@ impl TryFrom<&v1::AllocateRequest> for AllocateInput {
 
     fn try_from(request: &v1::AllocateRequest) -> Result<Self, Invalid> {
         let source = request.source.parse().map_err(|error: SourceError| Invalid::new("source", error))?;
-        let mut input = Self { source, count: NonZeroU64::MIN, packed: false, request_id: String::new() };
+        let mut input = Self { source, count: NonZeroU64::MIN, encoding: Encoding::Lease, request_id: String::new() };
         input.ask_again(request)?;
         Ok(input)
     }
@@ -45,11 +56,13 @@ impl AllocateInput {
     pub fn ask_again(&mut self, request: &v1::AllocateRequest) -> Result<(), Invalid> {
         self.count =
             NonZeroU64::new(request.count).ok_or_else(|| Invalid::new("count", "is 0, but must be at least 1"))?;
-        self.packed = match v1::Encoding::try_from(request.encoding) {
-            Ok(v1::Encoding::Packed) => true,
-            Ok(v1::Encoding::Unspecified | v1::Encoding::Lease) => false,
+        self.encoding = match v1::Encoding::try_from(request.encoding) {
+            Ok(v1::Encoding::Packed) => Encoding::Packed,
+            Ok(v1::Encoding::Text) => Encoding::Text,
+            Ok(v1::Encoding::Unspecified | v1::Encoding::Lease) => Encoding::Lease,
             Err(_) => {
-                let problem = format!("is {}, but must be ENCODING_LEASE or ENCODING_PACKED", request.encoding);
+                let problem =
+                    format!("is {}, but must be ENCODING_LEASE, ENCODING_PACKED or ENCODING_TEXT", request.encoding);
                 return Err(Invalid::new("encoding", problem));
             }
         };

@@ -5,7 +5,10 @@ use std::{iter, num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 use kent_access::Target;
 use kent_ids::{Block, Position, Source};
 use kent_issue::{Chunk, CounterRefusal, Stored, StrictRefusal};
-use kent_proto::model::{AllocateInput, EditOptions};
+use kent_proto::{
+    model::{AllocateInput, EditOptions, Encoding},
+    stored::TextForm,
+};
 use kent_regions::{ChunkPolicy, Count, Edit, NotGranting, Refusal, RegionNumber};
 use kent_store::{CommitError, Store};
 use tokio::time;
@@ -78,6 +81,11 @@ impl RegionGrants {
         Self { store, directory, clock, chunk, tasks, pacing, requests, cluster }
     }
 
+    /// The text form of the identifiers of a space.
+    pub(crate) fn text_form(&self, space: &str) -> Option<TextForm> {
+        self.directory.find(space).ok().map(|space| space.text_form())
+    }
+
     /// Grants a block of a region's suffixes from the chunk in memory; otherwise the caller has to wait for a chunk or a commit.
     pub(crate) fn try_grant(
         &self,
@@ -134,7 +142,7 @@ impl RegionGrants {
                 Ok(facts) => facts,
                 Err(reason) => return Ok(Err(reason)),
             };
-            if request.packed {
+            if request.encoding == Encoding::Packed {
                 let width = u64::from(facts.constants.bits).div_ceil(8);
                 check_max(request.count.get(), limits.packed_bytes / width, "packed in one reply")?;
             }

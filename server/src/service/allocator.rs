@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::Stream;
 use kent_proto::{
-    model::{AllocateInput, code_name},
+    model::{AllocateInput, Encoding, code_name, texts},
     v1::{
         self, AllocateRequest, AllocateResponse, AllocateStreamResponse, allocate_response::Identifiers,
         allocate_stream_response::Outcome, allocator_server::Allocator,
@@ -54,7 +54,7 @@ impl Allocator for AllocatorService {
         match self.engine.grants().try_grant(&input, &caller, wait_limit) {
             Ok(TryGrant::Granted(granted, now)) => {
                 call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
-                Ok(Response::new(respond(&granted, input.packed)))
+                Ok(Response::new(call.respond(&granted, &input)))
             }
             Ok(TryGrant::Wait(wait)) => call.finish(&input, &caller, wait, wait_limit()).await.map(Response::new),
             Err(error) => Err(call.refuse(&error)),
@@ -215,7 +215,7 @@ impl<'a> Call<'a> {
                 if let Some(known) = known {
                     known.metrics.granted(granted.block.count(), now.saturating_sub(self.began));
                 }
-                Started::Granted(respond(&granted, input.packed))
+                Started::Granted(self.respond(&granted, &input))
             }
             TryGrant::Wait(wait) => Started::Wait(input, wait),
         })
@@ -234,7 +234,7 @@ impl<'a> Call<'a> {
                 Ok(granted) => {
                     let took = self.engine.clock().steady().saturating_sub(self.began);
                     self.metrics().granted(granted.block.count(), took);
-                    Ok(respond(&granted, input.packed))
+                    Ok(self.respond(&granted, input))
                 }
                 Err(error) => Err(self.refuse(&error)),
             }
@@ -254,15 +254,16 @@ impl<'a> Call<'a> {
         refused
     }
 
+    fn respond(self, granted: &Granted, input: &AllocateInput) -> AllocateResponse {
+        let identifiers = match input.encoding {
+            Encoding::Lease => Identifiers::Lease(v1::Block::from(&granted.block)),
+            Encoding::Packed => Identifiers::Packed(v1::PackedIdentifiers::from(&granted.block)),
+            Encoding::Text => Identifiers::Text(texts(&granted.block, self.engine.grants().text_form(&input.source))),
+        };
+        AllocateResponse { identifiers: Some(identifiers), clock_epoch: granted.clock_epoch }
+    }
+
     fn metrics(self) -> Arc<SourceMetrics> {
         self.engine.metrics().source(&self.request.source)
     }
-}
-
-fn respond(granted: &Granted, packed: bool) -> AllocateResponse {
-    let identifiers = match packed {
-        true => Identifiers::Packed(v1::PackedIdentifiers::from(&granted.block)),
-        false => Identifiers::Lease(v1::Block::from(&granted.block)),
-    };
-    AllocateResponse { identifiers: Some(identifiers), clock_epoch: granted.clock_epoch }
 }

@@ -10,7 +10,6 @@ use kent_proto::{model, v1};
 use kent_regions::{Classification, Indexing, Revision};
 use tokio::task;
 
-use super::text::text_of;
 use crate::{
     auth::Caller,
     engine::Engine,
@@ -48,7 +47,7 @@ fn classify_part(directory: &Directory, caller: &Caller, space: &Space, name: &s
     let (found, revision) = space.read(|table| {
         let found = table.classify_all(ids).into_iter().zip(ids);
         let describe = |(found, id): (Option<Classification<'_>>, &u128)| {
-            let text = text_of(*id, table.bits(), form);
+            let text = model::text_of(*id, table.bits(), form);
             let found = found?;
             Some((model::classification(name, *id, text, &found), found.delegated()))
         };

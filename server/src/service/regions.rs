@@ -27,7 +27,6 @@ use super::{
     audited::{Audited, record, resource},
     callers::{Author, Session, author, caller},
     classify::classify,
-    text::text_of,
     watch,
 };
 use crate::{
@@ -515,7 +514,7 @@ fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> R
     });
     let composed = suffixes.chain(identifiers).map(|composed| {
         composed.map(|(suffix, identifier)| {
-            let text = text_of(identifier, bits, form);
+            let text = model::text_of(identifier, bits, form);
             Composed { suffix: Some(suffix.into()), identifier: Some(identifier.into()), text }
         })
     });

@@ -193,6 +193,42 @@ async fn ok_regions_of_each_space_issue_in_order() {
 }
 
 #[tokio::test]
+async fn ok_text_is_what_people_see() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let space = CreateSpaceRequest {
+        space_id: "hex".to_owned(),
+        bits: 40,
+        text_form: kent_proto::v1::space::TextForm::Hex.into(),
+        ..CreateSpaceRequest::default()
+    };
+    daemon.regions().create_space(space).await.expect("made");
+    let create = CreateRegionRequest {
+        parent: "spaces/hex".to_owned(),
+        region_id: "r".to_owned(),
+        suffix_bits: Some(20),
+        prefix: Some("1011".to_owned()),
+        ..CreateRegionRequest::default()
+    };
+    daemon.regions().create_region(create).await.expect("created");
+    let ask = async |source, count| daemon.allocator().allocate(request(source, count, Encoding::Text)).await;
+    let texts = async |source, count| match ask(source, count).await.expect("granted").into_inner().identifiers {
+        Some(Identifiers::Text(text)) => text,
+        other => panic!("expected text, got {other:?}"),
+    };
+    let region = texts("region:r@hex", 2).await;
+    assert_eq!(region.ids, ["0xb000000000", "0xb000000001"]);
+    assert_eq!((region.fence_subject, region.fence_token), (1, 1));
+    for (source, length) in [("uuidv7", 36), ("xid", 11), ("uid11-fullrand", 11), ("serial:GBP", 36)] {
+        let ids = texts(source, 3).await.ids;
+        assert!(ids.iter().all(|id| id.len() == length), "{source}: {ids:?}");
+    }
+    assert_eq!(texts("uuidv7", 10_000).await.ids.len(), 10_000);
+    let refused = ask("uuidv7", 10_001).await.expect_err("too many");
+    assert_eq!(refused.message(), "count: is 10_001, but at most 10_000 identifiers fit as text in one reply");
+}
+
+#[tokio::test]
 async fn ok_status_health_metrics_and_inspection_agree() {
     let data = data_dir();
     let daemon = Daemon::start(data.path());

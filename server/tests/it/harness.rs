@@ -211,6 +211,7 @@ pub(crate) fn identifiers(reply: &AllocateResponse) -> Vec<u128> {
             let width = usize::try_from(packed.width).expect("small");
             packed.data.clone().into_bytes().chunks_exact(width).map(number).collect()
         }
+        Identifiers::Text(_) => panic!("expected numbers, got text"),
     }
 }
 

@@ -1,0 +1,47 @@
+//! The text of identifiers.
+
+use kent_ids::{Block, Id, Uid11};
+
+use crate::{packed::fence, stored::TextForm, v1};
+
+/// Formats an identifier of a space of `bits` bits in the text form of the space.
+pub fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
+    match form {
+        TextForm::Decimal => identifier.to_string(),
+        TextForm::Hex => format!("0x{identifier:0width$x}", width = usize::from(bits).div_ceil(4)),
+        TextForm::Uid11 => Uid11::new(identifier as u64).to_string(), // OK because such a space has 64 bits
+    }
+}
+
+/// Expands a block to the text of its identifiers. `form` is the text form of the block's space, if it has one.
+pub fn texts(block: &Block, form: TextForm) -> v1::TextIdentifiers {
+    let text = |id| match id {
+        Id::Uuid(_) | Id::Uid11(_) => id.to_string(),
+        Id::Number { value, bits } => text_of(value, bits, form),
+    };
+    let (fence_subject, fence_token) = fence(block);
+    v1::TextIdentifiers { ids: block.walk(rand::rng()).map(text).collect(), fence_subject, fence_token }
+}
+
+#[cfg(test)]
+mod tests {
+    use kent_ids::{ClusterKey, Position, RegionConstants, Series};
+
+    use super::*;
+
+    #[test]
+    fn ok_the_text_that_people_see() {
+        let constants =
+            RegionConstants { base: 0xb4 << 12, bits: 20, suffix_bits: 12, number: 3, revision: 8, scramble: None };
+        let region = Block::region(constants, Position::new(5), 2).expect("a block");
+        for (form, expected) in [(TextForm::Decimal, ["737285", "737286"]), (TextForm::Hex, ["0xb4005", "0xb4006"])] {
+            let made = texts(&region, form);
+            assert_eq!(made.ids, expected);
+            assert_eq!((made.fence_subject, made.fence_token), (3, 8));
+        }
+        let series = Series::FullRand;
+        let block = Block::series(series, ClusterKey::new([7; 16]), Position::new(0), 1).expect("a block");
+        let made = texts(&block, TextForm::Decimal);
+        assert_eq!((made.ids[0].len(), made.fence_subject, made.fence_token), (11, 0, 0));
+    }
+}
