@@ -26,6 +26,7 @@ use tracing::{error, info, warn};
 use crate::{
     config::{AuthMode, Config, ListenAddress, StoreKind, Values},
     engine::{Engine, Place},
+    gateway::{Gateway, GrpcPort},
     host::{
         Environment,
         clock::{Clock, SystemClock},
@@ -107,6 +108,9 @@ pub enum StartError {
     /// The reflection service cannot be built.
     #[error("the reflection service cannot be started")]
     Reflection(#[from] tonic_reflection::server::Error),
+    /// The descriptors of the protocol are not valid.
+    #[error("the descriptors of the protocol are not valid")]
+    Descriptors(#[from] prost_reflect::DescriptorError),
 }
 
 /// The interval at which the health service checks whether the daemon can grant.
@@ -219,8 +223,12 @@ impl Daemon {
                 Err(error) => warn!(path = %path.display(), %error, "cannot serve a Unix socket in the data directory"),
             }
         }
-        daemon.serve_grpc(grpc, for_grpc, clock, &config)?;
-        stage.set_serving(daemon.node.engine().clone());
+        let port = daemon.serve_grpc(grpc, for_grpc, clock, &config)?;
+        let (origins, tasks) = (config.set.http_origins.clone(), daemon.node.tasks().clone());
+        let needs_certificate = config.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
+        let gateway = || Gateway::new(port, origins, config.set.request_bytes, tasks, needs_certificate);
+        let gateway = config.set.http_api.then(gateway).transpose()?;
+        stage.set_serving(daemon.node.engine().clone(), gateway);
         info!(grpc = %daemon.grpc, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
         Ok(daemon)
     }
@@ -269,7 +277,7 @@ impl Daemon {
         handshakes: Handshakes,
         clock: Arc<dyn Clock>,
         config: &Config,
-    ) -> Result<(), StartError> {
+    ) -> Result<GrpcPort, StartError> {
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = || {
             tonic_reflection::server::Builder::configure()
@@ -309,7 +317,7 @@ impl Daemon {
         self.ports.spawn("gRPC port", async move { workers.accept(listeners, handshakes, &closing).await });
         let watch = report_health(engine.clone(), health, tasks.stopping().clone());
         tasks.spawn("health reporter", watch);
-        Ok(())
+        Ok(port)
     }
 }
 

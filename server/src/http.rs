@@ -1,4 +1,4 @@
-//! The HTTP port: `/livez`, `/readyz` and `/metrics`. It serves from the beginning, even while the daemon waits for its store.
+//! The HTTP port: `/livez`, `/readyz`, `/metrics` and the API. It serves from the beginning, even while the daemon waits for its store.
 
 use std::{
     future,
@@ -9,8 +9,8 @@ use std::{
 };
 
 use axum::{
-    Router,
-    extract::State,
+    Extension, Router,
+    extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
@@ -28,14 +28,21 @@ use tokio::{
     time,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
 use crate::{
     auth::{self, Credentials, Denied},
     engine::Engine,
+    gateway::Gateway,
     host::address::Address,
     metrics::Exposition,
-    transport::{connection::Connection, handshake::Handshakes, listen::Socket, peer::authorization},
+    transport::{
+        connection::Connection,
+        handshake::Handshakes,
+        listen::Socket,
+        peer::{Peer, authorization},
+    },
 };
 
 /// The stage of the daemon's start, which sets it for the HTTP port.
@@ -46,7 +53,8 @@ pub(crate) struct Stage(Arc<RwLock<Reached>>);
 enum Reached {
     /// The daemon is starting; the text says what it does or waits for.
     Starting(String),
-    Serving(Arc<Engine>),
+    /// The API is absent if the settings exclude it from this port.
+    Serving(Arc<Engine>, Option<Gateway>),
 }
 
 impl Stage {
@@ -61,8 +69,8 @@ impl Stage {
     }
 
     /// Marks the daemon as serving.
-    pub(crate) fn set_serving(&self, engine: Arc<Engine>) {
-        self.set(Reached::Serving(engine));
+    pub(crate) fn set_serving(&self, engine: Arc<Engine>, gateway: Option<Gateway>) {
+        self.set(Reached::Serving(engine, gateway));
     }
 
     fn set(&self, reached: Reached) {
@@ -98,6 +106,7 @@ pub(crate) async fn serve(
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .fallback(api)
         .with_state(Arc::new(Reports { stage, asks, writing: Mutex::default() }));
     let (pass_on, mut ready) = mpsc::unbounded_channel();
     let running = TaskTracker::new();
@@ -133,6 +142,7 @@ async fn answer(connection: Connection, routes: Router, stop: CancellationToken)
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
     // The other limits of HTTP/2 are hyper's defaults.
     server.http2().timer(TokioTimer::new()).max_concurrent_streams(CALLS_MAX).max_header_list_size(LIST_BYTES_MAX);
+    let routes = routes.layer(Extension(connection.connect_info()));
     let connection = TokioIo::new(connection.expecting_http());
     let mut serving = pin!(server.serve_connection(connection, TowerToHyperService::new(routes)));
     let served = select! {
@@ -149,8 +159,9 @@ async fn answer(connection: Connection, routes: Router, stop: CancellationToken)
 
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
 /// the rest of the window and the chunks.
-async fn readyz(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Response {
-    match reports.write(&headers, Engine::report).await {
+async fn readyz(State(reports): State<Arc<Reports>>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
+    let shown = peer.credentials(authorization(&headers));
+    match reports.write(&shown, Engine::report).await {
         Ok(readiness) => {
             let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             (code, readiness.to_string()).into_response()
@@ -160,18 +171,33 @@ async fn readyz(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Resp
 }
 
 /// Answers with the metrics in the format that the client prefers.
-async fn metrics(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Response {
+async fn metrics(
+    State(reports): State<Arc<Reports>>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+) -> Response {
+    let shown = peer.credentials(authorization(&headers));
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let exposition = Exposition::accepted(&accept.collect::<Vec<_>>().join(","));
     let written = match exposition {
-        Exposition::OpenMetrics => {
-            reports.write(&headers, |engine| engine.render_metrics(Exposition::OpenMetrics)).await
-        }
-        Exposition::Prometheus => reports.write(&headers, |engine| engine.render_metrics(Exposition::Prometheus)).await,
+        Exposition::OpenMetrics => reports.write(&shown, |engine| engine.render_metrics(Exposition::OpenMetrics)).await,
+        Exposition::Prometheus => reports.write(&shown, |engine| engine.render_metrics(Exposition::Prometheus)).await,
     };
     match written {
         Ok(text) => ([(header::CONTENT_TYPE, exposition.content_type())], text).into_response(),
         Err(starting) => starting,
+    }
+}
+
+/// Answers a request for the API.
+async fn api(State(reports): State<Arc<Reports>>, request: Request) -> Response {
+    match reports.stage.get() {
+        Reached::Serving(_, Some(gateway)) => gateway.answer(request).await,
+        Reached::Serving(_, None) => {
+            (StatusCode::NOT_FOUND, "this port serves /livez, /readyz and /metrics\n").into_response()
+        }
+        // The reason may be private, as for /readyz.
+        Reached::Starting(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: see /readyz\n").into_response(),
     }
 }
 
@@ -196,19 +222,18 @@ struct Reports {
 
 impl Reports {
     /// Fails if the caller may not see reports.
-    fn admit(&self, engine: &Engine, headers: &HeaderMap) -> Result<(), Denied> {
+    fn admit(&self, engine: &Engine, shown: &Credentials<'_>) -> Result<(), Denied> {
         if !self.asks {
             return Ok(());
         }
-        let shown = Credentials::unknown(authorization(headers));
-        engine.auth().identify(&shown, engine.clock().steady())?.check_daemon(Action::Operate)
+        engine.auth().identify(shown, engine.clock().steady())?.check_daemon(Action::Operate)
     }
 
     /// Returns the report, or the answer to a caller that may not see it, or while the daemon is starting.
-    async fn write<T: Send + 'static>(&self, headers: &HeaderMap, report: fn(&Engine) -> T) -> Result<T, Response> {
+    async fn write<T: Send + 'static>(&self, shown: &Credentials<'_>, report: fn(&Engine) -> T) -> Result<T, Response> {
         let engine = match self.stage.get() {
-            Reached::Serving(engine) => {
-                self.admit(&engine, headers).map_err(|denied| refuse(&denied))?;
+            Reached::Serving(engine, _) => {
+                self.admit(&engine, shown).map_err(|denied| refuse(&denied))?;
                 engine
             }
             // Tokens are not known yet.

@@ -43,6 +43,7 @@ mod daemon;
 mod engine;
 mod error;
 mod fill;
+mod gateway;
 mod grant;
 mod host;
 mod http;
@@ -62,8 +63,8 @@ mod transport;
 pub use args::{Args, Command};
 pub use causes::chain;
 pub use config::{
-    AuthMode, Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, RegionPatterns, Settings,
-    Span, StoreKind, TlsSettings, Values, misspelt_variables,
+    AuthMode, Config, ConfigError, EtcdSettings, Listen, ListenAddress, LogFormat, NoArchive, Origins, RegionPatterns,
+    Settings, Span, StoreKind, TlsSettings, Values, misspelt_variables,
 };
 pub use daemon::{Daemon, StartError, attest, transport};
 pub use host::{Environment, clock, entropy};

@@ -235,6 +235,55 @@ pub(crate) fn request_too_slow(limit: Duration) -> Status {
     with_reason(Code::Aborted, "REQUEST_TOO_SLOW", format!("the request did not arrive within {limit:?}"))
 }
 
+/// The status for a request that is too large.
+pub(crate) fn request_too_large(max: usize) -> Status {
+    let message = format!("the request has more than {} bytes, the maximum (--request-bytes)", grouped(max));
+    with_reason(Code::OutOfRange, "REQUEST_TOO_LARGE", message)
+}
+
+/// The status for a body that is not the JSON of the method's message.
+pub(crate) fn bad_json(problem: &str) -> Status {
+    with_reason(Code::InvalidArgument, "BAD_JSON", format!("the body is not a valid request: {problem}"))
+}
+
+/// The status for a header that is not valid.
+pub(crate) fn bad_header(name: &'static str, problem: &str) -> Status {
+    from_invalid(&Invalid::new(name, problem))
+}
+
+/// The status for a compressed request.
+pub(crate) fn compressed() -> Status {
+    let message = "the request is compressed, which this daemon does not support; send it without content-encoding";
+    with_reason(Code::Unimplemented, "COMPRESSED", message.to_owned())
+}
+
+/// The status for a path without a method.
+pub(crate) fn no_such_path(path: &str) -> Status {
+    let shown: String = path.chars().take(PATH_CHARS_SHOWN).collect();
+    let message = format!("nothing is at {shown}; / lists what is served, and docs/api.md lists all methods");
+    with_reason(Code::NotFound, "NO_SUCH_PATH", message)
+}
+
+/// The maximum number of characters of a path that a message repeats.
+const PATH_CHARS_SHOWN: usize = 100;
+
+/// The status for a stream as JSON.
+pub(crate) fn stream_over_json(path: &str) -> Status {
+    let message = format!("{path} is a stream; call it with gRPC, or from a browser with gRPC-Web");
+    with_reason(Code::Unimplemented, "STREAM", message)
+}
+
+/// The status for an answer of this daemon that cannot be decoded.
+pub(crate) fn broken_answer() -> Status {
+    with_reason(Code::Internal, "BROKEN_ANSWER", "the answer of the daemon could not be decoded".to_owned())
+}
+
+/// Converts a message inside an answer to a status.
+pub(crate) fn from_wire(wire: pb::Status) -> Status {
+    let details = wire.encode_to_vec().into();
+    Status::with_details(wire.code.into(), wire.message, details)
+}
+
 /// Converts a status to a message inside a stream.
 pub(crate) fn to_wire(status: &Status) -> pb::Status {
     // OK because the daemon encoded the details itself; undecodable ones would be left out.

@@ -23,6 +23,7 @@ mod it {
     mod flood;
     mod harness;
     mod hostile;
+    mod http;
     mod imports;
     mod large;
     mod listing;

@@ -10,6 +10,7 @@ use super::{
     etcd::EtcdSettings,
     kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
     listen::Listen,
+    origins::Origins,
     patterns::RegionPatterns,
     tls::TlsSettings,
 };
@@ -86,7 +87,12 @@ settings! {
         #[arg(value_parser = parse_address)]
         #[serde(default, deserialize_with = "read_address")]
         http: SocketAddr = "127.0.0.1:7601", "KENT_HTTP" "ADDR:PORT":
-            "Address of the HTTP port for /livez, /readyz and /metrics";
+            "Address of the HTTP port for /livez, /readyz, /metrics, and the API as JSON and gRPC-Web";
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        http_api: bool = "true", "KENT_HTTP_API" "BOOL":
+            "Serve the API on the HTTP port, too";
+        http_origins: Origins = "", "KENT_HTTP_ORIGINS" "ORIGIN,...":
+            "Origins of web pages that may call the API on the HTTP port, such as https://ops.example";
         advertise: String, "KENT_ADVERTISE" "HOST:PORT":
             "Address of this replica that clients and other replicas get [default: the address of the gRPC port]";
         #[arg(num_args = 0..=1, default_missing_value = "true")]

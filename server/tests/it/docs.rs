@@ -167,6 +167,8 @@ fn differences(page: &Path) -> String {
         let shown = if is_replicas { &["127.0.0.1:7610", "127.0.0.1:7620"][..] } else { &["127.0.0.1:7600"] };
         let addresses = shown.iter().zip(&daemons);
         let addresses = addresses.map(|(shown, daemon)| ((*shown).to_owned(), daemon.grpc_address().to_owned()));
+        let http = daemons.iter().map(|daemon| ("127.0.0.1:7601".to_owned(), daemon.http_address().to_owned()));
+        let addresses = addresses.chain(http);
         let socket = data.path().join("kent-data/kent.sock").display().to_string();
         let addresses = addresses.chain([("kent-data/kent.sock".to_owned(), socket)]);
         let shell = Shell { addresses: addresses.collect(), dir };

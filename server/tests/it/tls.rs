@@ -16,7 +16,7 @@ use std::{
 };
 
 use kent_client::{Client, Error};
-use kent_proto::v1::{CreateRegionRequest, ListHistoryRequest, WatchTableRequest};
+use kent_proto::v1::{CreateRegionRequest, ListHistoryRequest, PutRoleRequest, Role, WatchTableRequest};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
     KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
@@ -24,7 +24,7 @@ use rcgen::{
 use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     crypto::ring,
-    pki_types::{CertificateDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
 use super::{
@@ -213,25 +213,70 @@ async fn ok_only_callers_with_a_certificate_get_in_and_history_has_their_names()
     assert_eq!(history.entries[0].principal, "spiffe://example/orders on behalf of ann from 127.0.0.1");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn ok_the_http_port_uses_tls_without_certificates_of_callers() {
-    let (data, ca) = (data_dir(), Ca::new("kent"));
-    let files = Files::new(&ca.server(), Some(&ca), None);
-    let daemon = files.daemon(data.path());
+/// Sends the head of a request to the HTTP port under TLS, with this certificate. Returns the answer.
+fn https(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>, head: &str) -> String {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).expect("PEM")).expect("a CA");
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match identity {
+        Some(Identity { certificate, key, .. }) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM")];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
+            config.with_client_auth_cert(chain, key).expect("a pair")
+        }
+        None => config.with_no_client_auth(),
+    };
     let connection = ClientConnection::new(Arc::new(config), "127.0.0.1".try_into().expect("a name")).expect("set up");
     let mut stream = StreamOwned::new(connection, TcpStream::connect(daemon.http_address()).expect("connected"));
-    stream.write_all(b"GET /livez HTTP/1.1\r\nHost: kent\r\nConnection: close\r\n\r\n").expect("sent");
+    write!(stream, "{head} HTTP/1.1\r\nHost: kent\r\nConnection: close\r\n\r\n").expect("sent");
     let mut answer = String::new();
     // OK because a peer may close the connection without a TLS close_notify alert.
     let _ = stream.read_to_string(&mut answer);
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok\n"), "{answer}");
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_on_the_http_port_only_the_api_needs_a_certificate() {
+    let (data, ca, other) = (data_dir(), Ca::new("kent"), Ca::new("other"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let daemon = files.daemon(data.path());
+    let [orders, stranger] = [&ca, &other].map(|ca| ca.client("spiffe://example/orders", 2));
+    let live = https(&daemon, &ca, None, "GET /livez");
+    assert!(live.starts_with("HTTP/1.1 200 ") && live.ends_with("ok\n"), "{live}");
+    for path in ["POST /v1/alloc/uuidv7", "GET /v1/inspect/5ctRTUeUpXB", "POST /kent.v1.Regions/ListSpaces", "GET /"] {
+        let answer = https(&daemon, &ca, None, path);
+        assert!(
+            answer.starts_with("HTTP/1.1 401 ") && answer.contains("needs a client certificate"),
+            "{path}: {answer}"
+        );
+        assert_eq!(https(&daemon, &ca, Some(&stranger), path), "", "{path}: the handshake fails");
+    }
+    let granted = https(&daemon, &ca, Some(&orders), "POST /v1/alloc/uuidv7");
+    assert!(granted.starts_with("HTTP/1.1 200 "), "{granted}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_certificate_with_a_role_may_see_reports() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let files = Files::new(&ca.server(), Some(&ca), None);
+    let [ops, other] = ["ops", "other"].map(|name| ca.client(&format!("spiffe://example/{name}"), 2));
+    let open = files.daemon(data.path());
+    let role = Role {
+        name: "ops".to_owned(),
+        permissions: vec!["operate:*".to_owned()],
+        certificates: vec!["spiffe://example/ops".to_owned()],
+    };
+    let connected = client(&open, &ca, Some(&ops)).connect().await.expect("connected");
+    connected.access().put_role(PutRoleRequest { role: Some(role) }).await.expect("put");
+    open.kill();
+    let daemon = Daemon::spawn(files.command(data.path()).args(["--auth", "required", "--http-auth", "required"]));
+    for (identity, code) in [(None, 401), (Some(&other), 403), (Some(&ops), 200)] {
+        let answer = https(&daemon, &ca, identity, "GET /metrics");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{code}: {answer}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

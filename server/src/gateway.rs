@@ -1,0 +1,158 @@
+//! The API on the HTTP port, for shells and browsers: JSON, gRPC-Web, and short paths for people.
+//!
+//! Each call is passed on, within the process, to the dispatch of the gRPC port. So the same checks of callers, limits, audit and
+//! metrics apply, for the real peer of the connection.
+
+mod browser;
+mod bytes;
+mod call;
+mod connect;
+mod failure;
+mod json;
+mod methods;
+mod paths;
+mod wide;
+
+use std::{fmt, future, panic::resume_unwind, sync::Arc};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    middleware,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use kent_proto::v1::allocator_server::AllocatorServer;
+use prost_reflect::DescriptorError;
+use tonic::codegen::Service;
+use tonic_web::{GrpcWebLayer, GrpcWebService};
+use tower::{Layer, ServiceExt};
+
+use self::{call::Calls, methods::Methods};
+use crate::{
+    config::Origins, host::tasks::Tasks, service::AllocatorService, transport::peer::Peer, transport::port::Port,
+};
+
+/// The dispatch of the gRPC port.
+pub(crate) type GrpcPort = Port<AllocatorServer<AllocatorService>>;
+
+/// The API on the HTTP port.
+#[derive(Clone)]
+pub(crate) struct Gateway {
+    routes: Router,
+    tasks: Tasks,
+    /// Whether callers of the API need a certificate, as on the gRPC port, where the handshake asks for it.
+    needs_certificate: bool,
+}
+
+/// What the answers to all requests need.
+struct Shared {
+    calls: Calls,
+    methods: Methods,
+    web: GrpcWebService<GrpcPort>,
+}
+
+/// The text for people who look at the port with a browser.
+const FRONT_PAGE: &str = "\
+This is kentd, a service that issues identifiers and never issues one twice.
+
+  curl -X POST http://HOST/v1/alloc/uuidv7?n=3       take three identifiers
+  curl http://HOST/v1/inspect/ID                     decode an identifier
+  curl -H 'content-type: application/json' -d '{}' http://HOST/kent.v1.Regions/ListSpaces
+                                                     call any method of the API with JSON
+
+  /livez  /readyz  /metrics                          for monitoring
+";
+
+impl Gateway {
+    /// Passes calls on to `port`. A request has at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the descriptors of the protocol are not valid.
+    pub(crate) fn new(
+        port: GrpcPort,
+        origins: Origins,
+        bytes_max: usize,
+        tasks: Tasks,
+        needs_certificate: bool,
+    ) -> Result<Self, DescriptorError> {
+        let web = GrpcWebLayer::new().layer(port.clone());
+        let shared = Shared { calls: Calls::new(port, bytes_max), methods: Methods::of_api()?, web };
+        let cors = browser::cors(&origins);
+        let routes = Router::new()
+            .route("/", get(async || FRONT_PAGE))
+            .merge(paths::router())
+            .fallback(dispatch)
+            .with_state(Arc::new(shared))
+            .layer(cors)
+            .layer(middleware::from_fn_with_state(Arc::new(origins), browser::refuse_strangers));
+        Ok(Self { routes, tasks, needs_certificate })
+    }
+
+    /// Answers a request on the runtime of calls, because large messages take milliseconds to convert.
+    pub(crate) async fn answer(self, request: Request) -> Response {
+        let has_certificate = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
+        if self.needs_certificate && !has_certificate {
+            let hint =
+                "the API needs a client certificate, as on the gRPC port; only /livez, /readyz and /metrics do not\n";
+            return (StatusCode::UNAUTHORIZED, hint).into_response();
+        }
+        // Aborted when the caller disconnects.
+        let call = self.tasks.spawn_call(self.routes.oneshot(request));
+        match call.await {
+            Ok(Ok(response)) => response,
+            Ok(Err(never)) => match never {},
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The daemon has stopped, so no caller is left to answer.
+                Err(_) => future::pending().await,
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gateway")
+    }
+}
+
+/// How the messages of a request are encoded.
+enum Encoding {
+    /// One message, by the Connect protocol.
+    Connect(connect::Codec),
+    GrpcWeb,
+    Grpc,
+    Other,
+}
+
+/// Answers a call of a method.
+async fn dispatch(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    match encoding(request.headers()) {
+        Encoding::GrpcWeb => match Service::call(&mut shared.web.clone(), request.map(tonic::body::Body::new)).await {
+            Ok(response) => response.map(Body::new),
+            Err(never) => match never {},
+        },
+        Encoding::Connect(codec) => connect::answer(&shared.calls, &shared.methods, codec, request).await,
+        Encoding::Grpc => {
+            let hint = "this is the HTTP port, which serves JSON and gRPC-Web; gRPC is served on the gRPC port\n";
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, hint).into_response()
+        }
+        Encoding::Other => connect::refuse_type(&shared.methods, &request),
+    }
+}
+
+fn encoding(headers: &HeaderMap) -> Encoding {
+    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match kind.as_str() {
+        "application/json" => Encoding::Connect(connect::Codec::Json),
+        "application/proto" => Encoding::Connect(connect::Codec::Proto),
+        kind if kind.starts_with("application/grpc-web") => Encoding::GrpcWeb,
+        kind if kind.starts_with("application/grpc") => Encoding::Grpc,
+        _ => Encoding::Other,
+    }
+}

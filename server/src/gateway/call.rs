@@ -1,0 +1,122 @@
+//! Calls of the gRPC services within the process.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::{self, Body},
+    extract::Request,
+    http::{HeaderMap, HeaderName, HeaderValue, uri::PathAndQuery},
+};
+use bytes::Bytes;
+use prost::Message;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time,
+};
+use tonic::{Status, client::Grpc, codegen::http::header::AUTHORIZATION, metadata::MetadataMap};
+
+use super::{GrpcPort, bytes::BytesCodec};
+use crate::{status, transport::peer::Peer};
+
+/// Calls the services.
+#[derive(Clone)]
+pub(super) struct Calls {
+    port: GrpcPort,
+    /// The maximum size of a request, in bytes.
+    bytes_max: usize,
+    permits: Arc<Semaphore>,
+}
+
+/// The caller of a request, as the services see it.
+pub(super) struct From {
+    metadata: MetadataMap,
+    peer: Option<Peer>,
+}
+
+/// The maximum number of concurrent calls. The messages of each are in memory twice while they are converted.
+const CALLS_MAX: usize = 128;
+
+/// The time in which the whole request must arrive.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The headers that the services read.
+const PASSED_ON: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("kent-principal")];
+
+impl From {
+    /// The caller of an HTTP request, who waits for `timeout_ms`.
+    pub(super) fn new(request: &Request, timeout_ms: Option<u64>) -> Self {
+        let mut headers = HeaderMap::new();
+        for name in PASSED_ON {
+            if let Some(value) = request.headers().get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        if let Some(millis) = timeout_ms
+            && let Ok(value) = HeaderValue::try_from(format!("{millis}m"))
+        {
+            headers.insert("grpc-timeout", value);
+        }
+        Self { metadata: MetadataMap::from_headers(headers), peer: request.extensions().get::<Peer>().cloned() }
+    }
+}
+
+impl Calls {
+    pub(super) fn new(port: GrpcPort, bytes_max: usize) -> Self {
+        Self { port, bytes_max, permits: Arc::new(Semaphore::new(CALLS_MAX)) }
+    }
+
+    /// Counts a call until the permit is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The status of a call beyond the limit.
+    pub(super) fn begin(&self) -> Result<OwnedSemaphorePermit, Status> {
+        self.permits.clone().try_acquire_owned().map_err(|_| status::too_many("HTTP", CALLS_MAX))
+    }
+
+    /// Reads the body of a request.
+    ///
+    /// # Errors
+    ///
+    /// The status of a body that is too large or too slow.
+    pub(super) async fn read(&self, body: Body) -> Result<Bytes, Status> {
+        match time::timeout(REQUEST_TIMEOUT, body::to_bytes(body, self.bytes_max)).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(_)) => Err(status::request_too_large(self.bytes_max)),
+            Err(_) => Err(status::request_too_slow(REQUEST_TIMEOUT)),
+        }
+    }
+
+    /// Calls a method with an encoded message, and returns the encoded answer.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the service refuses the call.
+    pub(super) async fn unary(&self, path: PathAndQuery, from: From, message: Bytes) -> Result<Bytes, Status> {
+        let mut request = tonic::Request::new(message);
+        *request.metadata_mut() = from.metadata;
+        if let Some(peer) = from.peer {
+            request.extensions_mut().insert(peer);
+        }
+        // An answer comes from this process, which limits its size itself.
+        let mut grpc = Grpc::new(self.port.clone()).max_decoding_message_size(usize::MAX);
+        // OK because the dispatch is always ready.
+        let _ = grpc.ready().await;
+        Ok(grpc.unary(request, path, BytesCodec).await?.into_inner())
+    }
+
+    /// Calls a method with a message.
+    ///
+    /// # Errors
+    ///
+    /// As [`Calls::unary`].
+    pub(super) async fn typed<A: Message + Default>(
+        &self,
+        path: &'static str,
+        from: From,
+        message: &impl Message,
+    ) -> Result<A, Status> {
+        let answer = self.unary(PathAndQuery::from_static(path), from, message.encode_to_vec().into()).await?;
+        A::decode(answer).map_err(|_| status::broken_answer())
+    }
+}

@@ -1,0 +1,177 @@
+//! Short paths for people: `POST /v1/alloc/SOURCE` and `GET /v1/inspect/ID`, answered as text, or as JSON if the request accepts it.
+
+use std::{fmt::Write, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{Path, Query, Request, State, rejection::QueryRejection},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use kent_proto::{
+    model::Invalid,
+    v1::{
+        self, AllocateRequest, AllocateResponse, InspectRequest, InspectResponse, Inspection,
+        allocate_response::Identifiers, inspect_result::Outcome,
+    },
+};
+use prost::Message;
+use prost_reflect::DynamicMessage;
+use serde::Deserialize;
+use tonic::Status;
+
+use super::{
+    Shared,
+    call::From,
+    failure::{self, Form},
+    json,
+};
+use crate::status;
+
+/// The short paths.
+pub(super) fn router() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/v1/alloc/{*source}", post(alloc).fallback(only_post))
+        .route("/v1/inspect/{*text}", get(inspect))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AllocQuery {
+    n: Option<String>,
+    request_id: Option<String>,
+}
+
+/// Takes identifiers, one per line.
+async fn alloc(
+    State(shared): State<Arc<Shared>>,
+    Path(source): Path<String>,
+    query: Result<Query<AllocQuery>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let (form, from) = (form(request.headers()), From::new(&request, None));
+    let took = async {
+        let _permit = shared.calls.begin()?;
+        let Query(query) = query.map_err(|rejected| bad_query(&rejected, "n and request_id"))?;
+        let ask = AllocateRequest {
+            source,
+            count: count(query.n.as_deref())?,
+            encoding: v1::Encoding::Text.into(),
+            request_id: query.request_id.unwrap_or_default(),
+            ..AllocateRequest::default()
+        };
+        let reply: AllocateResponse = shared.calls.typed("/kent.v1.Allocator/Allocate", from, &ask).await?;
+        match reply.identifiers {
+            Some(Identifiers::Text(text)) => Ok(text),
+            _ => Err(status::broken_answer()),
+        }
+    };
+    let lines = |text: &v1::TextIdentifiers| text.ids.iter().fold(String::new(), |lines, id| lines + id + "\n");
+    shared.show(form, took.await, "kent.v1.TextIdentifiers", lines)
+}
+
+/// Answers that identifiers are taken with POST. Browsers, link previews and proxies send GET ahead of time or again, as they may,
+/// and each time would use up identifiers.
+async fn only_post(request: Request) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7601");
+    let hint = format!(
+        "identifiers are taken with POST, because browsers and proxies may repeat GET: curl -X POST 'http://{host}{}'\n",
+        request.uri()
+    );
+    (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")], hint).into_response()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InspectQuery {
+    #[serde(default)]
+    format: String,
+}
+
+/// Decodes an identifier.
+async fn inspect(
+    State(shared): State<Arc<Shared>>,
+    Path(text): Path<String>,
+    query: Result<Query<InspectQuery>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let (form, from) = (form(request.headers()), From::new(&request, None));
+    let inspected = async {
+        let _permit = shared.calls.begin()?;
+        let Query(query) = query.map_err(|rejected| bad_query(&rejected, "format"))?;
+        let ask = InspectRequest { texts: vec![text], format: query.format, ..InspectRequest::default() };
+        let reply: InspectResponse = shared.calls.typed("/kent.v1.Codec/Inspect", from, &ask).await?;
+        match reply.results.into_iter().next().and_then(|result| result.outcome) {
+            Some(Outcome::Inspection(inspection)) => Ok(inspection),
+            Some(Outcome::Refused(refused)) => Err(status::from_wire(refused)),
+            None => Err(status::broken_answer()),
+        }
+    };
+    shared.show(form, inspected.await, "kent.v1.Inspection", describe)
+}
+
+impl Shared {
+    /// The answer to a request for a short path: `text` formats the message named `name` for people.
+    fn show<M: Message>(
+        &self,
+        form: Form,
+        outcome: Result<M, Status>,
+        name: &str,
+        text: impl FnOnce(&M) -> String,
+    ) -> Response {
+        let pool = self.methods.pool();
+        let json = |message: &M| {
+            let descriptor = pool.get_message_by_name(name)?;
+            json::value(&DynamicMessage::decode(descriptor, &*message.encode_to_vec()).ok()?)
+        };
+        match outcome {
+            Ok(message) if form == Form::Text => text(&message).into_response(),
+            Ok(message) => match json(&message) {
+                Some(json) => ([(header::CONTENT_TYPE, "application/json")], format!("{json}\n")).into_response(),
+                None => failure::answer(&status::broken_answer(), form, pool),
+            },
+            Err(status) => failure::answer(&status, form, pool),
+        }
+    }
+}
+
+/// JSON if the request prefers it to text.
+fn form(headers: &HeaderMap) -> Form {
+    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let kinds =
+        accepts.flat_map(|accept| accept.split(',')).map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    match kinds.into_iter().find(|kind| ["application/json", "text/plain", "text/*", "*/*"].contains(kind)) {
+        Some("application/json") => Form::Aip193,
+        _ => Form::Text,
+    }
+}
+
+fn count(n: Option<&str>) -> Result<u64, Status> {
+    let parsed = n.map_or(Ok(1), str::parse);
+    parsed.map_err(|_| status::from_invalid(&Invalid::new("n", "must be a whole number from 1 to 10000, such as n=3")))
+}
+
+fn bad_query(rejected: &QueryRejection, allowed: &str) -> Status {
+    let reason = std::error::Error::source(rejected).map_or_else(|| rejected.to_string(), ToString::to_string);
+    status::from_invalid(&Invalid::new("query", format!("{reason}; this path takes {allowed}")))
+}
+
+/// An inspected identifier as lines of name and value.
+fn describe(inspection: &Inspection) -> String {
+    let mut rows = vec![("format", inspection.format.as_str(), ""), ("canonical", &inspection.canonical, "")];
+    if !inspection.time.is_empty() {
+        rows.push(("time", &inspection.time, ""));
+    }
+    rows.extend(inspection.fields.iter().map(|field| (&*field.name, &*field.value, &*field.meaning)));
+    rows.extend(inspection.also.iter().map(|other| ("could also be", other.as_str(), "")));
+    let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
+    rows.iter().fold(String::new(), |mut lines, (name, value, meaning)| {
+        // OK because a string takes any text.
+        let _ = match meaning {
+            &"" => writeln!(lines, "{name:width$}  {value}"),
+            meaning => writeln!(lines, "{name:width$}  {value}  ({meaning})"),
+        };
+        lines
+    })
+}
