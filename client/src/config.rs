@@ -72,6 +72,11 @@ impl Default for Builder {
     }
 }
 
+/// The address of an endpoint with TLS.
+fn secure(endpoint: &str) -> String {
+    format!("https://{}", endpoint.trim_start_matches("http://"))
+}
+
 /// An error from [`Builder::build`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -90,7 +95,8 @@ pub enum ConfigError {
     },
     /// An endpoint does not use TLS, although another endpoint or a certificate requires it.
     #[error(
-        "{endpoint:?} does not use TLS, but another endpoint or a certificate requires it; use https:// for all endpoints"
+        "{endpoint:?} does not use TLS, but another endpoint or a certificate requires it; use https:// for all endpoints, such as {}",
+        secure(endpoint)
     )]
     #[non_exhaustive]
     NoTls {
@@ -113,7 +119,7 @@ pub enum ConfigError {
     },
     /// A token would be sent to another machine without TLS.
     #[error(
-        "{endpoint:?} is on another machine and without TLS, so others could read the token on the way; use https://, or          allow_plain_token (kent --allow-plain-token) on a network that you trust"
+        "{endpoint:?} is on another machine and without TLS, so others could read the token on the way; use https://, or allow_plain_token (kent --allow-plain-token) on a network that you trust"
     )]
     #[non_exhaustive]
     PlainToken {

@@ -2,7 +2,7 @@
 //!
 //! A caller gives only what it has `admin` over. So a token never may more than its maker, and does not last longer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kent_access::{
     Action, Bound, Needs, Outdated, Permission, Place, Presented, Right, Role, Token, TokenId, check_role_name,
@@ -38,6 +38,31 @@ pub(crate) struct NewToken {
     pub(crate) valid_seconds: u64,
 }
 
+/// The parts of a role to replace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoleParts {
+    pub(crate) permissions: bool,
+    pub(crate) certificates: bool,
+}
+
+impl RoleParts {
+    /// Reads the names of the parts; without any, all are replaced.
+    ///
+    /// # Errors
+    ///
+    /// For an unknown name.
+    pub(crate) fn parse(names: &[String]) -> Result<Self, Invalid> {
+        let unknown = names.iter().find(|name| !matches!(name.as_str(), "permissions" | "certificates"));
+        match unknown {
+            Some(_) => Err(Invalid::new("update", "names another part than \"permissions\" and \"certificates\"")),
+            None => {
+                let has = |part: &str| names.is_empty() || names.iter().any(|name| name == part);
+                Ok(Self { permissions: has("permissions"), certificates: has("certificates") })
+            }
+        }
+    }
+}
+
 /// Reasons that tokens and roles are not changed.
 #[derive(Debug, Error)]
 pub(crate) enum AccessError {
@@ -56,6 +81,12 @@ pub(crate) enum AccessError {
     /// There is no such role.
     #[error("there is no role {name:?} (kent role ls)")]
     NoSuchRole {
+        /// The name.
+        name: String,
+    },
+    /// There is no such role, and the request does not say what it allows.
+    #[error("there is no role {name} yet: say what it allows, as in `kent role set {name} --allow allocate:uuidv7`")]
+    NewRole {
         /// The name.
         name: String,
     },
@@ -200,7 +231,7 @@ impl Access {
         Ok((presented, token.ok_or(AccessError::NoSuchToken { id })?, version))
     }
 
-    /// Creates or replaces a role.
+    /// Creates a role, or replaces it or parts of it. Returns it as it is then.
     ///
     /// # Errors
     ///
@@ -211,7 +242,8 @@ impl Access {
         name: String,
         permissions: &[String],
         certificates: &[String],
-    ) -> Result<Version, AccessError> {
+        parts: RoleParts,
+    ) -> Result<(Role, Version), AccessError> {
         check_admin(caller)?;
         check_role_name(&name).map_err(|bad| Invalid::new("role.name", bad))?;
         check_count("role.certificates", certificates.len())?;
@@ -220,20 +252,35 @@ impl Access {
             .collect::<Result<_, _>>()
             .map_err(|bad: kent_access::BadName| Invalid::new("role.certificates", bad))?;
         let role = Role { rights: self.rights(caller, permissions)?, name, certificates };
-        check_size("role", &stored::encode_role(&role))?;
+        let made = Mutex::new(None);
         let change = self.auth.table().change(|present| {
+            let mut role = role.clone();
             // What its holders have now would be lost.
             match present.role(&role.name) {
-                Some(replaced) => check_covers(caller, &replaced.rights)?,
+                Some(replaced) => {
+                    check_covers(caller, &replaced.rights)?;
+                    if !parts.permissions {
+                        role.rights.clone_from(&replaced.rights);
+                    }
+                    if !parts.certificates {
+                        role.certificates.clone_from(&replaced.certificates);
+                    }
+                }
+                None if !parts.permissions => return Err(AccessError::NewRole { name: role.name }),
                 None if present.roles().len() >= ROLES_MAX => {
                     let hint = "delete unused ones (kent role ls, kent role delete NAME)";
                     return Err(AccessError::TooMany { what: "roles", max: ROLES_MAX, hint });
                 }
                 None => {}
             }
-            Ok(vec![Write::Role(role.clone())])
+            check_size("role", &stored::encode_role(&role))?;
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(role.clone());
+            Ok(vec![Write::Role(role)])
         });
-        change.await
+        let version = change.await?;
+        // The plan that was committed is the last one.
+        let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((made.unwrap_or(role), version))
     }
 
     /// Deletes a role.

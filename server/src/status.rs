@@ -142,7 +142,9 @@ pub(crate) fn from_access(error: &AccessError) -> Status {
         AccessError::Denied(denied) => from_denied(denied),
         AccessError::BadField(invalid) => from_invalid(invalid),
         AccessError::NoSuchToken { id } => not_found("NO_SUCH_TOKEN", "token", &id.to_string(), message),
-        AccessError::NoSuchRole { name } => not_found("NO_SUCH_ROLE", "role", name, message),
+        AccessError::NoSuchRole { name } | AccessError::NewRole { name } => {
+            not_found("NO_SUCH_ROLE", "role", name, message)
+        }
         AccessError::Ended { id, .. } => precondition("TOKEN_ENDED", &id.to_string(), message),
         AccessError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY", message),
         AccessError::Store(failure) => from_store(failure, message, Outcome::Unknown),

@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn ok_replicas_that_have_not_confirmed_are_named() {
-        let changed = AccessChanged { unconfirmed: vec!["a:1".to_owned()], effective_within_ms: 59_001 };
+        let changed = AccessChanged { unconfirmed: vec!["a:1".to_owned()], effective_within_ms: 59_001, role: None };
         assert_eq!(
             unconfirmed(&changed, Palette::PLAIN),
             "not confirmed by a:1 yet: takes effect everywhere within 60 s\n"

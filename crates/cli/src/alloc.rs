@@ -77,15 +77,24 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     fetched.map_err(|failure| tally.stopped_by(if args.timeout.is_none() { with_hint(failure) } else { failure }))
 }
 
-/// Adds to a temporary refusal the `--timeout` that is long enough to wait for it.
+/// Adds what helps to a temporary refusal: the `--timeout` that is long enough to wait for it, unless something else must happen first.
 fn with_hint(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(mut refusal) => {
-            if let Some(delay) = refusal.retry_after {
-                let limit = humantime::format_duration(rounded(delay.saturating_add(request_timeout())))
-                    .to_string()
-                    .replace(' ', "");
-                refusal.facts.push(("timeout".to_owned(), format!("--timeout {limit} waits for it")));
+            match (refusal.retry_after, refusal.reason.as_deref()) {
+                (Some(_), Some("STORE_UNAVAILABLE" | "STORE_SLOW" | "OUT_OF_TOUCH")) => {
+                    let advice = "the daemon works, but its store does not answer: `kent doctor` says why; repeat the command when \
+                                  the store answers again";
+                    refusal.advice.push(advice.to_owned());
+                    refusal.retry_after = None;
+                }
+                (Some(delay), _) => {
+                    let limit = humantime::format_duration(rounded(delay.saturating_add(request_timeout())))
+                        .to_string()
+                        .replace(' ', "");
+                    refusal.facts.push(("timeout".to_owned(), format!("--timeout {limit} waits for it")));
+                }
+                (None, _) => {}
             }
             Failure::Refused(refusal)
         }

@@ -203,7 +203,11 @@ fn ask(named: Named, typed: &str) -> Option<Vec<String>> {
 
 fn client(settings: &ArgMatches) -> Option<Client> {
     let credentials = Credentials::from_arg_matches(settings).ok()?;
-    settings.try_get_one::<Endpoints>("endpoint").ok()??.client(&credentials, TIME).ok()
+    settings
+        .try_get_one::<Endpoints>("endpoint")
+        .ok()??
+        .client(&credentials, TIME, |_| crate::files::Source::Option)
+        .ok()
 }
 
 /// The words of the command line, without the one that is completed.

@@ -1,17 +1,17 @@
 //! The client for the given endpoints, and requests with a deadline.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::{env, fs, io};
 
 use clap::Args;
 use kent_client::tonic::Request;
 use kent_client::tonic::metadata::{Ascii, MetadataValue};
 use kent_client::{Builder, Client, ConfigError};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::files::{BadFile, Named, Source};
 
 /// The address on which a daemon listens by default.
 pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7600";
@@ -62,12 +62,10 @@ pub(crate) struct Credentials {
 /// Reasons that no client can be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unconnectable {
-    #[error("cannot read the file {} of --{option}: {error}", path.display())]
-    File { option: &'static str, path: PathBuf, error: io::Error },
-    #[error("--{option} needs a PEM file with {content}; {} has none", path.display())]
-    Content { option: &'static str, content: &'static str, path: PathBuf },
-    #[error("--cert and --key must be given together: add the missing one")]
-    Half,
+    #[error(transparent)]
+    File(#[from] BadFile),
+    #[error("--cert and --key must be given together, but only {named} is given: add --{missing} FILE{}", named.advice())]
+    Half { named: Named, missing: &'static str },
     #[error(transparent)]
     Settings(#[from] ConfigError),
 }
@@ -84,20 +82,36 @@ impl FromStr for Endpoints {
 
 impl Endpoints {
     /// A client that tries these endpoints in order, and gives each call this time.
-    pub(crate) fn client(&self, credentials: &Credentials, timeout: Duration) -> Result<Client, Unconnectable> {
+    /// `source` says who named the file of a setting.
+    pub(crate) fn client(
+        &self,
+        credentials: &Credentials,
+        timeout: Duration,
+        source: impl Fn(&str) -> Source,
+    ) -> Result<Client, Unconnectable> {
         let settings = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT.min(timeout))
             .attempt_timeout(timeout)
             .request_timeout(timeout.saturating_mul(DEADLINES_PER_REQUEST));
         let settings = self.0.split(',').fold(settings, |settings, endpoint| settings.endpoint(endpoint.trim()));
-        Ok(credentials.add_to(settings)?.build()?)
+        Ok(credentials.add_to(settings, source)?.build()?)
     }
 }
 
 impl Credentials {
-    fn add_to(&self, mut settings: Builder) -> Result<Builder, Unconnectable> {
+    /// The files by the settings that name them.
+    fn files(&self) -> [(&'static str, Option<&Path>); 4] {
+        let Self { ca, cert, key, token_file, .. } = self;
+        [("ca", ca), ("cert", cert), ("key", key), ("token-file", token_file)]
+            .map(|(setting, path)| (setting, path.as_deref()))
+    }
+
+    fn add_to(&self, mut settings: Builder, source: impl Fn(&str) -> Source) -> Result<Builder, Unconnectable> {
+        let named = |setting| Named { setting, source: source(setting) };
+        for (setting, path) in self.files() {
+            path.map_or(Ok(()), |path| named(setting).check(path))?;
+        }
         if let Some(ca) = &self.ca {
-            check("ca", ca)?;
             settings = settings.ca_file(ca);
         }
         if let Some(file) = &self.token_file {
@@ -107,26 +121,12 @@ impl Credentials {
         match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
                 CERTIFICATE.get_or_init(|| ());
-                check("cert", cert)?;
-                check("key", key)?;
                 Ok(settings.identity_files(cert, key))
             }
             (None, None) => Ok(settings),
-            _ => Err(Unconnectable::Half),
+            (Some(_), None) => Err(Unconnectable::Half { named: named("cert"), missing: "key" }),
+            (None, Some(_)) => Err(Unconnectable::Half { named: named("key"), missing: "cert" }),
         }
-    }
-}
-
-/// Checks that the file of an option has what the option needs. The client reads it for each connection.
-fn check(option: &'static str, path: &Path) -> Result<(), Unconnectable> {
-    let text = fs::read(path).map_err(|error| Unconnectable::File { option, path: path.to_owned(), error })?;
-    let (is_present, content) = match option {
-        "key" => (PrivateKeyDer::from_pem_slice(&text).is_ok(), "a private key"),
-        _ => (CertificateDer::from_pem_slice(&text).is_ok(), "a certificate"),
-    };
-    match is_present {
-        true => Ok(()),
-        false => Err(Unconnectable::Content { option, content, path: path.to_owned() }),
     }
 }
 
@@ -195,18 +195,6 @@ mod tests {
         }
         for endpoints in ["a", "a:1,", "https://a", ""] {
             assert!(endpoints.parse::<Endpoints>().is_err(), "{endpoints}");
-        }
-    }
-
-    #[test]
-    fn err_a_file_without_what_its_option_needs() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("notes.txt");
-        fs::write(&path, "no PEM").expect("written");
-        let shown = path.display();
-        for (option, content) in [("ca", "a certificate"), ("cert", "a certificate"), ("key", "a private key")] {
-            let error = check(option, &path).expect_err("refused").to_string();
-            assert_eq!(error, format!("--{option} needs a PEM file with {content}; {shown} has none"));
         }
     }
 

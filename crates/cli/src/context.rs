@@ -1,12 +1,15 @@
 //! `kent context`: lists, shows and changes contexts.
 
-use std::{env, path};
+use std::env;
+use std::path::{self, Path, PathBuf};
 
 use serde_json::json;
 
 use crate::args::{ContextCommand, ContextSetArgs};
-use crate::contexts::{Contexts, Fault, PATHS, SETTINGS};
+use crate::connect::{self, Credentials, Endpoints};
+use crate::contexts::{Context, Contexts, Fault, PATHS, SETTINGS};
 use crate::failure::Failure;
+use crate::files::{Named, Source};
 use crate::notice;
 use crate::output::Out;
 use crate::settings::{Origin, Settings};
@@ -91,7 +94,44 @@ fn set(
         let message = "nothing to set: add --endpoint, --ca, --cert, --key, --token-file, --space or --request-timeout, or --unset with the name of one";
         return Err(Failure::Usage(message.to_owned()));
     }
-    contexts.set(&args.name, &changes).and_then(|()| contexts.save()).map_err(unusable)
+    contexts.set(&args.name, &changes).map_err(unusable)?;
+    let context = contexts.get(&args.name).map_err(unusable)?;
+    let given: Vec<_> = changes.iter().filter(|(_, text)| text.is_some()).map(|(setting, _)| *setting).collect();
+    check_files(&args.name, context, &given)?;
+    contexts.save().map_err(unusable)
+}
+
+/// Checks the files that are given and, if the others of the context can be used too, whether a client can use them together.
+fn check_files(name: &str, context: &Context, given: &[&str]) -> Result<(), Failure> {
+    let unusable = |error: &dyn std::error::Error| Failure::Unconnectable(error.to_string());
+    let source = |setting: &str| match given.contains(&setting) {
+        true => Source::Option,
+        false => Source::Context(name.to_owned()),
+    };
+    let mut all_fit = true;
+    for setting in PATHS {
+        let Some(path) = context.get(setting) else { continue };
+        match (Named { setting, source: source(setting) }).check(Path::new(path)) {
+            Err(bad) if given.contains(&setting) => return Err(unusable(&bad)),
+            checked => all_fit &= checked.is_ok(),
+        }
+    }
+    if !all_fit || !given.iter().any(|setting| *setting == "endpoint" || PATHS.contains(setting)) {
+        return Ok(());
+    }
+    let path = |text: &Option<String>| text.as_ref().map(PathBuf::from);
+    let credentials = Credentials {
+        ca: path(&context.ca),
+        cert: path(&context.cert),
+        key: path(&context.key),
+        token_file: path(&context.token_file),
+        // A command may allow it.
+        allow_plain_token: true,
+    };
+    // The endpoint may be set later.
+    let endpoint = context.endpoint.as_deref().unwrap_or("https://127.0.0.1:7600");
+    let endpoints = endpoint.parse::<Endpoints>().map_err(|error| unusable(&error))?;
+    endpoints.client(&credentials, connect::call_timeout(), source).map(drop).map_err(|error| unusable(&error))
 }
 
 /// The path from the root. It stays as it is if the working directory is gone.

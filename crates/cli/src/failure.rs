@@ -27,6 +27,12 @@ pub(crate) enum Failure {
     /// An invalid argument that clap could not detect.
     #[error("{0}")]
     Usage(String),
+    /// Settings with which no client can be built.
+    #[error("{0}")]
+    Unconnectable(String),
+    /// A command line that clap rejects, and what helps.
+    #[error("{message}")]
+    BadLine { message: String, tips: Vec<String> },
     #[error("{} of the arguments are not valid identifiers", .0.len())]
     InvalidIds(Vec<InvalidId>),
     /// Lines of standard input that were reported when they were read.
@@ -257,7 +263,11 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.cause() {
             _ if self.is_closed_pipe() => ExitCode::SUCCESS,
-            Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => ExitCode::from(2),
+            Self::Usage(_)
+            | Self::Unconnectable(_)
+            | Self::BadLine { .. }
+            | Self::InvalidIds(_)
+            | Self::InvalidLines(_) => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(130),
             Self::NoDaemon { .. }
             | Self::Refused(_)
@@ -322,6 +332,7 @@ impl Failure {
                     tried.iter().map(|it| json!({"endpoint": it.endpoint, "message": innermost(&it.status)})).collect();
                 json!({ "tried": tried })
             }
+            Self::BadLine { tips, .. } => json!({ "tips": tips }),
             _ => json!({}),
         };
         json!({"error": {
@@ -335,7 +346,11 @@ impl Failure {
     /// The gRPC code that fits best, so that programs need to know only one set of codes.
     fn code_name(&self) -> &'static str {
         match self.cause() {
-            Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "INVALID_ARGUMENT",
+            Self::Usage(_)
+            | Self::Unconnectable(_)
+            | Self::BadLine { .. }
+            | Self::InvalidIds(_)
+            | Self::InvalidLines(_) => "INVALID_ARGUMENT",
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::TimedOut { .. } => "DEADLINE_EXCEEDED",
             Self::Interrupted | Self::NotConfirmed => "CANCELLED",
@@ -348,7 +363,11 @@ impl Failure {
 
     fn reason(&self) -> &'static str {
         match self.cause() {
-            Self::Usage(_) | Self::InvalidIds(_) | Self::InvalidLines(_) => "BAD_USAGE",
+            Self::Usage(_)
+            | Self::Unconnectable(_)
+            | Self::BadLine { .. }
+            | Self::InvalidIds(_)
+            | Self::InvalidLines(_) => "BAD_USAGE",
             Self::TimedOut { .. } => "TIMEOUT",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",

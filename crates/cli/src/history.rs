@@ -1,12 +1,13 @@
 //! `kent region history` lists the past edits of a table, and `kent watch` follows new ones.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use kent_client::tonic::Request;
 use kent_client::{Client, Daemon};
 use kent_proto::v1::{HistoryEntry, ListHistoryRequest, Region, WatchTableRequest, watch_table_response::Event};
 use serde_json::{Value, json};
-use tokio::time;
+use tokio::time::{self, Instant};
 
 use crate::args::{HistoryArgs, WatchArgs};
 use crate::connect::request;
@@ -47,7 +48,7 @@ pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> R
     let mut daemon = client.connect().await?;
     let mut lost = Repeated::default();
     loop {
-        match follow(args, &daemon, &mut after, out).await {
+        match follow(args, &daemon, &client.endpoint(), &mut after, out).await {
             Ok(()) => {}
             Err(Failure::Refused(refusal)) if refusal.is_transient() => {
                 if refusal.needs_snapshot() {
@@ -79,10 +80,18 @@ pub(crate) async fn watch(args: &WatchArgs, client: &Client, out: &mut Out) -> R
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Prints the events of one daemon until its stream ends. `after` is the last printed revision.
-async fn follow(args: &WatchArgs, daemon: &Daemon, after: &mut u64, out: &mut Out) -> Result<(), Failure> {
+async fn follow(
+    args: &WatchArgs,
+    daemon: &Daemon,
+    endpoint: &str,
+    after: &mut u64,
+    out: &mut Out,
+) -> Result<(), Failure> {
     let message = WatchTableRequest { parent: names::space(&args.space.space), after_revision: *after };
     // No deadline, because a watch does not end.
-    let mut events = daemon.regions().watch_table(Request::new(message)).await?.into_inner();
+    let mut regions = daemon.regions();
+    let calling = regions.watch_table(Request::new(message));
+    let mut events = saying(endpoint, out.is_json(), calling).await?.into_inner();
     while let Some(event) = events.message().await? {
         match event.event {
             Some(Event::Snapshot(snapshot)) => {
@@ -106,6 +115,30 @@ async fn follow(args: &WatchArgs, daemon: &Daemon, after: &mut u64, out: &mut Ou
     }
     Ok(())
 }
+
+/// Waits for the first answer of an endpoint, and says so as long as there is none.
+async fn saying<T>(endpoint: &str, is_json: bool, answer: impl Future<Output = T>) -> T {
+    let (began, mut pause) = (Instant::now(), FIRST_AFTER);
+    let mut answer = pin!(answer);
+    loop {
+        if let Ok(answer) = time::timeout(pause, answer.as_mut()).await {
+            return answer;
+        }
+        let seconds = began.elapsed().as_secs();
+        let text = format!(
+            "{endpoint} accepted the connection but has not answered for {seconds} s; still waiting (`kent status --endpoint {endpoint}` \
+             asks it for its health)"
+        );
+        notice::warn(&text, is_json);
+        pause = (pause * 2).min(EVERY_MAX);
+    }
+}
+
+/// The time without an answer after which the first message is printed. The pause doubles with each further message.
+const FIRST_AFTER: Duration = Duration::from_secs(2);
+
+/// The longest time between two messages.
+const EVERY_MAX: Duration = Duration::from_secs(60);
 
 fn write_region(region: &Region, revision: u64, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {

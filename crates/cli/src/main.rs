@@ -22,6 +22,7 @@ mod doctor;
 mod edit;
 mod edited;
 mod failure;
+mod files;
 mod filter;
 mod free;
 mod history;
@@ -81,14 +82,24 @@ fn main() -> ExitCode {
 
 /// Prints help and versions to standard output, and bad usage to standard error, as JSON with `--json`.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
-    let json = env::args_os().any(|argument| argument == "--json");
-    if error.use_stderr() && json {
-        return report(&Failure::Usage(first_paragraph(&error.render().to_string())), true, &Reach::default());
+    if error.use_stderr() && wants_json() {
+        let text = error.render().to_string();
+        let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).map(str::to_owned).collect();
+        let failure = Failure::BadLine { message: first_paragraph(&text), tips };
+        return report(&failure, true, &Reach::default());
     }
     // OK because a reader that closed the stream does not want the text.
     let _ = error.print();
     // OK because clap's codes are 0 and 2.
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Whether the arguments of a line that is not valid ask for JSON.
+fn wants_json() -> bool {
+    let words: Vec<_> = env::args_os().collect();
+    let is_output = |word: &OsString| word == "-o" || word == "--output";
+    words.iter().any(|word| ["--json", "-ojson", "-o=json", "--output=json"].iter().any(|form| word == form))
+        || words.windows(2).any(|pair| is_output(&pair[0]) && pair[1] == "json")
 }
 
 /// The first paragraph of clap's message, which states the error. Usage and hints for people follow it.
@@ -100,7 +111,9 @@ fn first_paragraph(text: &str) -> String {
 
 fn report(failure: &Failure, json: bool, reach: &Reach) -> ExitCode {
     if let Some(text) = failure.render(json) {
-        notice::write(&reach.add_to(&text), json);
+        // With the same options, the suggested commands would fail for the same reason.
+        let is_refused_here = matches!(failure, Failure::Unconnectable(_));
+        notice::write(&if is_refused_here { text } else { reach.add_to(&text) }, json);
     }
     failure.exit_code()
 }
@@ -144,8 +157,8 @@ fn client(global: &Global, settings: &Settings) -> Result<Client, Failure> {
     connect::set_timeout(global.request_timeout);
     global
         .endpoint
-        .client(&global.credentials, global.request_timeout)
-        .map_err(|error| Failure::Usage(error.to_string()))
+        .client(&global.credentials, global.request_timeout, |setting| settings.source(setting))
+        .map_err(|error| Failure::Unconnectable(error.to_string()))
 }
 
 async fn run_on_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> Result<(), Failure> {

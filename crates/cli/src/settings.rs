@@ -12,6 +12,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use crate::args::{Cli, parse_space};
 use crate::connect::{Endpoints, parse_timeout};
 use crate::contexts::{Context, Contexts, Fault, PATHS, SETTINGS};
+use crate::files::Source;
 use crate::reach::Reach;
 use crate::usage;
 
@@ -49,8 +50,10 @@ pub(crate) fn parse(line: &[OsString]) -> Result<Parsed, clap::Error> {
     let mut command = make();
     let matches = command.try_get_matches_from_mut(line);
     let mut matches = matches.map_err(|error| usage::improve(error, line, make()))?;
-    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    cli.global.json |= wants_json(&matches);
     while let Some((_, inner)) = matches.remove_subcommand() {
+        cli.global.json |= wants_json(&inner);
         matches = inner;
     }
     Ok(Parsed { cli, settings: Settings { matches, contexts, chosen } })
@@ -81,7 +84,27 @@ pub(crate) fn command(context: Option<&Context>) -> Command {
             _ => arg,
         }
     };
-    each_command(Cli::command(), &|command| command.mut_args(&adjust))
+    each_command(Cli::command(), &|command| with_output(command).mut_args(&adjust))
+}
+
+/// The option `-o json` of a command without one of its own. It is the same as `--json`.
+fn with_output(command: Command) -> Command {
+    let is_kentd = command.get_arguments().any(Arg::is_trailing_var_arg_set);
+    if is_kentd || command.get_arguments().any(|arg| arg.get_id() == OUTPUT) {
+        return command;
+    }
+    let help = "The form of the output; json is the same as --json";
+    let forms = Arg::new(OUTPUT).short('o').long("output").value_name("FORM").value_parser(["text", "json"]);
+    command.arg(forms.help(help).hide_short_help(true).hide_possible_values(false))
+}
+
+/// The name of the option `-o`.
+const OUTPUT: &str = "output";
+
+/// Whether `-o json` is among the arguments of a command.
+fn wants_json(matches: &ArgMatches) -> bool {
+    let mut forms = matches.try_get_raw(OUTPUT).ok().flatten().into_iter().flatten();
+    forms.any(|form| form == "json")
 }
 
 /// Applies a change to a command and all its subcommands.
@@ -137,6 +160,16 @@ impl Settings {
                 .into_iter()
                 .filter_map(|(setting, (text, origin))| (origin == Origin::Option).then_some((setting, text))),
         )
+    }
+
+    /// Who named the file of a setting.
+    pub(crate) fn source(&self, setting: &str) -> Source {
+        let name = self.chosen.as_ref().ok().and_then(|chosen| chosen.name.clone());
+        match (self.get(setting).1, name) {
+            (Origin::Variable, _) => Source::Variable,
+            (Origin::Context, Some(name)) => Source::Context(name),
+            _ => Source::Option,
+        }
     }
 
     /// The text of a setting in force, and its origin.

@@ -27,7 +27,7 @@ const SOURCES: [&str; 9] = [
     "server/src",
 ];
 /// Samples for placeholders. A command must be valid with one of them.
-const SAMPLES: [&str; 5] = ["1", "serial:SAMPLE", "80:1", "admin:*", "0123456789ab"];
+const SAMPLES: [&str; 6] = ["1", "serial:SAMPLE", "80:1", "admin:*", "0123456789ab", "ca"];
 /// Characters that end a command within a sentence.
 const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '&', '<', '>', '\n'];
 /// The source of tips for wrong command lines, which has such lines.

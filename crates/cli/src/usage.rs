@@ -205,7 +205,7 @@ fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, pa
         let new = new.iter().map(|word| (*word).to_owned());
         valid(root, &before.iter().cloned().chain(new).chain(after.iter().cloned()).collect::<Vec<_>>())
     };
-    if matches!(unknown, "-o" | "--output" | "--format") && after.first().is_some_and(|value| value == "json") {
+    if unknown == "--format" && after.first().is_some_and(|value| value == "json") {
         return with(&["--json"], after.get(1..)?).map(|command| format!("for this, use --json: {command}"));
     }
     if unknown.starts_with('-') {
@@ -349,7 +349,7 @@ mod tests {
             ("kent region ls parts -o wide", &["the space is an option: kent region ls --space parts -o wide\n"]),
             ("kent table export parts", &["the space is an option: kent table export --space parts\n"]),
             ("kent watch parts", &["the space is an option: kent watch --space parts\n"]),
-            ("kent status -o json", &["for this, use --json: kent status --json\n"]),
+            ("kent status -o yaml", &["possible values: text, json"]),
             ("kent inspect --format json 5", &["for this, use --json: kent inspect --json 5\n"]),
             ("kent region create eu --suffix 10 --parent orders", &["for this, use `kent region subdivide`"]),
             ("kent region set r --pace 10", &["--pace cannot be changed after the creation of a region"]),

@@ -10,12 +10,10 @@ use std::{
 
 use thiserror::Error;
 use tokio::{task, time};
-use tokio_rustls::rustls::{
-    self, ClientConfig, RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
-};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, crypto::ring};
 use tracing::{info, warn};
+
+use crate::contents::{self, Unfit};
 
 /// A certificate or a key in PEM.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,12 +47,12 @@ pub enum CertificateError {
         problem: IoError,
     },
     /// A text is not what it should be.
-    #[error("{what}: {problem}")]
+    #[error("{role}: {problem}")]
     Content {
-        /// What the text should be, and its file.
-        what: String,
+        /// What the text should be.
+        role: &'static str,
         /// The problem.
-        problem: pem::Error,
+        problem: Unfit,
     },
     /// The certificate and the key do not belong together, or are of a kind that rustls does not support.
     #[error("{certificate} cannot be used with {key}: {problem}")]
@@ -119,6 +117,14 @@ impl Pem {
         }
     }
 
+    /// Where the text is, for messages.
+    fn place(&self) -> String {
+        match self {
+            Self::Text(_) => "the text".to_owned(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
     /// Names it and its file.
     fn describe(&self, role: &str) -> String {
         match self {
@@ -162,9 +168,8 @@ impl Pems {
             .with_root_certificates(self.roots(contents)?);
         let mut config = match (&self.identity, &contents.identity) {
             (Some((certificate, key)), Some((chain, secret))) => {
-                let chain = list(certificate, chain)?;
-                let secret = PrivateKeyDer::from_pem_slice(secret)
-                    .map_err(|problem| CertificateError::Content { what: key.describe(KEY), problem })?;
+                let chain = contents::certificates(chain, certificate.place()).map_err(unfit(CERTIFICATE))?;
+                let secret = contents::private_key(secret, key.place()).map_err(unfit(KEY))?;
                 builder.with_client_auth_cert(chain, secret).map_err(|problem| CertificateError::Pair {
                     certificate: certificate.describe(CERTIFICATE),
                     key: key.describe(KEY),
@@ -179,7 +184,7 @@ impl Pems {
 
     fn roots(&self, contents: &Contents) -> Result<RootCertStore, CertificateError> {
         let cas = match (&self.ca, &contents.ca) {
-            (Some(ca), Some(text)) => items(CA, ca, text)?,
+            (Some(ca), Some(text)) => contents::certificates(text, ca.place()).map_err(unfit(CA))?,
             // OK because what cannot be read of the system's CAs is not trusted.
             _ => rustls_native_certs::load_native_certs().certs,
         };
@@ -195,16 +200,8 @@ impl Pems {
     }
 }
 
-/// Reads a certificate and those of its intermediate CAs.
-fn list(pem: &Pem, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-    items(CERTIFICATE, pem, text)
-}
-
-/// Reads all certificates of a text; there must be at least one.
-fn items(role: &'static str, pem: &Pem, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-    let bad = |problem| CertificateError::Content { what: pem.describe(role), problem };
-    let items: Vec<_> = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(bad)?;
-    if items.is_empty() { Err(bad(pem::Error::NoItemsFound)) } else { Ok(items) }
+fn unfit(role: &'static str) -> impl FnOnce(Unfit) -> CertificateError {
+    move |problem| CertificateError::Content { role, problem }
 }
 
 impl Certificates {
@@ -340,13 +337,13 @@ mod tests {
         let pair = |certificate: &str, key: &str| Some((text(certificate), text(key)));
         let absent = Some(Pem::File(dir.path().join("absent")));
         for (pems, expected) in [
-            (Pems { ca: Some(text("CA")), identity: None }, "the CAs: no items found".to_owned()),
+            (Pems { ca: Some(text("CA")), identity: None }, "the CAs: the text is not in PEM".to_owned()),
             (
                 Pems { ca: absent, identity: None },
                 format!("the file of the CAs, {shown}/absent, cannot be read: No such file"),
             ),
-            (Pems { ca: None, identity: pair("a", &key) }, "the certificate: no items found".to_owned()),
-            (Pems { ca: None, identity: pair(&certificate, "a") }, "the key: no items found".to_owned()),
+            (Pems { ca: None, identity: pair("a", &key) }, "the certificate: the text is not in PEM".to_owned()),
+            (Pems { ca: None, identity: pair(&certificate, "a") }, "the key: the text is not in PEM".to_owned()),
             (
                 Pems { ca: None, identity: pair(&other, &key) },
                 "the certificate cannot be used with the key: ".to_owned(),

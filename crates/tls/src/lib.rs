@@ -4,7 +4,9 @@
 //! that cannot be used, such as a key without its certificate, change nothing. Open connections continue.
 
 mod certificates;
+mod contents;
 mod target;
 
 pub use certificates::{CertificateError, Certificates, Pem, Pems};
+pub use contents::{Needed, Unfit, certificates, private_key, revoked};
 pub use target::{BadHost, NotASocket, Target};

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use kent_tls::CertificateError;
+use kent_tls::{CertificateError, Unfit};
 use thiserror::Error;
 
 use crate::transport::tls::TlsError;
@@ -74,6 +74,16 @@ pub enum ConfigError {
     /// The certificates for etcd cannot be used.
     #[error("the certificates for etcd (store-ca, store-cert and store-key) cannot be used")]
     EtcdTls(#[source] CertificateError),
+    /// A file for etcd does not hold what its setting needs.
+    #[error("{setting} needs a PEM file with {needed}")]
+    EtcdPem {
+        /// The setting.
+        setting: &'static str,
+        /// What the file should hold.
+        needed: &'static str,
+        /// What the file holds.
+        source: Unfit,
+    },
     /// Both ports have one address.
     #[error(
         "listen and http are both {address}: give two ports, such as --listen 127.0.0.1:7600 --http 127.0.0.1:7601"

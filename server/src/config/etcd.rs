@@ -6,7 +6,7 @@ use std::{
 };
 
 use kent_store::{EtcdAddress, EtcdCredentials};
-use kent_tls::{Certificates, Pem, Pems};
+use kent_tls::{Certificates, Needed, Pem, Pems};
 use serde::{Deserialize, Serialize};
 
 use super::error::ConfigError;
@@ -58,10 +58,14 @@ impl EtcdSettings {
         let tls = match (&self.store_ca, address.is_tls()) {
             (Some(ca), true) => {
                 let pems = Pems { ca: Some(Pem::File(ca.clone())), identity: self.identity()? };
+                self.check_files()?;
                 Some(Certificates::open(pems).map_err(ConfigError::EtcdTls)?)
             }
             (None, true) => return Err(ConfigError::Needs { setting: "a store at etcds://", needed: "store-ca" }),
-            (Some(_), false) => return Err(ConfigError::Needs { setting: "store-ca", needed: "a store at etcds://" }),
+            (Some(_), false) => {
+                let needed = "a store at etcds:// (--store etcds://HOST:PORT/PREFIX)";
+                return Err(ConfigError::Needs { setting: "store-ca", needed });
+            }
             (None, false) => None,
         };
         Ok((tls, self.credentials()?))
@@ -82,6 +86,20 @@ impl EtcdSettings {
             }
             None => Ok(()),
         }
+    }
+
+    /// Checks each file by itself, so that an error names its setting.
+    fn check_files(&self) -> Result<(), ConfigError> {
+        for (setting, path, needed, content) in [
+            ("store-ca", &self.store_ca, "the certificates of CAs", Needed::Certificate),
+            ("store-cert", &self.store_cert, "a certificate", Needed::Certificate),
+            ("store-key", &self.store_key, "a private key", Needed::Key),
+        ] {
+            let Some(path) = path else { continue };
+            let unfit = |source| ConfigError::EtcdPem { setting, needed, source };
+            content.check(&file(setting, path)?, path.display()).map_err(unfit)?;
+        }
+        Ok(())
     }
 
     fn identity(&self) -> Result<Option<(Pem, Pem)>, ConfigError> {

@@ -18,7 +18,7 @@ use super::{
     callers::{Author, author, caller, on_behalf_of},
 };
 use crate::{
-    access::{Access, AccessError, NewToken},
+    access::{Access, AccessError, NewToken, RoleParts},
     audit::{Event, Outcome},
     cluster::Unconfirmed,
     engine::Engine,
@@ -54,7 +54,7 @@ impl AccessService {
         let Some(cluster) = self.engine.cluster() else { return AccessChanged::default() };
         let Unconfirmed { replicas, within } = cluster.confirm_access(version).await;
         let effective_within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-        AccessChanged { unconfirmed: replicas, effective_within_ms }
+        AccessChanged { unconfirmed: replicas, effective_within_ms, role: None }
     }
 
     fn token(&self, token: &Token) -> v1::Token {
@@ -156,13 +156,17 @@ impl v1::access_server::Access for AccessService {
     async fn put_role(&self, request: Request<PutRoleRequest>) -> Result<Response<AccessChanged>, Status> {
         let Author { caller, by, .. } = author(&self.engine, &request)?;
         let missing = || status::from_invalid(&Invalid::new("role", "is missing"));
-        let v1::Role { name, permissions, certificates } = request.into_inner().role.ok_or_else(missing)?;
+        let PutRoleRequest { role, update } = request.into_inner();
+        let v1::Role { name, permissions, certificates } = role.ok_or_else(missing)?;
+        let parts = RoleParts::parse(&update).map_err(|invalid| status::from_invalid(&invalid))?;
         let (resource, note) = (format!("role:{name}"), holds(&permissions, "certificate", &certificates));
         let access = self.access().clone();
-        let put = async move { access.put_role(&caller, name, &permissions, &certificates).await };
+        let put = async move { access.put_role(&caller, name, &permissions, &certificates, parts).await };
         let put = self.change(put).await;
         record(Event::new("role.set", &by, resource).note(&note), &put, Outcome::Done);
-        Ok(Response::new(self.changed(put?).await))
+        let (role, version) = put?;
+        let role = Some(self.role(&role));
+        Ok(Response::new(AccessChanged { role, ..self.changed(version).await }))
     }
 
     async fn list_roles(&self, request: Request<ListRolesRequest>) -> Result<Response<ListRolesResponse>, Status> {

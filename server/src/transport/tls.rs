@@ -11,6 +11,7 @@ use std::{
 };
 
 use kent_ids::UnixNanos;
+use kent_tls::Unfit;
 use thiserror::Error;
 use tokio::{
     select,
@@ -20,7 +21,7 @@ use tokio::{
 use tokio_rustls::rustls::{
     self, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime, pem, pem::PemObject},
+    pki_types::{CertificateDer, UnixTime},
     server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use tokio_util::sync::CancellationToken;
@@ -56,16 +57,14 @@ pub enum TlsError {
         source: io::Error,
     },
     /// A file does not hold what its setting needs.
-    #[error("{setting} needs a PEM file with {needed}, and {} is not one", path.display())]
+    #[error("{setting} needs a PEM file with {needed}")]
     Pem {
         /// The setting.
         setting: &'static str,
         /// What the file should hold.
         needed: &'static str,
-        /// Its value.
-        path: PathBuf,
-        /// The problem.
-        source: pem::Error,
+        /// What the file holds.
+        source: Unfit,
     },
     /// The certificate and the key do not belong together, or rustls does not support them.
     #[error("the certificate {} (tls-cert) cannot be used with the key {} (tls-key)", cert.display(), key.display())]
@@ -183,13 +182,16 @@ fn verifiers(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Verifiers, TlsError> {
     let mut roots = RootCertStore::empty();
-    for ca in list::<CertificateDer<'static>>("tls-client-ca", "the certificates of CAs", path, cas)? {
+    let unfit = |source| TlsError::Pem { setting: "tls-client-ca", needed: "the certificates of CAs", source };
+    for ca in kent_tls::certificates(cas, path.display()).map_err(unfit)? {
         roots.add(ca).map_err(|source| TlsError::Ca { path: path.to_owned(), source })?;
     }
     let crls = match crl {
-        Some((path, pem)) => {
-            list::<CertificateRevocationListDer<'static>>("tls-crl", "lists of revoked certificates", path, pem)?
-        }
+        Some((path, pem)) => kent_tls::revoked(pem, path.display()).map_err(|source| TlsError::Pem {
+            setting: "tls-crl",
+            needed: "lists of revoked certificates",
+            source,
+        })?,
         None => Vec::new(),
     };
     let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
@@ -205,11 +207,14 @@ fn config(
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     protocol: &[u8],
 ) -> Result<ServerConfig, TlsError> {
-    let chain = list("tls-cert", "a certificate", &files.cert, &contents.cert)?;
-    let key = PrivateKeyDer::from_pem_slice(&contents.key).map_err(|source| TlsError::Pem {
+    let chain = kent_tls::certificates(&contents.cert, files.cert.display()).map_err(|source| TlsError::Pem {
+        setting: "tls-cert",
+        needed: "a certificate",
+        source,
+    })?;
+    let key = kent_tls::private_key(&contents.key, files.key.display()).map_err(|source| TlsError::Pem {
         setting: "tls-key",
         needed: "a private key",
-        path: files.key.clone(),
         source,
     })?;
     let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
@@ -223,18 +228,6 @@ fn config(
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
-}
-
-/// Reads all items of a kind; there must be at least one.
-fn list<T: PemObject>(
-    setting: &'static str,
-    needed: &'static str,
-    path: &Path,
-    contents: &[u8],
-) -> Result<Vec<T>, TlsError> {
-    let bad = |source| TlsError::Pem { setting, needed, path: path.to_owned(), source };
-    let items: Vec<T> = T::pem_slice_iter(contents).collect::<Result<_, _>>().map_err(bad)?;
-    if items.is_empty() { Err(bad(pem::Error::NoItemsFound)) } else { Ok(items) }
 }
 
 impl Tls {

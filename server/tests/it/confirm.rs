@@ -64,3 +64,42 @@ fn ok_yes_dry_runs_other_edits_and_scripts_are_not_asked() {
     // This standard input is not a terminal.
     operator.kent("region split a --by 1");
 }
+
+#[test]
+fn ok_a_terminal_is_asked_before_credentials_end() {
+    let operator = Operator::new();
+    let token = |name: &str| {
+        let made = operator.json(&format!("token create {name} --allow read:*"));
+        made["id"].as_str().expect("a text").to_owned()
+    };
+    let (revoked, rotated) = (token("a"), token("b"));
+    operator.kent("role set ops --allow read:*");
+    let lists = || operator.kent("token ls -o wide") + &operator.kent("role ls");
+    for (words, why, done) in [
+        (format!("token revoke {revoked}"), "This cannot be undone", format!("revoked {revoked}")),
+        (format!("token rotate {rotated} --grace 0s"), "refused at once", "the old secret is refused".to_owned()),
+        ("role rm ops".to_owned(), "lose its permissions", "deleted role ops".to_owned()),
+    ] {
+        let before = lists();
+        for no in ["n\n", "\n"] {
+            let (code, shown) = on_terminal(&operator, &words, no);
+            assert_eq!(code, 1, "{words}: {shown}");
+            assert!(shown.contains(why) && shown.contains("[y/N]"), "{words}: {shown}");
+            assert!(shown.contains("not confirmed: nothing was changed"), "{words}: {shown}");
+        }
+        assert_eq!(lists(), before, "{words}");
+        let (code, shown) = on_terminal(&operator, &words, "y\n");
+        assert!(code == 0 && shown.contains(&done), "{words}: {shown}");
+    }
+    let again = token("c");
+    operator.kent("role set ops --allow read:*");
+    let commands = [
+        format!("token rotate {again} --grace 0s --yes"),
+        format!("token revoke {again} --yes"),
+        "role rm ops --yes".to_owned(),
+    ];
+    for words in commands {
+        let (code, shown) = on_terminal(&operator, &words, "");
+        assert!(code == 0 && !shown.contains("[y/N]"), "{words}: {shown}");
+    }
+}

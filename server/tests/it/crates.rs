@@ -12,7 +12,7 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 16] = [
     ("kent-store", "crates/store", &["kent-tls"]),
     ("kent-proto", "proto", &["kent-access", "kent-ids", "kent-issue", "kent-regions"]),
     ("kent-client", "client", &["kent-ids", "kent-proto", "kent-regions", "kent-tls"]),
-    ("kent-cli", "crates/cli", &["kent-access", "kent-client", "kent-codec", "kent-ids", "kent-proto"]),
+    ("kent-cli", "crates/cli", &["kent-access", "kent-client", "kent-codec", "kent-ids", "kent-proto", "kent-tls"]),
     (
         "kent-bench",
         "crates/bench",

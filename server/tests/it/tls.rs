@@ -429,6 +429,42 @@ fn err_certificates_that_cannot_be_used() {
     check(&Files::new(&server, Some(&no_ca), None), "tls-client-ca needs a PEM file with the certificates of CAs");
     check(&Files::new(&server, Some(&ca), Some("nothing")), "tls-crl needs a PEM file");
     check(&Files::new(&server, None, Some(&ca.revoke(&[]))), "tls-crl needs tls-client-ca");
+    let swapped = Identity { certificate: server.key.clone(), key: server.certificate.clone(), ..ca.server() };
+    check(&Files::new(&swapped, None, None), "holds a private key, not a certificate");
+    let same = Identity { key: server.certificate.clone(), ..ca.server() };
+    check(&Files::new(&same, None, None), "holds a certificate, not a private key");
+    let encrypted = server.key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    check(&Files::new(&Identity { key: encrypted, ..ca.server() }, None, None), "`openssl pkey -in ");
+    let key_as_ca = Ca { pem: server.key.clone(), ..Ca::new("kent") };
+    check(&Files::new(&server, Some(&key_as_ca), None), "holds a private key, not a certificate");
+    check(&Files::new(&server, Some(&ca), Some(&ca.pem)), "holds a certificate, not a list of revoked certificates");
+}
+
+#[test]
+fn err_files_for_etcd_that_hold_something_else() {
+    let (dir, ca) = (data_dir(), Ca::new("kent"));
+    let own = ca.client("spiffe://kent/d", 1);
+    let encrypted = own.key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    let path = |name: &str| dir.path().join(name);
+    for (name, text) in [("ca", &ca.pem), ("cert", &own.certificate), ("key", &own.key), ("encrypted", &encrypted)] {
+        fs::write(path(name), text).expect("written");
+    }
+    for ([ca, cert, key], expected) in [
+        (["key", "cert", "key"], "store-ca needs a PEM file with the certificates of CAs: "),
+        (["ca", "key", "cert"], "store-cert needs a PEM file with a certificate: "),
+        (["ca", "cert", "cert"], "store-key needs a PEM file with a private key: "),
+        (["ca", "cert", "encrypted"], "`openssl pkey -in "),
+        (["absent", "cert", "key"], "of store-ca cannot be read: No such file"),
+    ] {
+        let mut command = kentd(dir.path());
+        command.args(["--store", "etcds://127.0.0.1:1/kent", "--check-config"]);
+        for (option, name) in [("--store-ca", ca), ("--store-cert", cert), ("--store-key", key)] {
+            command.arg(option).arg(path(name));
+        }
+        let output = command.output().expect("kentd runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(64) && error.contains(expected), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -156,7 +156,7 @@ fn err_callers_without_a_token_or_with_a_bad_one_learn_what_helps() {
 fn ok_roles_are_set_given_and_deleted() {
     let guarded = Guarded::start();
     let refused = guarded.run("admin.token", "role set ops --certificate a.example");
-    assert!(refused.0 == 2 && refused.2.contains("there is no role ops yet"), "{}", refused.2);
+    assert!(refused.0 == 1 && refused.2.contains("there is no role ops yet"), "{}", refused.2);
     guarded.kent("admin.token", "role set ops --allow operate:* --certificate spiffe://example/ops");
     guarded.token("ann", "--role ops");
     guarded.kent("ann", "clock accept");
@@ -216,4 +216,28 @@ fn ok_a_context_has_the_token() {
     assert!(code == 0 && stdout.contains("(admin)"), "{stderr}");
     assert!(run("context show").1.contains("token-file"));
     assert!(!fs::read_to_string(Path::new(&config)).expect("read").contains("kent_"), "the context has only the path");
+}
+
+#[test]
+fn ok_two_operators_who_change_parts_of_a_role_at_once_keep_both_changes() {
+    let guarded = Guarded::start();
+    guarded.kent("admin.token", "role set ops --allow read:* --certificate first.example");
+    for round in 0..8 {
+        let certificate = format!("round-{round}.example");
+        let permission = format!("allocate:serial:R{round}");
+        std::thread::scope(|scope| {
+            let allow = format!("role set ops --allow {permission}");
+            let name = format!("role set ops --certificate {certificate}");
+            for words in [allow, name] {
+                let guarded = &guarded;
+                scope.spawn(move || guarded.kent("admin.token", &words));
+            }
+        });
+        let role = guarded.json("admin.token", "role ls");
+        assert_eq!((&role["permissions"][0], &role["certificates"][0]), (&permission.into(), &certificate.into()));
+    }
+    guarded.kent("admin.token", "role set ops --no-certificates");
+    assert_eq!(guarded.json("admin.token", "role ls")["certificates"], Value::Array(Vec::new()));
+    let refused = guarded.refused("admin.token", "role set new --certificate a.example");
+    assert!(refused.contains("`kent role set new --allow allocate:uuidv7`"), "{refused}");
 }

@@ -133,6 +133,20 @@ fn ok_status_says_that_etcd_is_unreachable() {
     }
 }
 
+#[test]
+fn err_a_longer_timeout_is_not_advised_while_the_store_is_unreachable() {
+    let mut etcd = Etcd::start(1);
+    let data = tempfile::tempdir().expect("a directory");
+    let mut command = kentd(data.path());
+    command.args(["--store", &etcd.address("kent")]);
+    let daemon = Daemon::spawn(&mut command);
+    assert_eq!(run_at(daemon.grpc_address(), "region create r --suffix 20").0, 0);
+    etcd.kill(0);
+    let (code, _, said) = run_at(daemon.grpc_address(), "alloc region:r --request-timeout 2s");
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("`kent doctor` says why") && !said.contains("--timeout "), "{said}");
+}
+
 /// Waits up to a minute.
 #[track_caller]
 fn until(mut holds: impl FnMut() -> bool) {

@@ -1,4 +1,4 @@
-//! `kent watch` reconnects when the daemon restarts.
+//! `kent watch` reconnects when the daemon restarts, and says when a daemon does not answer.
 
 use std::{
     io::{BufRead, BufReader},
@@ -42,4 +42,22 @@ async fn ok_a_watch_resumes_after_a_restart_of_the_daemon() {
     assert!(between.iter().all(|line| line.starts_with("revision 3")), "{between:?}");
     watch.kill().expect("killed");
     watch.wait().expect("ended");
+}
+
+#[test]
+fn ok_a_watch_says_that_an_endpoint_does_not_answer() {
+    // The kernel accepts connections to it, and nothing answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let endpoint = silent.local_addr().expect("an address").to_string();
+    for (option, begin) in [("", "warning: http://"), ("--json", "{\"warning\":")] {
+        let mut watch = Command::new(kent_binary());
+        watch.args(["watch"]).args(option.split_whitespace()).env("KENT_ENDPOINT", &endpoint);
+        let mut watch = watch.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("kent runs");
+        let mut line = String::new();
+        BufReader::new(watch.stderr.take().expect("piped")).read_line(&mut line).expect("read");
+        watch.kill().expect("killed");
+        watch.wait().expect("ended");
+        assert!(line.starts_with(begin) && line.contains(&endpoint), "{line}");
+        assert!(line.contains("accepted the connection but has not answered"), "{line}");
+    }
 }

@@ -40,11 +40,12 @@ pub(crate) async fn names(daemon: &Daemon) -> Result<Vec<String>, Failure> {
     Ok(all(daemon).await?.into_iter().map(|role| role.name).collect())
 }
 
+/// The daemon merges what is given with what is there, so that a change of the other part at the same time is kept.
 async fn set(args: &RoleSetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let present = all(daemon).await?.into_iter().find(|role| role.name == args.name);
-    let role = merged(args, present).map_err(Failure::Usage)?;
-    let message = PutRoleRequest { role: Some(role.clone()) };
-    let changed = daemon.access().put_role(request(message)).await?.into_inner();
+    let message = replacement(args).map_err(Failure::Usage)?;
+    let mut changed = daemon.access().put_role(request(message)).await?.into_inner();
+    let missing = || Failure::Answer("the changed role is missing".to_owned());
+    let role = changed.role.take().ok_or_else(missing)?;
     if out.is_json() {
         let mut value = to_json(&role);
         value["unconfirmed"] = json!(changed.unconfirmed);
@@ -55,28 +56,19 @@ async fn set(args: &RoleSetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), F
     out.text(&text)
 }
 
-/// The role with what the arguments replace.
-fn merged(args: &RoleSetArgs, present: Option<v1::Role>) -> Result<v1::Role, String> {
+/// The request that replaces what the arguments give.
+fn replacement(args: &RoleSetArgs) -> Result<PutRoleRequest, String> {
     let RoleSetArgs { name, permissions, certificates, no_certificates } = args;
-    let mut role = match present {
-        Some(role) => role,
-        None if permissions.is_empty() => {
-            return Err(format!(
-                "there is no role {name} yet: say what it allows, as in `kent role set {name} --allow allocate:uuidv7`"
-            ));
-        }
-        None => v1::Role { name: name.clone(), ..v1::Role::default() },
-    };
-    if permissions.is_empty() && certificates.is_empty() && !no_certificates {
-        return Err("nothing to set: add --allow, --certificate or --no-certificates".to_owned());
+    let parts =
+        [("permissions", !permissions.is_empty()), ("certificates", !certificates.is_empty() || *no_certificates)];
+    let update: Vec<_> = parts.iter().filter(|(_, is_given)| *is_given).map(|(part, _)| (*part).to_owned()).collect();
+    if update.is_empty() {
+        return Err(format!(
+            "nothing to set: add --allow, --certificate or --no-certificates, as in `kent role set {name} --allow allocate:uuidv7`"
+        ));
     }
-    if !permissions.is_empty() {
-        role.permissions.clone_from(permissions);
-    }
-    if !certificates.is_empty() || *no_certificates {
-        role.certificates.clone_from(certificates);
-    }
-    Ok(role)
+    let role = v1::Role { name: name.clone(), permissions: permissions.clone(), certificates: certificates.clone() };
+    Ok(PutRoleRequest { role: Some(role), update })
 }
 
 fn print(roles: &[v1::Role], output: FormArg, out: &mut Out) -> Result<(), Failure> {
@@ -114,22 +106,20 @@ mod tests {
     }
 
     #[test]
-    fn ok_what_is_not_given_stays() {
+    fn ok_only_what_is_given_is_replaced() {
         let args = |permissions: &[&str], certificates: &[&str], no_certificates| {
             let v1::Role { name, permissions, certificates } = role(permissions, certificates);
             RoleSetArgs { name, permissions, certificates, no_certificates }
         };
-        let present = || Some(role(&["read:*"], &["a.example"]));
         for (args, expected) in [
-            (args(&["edit:*"], &[], false), role(&["edit:*"], &["a.example"])),
-            (args(&[], &["b.example"], false), role(&["read:*"], &["b.example"])),
-            (args(&[], &[], true), role(&["read:*"], &[])),
+            (args(&["edit:*"], &[], false), &["permissions"][..]),
+            (args(&[], &["b.example"], false), &["certificates"]),
+            (args(&[], &[], true), &["certificates"]),
+            (args(&["edit:*"], &["b.example"], false), &["permissions", "certificates"]),
         ] {
-            assert_eq!(merged(&args, present()), Ok(expected), "{args:?}");
+            assert_eq!(replacement(&args).expect("a request").update, expected, "{args:?}");
         }
-        assert_eq!(merged(&args(&["edit:*"], &[], false), None), Ok(role(&["edit:*"], &[])));
-        assert!(merged(&args(&[], &["b.example"], false), None).is_err_and(|text| text.contains("kent role set ops")));
-        assert!(merged(&args(&[], &[], false), present()).is_err_and(|text| text.starts_with("nothing to set")));
+        assert!(replacement(&args(&[], &[], false)).is_err_and(|text| text.starts_with("nothing to set")));
     }
 
     #[test]

@@ -154,9 +154,10 @@ Examples:
   kent role ls
   kent role rm operators";
 
-/// Create a role, or change one. What is not given stays as it is.
+/// Create a role, or replace its permissions or its certificates. What is not given stays as it is.
 ///
-/// --allow replaces all permissions of the role, and --certificate all its certificates. The holders of the role have the new
+/// --allow replaces all permissions of the role: to add one, repeat the others, which `kent role ls` shows. --certificate replaces all its
+/// certificates. Two operators who replace different parts at once keep both changes. The holders of the role have the new
 /// permissions from their next call on.
 #[derive(Debug, Args)]
 #[command(after_help = SET_HELP)]

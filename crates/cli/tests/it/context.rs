@@ -187,3 +187,60 @@ fn ok_a_variable_that_overrides_the_chosen_context_is_reported() {
         [json!({"warning": {"message": "KENT_CONTEXT is \"test\" in this shell and takes precedence"}})]
     );
 }
+
+#[test]
+fn err_a_file_that_cannot_be_used_is_refused_when_the_context_is_set() {
+    let home = Home::new();
+    let path = |name: &str| home.0.path().join(name).display().to_string();
+    let pem = |label: &str| format!("-----BEGIN {label}-----\nAAAA\n-----END {label}-----\n");
+    for (name, text) in [
+        ("cert.pem", pem("CERTIFICATE")),
+        ("key.pem", pem("PRIVATE KEY")),
+        ("encrypted.pem", pem("ENCRYPTED PRIVATE KEY")),
+        ("notes.txt", "no PEM".to_owned()),
+    ] {
+        fs::write(path(name), text).expect("written");
+    }
+    let (cert, key, encrypted, notes) = (path("cert.pem"), path("key.pem"), path("encrypted.pem"), path("notes.txt"));
+    for (options, part) in [
+        (format!("--ca {}", path("absent")), "of --ca: No such file"),
+        (format!("--ca {}", home.0.path().display()), "of --ca: Is a directory"),
+        (format!("--ca {key}"), "holds a private key, not a certificate"),
+        (format!("--ca {notes}"), "is not in PEM"),
+        (format!("--cert {key} --key {cert}"), "--cert needs a PEM file with a certificate"),
+        (format!("--cert {cert} --key {cert}"), "holds a certificate, not a private key"),
+        (format!("--cert {cert} --key {encrypted}"), "`openssl pkey -in "),
+        (format!("--cert {cert}"), "only --cert is given: add --key FILE"),
+        (format!("--key {key}"), "only --key is given: add --cert FILE"),
+        (format!("--token-file {notes}"), "--token-file needs a file with a token alone"),
+        (format!("--token-file {}", path("absent")), "of --token-file: No such file"),
+        (format!("--ca {cert} --endpoint http://h:1"), "the certificates cannot be used"),
+    ] {
+        let run = home.run(&format!("context set prod {options}"), &[]);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{options}");
+        assert!(run.stderr.contains(part) && run.stderr.lines().count() == 1, "{options}: {}", run.stderr);
+        assert!(!home.file().exists(), "{options}");
+    }
+}
+
+#[test]
+fn err_a_file_that_is_gone_is_named_with_the_command_that_corrects_it() {
+    let home = Home::new();
+    fs::create_dir_all(home.file().parent().expect("a folder")).expect("created");
+    fs::write(home.file(), "current = \"q\"\n[contexts.q]\nca = \"/absent/ca\"\n").expect("written");
+    let correct = "`kent context set q --ca FILE`";
+    for (options, variables, parts) in [
+        ("", &[][..], &["/absent/ca of ca in context q: No such file", correct][..]),
+        ("--context q", &[], &["in context q", correct]),
+        ("", &[("KENT_CA", "/absent/own")], &["/absent/own of the variable KENT_CA: No such", "`unset KENT_CA`"]),
+        ("--ca /absent/option", &[("KENT_CA", "/absent/own")], &["/absent/option of --ca: No such"]),
+    ] {
+        let run = home.run(&format!("status {options}"), variables);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{options}");
+        parts.iter().for_each(|part| assert!(run.stderr.contains(part), "{options}: {}", run.stderr));
+        assert_eq!(run.stderr.contains(correct), parts.contains(&correct), "{}", run.stderr);
+    }
+    // The rest of the context can be changed meanwhile, and the setting removed.
+    home.kent("context set q --space shop --endpoint h:1");
+    home.kent("context set q --unset ca");
+}

@@ -159,3 +159,41 @@ fn ok_a_closed_pipe_is_not_a_failure() {
     assert_eq!(child.wait().expect("kent exits").code(), Some(0));
     assert_eq!(stderr, "");
 }
+
+#[test]
+fn ok_every_command_takes_json_as_a_form_of_its_output() {
+    for arguments in
+        ["inspect 5Jxqwr73FDS", "context list", "status", "region ls", "token ls", "alloc uuidv9", "whoami"]
+    {
+        let endpoint = closed_endpoint();
+        let run = |form: &str| {
+            let run = kent(&format!("{arguments} {form} --endpoint {endpoint}"));
+            (run.code, run.stdout, run.stderr)
+        };
+        let expected = run("--json");
+        for form in ["-o json", "-ojson", "--output json", "--output=json", "-o json --json"] {
+            assert_eq!(run(form), expected, "{arguments} {form}");
+        }
+        json_lines(&expected.1);
+        json_lines(&expected.2);
+    }
+    let (before, after) = (kent("-o json inspect 5Jxqwr73FDS"), kent("inspect 5Jxqwr73FDS --json"));
+    assert_eq!((before.code, before.stdout), (after.code, after.stdout));
+}
+
+#[test]
+fn err_bad_usage_as_json_has_the_tips() {
+    for (arguments, tip) in [
+        ("region shw", "a similar subcommand exists: 'show'"),
+        ("status --endpont x", "a similar argument exists: '--endpoint'"),
+        ("region create orders --suffix lots", "for example: kent region create orders --suffix 40"),
+    ] {
+        for form in ["--json", "-o json"] {
+            let run = kent(&format!("{form} {arguments}"));
+            assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{arguments}");
+            let tips = json_lines(&run.stderr).remove(0)["error"]["details"]["tips"].clone();
+            let tips = tips.as_array().expect("a list");
+            assert!(tips.iter().any(|found| found == tip), "{arguments}: {tips:?}");
+        }
+    }
+}

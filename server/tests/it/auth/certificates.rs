@@ -36,7 +36,7 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
     let mut access = access(&daemon, &ca, &ops).await;
     let role = |name: &str, permissions: &[&str], certificates: &[&str]| {
         let role = Role { name: name.to_owned(), permissions: owned(permissions), certificates: owned(certificates) };
-        admin.send(PutRoleRequest { role: Some(role) })
+        admin.send(PutRoleRequest { role: Some(role), update: Vec::new() })
     };
     // A certificate alone is no permission.
     missing(access.list_roles(anonymous().send(kent_proto::v1::ListRolesRequest {})).await);

@@ -93,13 +93,16 @@ async fn err_no_token_may_more_than_its_maker_or_lasts_longer() {
     ] {
         assert_eq!(missing(make(&mut access, &team, &[permission], 0).await), lacks);
         let role = Role { name: "mine".to_owned(), permissions: owned(&[permission]), certificates: Vec::new() };
-        assert_eq!(missing(access.put_role(team.send(PutRoleRequest { role: Some(role) })).await), lacks);
+        assert_eq!(
+            missing(access.put_role(team.send(PutRoleRequest { role: Some(role), update: Vec::new() })).await),
+            lacks
+        );
     }
     // No roles of others: not by a token, and neither replaced nor deleted.
     let new = CreateTokenRequest { name: "x".to_owned(), roles: owned(&["ops"]), ..Default::default() };
     missing(access.create_token(team.send(new)).await);
     let role = Role { name: "ops".to_owned(), ..Role::default() };
-    missing(access.put_role(team.send(PutRoleRequest { role: Some(role) })).await);
+    missing(access.put_role(team.send(PutRoleRequest { role: Some(role), update: Vec::new() })).await);
     missing(access.delete_role(team.send(DeleteRoleRequest { name: "ops".to_owned() })).await);
     missing(access.delete_role(team.send(DeleteRoleRequest { name: "absent".to_owned() })).await);
     // No tokens of others, of which it learns nothing.

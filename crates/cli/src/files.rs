@@ -1,0 +1,120 @@
+//! The files of certificates and of the token: checked before a client uses them, with messages that say who named the file.
+
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
+
+use kent_access::Presented;
+use kent_tls::{Needed, Unfit};
+
+/// Who named a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Option,
+    Variable,
+    /// The context of this name.
+    Context(String),
+}
+
+/// A setting, and who gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) setting: &'static str,
+    pub(crate) source: Source,
+}
+
+/// Reasons that a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BadFile {
+    #[error("cannot read the file {} of {named}: {error}{}", path.display(), named.advice())]
+    Unread { named: Named, path: PathBuf, error: io::Error },
+    #[error("{named} needs a PEM file with {needed}: {unfit}{}", named.advice())]
+    Content { named: Named, needed: Needed, unfit: Unfit },
+    #[error(
+        "{named} needs a file with a token alone (a token is kent_ID_SECRET), as `kent token create NAME --allow ACTION:RESOURCE --out FILE` writes it; \
+         {} has none{}", path.display(), named.advice()
+    )]
+    NotAToken { named: Named, path: PathBuf },
+}
+
+impl Named {
+    /// The command that corrects the setting, unless it is in the command line.
+    pub(crate) fn advice(&self) -> String {
+        let Self { setting, source } = self;
+        match source {
+            Source::Option => String::new(),
+            Source::Variable => {
+                let variable = variable(setting);
+                format!("; name another file with `export {variable}=FILE`, or none with `unset {variable}`")
+            }
+            Source::Context(name) => format!(
+                "; name another file with `kent context set {name} --{setting} FILE`, or none with `kent context set {name} --unset {setting}`"
+            ),
+        }
+    }
+
+    /// Checks that the file has what the setting needs. The client reads it again for each connection.
+    pub(crate) fn check(&self, path: &Path) -> Result<(), BadFile> {
+        let (named, path) = (self.clone(), path.to_owned());
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) => return Err(BadFile::Unread { named, path, error }),
+        };
+        let needed = match self.setting {
+            "token-file" => {
+                let parsed = Presented::parse(text.trim_ascii());
+                return parsed.map(drop).map_err(|_| BadFile::NotAToken { named, path });
+            }
+            "key" => Needed::Key,
+            _ => Needed::Certificate,
+        };
+        needed.check(&text, path.display()).map_err(|unfit| BadFile::Content { named, needed, unfit })
+    }
+}
+
+/// The variable of a setting.
+fn variable(setting: &str) -> String {
+    format!("KENT_{}", setting.to_uppercase().replace('-', "_"))
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { setting, source } = self;
+        match source {
+            Source::Option => write!(f, "--{setting}"),
+            Source::Variable => write!(f, "the variable {}", variable(setting)),
+            Source::Context(name) => write!(f, "{setting} in context {name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn err_a_file_without_what_its_setting_needs() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("notes.txt");
+        fs::write(&path, "no PEM").expect("written");
+        let shown = path.display();
+        for (setting, source, begin, end) in [
+            ("ca", Source::Option, "--ca needs a PEM file with a certificate: ", "not a certificate"),
+            (
+                "key",
+                Source::Variable,
+                "the variable KENT_KEY needs a PEM file with a private key: ",
+                "`unset KENT_KEY`",
+            ),
+            (
+                "cert",
+                Source::Context("p".to_owned()),
+                "cert in context p needs a PEM file with a certificate: ",
+                "; name another file with `kent context set p --cert FILE`, or none with `kent context set p --unset cert`",
+            ),
+            ("token-file", Source::Option, "--token-file needs a file with a token alone", "has none"),
+        ] {
+            let error = Named { setting, source }.check(&path).expect_err("refused").to_string();
+            assert!(error.starts_with(begin) && error.ends_with(end) && error.contains(&shown.to_string()), "{error}");
+        }
+    }
+}
