@@ -44,7 +44,7 @@ pub(super) const OPTIONS: [((&str, &str), &str); 11] = [
 ];
 
 /// The settings of the daemon, which `kent` does not have.
-pub(super) const OF_DAEMON: [&str; 48] = [
+pub(super) const OF_DAEMON: [&str; 49] = [
     "absence",
     "advertise",
     "archive",
@@ -93,6 +93,7 @@ pub(super) const OF_DAEMON: [&str; 48] = [
     "tls-crl",
     "tls-key",
     "window",
+    "witness",
 ];
 
 /// The spellings of a space in other tools, and those of all spaces.
