@@ -1,17 +1,15 @@
 //! The command line of `kentd`.
 
+mod tips;
+
 use std::{
     env,
-    ffi::OsStr,
+    ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
 };
 
-use clap::{
-    CommandFactory, FromArgMatches, Parser,
-    builder::StyledStr,
-    error::{ContextKind, ContextValue, ErrorKind},
-};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 
 use crate::{
     config::{Config, ConfigError, Settings},
@@ -22,7 +20,6 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(
     name = "kentd",
-    args_override_self = true,
     args_conflicts_with_subcommands = true,
     version,
     about = "The Kent daemon: hands out blocks of identifiers and issues each identifier at most once",
@@ -80,9 +77,14 @@ impl Args {
     ///
     /// What clap refuses, with the help of the option concerned: its purpose, its range and its default.
     pub fn read() -> Result<Self, clap::Error> {
-        let mut command = with_negative_numbers(Self::command());
-        let matches = command.try_get_matches_from_mut(env::args_os());
-        let matches = matches.map_err(|error| with_tips(error, &command))?;
+        Self::parse_line(&env::args_os().collect::<Vec<_>>())
+    }
+
+    /// Reads a line, which begins with the program.
+    fn parse_line(line: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = with_negative_numbers(Self::command()).mut_args(last_counts);
+        let matches = command.try_get_matches_from_mut(line);
+        let matches = matches.map_err(|error| tips::improve(error, line, &command))?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
 
@@ -122,46 +124,13 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_negative_numbers)
 }
 
-/// Adds to an error the help of the option concerned and an example.
-fn with_tips(mut error: clap::Error, command: &clap::Command) -> clap::Error {
-    if !error.use_stderr() {
-        return error;
+/// A setting that is given twice, as scripts do that append their own. A command that writes a store needs each of its options once.
+fn last_counts(arg: clap::Arg) -> clap::Arg {
+    match arg.get_action() {
+        ArgAction::Set | ArgAction::SetTrue => {
+            let id = arg.get_id().clone();
+            arg.overrides_with(id)
+        }
+        _ => arg,
     }
-    let words: Vec<_> = env::args_os().skip(1).collect();
-    let inner = words.iter().find_map(|word| command.find_subcommand(word)).unwrap_or(command);
-    let invalid = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(text)) => text.split([' ', '=', '[']).next().and_then(|word| word.strip_prefix("--")),
-        _ => None,
-    };
-    let arg = [inner, command].iter().find_map(|command| command.get_arguments().find(|arg| arg.get_long() == invalid));
-    let help =
-        arg.filter(|_| invalid.is_some()).and_then(|arg| Some(format!("--{}: {}", arg.get_long()?, arg.get_help()?)));
-    let after = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let examples: Vec<_> = after.lines().map(|line| line.trim_start().trim_start_matches("Example: ")).collect();
-    let mut examples = examples.into_iter().filter(|line| line.starts_with("kentd ")).collect::<Vec<_>>();
-    // One with the option, if there is one.
-    examples.sort_by_key(|line| !invalid.is_some_and(|option| line.contains(&format!("--{option} "))));
-    let unknown = (error.kind() == ErrorKind::InvalidSubcommand).then(|| {
-        let commands: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
-        format!("kentd serves if no command is given; its commands are {}", commands.join(", "))
-    });
-    let example = examples.first().map(|example| format!("for example: {example}"));
-    let value = match error.get(ContextKind::InvalidValue) {
-        Some(ContextValue::String(value)) => Some(value.as_str()),
-        _ => None,
-    };
-    let variable = arg
-        .and_then(clap::Arg::get_env)
-        .filter(|name| value.is_some() && env::var_os(name).as_deref() == value.map(OsStr::new));
-    let variable = variable.map(|name| format!("the value is that of the variable {}", name.to_string_lossy()));
-    let tips = variable.into_iter().chain(help).chain(unknown).chain(example);
-    let tips = tips.map(StyledStr::from).collect();
-    if error.get(ContextKind::Usage).is_some() {
-        error.insert(ContextKind::Usage, ContextValue::StyledStr(inner.clone().render_usage()));
-    }
-    if error.kind() == ErrorKind::InvalidSubcommand {
-        error.remove(ContextKind::SuggestedSubcommand);
-    }
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
-    error
 }

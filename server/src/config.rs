@@ -232,6 +232,11 @@ fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError
             value: dir.display().to_string(),
             allowed: format!("outside the data directory ({}), on another disk", set.data.display()),
         }),
+        (Some(dir), None) if dir.join("db").exists() => Err(ConfigError::OutOfRange {
+            setting: "archive".to_owned(),
+            value: dir.display().to_string(),
+            allowed: "a directory of its own, and this is a data directory: mkdir /var/lib/kent-archive".to_owned(),
+        }),
         (Some(dir), None) => Ok(Archiving::To { dir: dir.clone(), base_after: set.archive_base_bytes }),
         (None, Some(ends)) => Ok(Archiving::End { even_if_lost: ends == NoArchive::Lost }),
         (None, None) => Ok(Archiving::None),
@@ -426,6 +431,10 @@ mod tests {
             let error = check(data, archive).expect_err(archive).to_string();
             assert!(error.contains("must be outside the data directory"), "{error}");
         }
+        std::fs::create_dir(folder.path().join("other")).expect("created");
+        std::fs::write(folder.path().join("other/db"), "").expect("written");
+        let error = check("new", "other").expect_err("a data directory").to_string();
+        assert!(error.contains("a directory of its own, and this is a data directory"), "{error}");
         for (data, archive) in [("real", "real-archive"), ("new", "link")] {
             check(data, archive).expect(archive);
         }

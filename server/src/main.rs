@@ -45,7 +45,13 @@ fn main() -> ExitCode {
     if let Some(Command::Man { dir }) = &args.command {
         return match Args::write_manual(dir) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(1, &error),
+            Err(error) => {
+                let at = dir.display();
+                let problem = format!(
+                    "cannot write to {at}: {error}; name a directory that you can write, as in `kentd man ./man`"
+                );
+                fail(1, &io::Error::other(problem))
+            }
         };
     }
     let config = match args.into_config() {

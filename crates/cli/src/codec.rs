@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::number::grouped;
 
 /// The size of one read in bytes. Every chunk is answered before the next read, so that a caller can wait for each answer.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -57,8 +58,10 @@ fn answer_all(lines: &[Line<'_>], answer: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u
     for line in lines {
         match line {
             Line::Whole(line) => answer(line, &mut answers),
-            Line::TooLong => {
-                let message = format!("the line is longer than {LINE_BYTES_MAX} bytes");
+            Line::TooLong { number } => {
+                let most = grouped(LINE_BYTES_MAX);
+                let message =
+                    format!("line {number} of the input is longer than {most} bytes: write one JSON object per line");
                 let refusal = json!({"ok": false, "error": "bad-json", "message": message});
                 answers.extend_from_slice(refusal.to_string().as_bytes());
             }
@@ -75,11 +78,16 @@ struct Lines {
     begun: Vec<u8>,
     /// The current line is too long, and the rest of it is dropped.
     skipping: bool,
+    /// The number of lines that have ended.
+    ended: u64,
 }
 
 enum Line<'a> {
     Whole(Cow<'a, [u8]>),
-    TooLong,
+    TooLong {
+        /// Its number, from 1.
+        number: u64,
+    },
 }
 
 impl Lines {
@@ -101,12 +109,13 @@ impl Lines {
     }
 
     fn finish<'a>(&mut self, tail: &'a [u8]) -> Line<'a> {
+        self.ended += 1;
         if self.begun.is_empty() && !self.skipping && tail.len() <= LINE_BYTES_MAX {
             return Line::Whole(tail.into());
         }
         self.begin(tail);
         let begun = mem::take(&mut self.begun);
-        if mem::take(&mut self.skipping) { Line::TooLong } else { Line::Whole(begun.into()) }
+        if mem::take(&mut self.skipping) { Line::TooLong { number: self.ended } } else { Line::Whole(begun.into()) }
     }
 
     fn begin(&mut self, part: &[u8]) {
@@ -173,7 +182,8 @@ mod tests {
         input.extend_from_slice(b"xx\nb\n");
         let output = answers(&input, CHUNK_BYTES);
         assert_eq!(output.lines().count(), 2);
-        assert!(output.contains("longer than") && output.ends_with("<b>\n"), "{output}");
+        assert!(output.contains("line 1 of the input is longer than 16_777_216 bytes"), "{output}");
+        assert!(output.ends_with("<b>\n"), "{output}");
         assert_eq!(answers(&input[..=LINE_BYTES_MAX], CHUNK_BYTES).lines().count(), 1);
     }
 }

@@ -200,6 +200,13 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
              --no-policy, as in `kent region set {region} --owner shop`"
         )));
     }
+    let mut names: Vec<&str> = args.labels.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find_map(|pair| (pair[0] == pair[1]).then(|| pair[0])) {
+        return Err(Failure::Usage(format!(
+            "the label {twice:?} is given twice, but has one value: give it once, as in --label {twice}=VALUE"
+        )));
+    }
     let (set, removed): (Vec<_>, Vec<_>) = args.labels.iter().cloned().partition(|(_, value)| value.is_some());
     let call = async |edit: &EditArgs| {
         let message = edit_request!(

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read, Stdin};
 
 use crate::failure::Failure;
+use crate::number::grouped;
 
 /// The size of the buffer: what one read of a pipe can return.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -10,7 +11,10 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The maximum length of a line, in bytes. Without a limit, an input without line feeds would fill the memory.
 const LINE_MAX: usize = 64 << 10;
 
-/// The lines of an input that are not empty, trimmed.
+/// The mark with which some editors begin a file.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// The lines of an input that are not empty, trimmed. Bytes that are not UTF-8 are replaced by U+FFFD.
 pub(crate) struct Lines<R> {
     reader: BufReader<R>,
     number: u64,
@@ -38,17 +42,23 @@ impl<R: Read> Lines<R> {
     pub(crate) fn next_batch(&mut self, most: usize) -> Result<Vec<Line>, Failure> {
         let mut batch = Vec::new();
         while batch.is_empty() || batch.len() < most && self.reader.buffer().contains(&b'\n') {
-            let mut text = String::new();
+            let mut bytes = Vec::new();
             let mut reader = (&mut self.reader).take(LINE_MAX as u64); // OK because it is small
-            let read = reader.read_line(&mut text).map_err(Failure::Input)?;
+            let read = reader.read_until(b'\n', &mut bytes).map_err(Failure::Input)?;
             if read == 0 {
                 break;
             }
             self.number += 1;
-            if read == LINE_MAX && !text.ends_with('\n') {
+            if read == LINE_MAX && !bytes.ends_with(b"\n") {
                 let number = self.number;
-                return Err(Failure::Usage(format!("line {number} of the input is too long: write one ID per line")));
+                return Err(Failure::Usage(format!(
+                    "line {number} of the input has more than {} bytes: write one ID per line",
+                    grouped(LINE_MAX)
+                )));
             }
+            // A line that is not UTF-8 is refused as an identifier, with its number, and the others are answered.
+            let text = String::from_utf8_lossy(&bytes);
+            let text = if self.number == 1 { text.trim_start_matches(BYTE_ORDER_MARK) } else { &text };
             let text = text.trim();
             if !text.is_empty() {
                 batch.push(Line { number: self.number, text: text.to_owned() });
@@ -81,7 +91,15 @@ mod tests {
         let mut lines = Lines::new(io::Cursor::new(b"1\n").chain(io::repeat(0)));
         assert_eq!(lines.next_batch(1).expect("a line").len(), 1);
         let error = lines.next_batch(1).expect_err("too long").to_string();
-        assert_eq!(error, "line 2 of the input is too long: write one ID per line");
+        assert_eq!(error, "line 2 of the input has more than 65_536 bytes: write one ID per line");
+    }
+
+    #[test]
+    fn ok_marks_of_editors_are_skipped_and_other_bytes_stay_in_their_line() {
+        let mut lines = Lines::new(&b"\xef\xbb\xbf1\r\n\xff\xfe\n2\0\n\r\n3"[..]);
+        let batch = lines.next_batch(9).expect("read");
+        let found: Vec<_> = batch.iter().map(|line| (line.number, line.text.as_str())).collect();
+        assert_eq!(found, [(1, "1"), (2, "\u{fffd}\u{fffd}"), (3, "2\0")]);
     }
 
     #[test]

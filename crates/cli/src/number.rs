@@ -1,6 +1,6 @@
 //! Parsing and formatting numbers for people.
 
-use kent_ids::{Uid11, Uuid, dce};
+use kent_ids::{Uid11, Uuid, dce, nearly_uuid};
 pub(crate) use kent_ids::{counted, grouped};
 use kent_proto::v1::space::TextForm;
 
@@ -65,6 +65,14 @@ fn parse_number_or_uid11(text: &str) -> Result<u128, String> {
         };
     }
     parse(text).map_err(|error| {
+        if let Some(problem) = nearly_uuid(text) {
+            return format!("{text:?} is not a valid identifier: {problem}");
+        }
+        if let Ok(uuid) = dce::parse_lenient(text) {
+            return format!(
+                "{text:?} is not a number: write a UUID with its hyphens, {uuid}, and other digits after 0x"
+            );
+        }
         format!("{text:?} is not a valid identifier: {error} (a UUID and the 11 characters of a uid11 are valid, too)")
     })
 }

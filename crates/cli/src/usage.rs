@@ -1,5 +1,7 @@
 //! Errors in the command line: tips, an example, and a usage line that does not depend on variables.
 
+mod habits;
+
 use std::env;
 use std::ffi::OsString;
 
@@ -7,48 +9,7 @@ use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Common names for commands that have another name here, and the possible replacements: the first one that exists applies.
-const SYNONYMS: [(&str, &[&str]); 24] = [
-    ("add", &["create"]),
-    ("allocate", &["alloc"]),
-    ("change", &["set"]),
-    ("close", &["seal"]),
-    ("confirm", &["accept"]),
-    ("del", &["delete", "forget"]),
-    ("delete", &["forget"]),
-    ("drop", &["delete", "forget"]),
-    ("dump", &["export", "backup"]),
-    ("edit", &["set"]),
-    ("extend", &["expand"]),
-    ("grow", &["expand"]),
-    ("health", &["status"]),
-    ("info", &["show", "status"]),
-    ("lock", &["seal"]),
-    ("log", &["history"]),
-    ("mv", &["rename"]),
-    ("new", &["create"]),
-    ("next", &["alloc"]),
-    ("remove", &["delete", "forget"]),
-    ("revert", &["undo"]),
-    ("trust", &["accept"]),
-    ("unlock", &["unseal"]),
-    ("update", &["set"]),
-];
-
-/// Options that users may expect of commands whose names begin with these words, and what to use instead.
-const OPTIONS: [((&str, &str), &str); 11] = [
-    (("kent", "timeout"), "--request-timeout"),
-    (("kent alloc", "number"), "-n"),
-    (("kent alloc", "size"), "-n"),
-    (("kent region create", "bits"), "--suffix"),
-    (("kent region create", "kind"), "`kent region subdivide`"),
-    (("kent region create", "parent"), "`kent region subdivide`"),
-    (("kent region create", "size"), "--suffix"),
-    (("kent region set", "name"), "`kent region rename`"),
-    (("kent region set", "suffix"), "`kent region expand` or `kent region shrink`"),
-    (("kent region", "force"), "--yes"),
-    (("kent space", "width"), "--bits"),
-];
+use habits::{ALL_SPACES, OF_DAEMON, OPTIONS, SPACE, SYNONYMS};
 
 /// Options of `kent region create` that no later command changes.
 const FIXED: [&str; 2] = ["order", "pace"];
@@ -105,7 +66,16 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
 /// The command that a line names, with the commands around it, outermost first.
 fn path<'c>(command: &'c Command, line: &[OsString]) -> Vec<&'c Command> {
     let mut path = vec![command];
-    for word in line.iter().skip(1) {
+    let mut words = line.iter().skip(1);
+    while let Some(word) = words.next() {
+        let has_value = |arg: &clap::Arg| {
+            arg.get_action().takes_values() && arg.get_long().is_some_and(|long| *word == *format!("--{long}"))
+        };
+        // The value of an option names no command.
+        if path.iter().any(|command| command.get_arguments().any(has_value)) {
+            words.next();
+            continue;
+        }
         let inner = path.last().and_then(|command| command.find_subcommand(word));
         path.extend(inner);
     }
@@ -132,10 +102,20 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
         command.get_subcommands().for_each(|inner| collect(inner, path, option, found));
         path.pop();
     }
-    let Some(option) = text(error, ContextKind::InvalidArg).and_then(|text| text.strip_prefix("--")) else {
-        return Vec::new();
-    };
+    let typed = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let last = path.last().copied().unwrap_or(root);
+    if last.get_arguments().any(|arg| arg.get_long() == Some("space")) {
+        if ALL_SPACES.contains(&typed) {
+            return vec![format!(
+                "`{}` is about one space, --space NAME; `kent space ls` lists all spaces",
+                name(path)
+            )];
+        }
+        if SPACE.contains(&typed) {
+            return vec!["for this, use --space NAME".to_owned()];
+        }
+    }
+    let Some(option) = typed.strip_prefix("--") else { return Vec::new() };
     if last.get_positionals().any(|arg| arg.get_id().as_str() == option) && option != "name" {
         return vec![format!("`{}` takes the {option} without --{option}", name(path))];
     }
@@ -145,6 +125,11 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
     if let Some((_, other)) = OPTIONS.iter().find(|((group, word), _)| *word == option && name(path).starts_with(group))
     {
         return vec![format!("for this, use {other}")];
+    }
+    if OF_DAEMON.contains(&option) {
+        return vec![format!(
+            "--{option} is a setting of the daemon, `kentd --{option}`; `kent` calls a running daemon, whose address is --endpoint"
+        )];
     }
     let (mut found, mut seen) = (Vec::new(), Vec::new());
     collect(root, &mut seen, option, &mut found);
@@ -208,10 +193,15 @@ fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, pa
     if unknown == "--format" && after.first().is_some_and(|value| value == "json") {
         return with(&["--json"], after.get(1..)?).map(|command| format!("for this, use --json: {command}"));
     }
+    let command = path.last()?;
+    let has_space = command.get_arguments().any(|arg| arg.get_long() == Some("space"));
+    if SPACE.contains(&unknown) && has_space {
+        let value = after.first()?;
+        return with(&["--space", value], after.get(1..)?).map(|command| format!("for this, use --space: {command}"));
+    }
     if unknown.starts_with('-') {
         return None;
     }
-    let command = path.last()?;
     if let Some((kind, rest)) = before.split_last().filter(|(kind, _)| matches!(kind.as_str(), "region" | "serial"))
         && command.get_name() == "alloc"
     {
@@ -221,7 +211,6 @@ fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, pa
     if command.get_name() == "alloc" && unknown.bytes().all(|byte| byte.is_ascii_digit()) {
         return with(&["-n", unknown], after).map(|command| format!("the number is an option: {command}"));
     }
-    let has_space = command.get_arguments().any(|arg| arg.get_long() == Some("space"));
     let is_space =
         has_space && command.get_positionals().next().is_none() && !words.iter().any(|word| word == "--space");
     is_space
@@ -380,6 +369,15 @@ mod tests {
             ("kent region set r --name x", &["for this, use `kent region rename`"]),
             ("kent space free --space parts", &["`kent space free` takes the space without --space"]),
             ("kent region set r --order x", &["Usage: kent region set [OPTIONS] <NAME>"]),
+            ("kent region ls -n parts", &["for this, use --space: kent region ls --space parts\n"]),
+            ("kent region ls --namespace parts --json", &["kent region ls --space parts --json\n"]),
+            ("kent region ls -n", &["for this, use --space NAME"]),
+            ("kent region ls -A", &["is about one space, --space NAME; `kent space ls` lists all spaces"]),
+            ("kent region tree --all-namespaces", &["`kent region tree` is about one space"]),
+            ("kent backup --data d", &["--data is a setting of the daemon, `kentd --data`", "--endpoint"]),
+            ("kent status --listen 127.0.0.1:1", &["`kentd --listen`", "--endpoint"]),
+            ("kent --endpoint alloc uuidv7", &["the commands of `kent` are alloc"]),
+            ("kent region set r --label a=1,b=2", &["one label: repeat it, as in --label a=1 --label b=2"]),
         ] {
             let message = message(line);
             tips.iter().for_each(|tip| assert!(message.contains(tip), "{line}: {message}"));

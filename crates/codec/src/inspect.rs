@@ -5,7 +5,7 @@
 
 use kent_ids::{
     Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce, extuuid,
-    uid11::prefix_range,
+    nearly_uuid, uid11::prefix_range,
 };
 use serde::Serialize;
 
@@ -143,7 +143,11 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
         return inspect_ext(text, "the text begins with extuuid:", reading);
     }
     if has_uuid_form(text) {
-        return inspect_uuid(text, dce::parse_lenient(text)?, uuid_form(text).to_owned(), reading);
+        let uuid = dce::parse_lenient(text).map_err(|error| match nearly_uuid(text) {
+            Some(problem) => CodecError::new(error.code(), problem),
+            None => error,
+        })?;
+        return inspect_uuid(text, uuid, uuid_form(text).to_owned(), reading);
     }
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return inspect_integer(text, digits, 16);
@@ -160,6 +164,9 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     if let Some(found) = foreign::guesses(text).next() {
         let because = found.because.to_owned();
         return Ok(inspect_foreign(text, found, because));
+    }
+    if let Some(problem) = nearly_uuid(text) {
+        return Err(CodecError::new(ErrorCode::Unrecognised, problem));
     }
     let message = "the text is not a UUID (36 characters, or 32 hexadecimal digits), a uid11 (11 base-58 characters), an integer, the text \
                    of an EXTUUID (extuuid:...), or an identifier in a foreign format: a ULID (26 characters), TypeID (type_ and 26 characters), \

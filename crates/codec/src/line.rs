@@ -46,12 +46,24 @@ pub fn answer(verb: &str, input: &Value) -> Result<Value, VerbError> {
     answer(&Input::new(input))
 }
 
+/// The mark with which some editors begin a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 fn question(line: &[u8]) -> Result<Map<String, Value>, VerbError> {
     let bad_json = |message: &str| VerbError::new(ErrorCode::BadJson.as_str(), message);
     match serde_json::from_slice(line) {
         Ok(Value::Object(question)) => Ok(question),
-        Ok(_) => Err(bad_json("the line is not a JSON object")),
-        Err(error) => Err(bad_json(&format!("the line is not JSON: {error}"))),
+        Ok(_) => Err(bad_json(r#"the line is not a JSON object: write {"verb": "uuid.parse", "in": {...}}"#)),
+        Err(_) if line.starts_with(BYTE_ORDER_MARK) => {
+            Err(bad_json("the line begins with a byte order mark: save the file as UTF-8 without it"))
+        }
+        Err(error) => {
+            // A request is one line, which is line 1 for the parser.
+            let problem = error.to_string().replace(" at line 1 column ", " at column ");
+            Err(bad_json(&format!(
+                r#"the line is not JSON: {problem}; write one object per line, such as {{"verb": "uuid.parse", "in": {{...}}}}"#
+            )))
+        }
     }
 }
 

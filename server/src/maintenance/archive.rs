@@ -39,9 +39,18 @@ pub enum NotRestored {
     /// The archive is not a directory.
     #[error(
         "{} is not a directory: --archive restores from the directory that the daemon had as --archive; to restore from a backup, leave \
-         --archive out (kentd restore {} --data NEW)", path.display(), path.display()
+         --archive out (kentd restore {} --data /var/lib/kent-new)", path.display(), path.display()
     )]
     NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The directory is that of a store.
+    #[error(
+        "{0} is a data directory, not an archive: name the directory that the daemon had as --archive, or leave --archive out to skip \
+         what may have been issued since (kentd restore {0} --data {0}-new --dry-run)", path.display()
+    )]
+    IsData {
         /// The path.
         path: PathBuf,
     },
@@ -106,6 +115,7 @@ fn find(dir: &Path, store: Option<&str>) -> Result<PathBuf, NotRestored> {
     let live: Vec<_> = named.iter().filter(|(_, ending)| ending.is_none()).map(|(dir, _)| dir.clone()).collect();
     match (&live[..], &named[..]) {
         ([one], _) | ([], [(one, _)]) => Ok(one.clone()),
+        ([], []) if dir.join("db").exists() => Err(NotRestored::IsData { path }),
         ([], []) => Err(ArchiveError::Nothing { dir: dir.to_owned() }.into()),
         ([], several) => {
             let stores = several.iter().map(|(dir, _)| dir.clone()).collect();

@@ -4,12 +4,16 @@
 //! ([`filling`]), then the directory as moved, and only then are records written. After the second
 //! mark no daemon starts on either store, until the store on etcd is complete. The same command finishes an interrupted migration.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use clap::Args;
 use kent_ids::UnixNanos;
 use kent_store::{
-    EtcdAddress, EtcdOpenError, EtcdOptions, EtcdStore, Key, OpenError, SCHEMA, SledOptions, SledStore, Store, Txn,
+    ArchiveError, EtcdAddress, EtcdOpenError, EtcdOptions, EtcdStore, Key, OpenError, SCHEMA, SledOptions, SledStore,
+    Store, Txn,
 };
 use thiserror::Error;
 
@@ -41,7 +45,7 @@ pub struct MigrateArgs {
     #[arg(long, value_name = "sled:DIR", value_parser = parse_from)]
     pub from: PathBuf,
     /// The new store on etcd; nothing may exist under its prefix.
-    #[arg(long, value_name = "etcd://HOST:PORT/PREFIX")]
+    #[arg(long, value_name = "etcd://HOST:PORT/PREFIX", value_parser = parse_to)]
     pub to: EtcdAddress,
     /// Directory that records how many times the store was started, as for kentd itself.
     #[arg(long, env = "KENT_WITNESS", value_name = "DIR")]
@@ -89,9 +93,20 @@ struct Source {
 pub enum MigrateError {
     /// The directory cannot be opened.
     #[error("the store cannot be opened")]
-    Source(#[from] OpenError),
+    Source(#[source] OpenError),
+    /// The directory is archived, and a move would leave the archive without an end.
+    #[error(
+        "the store in {0} has an archive in {1}, and a store on etcd has none: end it first (start once with kentd --data {0} \
+         --no-archive, and stop the daemon with Ctrl-C), then repeat this command", dir.display(), archive.display()
+    )]
+    Archived {
+        /// The directory.
+        dir: PathBuf,
+        /// The directory of the archive.
+        archive: PathBuf,
+    },
     /// The directory does not contain a store.
-    #[error("there is no store in {}", dir.display())]
+    #[error("there is no store in {}: name the data directory of the daemon, such as --from sled:/var/lib/kent", dir.display())]
     NoSource {
         /// The directory.
         dir: PathBuf,
@@ -105,7 +120,10 @@ pub enum MigrateError {
         source: NotWhole,
     },
     /// It was moved earlier, to another address, or to this one, where the store no longer exists.
-    #[error("{} was moved to {to} earlier, and only that store knows what has been issued since", dir.display())]
+    #[error(
+        "{} was moved to {to} earlier, and only that store knows what has been issued since: start replicas with kentd --store {to}",
+        dir.display()
+    )]
     MovedBefore {
         /// The directory.
         dir: PathBuf,
@@ -113,7 +131,9 @@ pub enum MigrateError {
         to: String,
     },
     /// The prefix on etcd is in use.
-    #[error("{to} already holds a store: choose another prefix")]
+    #[error(
+        "{to} already holds a store: choose another prefix, such as --to {to}-2, or start replicas on it: kentd --store {to}"
+    )]
     NotEmpty {
         /// The address on etcd.
         to: String,
@@ -141,7 +161,32 @@ pub enum MigrateError {
 fn parse_from(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix("sled:") {
         Some(dir) if !dir.is_empty() => Ok(dir.into()),
-        _ => Err("use sled:DIR, with the data directory to migrate".to_owned()),
+        _ if text.contains("://") => {
+            Err("only a directory can be moved: use sled:DIR, such as sled:/var/lib/kent".to_owned())
+        }
+        None if Path::new(text).is_dir() => {
+            Err(format!("a directory is written with sled: before it: --from sled:{text}"))
+        }
+        _ => Err("use sled:DIR, with the data directory to migrate, such as sled:/var/lib/kent".to_owned()),
+    }
+}
+
+fn parse_to(text: &str) -> Result<EtcdAddress, String> {
+    match text.parse::<EtcdAddress>() {
+        Ok(address) => Ok(address),
+        Err(_) if text.starts_with("sled:") || Path::new(text).is_dir() => {
+            Err("a store moves only to etcd: use etcd://HOST:PORT/PREFIX".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn refused(error: OpenError, dir: &Path) -> MigrateError {
+    match error {
+        OpenError::Archive(ArchiveError::NotConfigured { dir: archive }) => {
+            MigrateError::Archived { dir: dir.to_owned(), archive }
+        }
+        error => MigrateError::Source(error),
     }
 }
 
@@ -152,12 +197,14 @@ impl Migration {
     ///
     /// [`MigrateError`].
     pub async fn plan(args: &MigrateArgs) -> Result<Self, MigrateError> {
-        if !args.from.is_dir() {
+        // Without this file there is no store, and opening would make one.
+        if !args.from.join("db").exists() {
             return Err(MigrateError::NoSource { dir: args.from.clone() });
         }
         let (tls, credentials) = args.etcd.read(&args.to)?;
         let new_id = || entropy::bytes(&SystemEntropy);
-        let source = SledStore::open(SledOptions { dir: args.from.clone(), new_id: new_id() })?;
+        let source = SledStore::open(SledOptions { dir: args.from.clone(), new_id: new_id() })
+            .map_err(|error| refused(error, &args.from))?;
         let source = Source::read(Arc::new(source), args.from.clone(), args.to.to_string()).await?;
         let (address, new_id) = (args.to.clone(), new_id());
         let target = EtcdStore::open(EtcdOptions { address, tls, credentials, new_id, schema: SCHEMA }).await?;

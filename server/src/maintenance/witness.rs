@@ -46,9 +46,9 @@ pub enum WitnessError {
     /// The store is older than the witness.
     #[error(
         "the store at {store} is an old copy: its start count is {starts}, but the witness {} has counted {seen}. Identifiers issued \
-         since the copy was made could be issued again. Put the newer store back, or restore this one, which skips them: kentd \
-         restore DIRECTORY|BACKUP --data NEW",
-        witness.display()
+         since the copy was made could be issued again. Put the newer store back, or make a new store that skips them: {}",
+        witness.display(),
+        remedy(store)
     )]
     OldCopy {
         /// The location of the store.
@@ -63,7 +63,8 @@ pub enum WitnessError {
     /// The store is new, but another store was at the same location before.
     #[error(
         "the store at {store} is empty, but the store {before} was there before, with a start count of {starts}. If its disk is not \
-         mounted, mount it. A new store may issue the same numbers again; to create one anyway: kentd --new-store"
+         mounted, mount it. A new store may issue the same numbers again; to create one anyway: kentd --data \
+         {store} --new-store"
     )]
     StoreGone {
         /// The location.
@@ -84,6 +85,15 @@ pub enum WitnessError {
     /// The store's count of starts cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreFailure),
+}
+
+/// The command that makes a new store from the old copy at this location.
+fn remedy(store: &str) -> String {
+    match store.contains("://") {
+        // A restore reads no store on etcd.
+        true => "kentd restore kent.backup --data /var/lib/kent-new --dry-run, from the newest backup".to_owned(),
+        false => format!("kentd restore {store} --data {}-new --dry-run", store.trim_end_matches('/')),
+    }
 }
 
 /// The environment variables that name directories for state.
@@ -323,6 +333,25 @@ mod tests {
     async fn counted(store: &MemoryStore) -> u64 {
         let counted = store.get(&keys::BOOTS).await.expect("read").expect("counted");
         u64::from_be_bytes(counted.value.try_into().expect("eight bytes"))
+    }
+
+    #[test]
+    fn err_a_refusal_names_a_command_with_the_real_directories() {
+        let (witness, before) = (PathBuf::from("/w/1.toml"), "1".to_owned());
+        let old = |store: &str| WitnessError::OldCopy {
+            store: store.to_owned(),
+            witness: witness.clone(),
+            starts: 1,
+            seen: 2,
+        };
+        let gone = WitnessError::StoreGone { store: "/srv/kent".to_owned(), before, starts: 1 };
+        for (error, command) in [
+            (old("/srv/kent"), "kentd restore /srv/kent --data /srv/kent-new --dry-run"),
+            (old("etcd://10.0.0.1:2379/kent"), "kentd restore kent.backup --data /var/lib/kent-new --dry-run"),
+            (gone, "kentd --data /srv/kent --new-store"),
+        ] {
+            assert!(error.to_string().contains(command), "{error}");
+        }
     }
 
     #[tokio::test]

@@ -292,6 +292,32 @@ async fn ok_an_interrupted_restore_is_finished() {
     issue(&daemon, &mut ledger, 2).await;
 }
 
+#[tokio::test]
+async fn err_a_data_directory_is_not_an_archive_and_the_reverse() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("archive")).expect("created");
+    let daemon = Daemon::spawn(&mut archived(&at("data"), &at("archive")));
+    create(&daemon, "orders").await;
+    daemon.kill();
+    let [data, archive] = ["data", "archive"].map(|name| at(name).display().to_string());
+    let output = restore(&at("data"), &at("new"), &["--archive", "--yes"]);
+    let command = format!("kentd restore {data} --data {data}-new --dry-run");
+    assert!(!output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("is a data directory, not an archive"), "{}", said(&output));
+    assert!(said(&output).contains(&command), "{}", said(&output));
+    let refusal = refused(&mut archived(&at("other"), &at("data")));
+    assert!(refusal.contains("a directory of its own, and this is a data directory"), "{refusal}");
+    let refusal = refused(&mut kentd(&at("archive")));
+    let command = format!("kentd restore --archive {archive} --data /var/lib/kent-new");
+    assert!(refusal.contains("is the archive of a store") && refusal.contains(&command), "{refusal}");
+    let output = Command::new(env!("CARGO_BIN_EXE_kentd"))
+        .args(["migrate", "--from", &format!("sled:{data}"), "--to", "etcd://127.0.0.1:1/kent", "--yes"])
+        .output()
+        .expect("the command runs");
+    assert!(said(&output).contains(&format!("kentd --data {data} --no-archive")), "{}", said(&output));
+}
+
 /// While the archive is unreachable, for example because a network share is offline, nothing is granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_the_daemon_recovers_when_an_unreachable_archive_returns() {

@@ -27,7 +27,7 @@ const SETUP: [&str; 19] = [
 ];
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 59] = [
+const REFUSED: [(&str, &[&str]); 60] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     (
         "region shrink few --by 30",
@@ -111,6 +111,7 @@ const REFUSED: [(&str, &[&str]); 59] = [
         "classify 017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
         &["(`kent space ls` shows", "`kent inspect 017f22e2-79b0-7cc3-98c4-dc0c0c07398f` explains"],
     ),
+    ("region set orders --label a=1 --label a=2", &["the label \"a\" is given twice", "--label a=VALUE"]),
     ("region set orders --auto-expand 101:1", &["1 to 100 percent", "such as 80:2:50"]),
     ("region set orders --chunk -1:5", &["MIN is at least 1 and at most MAX, such as 1:64"]),
     ("region show region:orders", &["write orders;"]),
@@ -251,7 +252,7 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         ("--lease-count 1e9", &["expected a whole number without a unit"]),
         ("--threads 0", &["threads is 0, but must be 1 to 1024"]),
         ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
-        ("serve", &["kentd serves if no command is given; its commands are restore, migrate, man"]),
+        ("serve", &["kentd serves without a command", "for example: kentd --data /var/lib/kent\n"]),
         ("restore b --data d --floor x", &["a floor is SOURCE=N", "for example: kentd restore /old/kent-data"]),
         (
             "--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0",
@@ -265,5 +266,18 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         assert_eq!(message.matches("error:").count(), 1, "{words}: {message}");
         assert!(!message.contains("cannot start"), "{words}: {message}");
         parts.iter().for_each(|part| assert!(message.contains(part), "{words}: {message} does not say {part}"));
+    }
+}
+
+#[test]
+fn err_an_option_of_the_daemon_names_the_daemon() {
+    let help = Command::new(env!("CARGO_BIN_EXE_kentd")).arg("--help").output().expect("kentd runs");
+    let help = String::from_utf8(help.stdout).expect("UTF-8");
+    let options = help.lines().filter_map(|line| line.trim_start().strip_prefix("--")?.split([' ', '=', '[']).next());
+    let options: Vec<_> = options.collect();
+    assert!(options.len() > 40, "{options:?}");
+    for option in options {
+        let (_, _, said) = run_in(&[], &format!("status --{option} x"));
+        assert!(said.contains(&format!("--{option} is a setting of the daemon, `kentd --{option}`")), "{said}");
     }
 }

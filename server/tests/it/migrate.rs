@@ -85,9 +85,9 @@ async fn ok_a_store_moves_to_etcd_once() {
     let said_then = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said_then.contains(&format!("was moved to {address}")), "{said_then}");
     let (moved, said) = migrate(&store, &other, &["--yes"]);
-    assert!(!moved && said.contains("was moved to"), "{said}");
+    assert!(!moved && said.contains(&format!("start replicas with kentd --store {address}")), "{said}");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
-    assert!(!moved && said.contains("already holds a store"), "{said}");
+    assert!(!moved && said.contains("already holds a store") && said.contains(&format!("--to {address}-2")), "{said}");
 
     let replicas = [(); 2].map(|()| Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"])));
     for replica in &replicas {

@@ -11,11 +11,25 @@ use crate::names;
 use crate::number;
 use crate::prefix;
 
+/// A label. The value is all that follows the first `=`, with commas and further signs.
 pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
-    match text.split_once('=') {
-        Some(("", _)) | None => Err("expected NAME=VALUE such as team=shop, or NAME= to remove the label".to_owned()),
-        Some((name, value)) => Ok((name.to_owned(), (!value.is_empty()).then(|| value.to_owned()))),
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(match (text.strip_suffix('-'), text.split_once(':')) {
+            (Some(name), _) if !name.is_empty() => format!("to remove the label, write {name}="),
+            (_, Some((name, value))) if !name.is_empty() => format!("there is no `=`: write {name}={value}"),
+            _ => "there is no `=`: expected NAME=VALUE such as team=shop, or NAME= to remove the label".to_owned(),
+        });
+    };
+    if name.is_empty() {
+        return Err("the name before `=` is missing: expected NAME=VALUE such as team=shop".to_owned());
     }
+    // A list such as a=1,b=2 would become one label without a word.
+    let second = value.split(',').skip(1).find(|part| part.split_once('=').is_some_and(|(name, _)| !name.is_empty()));
+    if let Some(second) = second {
+        let first = value.split(',').next().unwrap_or_default();
+        return Err(format!("--label sets one label: repeat it, as in --label {name}={first} --label {second}"));
+    }
+    Ok((name.to_owned(), (!value.is_empty()).then(|| value.to_owned())))
 }
 
 pub(super) fn parse_auto_expand(text: &str) -> Result<(u32, u32, u32), String> {
@@ -279,6 +293,30 @@ mod tests {
         ] {
             let error = parse_region(text).expect_err(text);
             assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn ok_and_err_labels() {
+        for (text, name, value) in [
+            ("team=shop", "team", Some("shop")),
+            ("team=", "team", None),
+            ("team=a,b", "team", Some("a,b")),
+            ("team=a,=b", "team", Some("a,=b")),
+            ("a=b=c", "a", Some("b=c")),
+            ("url=https://x/?a=b", "url", Some("https://x/?a=b")),
+        ] {
+            assert_eq!(parse_label(text), Ok((name.to_owned(), value.map(str::to_owned))), "{text}");
+        }
+        for (text, hint) in [
+            ("team", "expected NAME=VALUE such as team=shop, or NAME= to remove"),
+            ("", "expected NAME=VALUE"),
+            ("team-", "to remove the label, write team="),
+            ("team:x", "write team=x"),
+            ("=x", "the name before `=` is missing"),
+            ("a=1,b=2", "--label a=1 --label b=2"),
+        ] {
+            assert!(parse_label(text).is_err_and(|error| error.contains(hint)), "{text}: {:?}", parse_label(text));
         }
     }
 

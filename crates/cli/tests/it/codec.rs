@@ -45,6 +45,19 @@ fn err_invalid_utf8_is_answered() {
 }
 
 #[test]
+fn err_lines_of_other_forms_are_explained() {
+    let answers = converse(format!("\u{feff}{NIL}\n{NIL}\r\n[1]\n{{}}\0\n").as_bytes());
+    assert_eq!(answers[1]["ok"], json!(true), "{answers:?}");
+    for (answer, problem) in [
+        (&answers[0], "begins with a byte order mark"),
+        (&answers[2], "not a JSON object: write {\"verb\""),
+        (&answers[3], "at column 3; write one object per line"),
+    ] {
+        assert!(answer["message"].as_str().is_some_and(|message| message.contains(problem)), "{answer}");
+    }
+}
+
+#[test]
 fn ok_empty_input_has_no_answers() {
     assert_eq!(converse(b""), Vec::<Value>::new());
 }

@@ -57,3 +57,28 @@ fn err_an_invalid_identifier_is_reported_and_the_others_are_shown() {
     assert!(run.stderr.contains("nonsense"), "{}", run.stderr);
     assert!(run.stdout.contains(V7) && run.stdout.contains(XID), "{}", run.stdout);
 }
+
+#[test]
+fn err_a_mangled_uuid_is_explained() {
+    for (text, problem) in [
+        (
+            "01a1fb46-21bf-7000-8000-3cf49345d9a",
+            "it has 31 hexadecimal digits, 1 too few: group 5 has 11 instead of 12",
+        ),
+        ("01a1fb46-21bf-7000-8000-3cf49345d9a8a", "1 too many"),
+        ("0la1fb46-21bf-7000-8000-3cf49345d9a8", "'l', its character 2, is not a hexadecimal digit; is it a 1?"),
+        ("01a1fb46-21bf-7000-8000-3cf49345d9a8,", "write 01a1fb46-21bf-7000-8000-3cf49345d9a8"),
+    ] {
+        for command in ["inspect", "classify"] {
+            let run = kent(&format!("{command} {text}"));
+            assert_eq!(run.code, Some(2), "{command} {text}: {}", run.stderr);
+            assert!(run.stderr.contains(problem), "{command} {text}: {}", run.stderr);
+        }
+    }
+    let run = kent("classify 01a1fb4621bf700080003cf49345d9a8");
+    assert!(
+        run.stderr.contains("write a UUID with its hyphens, 01a1fb46-21bf-7000-8000-3cf49345d9a8"),
+        "{}",
+        run.stderr
+    );
+}

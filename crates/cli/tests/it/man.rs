@@ -27,4 +27,17 @@ fn err_a_directory_that_cannot_be_made() {
     let run = kent("man /proc/nowhere");
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
     assert!(run.stderr.contains("cannot write to /proc/nowhere"), "{}", run.stderr);
+    assert!(run.stderr.contains("as in `kent man ./man`"), "{}", run.stderr);
+}
+
+#[test]
+fn err_a_path_that_is_or_leads_through_a_file() {
+    let dir = TempDir::new().expect("a directory");
+    let file = dir.path().join("file");
+    fs::write(&file, "").expect("written");
+    for path in [file.clone(), file.join("below")] {
+        let run = kent(&format!("man {}", path.display()));
+        assert_eq!(run.code, Some(2), "{}", run.stderr);
+        assert!(run.stderr.contains(&format!("{} is not a directory", file.display())), "{}", run.stderr);
+    }
 }

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::archive::{self, Appender, Archive, Archiving, BaseJob, Entry, FrameWriter};
+use super::archive::{self, Appender, Archive, Archived, Archiving, BaseJob, Entry, FrameWriter};
 use super::error::{DiskError, LedgerError, OpenError};
 use super::journal::{Journal, Redo};
 use super::ledger::Ledger;
@@ -79,7 +79,14 @@ impl Disk {
         durability: Box<dyn Durability>,
         writer: Box<dyn FrameWriter>,
     ) -> Result<Self, OpenError> {
-        private::create_dir(&dir)?;
+        private::create_dir(&dir).map_err(|error| match error {
+            OpenError::NotAStore { dir, .. }
+                if Archived::is_one(&dir) || Archived::list(&dir).is_ok_and(|found| !found.is_empty()) =>
+            {
+                OpenError::IsArchive { dir }
+            }
+            error => error,
+        })?;
         if archiving != Archiving::ReadOnly {
             private::tighten(&dir);
         }

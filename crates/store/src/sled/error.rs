@@ -41,6 +41,15 @@ pub enum OpenError {
         /// The name of a file or directory in `dir`.
         found: String,
     },
+    /// The directory is an archive.
+    #[error(
+        "{0} is the archive of a store, not a data directory: to make a store from it: kentd restore --archive {0} --data \
+         /var/lib/kent-new", dir.display()
+    )]
+    IsArchive {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The directory has a database that Kent did not create.
     #[error("{} has a database that Kent did not create: use another directory", dir.display())]
     Foreign {
@@ -181,7 +190,7 @@ pub enum ArchiveError {
         source: ReadError,
     },
     /// The directory is not an archive.
-    #[error("{} is not the archive of a store", dir.display())]
+    #[error("{} is not the archive of a store: name the directory that the daemon had as --archive", dir.display())]
     Nothing {
         /// The directory.
         dir: PathBuf,
@@ -238,7 +247,7 @@ pub enum ArchiveError {
     /// The archive was started after this copy of the store was made.
     #[error(
         "the store is an old copy: it does not know its archive in {}. Restore the newer store: kentd restore --archive {} \
-         --data NEW", dir.display(), dir.display()
+         --data /var/lib/kent-new", dir.display(), dir.display()
     )]
     Unknown {
         /// The directory.
@@ -247,7 +256,7 @@ pub enum ArchiveError {
     /// The store is an old copy, and the archive no longer has all the commits that the copy lacks.
     #[error(
         "the store is an old copy: it is at revision {revision}, and the archive starts at {base}. Restore the newer store: kentd \
-         restore --archive {} --data NEW", dir.display()
+         restore --archive {} --data /var/lib/kent-new", dir.display()
     )]
     OldCopy {
         /// The directory.
@@ -260,7 +269,7 @@ pub enum ArchiveError {
     /// The store and the archive have different commits at the same revision.
     #[error(
         "the store and its archive {} have different commits at revision {revision}: another copy of the store used this archive. \
-         Restore that copy: kentd restore --archive {} --data NEW", dir.display(), dir.display()
+         Restore that copy: kentd restore --archive {} --data /var/lib/kent-new", dir.display(), dir.display()
     )]
     Differs {
         /// The directory.
@@ -283,7 +292,7 @@ pub enum ArchiveError {
     },
     /// The store has ended the archive and continued without it.
     #[error(
-        "the store continued without the archive {}, which is now only a backup: kentd restore {} --data NEW skips the numbers that may have \
+        "the store continued without the archive {}, which is now only a backup: kentd restore {} --data /var/lib/kent-new skips the numbers that may have \
          been issued since", dir.display(), dir.display()
     )]
     Left {
