@@ -270,7 +270,7 @@ async fn ok_a_certificate_with_a_role_may_see_reports() {
         certificates: vec!["spiffe://example/ops".to_owned()],
     };
     let connected = client(&open, &ca, Some(&ops)).connect().await.expect("connected");
-    connected.access().put_role(PutRoleRequest { role: Some(role) }).await.expect("put");
+    connected.access().put_role(PutRoleRequest { role: Some(role), ..PutRoleRequest::default() }).await.expect("put");
     open.kill();
     let daemon = Daemon::spawn(files.command(data.path()).args(["--auth", "required", "--http-auth", "required"]));
     for (identity, code) in [(None, 401), (Some(&other), 403), (Some(&ops), 200)] {
