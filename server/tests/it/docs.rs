@@ -1,12 +1,17 @@
 //! Runs the commands that README and docs show against real daemons, and compares the output with the pages.
 //!
-//! A ```` ```console ```` block is a session. Lines that begin with `$ ` are commands, which run in one directory and share exported
-//! variables. The other lines are the expected output. Times, random bits and the like are masked, and the widths of columns are
-//! ignored. The comment `<!-- not run: why -->` before a block excludes it, and `<!-- run on replicas -->` runs it on two replicas.
+//! A ```` ```console ```` block continues the session of the block before it. Lines that begin with `$ ` are commands, which run in
+//! one directory and share exported variables. The other lines are the expected output. Times, random bits and the like are masked,
+//! and the widths of columns are ignored.
+//!
+//! A page begins with a session that has one daemon. The comments of [`SESSIONS`] before a block begin another session. A command
+//! `kentd` starts a daemon on free ports, which the other commands reach by the addresses on the page.
 
 use std::{
     fmt::Write,
-    path::Path,
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::Duration,
@@ -16,12 +21,13 @@ use kent_test_etcd::Etcd;
 use regex::{Captures, Regex};
 
 use super::{
-    harness::{Daemon, data_dir, keep_home, kentd},
+    harness::{Daemon, data_dir, keep_home},
     operator::{keep_settings, kent_binary},
+    python::python,
 };
 
 /// Patterns of output that differs between runs, and their replacements.
-const MASKS: [(&str, &str); 21] = [
+const MASKS: [(&str, &str); 25] = [
     ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"\b[0-9a-f]{32}\b", "<id>"),
@@ -41,6 +47,11 @@ const MASKS: [(&str, &str); 21] = [
     (r"\d+ commits, \d+ conflicts$", "<n> commits, <n> conflicts"),
     (r"issued for [\d.]+ s without", "issued for <n> s without"),
     (r"\d+ of [\d_]+ open files", "<files>"),
+    (r"full in \d+ years", "full in <n> years"),
+    (r"are allowed after [\d.]+ s$", "are allowed after <n> s"),
+    // Of restores.
+    (r" records, \d+ B$", " records, <size>"),
+    (r" -> \d{6,}, \d{6,} skipped$", " -> <number>, <number> skipped"),
     // The name of the user.
     (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
     // Of tokens.
@@ -51,8 +62,28 @@ const MASKS: [(&str, &str); 21] = [
     (r" $", ""),
 ];
 
-/// The number of times to run `kent status` or `kent doctor` until it matches the page.
-const STATUS_TRIES: u32 = 30;
+/// Commands whose output takes a moment to become that of the page, and the number of times to run them until it does: replicas
+/// discover each other, a busy disk becomes idle, a daemon reads its certificates again.
+const AWAITED: ([&str; 3], u32) = (["kent status", "kent doctor", "grep "], 30);
+
+/// The directories of the machine that pages name. Those of a session are in its own directory.
+const DIRS: [&str; 3] = ["/var/lib", "/run/kent", "/mnt/other"];
+
+/// How a session begins.
+#[derive(Clone, Copy, PartialEq)]
+enum Start {
+    OneDaemon,
+    NoDaemon,
+    /// An etcd cluster without replicas.
+    Etcd,
+}
+
+/// The comments that begin sessions.
+const SESSIONS: [(&str, Start); 3] = [
+    ("<!-- session: one daemon -->", Start::OneDaemon),
+    ("<!-- session: no daemon -->", Start::NoDaemon),
+    ("<!-- session: etcd -->", Start::Etcd),
+];
 
 /// A command on a page, with its line number and expected output.
 struct Shown {
@@ -61,24 +92,19 @@ struct Shown {
     output: Vec<String>,
 }
 
-/// The sessions of a page: whether they run on replicas, and their commands.
-fn sessions(page: &str) -> Vec<(bool, Vec<Shown>)> {
-    let (mut found, mut is_replicas, mut is_run) = (Vec::<(bool, Vec<Shown>)>::new(), false, true);
+/// The sessions of a page, with their commands.
+fn sessions(page: &str) -> Vec<(Start, Vec<Shown>)> {
+    let mut found = vec![(Start::OneDaemon, Vec::<Shown>::new())];
     let mut inside = None;
     for (line, text) in page.lines().enumerate() {
         match inside {
-            None if text.starts_with("<!-- not run:") => is_run = false,
-            None if text.starts_with("<!-- run on replicas") => is_replicas = true,
-            None if text.starts_with("```") && text != "```" => {
-                let is_session = text == "```console" && is_run;
-                if is_session && found.last().is_none_or(|(replicas, _)| *replicas != is_replicas) {
-                    found.push((is_replicas, Vec::new()));
-                }
-                (inside, is_run, is_replicas) = (Some(is_session), true, false);
+            None if text.starts_with("```") => inside = Some(text == "```console"),
+            None => {
+                found.extend(SESSIONS.iter().find(|(comment, _)| *comment == text).map(|(_, start)| (*start, vec![])))
             }
             Some(_) if text == "```" => inside = None,
             Some(true) => {
-                let Some((_, session)) = found.last_mut() else { continue };
+                let (_, session) = found.last_mut().expect("never empty");
                 match text.strip_prefix("$ ") {
                     Some(command) => {
                         session.push(Shown { line: line + 1, command: command.to_owned(), output: Vec::new() });
@@ -86,46 +112,127 @@ fn sessions(page: &str) -> Vec<(bool, Vec<Shown>)> {
                     None => session.last_mut().expect("a command comes first").output.push(text.to_owned()),
                 }
             }
-            _ => {}
+            Some(false) => {
+                let is_of_kent = ["kent ", "kentd ", "$ "].iter().any(|start| text.starts_with(start));
+                assert!(!is_of_kent, "line {}: make it a console block, which is run: {text}", line + 1);
+            }
         }
     }
+    found.retain(|(_, session)| !session.is_empty());
     found
 }
 
-/// The shell that runs the commands of a page.
+/// The shell that runs the commands of a session, and its daemons.
 struct Shell {
-    dir: tempfile::TempDir,
+    daemons: Vec<Daemon>,
     /// Addresses on the page, and the real addresses.
     addresses: Vec<(String, String)>,
+    dir: tempfile::TempDir,
 }
 
 impl Shell {
-    fn run(&self, command: &str) -> String {
-        let mut command = command.to_owned();
-        for (shown, here) in &self.addresses {
-            command = command.replace(shown, here);
+    fn new(etcd: Option<&Etcd>) -> Self {
+        let dir = data_dir();
+        let mut addresses = Vec::new();
+        for shown in DIRS {
+            let here = format!("{}{shown}", dir.path().display());
+            fs::create_dir_all(&here).expect("a directory");
+            addresses.push((shown.to_owned(), here));
         }
-        // Pass exported variables to the next command.
-        let script = format!("[ -f exported ] && . ./exported\n{{\n{command}\n}} 2>&1\nexport -p > exported");
+        let tools = dir.path().join("tools");
+        fs::create_dir(&tools).expect("a directory");
+        // The user of the test runs what `sudo -u USER` runs.
+        fs::write(tools.join("sudo"), "#!/bin/sh\nshift 2\nexec \"$@\"\n").expect("written");
+        fs::set_permissions(tools.join("sudo"), fs::Permissions::from_mode(0o755)).expect("set");
+        if let Some(etcd) = etcd {
+            for shown in ["10.0.0.1:2379", "10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379"] {
+                addresses.push((format!("etcd://{shown}/kent"), etcd.address("kent")));
+            }
+        }
+        Self { daemons: Vec::new(), addresses, dir }
+    }
+
+    /// A shell command in the directory of the session.
+    fn bash(&self, script: &str) -> Command {
         let mut bash = Command::new("bash");
         bash.arg("-c").arg(script).current_dir(self.dir.path()).stdin(Stdio::null());
         keep_home(&mut bash);
         keep_settings(&mut bash);
+        let programs = kent_binary().parent().expect("in a directory").display();
+        let inherited = std::env::var("PATH").expect("a path");
+        bash.env("PATH", format!("{}/tools:{programs}:{inherited}", self.dir.path().display()));
         // The pages may write a contexts file.
-        bash.env("KENT_CLIENT_CONFIG", self.dir.path().join("kent.toml"));
-        bash.env("PATH", path()).env("KENT_PRINCIPAL", "ada").env("KENT_ENDPOINT", &self.addresses[0].1);
-        let mut text = String::from_utf8(bash.output().expect("bash runs").stdout).expect("UTF-8");
-        for (shown, here) in &self.addresses {
-            text = text.replace(here, shown);
-        }
-        text
+        bash.env("KENT_CLIENT_CONFIG", self.dir.path().join("kent.toml")).env("KENT_PRINCIPAL", "ada");
+        bash
     }
-}
 
-/// The search path, with the programs of this build first.
-fn path() -> String {
-    let dir = kent_binary().parent().expect("in a directory").display();
-    format!("{dir}:{}", std::env::var("PATH").expect("a path"))
+    /// Replaces the addresses of the page by the real ones.
+    fn to_real(&self, command: &str) -> String {
+        self.addresses.iter().fold(command.to_owned(), |command, (shown, here)| command.replace(shown, here))
+    }
+
+    /// Replaces the real addresses by those of the page.
+    fn to_shown(&self, text: &str) -> String {
+        self.addresses.iter().fold(text.to_owned(), |text, (shown, here)| text.replace(here, shown))
+    }
+
+    /// Starts a daemon on free ports. Returns what it prints.
+    fn start(&mut self, command: &str) -> String {
+        let mut command = command.replace("cargo run --release", "kentd");
+        let mut shown = Vec::new();
+        for (option, default) in [("--listen", "127.0.0.1:7600"), ("--http", "127.0.0.1:7601")] {
+            let given = Regex::new(&format!(r"{option} ([^ ,]+)")).expect("a pattern");
+            let address = given.captures(&command).map_or(default, |found| found.get(1).expect("a group").as_str());
+            shown.push(address.to_owned());
+            let free = format!("{option} 127.0.0.1:0");
+            command = match given.is_match(&command) {
+                true => given.replace(&command, free).into_owned(),
+                false => format!("{command} {free}"),
+            };
+        }
+        let mut bash = self.bash(&format!("exec {} --log warn", self.to_real(&command)));
+        let Some(daemon) = Daemon::try_spawn(&mut bash) else { return "the daemon does not start".to_owned() };
+        self.addresses.retain(|(old, _)| !shown.contains(old));
+        let real = [daemon.grpc_address(), daemon.http_address()].map(str::to_owned);
+        self.addresses.extend(shown.into_iter().zip(real));
+        let printed = self.to_shown(daemon.greeting());
+        self.daemons.push(daemon);
+        printed
+    }
+
+    /// Offers what the commands in Python need: the program on the page, the protocol and an environment. Returns whether Python is there.
+    fn offer_python(&self, page: &str) -> bool {
+        let Some(python) = python() else { return false };
+        let (_, program) = page.split_once("```python\n").expect("a program");
+        let (program, _) = program.split_once("```").expect("its end");
+        let dir = self.dir.path();
+        fs::write(dir.join("example.py"), self.to_real(program)).expect("written");
+        let home = python.parent().and_then(Path::parent).expect("in an environment");
+        symlink(home, dir.join("venv")).expect("a link");
+        symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/../proto"), dir.join("proto")).expect("a link");
+        true
+    }
+
+    /// Runs a command. Returns what it prints.
+    fn run(&mut self, command: &str) -> String {
+        let is_daemon = command.starts_with("kentd ")
+            && !["kentd restore ", "--check-config"].iter().any(|other| command.contains(other));
+        if is_daemon || command == "cargo run --release" {
+            return self.start(command);
+        }
+        if command == "sudo systemctl stop kentd" {
+            self.daemons.clear();
+            return String::new();
+        }
+        // Pass exported variables to the next command.
+        let command = self.to_real(command);
+        let script = format!("[ -f exported ] && . ./exported\n{{\n{command}\n}} 2>&1\nexport -p > exported");
+        let mut bash = self.bash(&script);
+        if let Some(daemon) = self.daemons.first() {
+            bash.env("KENT_ENDPOINT", daemon.grpc_address());
+        }
+        self.to_shown(&String::from_utf8(bash.output().expect("bash runs").stdout).expect("UTF-8"))
+    }
 }
 
 fn masked<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<String> {
@@ -149,38 +256,25 @@ fn masked<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<String> {
 
 /// Runs the commands of a page, and describes all differences.
 fn differences(page: &Path) -> String {
-    let text = std::fs::read_to_string(page).expect("the page is read");
+    let text = fs::read_to_string(page).expect("the page is read");
     let mut different = String::new();
-    for (is_replicas, session) in sessions(&text) {
-        let etcd = is_replicas.then(|| Etcd::start(1));
-        let (data, dir) = (data_dir(), data_dir());
-        let start = |at: usize| match &etcd {
-            Some(etcd) => {
-                Daemon::spawn(kentd(&data.path().join(at.to_string())).args(["--store", &etcd.address("kent")]))
-            }
-            None => {
-                let mut command = kentd(&data.path().join("kent-data"));
-                Daemon::spawn(command.arg("--audit").arg(dir.path().join("audit.jsonl")))
-            }
-        };
-        let daemons: Vec<Daemon> = (0..if is_replicas { 2 } else { 1 }).map(start).collect();
-        let shown = if is_replicas { &["127.0.0.1:7610", "127.0.0.1:7620"][..] } else { &["127.0.0.1:7600"] };
-        let addresses = shown.iter().zip(&daemons);
-        let addresses = addresses.map(|(shown, daemon)| ((*shown).to_owned(), daemon.grpc_address().to_owned()));
-        let http = daemons.iter().map(|daemon| ("127.0.0.1:7601".to_owned(), daemon.http_address().to_owned()));
-        let addresses = addresses.chain(http);
-        let socket = data.path().join("kent-data/kent.sock").display().to_string();
-        let addresses = addresses.chain([("kent-data/kent.sock".to_owned(), socket)]);
-        let shell = Shell { addresses: addresses.collect(), dir };
+    for (start, session) in sessions(&text) {
+        let etcd = (start == Start::Etcd).then(|| Etcd::start(1));
+        let mut shell = Shell::new(etcd.as_ref());
+        if start == Start::OneDaemon {
+            shell.start("kentd");
+        }
+        let has_python = text.contains("```python").then(|| shell.offer_python(&text));
         for Shown { line, command, output } in session {
-            if command.starts_with("cargo ") {
+            let is_made = ["cargo build ", "python3 -m venv "].iter().any(|start| command.starts_with(start));
+            if is_made || (has_python == Some(false) && command.starts_with("venv/bin/python ")) {
                 continue;
             }
             let expected = masked(output.iter().map(String::as_str));
             let mut found = masked(shell.run(&command).lines());
-            // Replicas take a moment to discover each other, and a busy disk takes a moment to become idle.
-            for _ in 0..STATUS_TRIES {
-                if expected == found || !["kent status", "kent doctor"].contains(&&*command) {
+            let (awaited, tries) = AWAITED;
+            for _ in 0..tries {
+                if expected == found || !awaited.iter().any(|start| command.starts_with(start)) {
                     break;
                 }
                 thread::sleep(Duration::from_millis(500));
@@ -203,10 +297,11 @@ fn differences(page: &Path) -> String {
 #[test]
 fn ok_pages_show_the_real_output() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let docs = std::fs::read_dir(root.join("docs")).expect("the docs exist");
+    let docs = fs::read_dir(root.join("docs")).expect("the docs exist");
     let pages = docs.map(|entry| entry.expect("an entry").path()).chain([root.join("README.md")]);
-    let pages = pages.filter(|page| page.extension().is_some_and(|extension| extension == "md"));
-    let different: String = pages.map(|page| differences(&page)).collect();
+    let pages: Vec<PathBuf> =
+        pages.filter(|page| page.extension().is_some_and(|extension| extension == "md")).collect();
+    let different: String = pages.iter().map(|page| differences(page)).collect();
     assert!(different.is_empty(), "{different}");
 }
 

@@ -18,6 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 /// A daemon under test. It is killed when it is dropped.
 pub(crate) struct Daemon {
     child: Child,
+    greeting: String,
     grpc: String,
     http: String,
 }
@@ -82,7 +83,7 @@ impl Daemon {
         assert_eq!(addresses.len(), 2, "kentd printed {line:?}");
         // The first one, if the gRPC port has several.
         let grpc = addresses[0].split(',').next().unwrap_or_default();
-        Some(Self { grpc: grpc.to_owned(), http: addresses[1].to_owned(), child })
+        Some(Self { grpc: grpc.to_owned(), http: addresses[1].to_owned(), greeting: line, child })
     }
 
     /// Kills the process immediately, like a power failure.
@@ -117,6 +118,11 @@ impl Daemon {
     /// The process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The line that it prints once it serves.
+    pub(crate) fn greeting(&self) -> &str {
+        &self.greeting
     }
 
     /// The address of the gRPC port.

@@ -27,7 +27,7 @@ fn ok_pythons_stock_grpc_draws_valid_identifiers() {
 }
 
 /// A virtual environment with grpcio in the target directory, created on first use.
-fn python() -> Option<PathBuf> {
+pub(super) fn python() -> Option<PathBuf> {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let python = home.join("bin/python");
     let has_grpc = || succeeds(Command::new(&python).args(["-c", "import grpc_tools, grpc_reflection"]));
