@@ -1,5 +1,6 @@
 //! Regions as text for people and as JSON for programs.
 
+use kent_proto::model::CONCEALED;
 use kent_proto::v1::{
     AutoExpand, Policy, Region, RegionChange,
     region::{Kind, Order},
@@ -153,7 +154,10 @@ pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> St
 pub(crate) fn covering_seal(region: &Region) -> Option<String> {
     let by = &region.sealed_by;
     let covers = !by.is_empty() && *by != region.name;
-    covers.then(|| format!("{} (kent region unseal {})", names::short(by), names::words(by)))
+    covers.then(|| match by.as_str() {
+        CONCEALED => "a region that you may not read".to_owned(),
+        by => format!("{} (kent region unseal {})", names::short(by), names::words(by)),
+    })
 }
 
 /// A forecast in the largest unit that fits into it at least twice.
@@ -180,6 +184,8 @@ pub(crate) fn state(region: &Region) -> String {
     let mut state = kind_name(region.kind()).to_owned();
     if region.sealed {
         state.push_str(", sealed");
+    } else if region.sealed_by == CONCEALED {
+        state.push_str(", sealed with an outer region");
     } else if !region.sealed_by.is_empty() {
         state.push_str(&format!(", sealed with {}", names::short(&region.sealed_by)));
     }
@@ -425,6 +431,9 @@ former prefix      01 (revisions 1 to 4)
         assert_eq!(state(&covered), "open, sealed with eu");
         let text = one(&covered, Palette::PLAIN);
         assert!(text.contains("sealed with        eu (kent region unseal eu --space parts/emea)\n"), "{text}");
+        let concealed = Region { sealed_by: CONCEALED.to_owned(), ..orders() };
+        assert_eq!(state(&concealed), "open, sealed with an outer region");
+        assert_eq!(covering_seal(&concealed).as_deref(), Some("a region that you may not read"));
         let own = Region { sealed: true, sealed_by: names::region("default", "orders"), ..orders() };
         assert_eq!((state(&own), covering_seal(&own)), ("open, sealed".to_owned(), None));
     }

@@ -1,6 +1,7 @@
 //! `kent space`: lists, creates and deletes spaces, each of which is a table of regions.
 
 use kent_client::Daemon;
+use kent_proto::model::CONCEALED;
 use kent_proto::v1::{CreateSpaceRequest, DeleteSpaceRequest, ListSpacesRequest, Space, space::TextForm};
 use serde_json::{Value, json};
 
@@ -113,6 +114,7 @@ fn table(spaces: &[Space]) -> Table {
 fn sealed_with(space: &Space) -> String {
     match space.sealed_by.as_str() {
         "" => String::new(),
+        CONCEALED => "an outer region".to_owned(),
         by => format!("{}@{}", names::short(by), names::space_of(by)),
     }
 }

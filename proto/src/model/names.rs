@@ -83,6 +83,9 @@ pub fn space_name(space: &str) -> String {
     format!("spaces/{space}")
 }
 
+/// Stands in `sealed_by` for a region whose name the caller may not know.
+pub const CONCEALED: &str = "-";
+
 /// `spaces/SPACE/regions/REGION`.
 pub fn region_name(space: &str, region: &str) -> String {
     format!("spaces/{space}/regions/{region}")

@@ -40,7 +40,7 @@ use crate::{
     tables::{
         edits::{EditCommand, Edited},
         history,
-        permitted::is_readable,
+        permitted::{is_known, is_readable},
         space::Space,
         undo::UndoCommand,
     },
@@ -127,8 +127,13 @@ impl RegionsService {
                 let now = self.engine.clock().steady();
                 let usage = |number| space.usage(number, now);
                 let mut response = space.read(|table| model::edit_response(&name, table, &plan, validate_only, usage));
+                let caller = &audited.author.caller;
                 if let Some(region) = &mut response.region {
-                    region.sealed_by = sealed_by(space.sealed_by(RegionNumber(region.number)));
+                    region.sealed_by = sealed_by(caller, space.sealed_by(RegionNumber(region.number)));
+                    conceal_parent(&space, caller, region);
+                }
+                for region in response.changes.iter_mut().flat_map(|it| it.before.iter_mut().chain(&mut it.after)) {
+                    conceal_parent(&space, caller, region);
                 }
                 if let Some(cluster) = self.engine.cluster().filter(|_| stops_grants && !validate_only) {
                     let Unconfirmed { replicas, within } = cluster.confirm(space.versions(RegionNumber(0)).0).await;
@@ -164,7 +169,7 @@ impl Regions for RegionsService {
         if !validate_only {
             record(Event::new("space.create", &by, resource), &created, Outcome::Done);
         }
-        Ok(Response::new(space_message(&*created?)))
+        Ok(Response::new(space_message(&caller, &*created?)))
     }
 
     async fn delete_space(&self, request: Request<DeleteSpaceRequest>) -> Answer<v1::Space> {
@@ -179,7 +184,7 @@ impl Regions for RegionsService {
         }
         let space = deleted?;
         // The name of the space of a delegated region depends on the region, which may have been renamed.
-        Ok(Response::new(v1::Space { name: space_name(&name), ..space_message(&space) }))
+        Ok(Response::new(v1::Space { name: space_name(&name), ..space_message(&author.caller, &space) }))
     }
 
     async fn get_space(&self, request: Request<GetSpaceRequest>) -> Answer<v1::Space> {
@@ -189,11 +194,11 @@ impl Regions for RegionsService {
         // A caller that gets identifiers of the space needs their width and text form.
         let takes = |action| self.engine.directory().check_some(&caller, action, &name).is_ok();
         if read.is_err() && (takes(Action::Lease) || takes(Action::Allocate)) {
-            let v1::Space { name, bits, text_form, .. } = space_message(&*self.find(&name)?);
+            let v1::Space { name, bits, text_form, .. } = space_message(&caller, &*self.find(&name)?);
             return Ok(Response::new(v1::Space { name, bits, text_form, ..v1::Space::default() }));
         }
         read.map_err(|denied| status::from_denied(&denied))?;
-        Ok(Response::new(space_message(&*self.find(&name)?)))
+        Ok(Response::new(space_message(&caller, &*self.find(&name)?)))
     }
 
     async fn list_spaces(&self, request: Request<ListSpacesRequest>) -> Answer<ListSpacesResponse> {
@@ -207,7 +212,7 @@ impl Regions for RegionsService {
         spaces.truncate(page.size);
         let last = spaces.last().filter(|_| more);
         let next_page_token = last.map(|space| model::page_token(&space.name())).unwrap_or_default();
-        let spaces = spaces.iter().map(|space| space_message(space)).collect();
+        let spaces = spaces.iter().map(|space| space_message(&caller, space)).collect();
         Ok(Response::new(ListSpacesResponse { spaces, next_page_token }))
     }
 
@@ -237,7 +242,7 @@ impl Regions for RegionsService {
         let now = self.engine.clock().steady();
         let found = space.read(|table| table.shared(&region).map(|region| Found::of(table, region)));
         let missing = |_| status::no_such_region(&NoSuchRegion { space: space.name(), region });
-        Ok(Response::new(found.map_err(missing)?.message(&space, &space.name(), now)))
+        Ok(Response::new(found.map_err(missing)?.message(&space, &caller, &space.name(), now)))
     }
 
     async fn list_free_blocks(&self, request: Request<ListFreeBlocksRequest>) -> Answer<ListFreeBlocksResponse> {
@@ -550,7 +555,7 @@ fn list(caller: &Caller, space: &Space, page: &Page, now: Duration) -> Result<Li
     });
     Ok(ListRegionsResponse {
         next_page_token: last.map(|last| model::page_token(&last.to_string())).unwrap_or_default(),
-        regions: yielding(found.iter(), PART).map(|found| found.message(space, &name, now)).collect(),
+        regions: yielding(found.iter(), PART).map(|found| found.message(space, caller, &name, now)).collect(),
         revision,
     })
 }
@@ -580,22 +585,36 @@ impl Found {
         Self { region: region.clone(), parent: table.parent(region).map(|parent| parent.name.clone()) }
     }
 
-    fn message(&self, space: &Space, name: &str, now: Duration) -> v1::Region {
+    fn message(&self, space: &Space, caller: &Caller, name: &str, now: Duration) -> v1::Region {
         let number = self.region.number;
-        let message = model::region(name, self.parent.as_deref(), &self.region, space.usage(number, now));
-        v1::Region { sealed_by: sealed_by(space.sealed_by(number)), ..message }
+        let mut message = model::region(name, self.parent.as_deref(), &self.region, space.usage(number, now));
+        message.sealed_by = sealed_by(caller, space.sealed_by(number));
+        conceal_parent(space, caller, &mut message);
+        message
     }
 }
 
-fn space_message(space: &Space) -> v1::Space {
+fn space_message(caller: &Caller, space: &Space) -> v1::Space {
     let (name, form) = (space.name(), space.text_form());
     let message = space.read(|table| model::space(&name, table, form));
-    v1::Space { sealed_by: sealed_by(space.sealed_around()), ..message }
+    v1::Space { sealed_by: sealed_by(caller, space.sealed_around()), ..message }
 }
 
-/// The resource name of a sealed region; empty if there is none.
-fn sealed_by(seal: Option<(String, String)>) -> String {
-    seal.map(|(region, space)| model::region_name(&space, &region)).unwrap_or_default()
+/// The resource name of a sealed region, or [`model::CONCEALED`]; empty if there is none.
+fn sealed_by(caller: &Caller, seal: Option<(&Space, Region)>) -> String {
+    match seal {
+        None => String::new(),
+        Some((space, region)) if is_known(space, caller, &region) => model::region_name(&space.name(), &region.name),
+        Some(_) => model::CONCEALED.to_owned(),
+    }
+}
+
+/// Removes the name of a region's parent if the caller may not know it.
+fn conceal_parent(space: &Space, caller: &Caller, region: &mut v1::Region) {
+    let parent = space.read(|table| table.get(RegionNumber(region.parent_number)).cloned());
+    if parent.is_some_and(|parent| !is_known(space, caller, &parent)) {
+        region.parent = String::new();
+    }
 }
 
 fn parse_space(field: &'static str, name: &str) -> Result<String, Status> {

@@ -132,6 +132,11 @@ pub(crate) fn is_readable(space: &Space, caller: &Caller, region: &Region) -> bo
     caller.may(Action::Read, target(space, region))
 }
 
+/// Whether the caller may know the name of a region.
+pub(crate) fn is_known(space: &Space, caller: &Caller, region: &Region) -> bool {
+    is_readable(space, caller, region) || caller.may(Action::Edit, target(space, region))
+}
+
 /// A region of a table.
 pub(crate) fn target<'t>(space: &'t Space, region: &'t Region) -> Target<'t> {
     target_in(space.key(), region)

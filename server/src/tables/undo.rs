@@ -45,6 +45,7 @@ impl Directory {
         }
         let space = self.find(&command.space)?;
         let _editing = self.begin_editing(&space).await?;
+        let mut first: Option<(Option<Revision>, Revision)> = None;
         for _ in 0..ATTEMPTS {
             let is_same = |entry: &HistoryEntry| {
                 let region = command.region.as_deref();
@@ -54,20 +55,37 @@ impl Directory {
                 check_plan(&space, &command.caller, &plan)?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
-            let edit = self.reversal(&space, command).await?;
-            if let Some(plan) = self.try_edit(&space, &edit).await? {
-                if !command.options.validate_only {
-                    self.give_back_forbidden(&space, &plan).await;
+            let base = space.read(Table::revision);
+            let edit = self.reversal(&space, command, base).await?;
+            // The author asked for the reversal of the edit that was the last one then, not of one that came since, such as a seal.
+            let (undoes, expected) = *first.get_or_insert((edit.undoes, base));
+            if edit.undoes != undoes {
+                return Err(EditError::Stale { space: space.name(), expected: expected.0, present: base });
+            }
+            match self.try_edit(&space, &edit).await {
+                Ok(Some(plan)) => {
+                    if !command.options.validate_only {
+                        self.give_back_forbidden(&space, &plan).await;
+                    }
+                    return Ok(Edited { space: space.clone(), plan, again: false });
                 }
-                return Ok(Edited { space: space.clone(), plan, again: false });
+                // An edit of another replica came since the reversal was found.
+                Ok(None) => {}
+                Err(EditError::Stale { .. }) if command.options.expected.is_none() => {}
+                Err(error) => return Err(error),
             }
             self.reload(&space).await?;
         }
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// The edit that reverts the last one.
-    async fn reversal(&self, space: &Arc<Space>, command: &UndoCommand) -> Result<EditCommand, EditError> {
+    /// The edit that reverts the last one of a table at revision `base`, and is valid only for that revision.
+    async fn reversal(
+        &self,
+        space: &Arc<Space>,
+        command: &UndoCommand,
+        base: Revision,
+    ) -> Result<EditCommand, EditError> {
         let (revision, entry) = self.last_edit(space, command.region.as_deref()).await?;
         let counters = self.counters_at(space, counted(&entry.changes));
         let (mut rests, mut changes) = (Vec::new(), entry.changes.clone());
@@ -101,7 +119,8 @@ impl Directory {
             "" => format!("undo of revision {revision}"),
             reason => reason.to_owned(),
         };
-        let options = EditOptions { reason, ..command.options.clone() };
+        let expected = command.options.expected.or(Some(base));
+        let options = EditOptions { reason, expected, ..command.options.clone() };
         let (principal, caller, undoes) = (command.principal.clone(), command.caller.clone(), Some(revision));
         Ok(EditCommand { space: name, number: None, edit, options, principal, caller, undoes })
     }

@@ -72,8 +72,10 @@ struct Run {
     table: Table,
     issued: Vec<Issued>,
     names: u32,
-    /// The changes of the last edit, and whether it declared suffixes as issued.
-    last: (Vec<Change>, bool),
+    /// The changes of every edit, and whether it declared suffixes as issued.
+    past: Vec<(Vec<Change>, bool)>,
+    /// The prefixes that were sealed and not unsealed since.
+    sealed: Vec<Prefix>,
 }
 
 impl Run {
@@ -141,7 +143,40 @@ impl Run {
             assert!(after.kind == Kind::Closed || then.is_none_or(|then| now >= then), "a counter went back");
         }
         self.check_undo(&before, &plan);
-        self.last = (plan.changes, plan.declared.is_some());
+        self.check_seals(&before, &edit, &plan);
+        self.past.push((plan.changes, plan.declared.is_some()));
+    }
+
+    /// Checks that a prefix that was sealed stays covered by a seal until it is unsealed, or until its region is deleted. A split changes
+    /// the prefix of its region, and so what the seal covers.
+    fn check_seals(&mut self, before: &Table, edit: &Edit, plan: &Plan) {
+        for (old, new) in plan.changes.iter().filter_map(|change| change.before.as_ref().zip(change.after.as_ref())) {
+            let is_split = new.prefix.len() > old.prefix.len();
+            for prefix in self.sealed.iter_mut().filter(|prefix| is_split && prefix.starts_with(old.prefix)) {
+                *prefix = new.prefix;
+            }
+            if new.sealed && !old.sealed && matches!(edit, Edit::Update { .. }) {
+                self.sealed.push(new.prefix);
+            }
+        }
+        let covers = |prefix: &Prefix| self.table.iter().any(|it| it.sealed && prefix.starts_with(it.prefix));
+        let lifts = |prefix: &Prefix| match edit {
+            Edit::Update { patch, .. } => patch.sealed == Some(false),
+            Edit::Delete { name, .. } => {
+                let region = before.named(name).expect("it was there");
+                let parent = before.parent(region);
+                // The seal of a heir goes over to the region that continues in its place.
+                let is_heir =
+                    parent.is_some_and(|it| it.kind == Kind::Closed && it.prefix.zeros(it.sub_bits) == region.prefix);
+                prefix.starts_with(region.prefix) && !is_heir
+            }
+            _ => false,
+        };
+        self.sealed.retain(|prefix| {
+            let is_covered = covers(prefix);
+            assert!(is_covered || lifts(prefix), "{edit:?} lifts the seal of {prefix}");
+            is_covered
+        });
     }
 
     /// Checks that the reversal of the last edit, if there is one, restores every region, and so does the reversal of that.
@@ -187,7 +222,14 @@ impl Run {
             10 => Edit::Update { name, patch: self.patch(step) },
             11 => Edit::Delete { name, unused: step.flag },
             12 if step.flag => Edit::Undelegate { name },
-            13 => self.table.undo(&self.last.0, self.last.1).unwrap_or(Edit::Undelegate { name }),
+            13 if !self.past.is_empty() => {
+                // Mostly a late edit, sometimes any.
+                let latest = self.past.len() - 1;
+                let back =
+                    if step.flag { usize::from(step.len % 4).min(latest) } else { step.region.index(latest + 1) };
+                let (changes, declared) = &self.past[latest - back];
+                self.table.undo(changes, *declared).unwrap_or(Edit::Undelegate { name })
+            }
             _ => {
                 // In about half of the cases, the existing level.
                 let present = self.table.named(&name).map_or(0, |region| region.sub_bits);
@@ -345,7 +387,7 @@ proptest! {
     #[test]
     fn ok_every_script_keeps_the_invariants(bits in width(), steps in steps()) {
         let table = Table::new(bits).expect("a width");
-        let mut run = Run { table, issued: Vec::new(), names: 0, last: (Vec::new(), false) };
+        let mut run = Run { table, issued: Vec::new(), names: 0, past: Vec::new(), sealed: Vec::new() };
         steps.iter().for_each(|step| run.step(step));
         imported::check(&run.table, 1 + usize::from(steps[0].len % 7));
     }
@@ -358,7 +400,7 @@ proptest! {
         issues in vec((any::<Index>(), 1..4u128), 1..4),
     ) {
         let table = Table::new(bits).expect("a width");
-        let mut run = Run { table, issued: Vec::new(), names: 0, last: (Vec::new(), false) };
+        let mut run = Run { table, issued: Vec::new(), names: 0, past: Vec::new(), sealed: Vec::new() };
         steps.iter().for_each(|step| run.step(step));
         let planned = run.edit_of(&edit);
         let Ok(plan) = run.table.plan(&planned) else { return Ok(()) };

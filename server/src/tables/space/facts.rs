@@ -75,27 +75,32 @@ impl Space {
         Some((facts, guards))
     }
 
-    /// The seal that covers a region: the name of the sealed region, and that of its space.
-    pub(crate) fn sealed_by(&self, number: RegionNumber) -> Option<(String, String)> {
+    /// The sealed region that covers a region, and its space.
+    pub(crate) fn sealed_by(&self, number: RegionNumber) -> Option<(&Self, Region)> {
         let seal = {
             let (around, state) = (self.lock_around(), self.state());
             state.seal_over(state.table.get(number)?, &around)?
         };
-        self.name_seal(seal)
+        self.find_seal(seal)
     }
 
-    /// The seal that covers the whole space of a delegated region.
-    pub(crate) fn sealed_around(&self) -> Option<(String, String)> {
+    /// The sealed region that covers the whole space of a delegated region, and its space.
+    pub(crate) fn sealed_around(&self) -> Option<(&Self, Region)> {
         self.outer.as_ref().and_then(|(outer, number)| outer.sealed_by(*number))
     }
 
     /// The name of a sealed region, and that of its space.
     pub(crate) fn name_seal(&self, seal: Seal) -> Option<(String, String)> {
+        self.find_seal(seal).map(|(space, region)| (region.name, space.name()))
+    }
+
+    fn find_seal(&self, seal: Seal) -> Option<(&Self, Region)> {
         let mut space = self;
         for _ in 0..seal.outward {
             space = &space.outer.as_ref()?.0;
         }
-        Some((space.region_name(seal.region), space.name()))
+        let region = space.read(|table| table.get(seal.region).cloned())?;
+        Some((space, region))
     }
 
     /// The spaces around this one, the innermost first.

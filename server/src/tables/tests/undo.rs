@@ -1,6 +1,8 @@
 //! Reversals on several daemons: a counter that comes back to a region that was closed, and prefixes that a restore may have lost.
 
-use kent_proto::v1::{AddSubregionsRequest, NewRegion, SplitRegionRequest, Uint128, UndoEditRequest};
+use kent_proto::v1::{
+    AddSubregionsRequest, NewRegion, SealRegionRequest, SplitRegionRequest, Uint128, UndoEditRequest,
+};
 
 use super::*;
 
@@ -137,4 +139,36 @@ async fn err_the_request_id_of_the_undo_of_another_region() {
     }
     let refused = node.regions().undo_edit(undo(other)).await.expect_err("that was another undo");
     assert!(refused.message().contains("was used before"), "{refused}");
+}
+
+/// An operator seals a subregion on another daemon just before the reversal of the subdivision is committed. The last edit is then the
+/// seal, which the author of the reversal does not know.
+#[tokio::test]
+async fn err_an_edit_that_comes_before_the_reversal_is_not_reverted_in_its_place() {
+    let sub = || "spaces/default/regions/sub".to_owned();
+    for (undone, expected) in [("spaces/default", "has changed"), ("spaces/default/regions/sub", "has changed")] {
+        let disk = disk();
+        let (one, other) = (start(&disk, Settings::default()).await, Arc::new(start(&disk, Settings::default()).await));
+        make(&one, 20, 4).await;
+        let new_regions = vec![new_region("sub", "1")];
+        let divide = AddSubregionsRequest { name: name(), by_bits: 1, new_regions, ..Default::default() };
+        one.regions().add_subregions(Request::new(divide)).await.expect("divided");
+        let (is_first, sealing) = (Arc::new(AtomicBool::new(true)), other.clone());
+        let seal = move || {
+            let sealing = sealing.clone();
+            async move {
+                let seal = SealRegionRequest { name: sub(), ..SealRegionRequest::default() };
+                sealing.regions().seal_region(Request::new(seal)).await.expect("sealed");
+            }
+        };
+        disk.plan(move |operation| match operation {
+            Operation::Commit(_) if is_first.swap(false, SeqCst) => Fault::DelayBefore(Box::pin(seal())),
+            _ => Fault::None,
+        });
+        let undo = UndoEditRequest { name: undone.to_owned(), ..UndoEditRequest::default() };
+        let refused = one.regions().undo_edit(Request::new(undo)).await.expect_err("the last edit is another one now");
+        assert!(refused.message().contains(expected), "{refused}");
+        let sub = GetRegionRequest { name: sub() };
+        assert!(one.regions().get_region(Request::new(sub)).await.expect("there").into_inner().sealed, "{undone}");
+    }
 }

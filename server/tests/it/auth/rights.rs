@@ -294,6 +294,49 @@ async fn ok_readers_see_what_they_may_read() {
 }
 
 #[tokio::test]
+async fn err_no_answer_names_a_region_around_that_the_caller_may_not_see() {
+    let dir = data_dir();
+    let guarded = Guarded::start(dir.path()).await;
+    let admin = &guarded.admin;
+    guarded.create(admin, "secret").await.expect("created");
+    guarded.subdivide(admin, "secret", "team-a-1", "1").await.expect("divided");
+    let mut regions = guarded.daemon.regions();
+    let delegate = DelegateRegionRequest { name: region("team-a-1"), ..Default::default() };
+    regions.delegate_region(admin.send(delegate)).await.expect("delegated");
+    let (parent, region_id) = (format!("{SPACE}/team-a-1"), "inner".to_owned());
+    let create = CreateRegionRequest { parent: parent.clone(), region_id, suffix_bits: Some(1), ..Default::default() };
+    regions.create_region(admin.send(create)).await.expect("created");
+    guarded.seal(admin, "secret").await.expect("sealed");
+    let team = guarded
+        .token(&["edit:region:default/team-a-*", "read:region:default/team-a-*", "read:space:default/team-a-1"])
+        .await;
+    for (caller, expected) in [(&team, "-".to_owned()), (admin, region("secret"))] {
+        let mut answers = Vec::new();
+        let get = GetRegionRequest { name: region("team-a-1") };
+        let got = regions.get_region(caller.send(get)).await.expect("there").into_inner();
+        answers.push((format!("{got:?}"), got.sealed_by));
+        for parent in [SPACE.to_owned(), parent.clone()] {
+            let list = ListRegionsRequest { parent, ..Default::default() };
+            let mut listed = regions.list_regions(caller.send(list)).await.expect("listed").into_inner().regions;
+            let last = listed.pop().expect("a region");
+            answers.push((format!("{last:?}"), last.sealed_by));
+        }
+        let list = ListSpacesRequest::default();
+        let spaces = regions.list_spaces(caller.send(list)).await.expect("listed").into_inner().spaces;
+        let inner = spaces.into_iter().find(|space| space.name == parent).expect("listed");
+        answers.push((format!("{inner:?}"), inner.sealed_by));
+        let owner = Some(expected.clone());
+        let update = UpdateRegionRequest { name: region("team-a-1"), owner, ..Default::default() };
+        let edited = regions.update_region(caller.send(update)).await.expect("edited").into_inner();
+        answers.push((format!("{edited:?}"), edited.region.expect("edited").sealed_by));
+        for (text, sealed_by) in answers {
+            assert_eq!(sealed_by, expected, "{text}");
+            assert_eq!(text.contains("secret"), expected != "-", "{text}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn err_a_refused_edit_names_no_region_that_the_caller_may_not_see() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
