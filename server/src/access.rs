@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use kent_access::{
-    Action, Bound, Needs, Outdated, Permission, Place, Presented, Right, Role, Token, TokenId, check_role_name,
+    Action, Bound, Limits, Needs, Outdated, Permission, Place, Presented, Right, Role, Token, TokenId, check_role_name,
     check_token_name,
 };
 use kent_ids::grouped;
@@ -36,6 +36,7 @@ pub(crate) struct NewToken {
     pub(crate) roles: Vec<String>,
     /// How long it is valid, in seconds; 0: as long as the credential of its maker.
     pub(crate) valid_seconds: u64,
+    pub(crate) limits: Limits,
 }
 
 /// Reasons that tokens and roles are not changed.
@@ -123,6 +124,7 @@ impl Access {
             name: new.name,
             rights,
             roles: new.roles,
+            limits: new.limits,
             created,
             expires,
             created_by: caller.name().to_owned(),
@@ -211,6 +213,7 @@ impl Access {
         name: String,
         permissions: &[String],
         certificates: &[String],
+        limits: Limits,
     ) -> Result<Version, AccessError> {
         check_admin(caller)?;
         check_role_name(&name).map_err(|bad| Invalid::new("role.name", bad))?;
@@ -219,7 +222,7 @@ impl Access {
         let certificates = parsed
             .collect::<Result<_, _>>()
             .map_err(|bad: kent_access::BadName| Invalid::new("role.certificates", bad))?;
-        let role = Role { rights: self.rights(caller, permissions)?, name, certificates };
+        let role = Role { rights: self.rights(caller, permissions)?, name, certificates, limits };
         check_size("role", &stored::encode_role(&role))?;
         let change = self.auth.table().change(|present| {
             // What its holders have now would be lost.

@@ -25,6 +25,7 @@ mod it {
     mod hostile;
     mod imports;
     mod large;
+    mod limits;
     mod listing;
     mod messages;
     mod metrics;
