@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use kent_access::Limits;
-use kent_client::Client;
+use kent_client::{Client, Error};
 use kent_proto::v1::{
     AllocateRequest, AllocateStreamResponse, CallerLimits, CreateTokenRequest, Encoding, PutRoleRequest, Role,
     RotateTokenRequest, WhoAmIRequest, access_client::AccessClient, allocate_stream_response::Outcome,
@@ -292,6 +292,32 @@ async fn ok_a_caller_learns_which_limits_apply() {
     }
 }
 
+#[tokio::test]
+async fn ok_the_client_waits_for_a_limit_within_its_timeout() {
+    let dir = data_dir();
+    let guarded = Guarded::start(dir.path()).await;
+    let shop = token(&guarded, "ids=1k/s", &[]).await;
+    let client = |timeout| {
+        let builder = Client::builder().endpoint(guarded.daemon.grpc_address()).token(&shop.secret);
+        builder.request_timeout(timeout).discover(false).build().expect("a client")
+    };
+    let ids = client(Duration::from_secs(60)).uuid_v7();
+    ids.fetch_block(3_000).await.expect("granted");
+    // Two seconds' debt: it waits instead of asking again and again.
+    ids.fetch_block(100_000).await.expect("granted after the wait");
+    let asked = limited_total(&guarded.daemon, "ids");
+    assert!(asked <= 2, "it asked {asked} times");
+    // Now it would wait for longer than it may.
+    for timeout in [Duration::from_secs(1), Duration::from_secs(2)] {
+        let error = client(timeout).uuid_v7().next().await.expect_err("limited");
+        assert!(error.is_retryable() && error.has_no_side_effects());
+        let Error::Limited { limit, retry_after, message, .. } = &error else { panic!("{error}") };
+        assert!(limit == "ids" && *retry_after > Duration::from_secs(30), "{retry_after:?}");
+        assert!(message.contains("1_000 identifiers a second") && error.to_string() == *message);
+    }
+    assert_eq!(limited_total(&guarded.daemon, "ids"), asked + 2);
+}
+
 /// The token of an administrator in a file, and a daemon that asks for it.
 async fn operator(dir: &std::path::Path) -> (Guarded, String) {
     let guarded = Guarded::start(&dir.join("data")).await;
@@ -341,4 +367,28 @@ async fn ok_limits_on_the_command_line() {
         let (code, _, stderr) = run(&admin, words);
         assert!(code == 2 && stderr.contains(expected), "{words}: {stderr}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_kent_alloc_waits_for_a_limit_and_says_so() {
+    let dir = data_dir();
+    let guarded = Guarded::start(&dir.path().join("data")).await;
+    let file = dir.path().join("shop.token").display().to_string();
+    let run = |token: &str, words: &str| {
+        run_in(&[("KENT_ENDPOINT", guarded.daemon.grpc_address()), ("KENT_TOKEN_FILE", token)], words)
+    };
+    let shop = token(&guarded, "ids=10k/s", &[]).await;
+    fs::write(&file, &shop.secret).expect("written");
+    let channel = guarded.daemon.channel();
+    take(&channel, &shop, 50_000).await.expect("granted");
+    // Four seconds' debt, with a request timeout of less.
+    let (code, stdout, stderr) = run(&file, "alloc uuidv7 -n 11k --request-timeout 1s");
+    assert_eq!((code, stdout.lines().count()), (0, 11_000), "{stderr}");
+    let waiting = stderr.lines().find(|line| line.starts_with("waiting for 10_000 identifiers of uuidv7, "));
+    let waiting = waiting.expect(&stderr);
+    assert!(waiting.contains("(shop) has used its limit of 10_000 identifiers a second; retry in "), "{waiting}");
+    assert!(!waiting.contains("gives up"), "{waiting}");
+    until_ok(async || take(&channel, &shop, 1_000_000).await).await;
+    let (code, stdout, stderr) = run(&file, "alloc uuidv7 --timeout 1500ms");
+    assert!(code == 1 && stdout.is_empty() && stderr.contains("gives up at --timeout 1s 500ms: token:"), "{stderr}");
 }
