@@ -24,7 +24,7 @@ use crate::{
     Channel, Credentials,
     age::Ages,
     config::{Settings, parse},
-    error::{Error, Tried, Verdict, describe, judge},
+    error::{Error, Tried, Verdict, describe, judge, limited},
     origin::Origin,
 };
 
@@ -394,9 +394,10 @@ impl<'a> Attempts<'a> {
         }
         let pause = hint.unwrap_or_else(|| self.pauses.next().unwrap_or(PAUSE_MAX));
         debug!(status = describe(&status), ?pause, "the attempt failed");
+        let limited = limited(&status, pause);
         self.failed(endpoint, status);
         if pause >= self.left() {
-            return Err(self.unavailable());
+            return Err(limited.unwrap_or_else(|| self.unavailable()));
         }
         time::sleep(pause).await;
         self.connection.origin.check()

@@ -2,7 +2,7 @@
 
 use std::{fmt, iter, time::Duration};
 
-use kent_proto::model::HEIR;
+use kent_proto::model::{HEIR, LIMIT};
 use thiserror::Error;
 use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
@@ -36,6 +36,19 @@ pub enum Error {
         /// The field of the request that is wrong, such as `count` or `request_id`. Empty if the daemon named none.
         field: String,
         /// What is wrong and what is allowed.
+        message: String,
+        /// The daemon's complete status.
+        status: Status,
+    },
+    /// The caller has used up one of its limits, and the timeout of the request ends before the daemon admits it again.
+    #[error("{message}")]
+    #[non_exhaustive]
+    Limited {
+        /// What is limited: `ids`, `calls`, `streams` or `connections`.
+        limit: String,
+        /// The time after which to try again.
+        retry_after: Duration,
+        /// The limit, and what helps.
         message: String,
         /// The daemon's complete status.
         status: Status,
@@ -78,7 +91,7 @@ impl Error {
     /// Returns true if a retry can succeed without any other change.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Fenced { .. } => true,
+            Self::Limited { .. } | Self::Unavailable { .. } | Self::Fenced { .. } => true,
             Self::Refused { .. } | Self::Unusable { .. } | Self::NoRuntime | Self::Forked => false,
         }
     }
@@ -94,10 +107,18 @@ impl Error {
     /// Returns true if the call certainly had no effect. Calls for identifiers have no effect but gaps in any case.
     pub fn has_no_side_effects(&self) -> bool {
         match self {
-            Self::Refused { .. } | Self::NoRuntime | Self::Forked => true,
+            Self::Refused { .. } | Self::Limited { .. } | Self::NoRuntime | Self::Forked => true,
             Self::Unavailable { .. } | Self::Unusable { .. } | Self::Fenced { .. } => false,
         }
     }
+}
+
+/// The error of a caller that would have to wait for one of its limits for too long, if that is what the status says.
+pub(crate) fn limited(status: &Status, retry_after: Duration) -> Option<Error> {
+    let details = status.get_error_details();
+    let info = details.error_info().filter(|info| info.reason == LIMIT)?;
+    let limit = info.metadata.get("limit").cloned().unwrap_or_default();
+    Some(Error::Limited { limit, retry_after, message: status.message().to_owned(), status: status.clone() })
 }
 
 /// An endpoint that failed, and its last status.
@@ -160,7 +181,7 @@ pub(crate) fn judge(status: &Status) -> Verdict {
         Code::Unavailable | Code::Unknown | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => {
             Verdict::Again(after)
         }
-        // With a delay it is a limit of the clock or the pace, which passes. A full region has no delay.
+        // With a delay it is a limit of the clock, the pace or the caller, which passes. A full region has no delay.
         Code::ResourceExhausted if after.is_some() => Verdict::Again(after),
         Code::Ok
         | Code::InvalidArgument

@@ -5,6 +5,7 @@ mod command;
 mod copy;
 mod free;
 mod import;
+mod limits;
 mod names;
 mod regions;
 mod text;
@@ -17,6 +18,7 @@ pub use command::{region_source, region_words, space_option};
 pub use copy::{BadCopy, apply_change, table_of};
 pub use free::{FreeInput, free_blocks};
 pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
+pub use limits::{LIMIT, parse_limits};
 pub use names::{CONCEALED, HEIR, RegionName, SpaceName, region_name, space_name};
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kent_access::{
-    Action, Bound, Needs, Outdated, Permission, Place, Presented, Right, Role, Token, TokenId, check_role_name,
+    Action, Bound, Limits, Needs, Outdated, Permission, Place, Presented, Right, Role, Token, TokenId, check_role_name,
     check_token_name,
 };
 use kent_ids::grouped;
@@ -36,6 +36,7 @@ pub(crate) struct NewToken {
     pub(crate) roles: Vec<String>,
     /// How long it is valid, in seconds; 0: as long as the credential of its maker.
     pub(crate) valid_seconds: u64,
+    pub(crate) limits: Limits,
 }
 
 /// The parts of a role to replace.
@@ -43,6 +44,7 @@ pub(crate) struct NewToken {
 pub(crate) struct RoleParts {
     pub(crate) permissions: bool,
     pub(crate) certificates: bool,
+    pub(crate) limits: bool,
 }
 
 impl RoleParts {
@@ -52,12 +54,14 @@ impl RoleParts {
     ///
     /// For an unknown name.
     pub(crate) fn parse(names: &[String]) -> Result<Self, Invalid> {
-        let unknown = names.iter().find(|name| !matches!(name.as_str(), "permissions" | "certificates"));
+        let unknown = names.iter().find(|name| !matches!(name.as_str(), "permissions" | "certificates" | "limits"));
         match unknown {
-            Some(_) => Err(Invalid::new("update", "names another part than \"permissions\" and \"certificates\"")),
+            Some(_) => {
+                Err(Invalid::new("update", "names a part other than \"permissions\", \"certificates\" and \"limits\""))
+            }
             None => {
                 let has = |part: &str| names.is_empty() || names.iter().any(|name| name == part);
-                Ok(Self { permissions: has("permissions"), certificates: has("certificates") })
+                Ok(Self { permissions: has("permissions"), certificates: has("certificates"), limits: has("limits") })
             }
         }
     }
@@ -154,6 +158,7 @@ impl Access {
             name: new.name,
             rights,
             roles: new.roles,
+            limits: new.limits,
             created,
             expires,
             created_by: caller.name().to_owned(),
@@ -243,6 +248,7 @@ impl Access {
         permissions: &[String],
         certificates: &[String],
         parts: RoleParts,
+        limits: Limits,
     ) -> Result<(Role, Version), AccessError> {
         check_admin(caller)?;
         check_role_name(&name).map_err(|bad| Invalid::new("role.name", bad))?;
@@ -251,7 +257,7 @@ impl Access {
         let certificates = parsed
             .collect::<Result<_, _>>()
             .map_err(|bad: kent_access::BadName| Invalid::new("role.certificates", bad))?;
-        let role = Role { rights: self.rights(caller, permissions)?, name, certificates };
+        let role = Role { rights: self.rights(caller, permissions)?, name, certificates, limits };
         let made = Mutex::new(None);
         let change = self.auth.table().change(|present| {
             let mut role = role.clone();
@@ -264,6 +270,9 @@ impl Access {
                     }
                     if !parts.certificates {
                         role.certificates.clone_from(&replaced.certificates);
+                    }
+                    if !parts.limits {
+                        role.limits = replaced.limits;
                     }
                 }
                 None if !parts.permissions => return Err(AccessError::NewRole { name: role.name }),

@@ -6,17 +6,21 @@
 mod cache;
 mod caller;
 mod denied;
+mod limited;
 mod table;
+mod usage;
 
 use std::{sync::Arc, time::Duration};
 
-use kent_access::{Presented, Rights};
+use kent_access::{LimitKind, Limits, Presented, Rights};
 
+use self::usage::Usages;
 pub(crate) use self::{
     cache::KnownCaller,
     caller::{Caller, Principal},
     denied::{Denied, DeniedTo, denied},
     table::{AccessTable, Snapshot, Write},
+    usage::Open,
 };
 use crate::host::{address::Address, clock::Clock, touch::Touch};
 
@@ -28,6 +32,7 @@ pub(crate) struct Auth {
     clock: Arc<dyn Clock>,
     /// When the store was last reached, if other replicas share it.
     touch: Option<Arc<Touch>>,
+    usages: Usages,
 }
 
 /// What a call shows of its caller.
@@ -56,13 +61,15 @@ impl<'c> Credentials<'c> {
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
 impl Auth {
+    /// `limits` are those of callers that have no others.
     pub(crate) fn new(
         is_required: bool,
         table: Arc<AccessTable>,
         clock: Arc<dyn Clock>,
         touch: Option<Arc<Touch>>,
+        limits: Limits,
     ) -> Self {
-        Self { is_required, table, clock, touch }
+        Self { is_required, table, clock, touch, usages: Usages::new(limits) }
     }
 
     /// Whether callers must prove who they are.
@@ -73,6 +80,11 @@ impl Auth {
     /// The tokens and roles.
     pub(crate) fn table(&self) -> &Arc<AccessTable> {
         &self.table
+    }
+
+    /// How often limits of each kind refused something.
+    pub(crate) fn limited(&self) -> impl Iterator<Item = (LimitKind, u64)> {
+        self.usages.refused()
     }
 
     /// The wall clock, in milliseconds since 1970.
@@ -105,12 +117,13 @@ impl Auth {
             return Ok(Caller::known(principal, shown.address, generation, until));
         }
         let (principal, until) = match shown.header {
-            Some(header) => self.by_token(header, shown.address)?,
-            None => self.by_certificate(shown.certificate.unwrap_or_default()),
+            Some(header) => self.by_token(header, shown.address, now)?,
+            None => self.by_certificate(shown.certificate.unwrap_or_default(), now),
         };
         let (principal, until) = (Arc::new(principal), now + until.min(KNOWN_FOR));
         if let Some(known) = shown.known {
-            known.set(generation, header, principal.clone(), until);
+            let set = known.set(generation, header, principal.clone(), until);
+            set.map_err(|limited| Denied::Limited(DeniedTo::new(principal.name.clone(), shown.address), limited))?;
         }
         Ok(Caller::known(principal, shown.address, generation, until))
     }
@@ -124,7 +137,12 @@ impl Auth {
     }
 
     /// Finds the principal of a token, and how long it is one.
-    fn by_token(&self, header: &[u8], address: Option<Address>) -> Result<(Principal, Duration), Denied> {
+    fn by_token(
+        &self,
+        header: &[u8],
+        address: Option<Address>,
+        steady: Duration,
+    ) -> Result<(Principal, Duration), Denied> {
         let unknown = || Denied::BadCredential(DeniedTo::unknown(address));
         let presented = bearer(header).and_then(|token| Presented::parse(token).ok()).ok_or_else(unknown)?;
         let hash = presented.hash();
@@ -137,22 +155,29 @@ impl Auth {
             Err(reason) => return Err(Denied::Refused(DeniedTo::new(principal(), address), reason)),
         };
         let roles = token.roles.iter().filter_map(|name| snapshot.role(name));
+        let limits = roles.clone().fold(Limits::default(), |limits, role| limits.greatest(role.limits));
         let rights = roles.flat_map(|role| role.rights.iter()).chain(&token.rights).cloned().collect();
         let left = expires.map_or(Duration::MAX, |end| Duration::from_millis(u64::try_from(end - now).unwrap_or(0)));
         let (name, roles) = (principal(), token.roles.clone());
-        Ok((Principal { name, rights: Rights::new(rights), roles, expires }, left))
+        let limits = token.limits.or(limits).or(self.usages.defaults());
+        let usage = self.usages.of(&name, steady);
+        Ok((Principal { name, rights: Rights::new(rights), roles, expires, limits, usage }, left))
     }
 
     /// Finds the principal of a certificate. The end of the certificate ends its connection.
-    fn by_certificate(&self, name: &str) -> (Principal, Duration) {
+    fn by_certificate(&self, name: &str, steady: Duration) -> (Principal, Duration) {
         let snapshot = self.table.snapshot();
         let roles: Vec<_> = snapshot.roles().filter(|role| role.has_certificate(name)).collect();
         let rights = roles.iter().flat_map(|role| role.rights.iter()).cloned().collect();
+        let limits = roles.iter().fold(Limits::default(), |limits, role| limits.greatest(role.limits));
+        let name = format!("certificate:{name}");
         let principal = Principal {
-            name: format!("certificate:{name}"),
+            usage: self.usages.of(&name, steady),
+            name,
             rights: Rights::new(rights),
             roles: roles.iter().map(|role| role.name.clone()).collect(),
             expires: None,
+            limits: limits.or(self.usages.defaults()),
         };
         (principal, Duration::MAX)
     }

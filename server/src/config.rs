@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use kent_access::Limits;
 use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
 use kent_store::{Archiving, EtcdCredentials, SCHEMA};
 use kent_tls::Certificates;
@@ -64,6 +65,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// The regions that have metrics of their own.
     pub metrics_regions: RegionPatterns,
+    /// The limits of callers that have no others.
+    pub limits: Limits,
     /// Where the audit log is written, if a setting says so.
     pub audit: Option<AuditTo>,
     /// The newest schema of records that this daemon writes.
@@ -137,6 +140,10 @@ impl Config {
         if set.http_auth == AuthMode::Required && set.auth == AuthMode::Off {
             return Err(ConfigError::Needs { setting: "http-auth", needed: "auth = \"required\"" });
         }
+        let limits = settings.caller_limits.unwrap_or_default().0;
+        if !limits.is_empty() && set.auth == AuthMode::Off {
+            return Err(ConfigError::Needs { setting: "caller-limits", needed: "auth = \"required\"" });
+        }
         let (etcd_tls, etcd_credentials) = match &set.store {
             StoreKind::Etcd(_) if set.listen.tcp().next().is_none() && settings.advertise.is_none() => {
                 return Err(ConfigError::Needs {
@@ -158,6 +165,7 @@ impl Config {
             advertise: settings.advertise.clone(),
             tls,
             metrics_regions: settings.metrics_regions.clone().unwrap_or_default(),
+            limits,
             audit: audit(&settings, &set)?,
             schema: settings.schema.unwrap_or(SCHEMA),
             set,
@@ -375,6 +383,7 @@ mod tests {
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
         check_err("http-auth = 'required'", "http-auth needs auth = \"required\"");
+        check_err("caller-limits = 'ids=10k/s'", "caller-limits needs auth = \"required\"");
         check_err("listen = 'unix:a,0.0.0.0:7600'", "listen is 0.0.0.0:7600, which other machines can reach");
         check_err("listen = 'unix:a'\nstore = 'etcd://127.0.0.1:1/k'", "needs a TCP address in listen, or advertise");
         check_err("connections = 0", "connections is 0, but must be 1 to");
@@ -393,6 +402,7 @@ mod tests {
             "history-keep = 1",
             "auth = 'required'\nlisten = '0.0.0.0:7600'",
             "auth = 'required'\nhttp-auth = 'required'",
+            "auth = 'required'\ncaller-limits = 'ids=10k/s, streams=10'",
             "threads = 1024",
             "audit = 'stderr'",
             "data = 'a'\naudit = 'audit.jsonl'",

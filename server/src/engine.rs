@@ -126,7 +126,7 @@ impl Engine {
         let access = Arc::new(AccessTable::load(store.clone(), environment.entropy.clone()).await?);
         let touch = watches.is_some().then(|| Arc::new(Touch::new(clock.clone(), config.set.window.0)));
         let is_required = config.set.auth == AuthMode::Required;
-        let auth = Arc::new(Auth::new(is_required, access.clone(), clock.clone(), touch.clone()));
+        let auth = Arc::new(Auth::new(is_required, access.clone(), clock.clone(), touch.clone(), config.limits));
         let cluster = match (store.peers(), watches, touch) {
             (Some(peers), Some(watches), Some(touch)) => {
                 let cluster = Arc::new(Cluster::new(
@@ -381,6 +381,7 @@ impl Engine {
         gauges.ready.set(i64::from(readiness.is_ready()));
         gauges.set_chunks(readiness.chunks.iter().map(|chunk| (&chunk.source, chunk.left)));
         totals.set_clock_steps(self.slots.clock_epoch());
+        totals.set_limited(self.auth().limited());
         totals.set_store(self.store.stats());
         self.metrics.regions().set(&self.selection.select(&self.directory, &*self.clock));
         self.metrics.process().set(&ProcessUse::read());

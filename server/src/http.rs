@@ -206,6 +206,7 @@ fn refuse(denied: &Denied) -> Response {
     auth::denied(denied);
     let code = match denied {
         Denied::Missing(..) => StatusCode::FORBIDDEN,
+        Denied::Limited(..) => StatusCode::TOO_MANY_REQUESTS,
         Denied::OutOfTouch(_) => StatusCode::SERVICE_UNAVAILABLE,
         Denied::NoCredential(_) | Denied::BadCredential(_) | Denied::Refused(..) => StatusCode::UNAUTHORIZED,
     };

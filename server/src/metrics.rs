@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use kent_access::LimitKind;
 use kent_ids::Source;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -85,6 +86,7 @@ pub(crate) struct Gauges {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     clock_steps: Counter,
+    limited: Family<LimitLabel, Counter>,
     store_commits: Counter,
     store_conflicts: Counter,
     store_flushes: Counter,
@@ -106,6 +108,12 @@ struct ErrorLabel {
 struct EditLabel {
     operation: &'static str,
     outcome: &'static str,
+}
+
+/// The label that names a kind of limits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabel {
+    limit: &'static str,
 }
 
 /// The maximum number of sources with counters of their own; the others share one set, so that a million regions do not make a
@@ -183,6 +191,7 @@ impl Metrics {
         kent.register("store_flushes", "Flushes of the store; commits share them", totals.store_flushes.clone());
         kent.register("ready", "1 if the daemon can grant from every source", gauges.ready.clone());
         kent.register("streams", "Open AllocateStream calls", gauges.streams.clone());
+        kent.register("limited", "Calls refused because of a limit of their caller", totals.limited.clone());
         self.regions.register(kent);
     }
 
@@ -299,6 +308,13 @@ impl Totals {
     /// Sets the number of clock steps.
     pub(crate) fn set_clock_steps(&self, steps: u64) {
         self.clock_steps.inner().store(steps, Relaxed);
+    }
+
+    /// Sets how often limits of each kind refused something.
+    pub(crate) fn set_limited(&self, refused: impl Iterator<Item = (LimitKind, u64)>) {
+        for (kind, count) in refused {
+            self.limited.get_or_create(&LimitLabel { limit: kind.name() }).inner().store(count, Relaxed);
+        }
     }
 
     /// Sets the counters of the store.

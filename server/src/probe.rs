@@ -1,8 +1,8 @@
 //! What measurements call: parts of the daemon that no port reaches by themselves.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, num::NonZeroU64, sync::Arc, time::Duration};
 
-use kent_access::{Action, Bound, Place, Presented, Right, Target, Token, TokenId};
+use kent_access::{Action, Bound, LIMIT_MAX, LimitKind, Limits, Place, Presented, Right, Target, Token, TokenId};
 use kent_ids::{Series, UnixNanos};
 use kent_store::{MemoryStore, StoreId};
 use tonic::Request;
@@ -44,6 +44,20 @@ impl Authorizing {
     ///
     /// If the store in memory fails.
     pub async fn begin() -> Result<Self, StoreFailure> {
+        Self::within(Limits::default()).await
+    }
+
+    /// The same with a token that has limits, which no measurement reaches.
+    ///
+    /// # Errors
+    ///
+    /// If the store in memory fails.
+    pub async fn limited() -> Result<Self, StoreFailure> {
+        let limit = NonZeroU64::new(LIMIT_MAX);
+        Self::within(Limits::default().with(LimitKind::Calls, limit).with(LimitKind::Ids, limit)).await
+    }
+
+    async fn within(limits: Limits) -> Result<Self, StoreFailure> {
         let store = Arc::new(MemoryStore::new(StoreId::new([1; 16])));
         let table = Arc::new(AccessTable::load(store, Arc::new(SystemEntropy)).await?);
         let presented = Presented::new(TokenId::new([1; 6]), [2; 32]);
@@ -57,6 +71,7 @@ impl Authorizing {
             name: "orders".to_owned(),
             rights: rights.collect(),
             roles: Vec::new(),
+            limits,
             created: 0,
             expires: None,
             created_by: "local".to_owned(),
@@ -65,7 +80,7 @@ impl Authorizing {
             refused: None,
         };
         table.change::<StoreFailure>(|_| Ok(vec![Write::Token(Box::new(token.clone()))])).await?;
-        let auth = Auth::new(true, table, Arc::new(Standing), None);
+        let auth = Auth::new(true, table, Arc::new(Standing), None, Limits::default());
         let mut request = Request::new(());
         // OK because the token is ASCII.
         if let Ok(header) = format!("Bearer {}", presented.reveal()).parse() {
@@ -89,5 +104,14 @@ impl Authorizing {
             self.auth.is_current(&caller, Duration::ZERO) && caller.may(Action::Lease, Target::Series(&self.series))
         };
         (0..calls).all(is_allowed)
+    }
+
+    /// Counts calls of a stream towards the limits of their caller. Returns whether all are within these.
+    pub fn charge_stream(&self, calls: u64) -> bool {
+        let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
+        let is_within = |_| {
+            caller.charge_call(Duration::ZERO).is_ok() && caller.charge_ids(NonZeroU64::MIN, Duration::ZERO).is_ok()
+        };
+        (0..calls).all(is_within)
     }
 }

@@ -130,6 +130,13 @@ pub(crate) fn from_denied(denied: &Denied) -> Status {
             let facts = [("principal", &*to.principal), ("permission", permission)];
             Status::with_error_details(code, message, reason(name, facts))
         }
+        Denied::Limited(to, limited) => {
+            let value = limited.limit.to_string();
+            let facts = [("principal", &*to.principal), ("limit", limited.kind.name()), ("value", &value)];
+            let mut details = reason(name, facts);
+            details.set_retry_info(Some(limited.wait.unwrap_or(RETRY_AFTER)));
+            Status::with_error_details(code, message, details)
+        }
         Denied::OutOfTouch(_) => passing(code, name, message, RETRY_AFTER),
         Denied::NoCredential(_) | Denied::BadCredential(_) | Denied::Refused(..) => with_reason(code, name, message),
     }

@@ -26,6 +26,7 @@ mod it {
     mod http;
     mod imports;
     mod large;
+    mod limits;
     mod listing;
     mod messages;
     mod metrics;

@@ -1,4 +1,4 @@
-//! Who may do what: permissions, roles and tokens.
+//! Who may do what, and how fast: permissions, limits, roles and tokens.
 //!
 //! This crate decides; it reads no clock, draws no random bits and does no I/O. The caller supplies the time, the random bits of a
 //! token, and what a name stands for: a right on a region is bound to the region's number, which no rename changes.
@@ -6,12 +6,15 @@
 //! - [`Permission`] is the text of a right, such as `allocate:region:default/orders`.
 //! - [`Right`] is a permission together with what it was bound to when it was given.
 //! - [`Rights`] is a set of rights, compiled for decisions.
-//! - [`Token`] and [`Role`] hold rights; [`Presented`] is the secret that a caller sends.
+//! - [`Token`] and [`Role`] hold rights and [`Limits`]; [`Presented`] is the secret that a caller sends.
+//! - [`Bucket`] decides whether a caller is within a rate.
 #![no_std]
 
 extern crate alloc;
 
 mod action;
+mod bucket;
+mod limits;
 mod permission;
 mod right;
 mod rights;
@@ -19,6 +22,8 @@ mod role;
 mod token;
 
 pub use action::Action;
+pub use bucket::{Bucket, Charge};
+pub use limits::{BadLimit, LIMIT_MAX, LimitKind, Limits};
 pub use permission::{BadPermission, Needs, Permission, Resource};
 pub use right::{Bound, Place, Right, Unbound};
 pub use rights::{Rights, Target};

@@ -10,7 +10,7 @@ use core::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use crate::right::Right;
+use crate::{limits::Limits, right::Right};
 
 /// A named set of rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Role {
     pub rights: Vec<Right>,
     /// The certificates that have the role.
     pub certificates: Vec<NamePattern>,
+    /// The limits of its holders. Of several roles, the greatest limit counts.
+    pub limits: Limits,
 }
 
 /// The name in a caller's certificate, or all names that begin with a text.

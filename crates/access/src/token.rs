@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use thiserror::Error;
 
-use crate::right::Right;
+use crate::{limits::Limits, right::Right};
 
 /// The public part of a token, which names its record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +36,8 @@ pub struct Token {
     pub rights: Vec<Right>,
     /// The names of roles, whose rights its holder has too.
     pub roles: Vec<String>,
+    /// Its own limits, which take the place of those of its roles.
+    pub limits: Limits,
     /// When it was made, in milliseconds since 1970.
     pub created: i64,
     /// When it ends, in milliseconds since 1970.
@@ -231,6 +233,7 @@ mod tests {
             name: "orders".to_owned(),
             rights: Vec::new(),
             roles: Vec::new(),
+            limits: Limits::default(),
             created: 0,
             expires,
             created_by: "local".to_owned(),

@@ -55,6 +55,10 @@ enum Hot {
     Authorise,
     /// Decide whether the caller of a stream may have one more block.
     AuthoriseStream,
+    /// Count a call of a stream towards the limits of its caller.
+    Limit,
+    /// The same for a caller without limits.
+    LimitNone,
     /// Decode a request for a lease and encode its response.
     AnswerLease,
     /// Write one identifier of a packed uuidv7 response.
@@ -117,10 +121,21 @@ pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
             (0..calls).try_for_each(|_| sequence.grant(Position::ZERO, black_box(1000)).map(drop))?;
         }
         Hot::Authorise => {
-            let authorizing = authorizing()?;
+            let authorizing = on_runtime(Authorizing::begin())?;
             ensure!((0..calls).all(|_| black_box(&authorizing).authorize()), "a call is refused");
         }
-        Hot::AuthoriseStream => ensure!(black_box(&authorizing()?).authorize_stream(calls), "a call is refused"),
+        Hot::AuthoriseStream => {
+            let authorizing = on_runtime(Authorizing::begin())?;
+            ensure!(black_box(&authorizing).authorize_stream(calls), "a call is refused");
+        }
+        Hot::Limit => {
+            let authorizing = on_runtime(Authorizing::limited())?;
+            ensure!(black_box(&authorizing).charge_stream(calls), "a call is refused");
+        }
+        Hot::LimitNone => {
+            let authorizing = on_runtime(Authorizing::begin())?;
+            ensure!(black_box(&authorizing).charge_stream(calls), "a call is refused");
+        }
         Hot::AnswerLease => answer_lease(calls)?,
         Hot::PackUuidv7 => pack(&time_based("uuidv7", calls)?, calls),
         Hot::PackXid => pack(&time_based("xid", calls)?, calls),
@@ -148,9 +163,10 @@ pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn authorizing() -> anyhow::Result<Authorizing> {
+/// Runs a setup that needs a runtime.
+fn on_runtime<T, E: Into<anyhow::Error>>(setup: impl Future<Output = Result<T, E>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    Ok(runtime.block_on(Authorizing::begin())?)
+    runtime.block_on(setup).map_err(Into::into)
 }
 
 const KEY: ClusterKey = ClusterKey::new(*b"sixteen bytes!!!");

@@ -1,5 +1,6 @@
 //! `kent token`, `kent role` and `kent whoami`: who may do what.
 
+mod limits;
 mod role;
 mod secret;
 mod token;
@@ -27,7 +28,7 @@ pub(crate) async fn who_am_i(daemon: &Daemon, out: &mut Out) -> Result<(), Failu
 }
 
 fn render_who(principal: &Principal, palette: Palette) -> String {
-    let Principal { name, permissions, roles, expires_unix_ms, on_behalf_of, auth_required } = principal;
+    let Principal { name, permissions, roles, expires_unix_ms, on_behalf_of, auth_required, limits } = principal;
     let daemon = match auth_required {
         true => "requires credentials",
         false => "requires no credentials: every caller may do everything (kentd --auth required changes this)",
@@ -37,6 +38,7 @@ fn render_who(principal: &Principal, palette: Palette) -> String {
         ("on behalf of", on_behalf_of.clone()),
         ("roles", roles.join(", ")),
         ("may", or_nothing(permissions)),
+        ("limits", limits::text(*limits)),
         ("expires", end(*expires_unix_ms)),
         ("daemon", daemon.to_owned()),
     ];
@@ -49,6 +51,7 @@ fn who_to_json(principal: &Principal) -> Value {
         "name": principal.name,
         "permissions": principal.permissions,
         "roles": principal.roles,
+        "limits": limits::to_json(principal.limits),
         "expires": json_time(principal.expires_unix_ms),
         "on_behalf_of": principal.on_behalf_of,
         "auth_required": principal.auth_required,
@@ -105,12 +108,14 @@ mod tests {
             expires_unix_ms: 1_800_000_000_000,
             on_behalf_of: "ada".to_owned(),
             auth_required: true,
+            limits: Some(kent_proto::v1::CallerLimits { ids_per_second: 10_000, ..Default::default() }),
         };
         assert_eq!(
             render_who(&principal, Palette::PLAIN),
             "you           token:3f9a1c0b77de (orders)\n\
              on behalf of  ada\n\
              may           lease:uuidv7, read:region:default/orders\n\
+             limits        ids=10_000/s\n\
              expires       2027-01-15T08:00:00Z\n\
              daemon        requires credentials\n"
         );

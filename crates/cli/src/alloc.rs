@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use self::printer::{Fetched, Printer, Tally};
-use self::waiting::Waiting;
+use self::waiting::{Ends, Waiting};
 use crate::args::AllocArgs;
 use crate::connect::{request, request_timeout};
 use crate::failure::{Failure, rounded};
@@ -56,12 +56,12 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     runtime.spawn(stop_on_ctrl_c(stop, tally.clone(), json));
     let (queue, blocks) = mpsc::channel(AHEAD_BLOCKS);
     let mut printer = Printer::new(json, tally.clone(), stopped.clone());
-    let limit = match args.timeout {
-        Some(limit) => format!("at --timeout {}", humantime::format_duration(limit)),
-        None => format!("after {}", humantime::format_duration(request_timeout())),
+    let ends = match args.timeout {
+        Some(limit) => Ends::At(format!("at --timeout {}", humantime::format_duration(limit))),
+        None => Ends::After(format!("after {}", humantime::format_duration(request_timeout()))),
     };
     let source = args.source();
-    let waiting = Waiting::new(source.to_string(), limit, printer.bar(), json);
+    let waiting = Waiting::new(source.to_string(), ends, printer.bar(), json);
     let fetcher = Fetcher {
         source,
         request_id: args.request_id.clone().unwrap_or_default(),
@@ -163,12 +163,15 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Fetches a block. With `--timeout` it retries until the time limit, otherwise for as long as the client retries.
+    /// Fetches a block. With `--timeout` it retries until the time limit, otherwise for as long as the client retries or a limit of
+    /// the caller is the reason.
     async fn fetch(&self, ids: &Handle<Id>, count: u64) -> Result<Block<Id>, Error> {
         loop {
             let waiting = self.waiting.clone();
             let block = ids.fetch_block(count).needed(self.missing).request_id(&self.request_id);
             match block.on_failure(move |status| waiting.note(status)).await {
+                // The limit admits more then: only --timeout ends this.
+                Err(Error::Limited { retry_after, .. }) => sleep(retry_after).await,
                 Err(error) if error.is_retryable() && self.limit.is_some() => sleep(PAUSE).await,
                 answer => return answer,
             }

@@ -269,7 +269,7 @@ pub(crate) struct AllocArgs {
     )]
     pub(crate) count: NonZeroU64,
     /// Keep trying for this time, such as 500ms, 30s or 5m, and then stop [default: stop when nothing was granted for three
-    /// times --request-timeout].
+    /// times --request-timeout, unless a limit of the caller is the reason].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
 }

@@ -110,7 +110,7 @@ pub(crate) struct Violation {
 impl From<kent_client::Error> for Failure {
     fn from(error: kent_client::Error) -> Self {
         match error {
-            kent_client::Error::Refused { status, .. } => status.into(),
+            kent_client::Error::Refused { status, .. } | kent_client::Error::Limited { status, .. } => status.into(),
             // The refusal of one daemon says more than the absence of others.
             kent_client::Error::Unavailable { tried, .. } => {
                 match tried.iter().rfind(|tried| !tried.is_unreachable()) {

@@ -1,7 +1,9 @@
 //! Records of tokens and roles.
 
 use bytes::Bytes;
-use kent_access::{Bound, Hash, Outdated, Place, Refused, Right, Role, Token, TokenId};
+use core::num::NonZeroU64;
+
+use kent_access::{Bound, Hash, LimitKind, Limits, Outdated, Place, Refused, Right, Role, Token, TokenId};
 use prost::Message;
 
 use super::{EditId, Malformed, decode, malformed};
@@ -27,6 +29,7 @@ pub fn encode_token(token: &Token) -> Vec<u8> {
         outdated_hash: token.outdated.map(|outdated| hash(&outdated.hash)).unwrap_or_default(),
         outdated_until: token.outdated.map_or(0, |outdated| outdated.until),
         refused: refused.into(),
+        limits: limits_record(token.limits),
     };
     record.encode_to_vec()
 }
@@ -54,6 +57,7 @@ pub fn decode_token(id: TokenId, value: &[u8]) -> Result<Token, Malformed> {
         rights: rights(record.rights)?,
         name: record.name,
         roles: record.roles,
+        limits: limits(record.limits),
         created: record.created,
         expires: record.expires,
         created_by: record.created_by,
@@ -67,7 +71,7 @@ pub fn decode_token(id: TokenId, value: &[u8]) -> Result<Token, Malformed> {
 pub fn encode_role(role: &Role) -> Vec<u8> {
     let rights = role.rights.iter().map(right_record).collect();
     let certificates = role.certificates.iter().map(String::from).collect();
-    records::RoleRecord { rights, certificates }.encode_to_vec()
+    records::RoleRecord { rights, certificates, limits: limits_record(role.limits) }.encode_to_vec()
 }
 
 /// Decodes a record of [`encode_role`].
@@ -79,7 +83,8 @@ pub fn decode_role(name: &str, value: &[u8]) -> Result<Role, Malformed> {
     let record: records::RoleRecord = decode(value, "the record of a role")?;
     let certificates = record.certificates.iter().map(|pattern| pattern.parse());
     let certificates = certificates.collect::<Result<_, _>>().map_err(|_| malformed("the certificates of a role"))?;
-    Ok(Role { name: name.to_owned(), rights: rights(record.rights)?, certificates })
+    let limits = limits(record.limits);
+    Ok(Role { name: name.to_owned(), rights: rights(record.rights)?, certificates, limits })
 }
 
 /// Encodes the record that every change of tokens and roles rewrites.
@@ -110,6 +115,27 @@ fn right_record(right: &Right) -> records::RightRecord {
         region,
         first_name: first_name.to_owned(),
     }
+}
+
+fn limits_record(limits: Limits) -> Option<records::LimitsRecord> {
+    let limit = |kind| limits.get(kind).map_or(0, NonZeroU64::get);
+    (!limits.is_empty()).then(|| records::LimitsRecord {
+        ids_per_second: limit(LimitKind::Ids),
+        calls_per_second: limit(LimitKind::Calls),
+        streams: limit(LimitKind::Streams),
+        connections: limit(LimitKind::Connections),
+    })
+}
+
+fn limits(record: Option<records::LimitsRecord>) -> Limits {
+    let Some(record) = record else { return Limits::default() };
+    let limits = [
+        (LimitKind::Ids, record.ids_per_second),
+        (LimitKind::Calls, record.calls_per_second),
+        (LimitKind::Streams, record.streams),
+        (LimitKind::Connections, record.connections),
+    ];
+    limits.into_iter().fold(Limits::default(), |limits, (kind, limit)| limits.with(kind, NonZeroU64::new(limit)))
 }
 
 fn rights(records: Vec<records::RightRecord>) -> Result<Vec<Right>, Malformed> {
@@ -149,6 +175,7 @@ mod tests {
             name: "orders".to_owned(),
             rights: rights(),
             roles: vec!["ops".to_owned()],
+            limits: Limits::default(),
             created: 5,
             expires: None,
             created_by: "local".to_owned(),
@@ -157,14 +184,17 @@ mod tests {
             refused: None,
         };
         let outdated = Some(Outdated { hash: Hash::new([2; 32]), until: 9 });
+        let limits = "ids=1/s,calls=2/s,streams=3,connections=4".parse().expect("limits");
         for refused in [None, Some(Refused::Revoked), Some(Refused::Restored)] {
-            for token in [plain.clone(), Token { expires: Some(10), outdated, refused, ..plain.clone() }] {
+            for token in [plain.clone(), Token { expires: Some(10), outdated, refused, limits, ..plain.clone() }] {
                 assert_eq!(decode_token(id, &encode_token(&token)), Ok(token));
             }
         }
-        let certificates = ["spiffe://example/*", "orders.example"].map(|it| it.parse().expect("a name")).into();
-        let role = Role { name: "ops".to_owned(), rights: rights(), certificates };
-        assert_eq!(decode_role("ops", &encode_role(&role)), Ok(role));
+        let certificates = ["spiffe://example/*", "orders.example"].map(|it| it.parse().expect("a name")).to_vec();
+        for limits in [limits, Limits::default()] {
+            let role = Role { name: "ops".to_owned(), rights: rights(), certificates: certificates.clone(), limits };
+            assert_eq!(decode_role("ops", &encode_role(&role)), Ok(role));
+        }
         assert_eq!(decode_access(&encode_access(EditId([3; 16]))), Ok(EditId([3; 16])));
     }
 
@@ -175,7 +205,7 @@ mod tests {
         assert_eq!(decode_token(id, b""), Err(malformed("the hash of a token")));
         assert_eq!(decode_access(b""), Err(malformed("the last change of access")));
         let unbound = records::RightRecord { permission: "edit:space:x".to_owned(), ..Default::default() };
-        let role = records::RoleRecord { rights: vec![unbound], certificates: Vec::new() }.encode_to_vec();
+        let role = records::RoleRecord { rights: vec![unbound], ..Default::default() }.encode_to_vec();
         assert_eq!(decode_role("ops", &role), Err(malformed("what a permission is bound to")));
     }
 }

@@ -7,7 +7,10 @@ use std::{
 
 use subtle::ConstantTimeEq;
 
-use super::caller::Principal;
+use super::{
+    caller::Principal,
+    usage::{Limited, Open, OpenKind},
+};
 
 /// The last caller of a connection, so that its token is hashed and its rights are compiled once and not for each call.
 #[derive(Debug, Default)]
@@ -22,6 +25,8 @@ struct Known {
     principal: Arc<Principal>,
     /// When it must be identified again, on the steady clock.
     until: Duration,
+    /// Counts the connection as one of the principal.
+    open: Open,
 }
 
 impl KnownCaller {
@@ -32,9 +37,26 @@ impl KnownCaller {
         is_same(&known.header, header).then(|| (known.principal.clone(), known.until))
     }
 
-    pub(super) fn set(&self, generation: u64, header: &[u8], principal: Arc<Principal>, until: Duration) {
-        let known = Known { generation, header: header.into(), principal, until };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    /// Remembers a principal. If it is another one than before, the connection becomes one of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Limited`] if it may not have one more connection.
+    pub(super) fn set(
+        &self,
+        generation: u64,
+        header: &[u8],
+        principal: Arc<Principal>,
+        until: Duration,
+    ) -> Result<(), Limited> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |known: &mut Known| Arc::ptr_eq(&known.principal.usage, &principal.usage);
+        let open = match known.take_if(is_same) {
+            Some(known) => known.open,
+            None => principal.usage.open(OpenKind::Connection, &principal.limits)?,
+        };
+        *known = Some(Known { generation, header: header.into(), principal, until, open });
+        Ok(())
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kent_access::{Action, Rights, Target};
+use kent_access::{Action, Limits, Rights, Target};
 
-use super::denied::{Denied, DeniedTo};
+use super::{
+    denied::{Denied, DeniedTo},
+    usage::Usage,
+};
 use crate::host::address::Address;
 
 /// A caller that the daemon knows by a token or a certificate.
@@ -17,6 +20,9 @@ pub(crate) struct Principal {
     pub(crate) roles: Vec<String>,
     /// When its token ends, in milliseconds since 1970.
     pub(crate) expires: Option<i64>,
+    pub(crate) limits: Limits,
+    /// What it uses of its limits, on all its connections.
+    pub(super) usage: Arc<Usage>,
 }
 
 /// The caller of a call, and what it may do.
@@ -127,7 +133,11 @@ impl Caller {
 
     /// The refusal because of a missing permission.
     pub(crate) fn lacks(&self, permission: String) -> Denied {
-        Denied::Missing(DeniedTo::new(self.name().to_owned(), self.address), permission)
+        Denied::Missing(self.denied_to(), permission)
+    }
+
+    pub(super) fn denied_to(&self) -> DeniedTo {
+        DeniedTo::new(self.name().to_owned(), self.address)
     }
 
     /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again at `now`.

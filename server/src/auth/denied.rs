@@ -1,10 +1,11 @@
 //! Refusals of callers.
 
 use kent_access::Refused;
-use kent_proto::model::code_name;
+use kent_proto::model::{LIMIT, code_name};
 use thiserror::Error;
 use tonic::Code;
 
+use super::usage::Limited;
 use crate::{
     audit::{By, Event, Outcome},
     host::address::Address,
@@ -36,6 +37,9 @@ pub(crate) enum Denied {
         who = .0.principal, what = .1
     )]
     Missing(DeniedTo, String),
+    /// The caller has used up a limit.
+    #[error("{who} {what} (`kent whoami` shows the limits)", who = .0.principal, what = .1)]
+    Limited(DeniedTo, Limited),
     /// The store was unreachable for longer than the window, so tokens may have been revoked.
     #[error(
         "this replica has not reached the store for longer than its window and may have missed that a token was revoked: it serves \
@@ -70,6 +74,7 @@ impl Denied {
             | Self::BadCredential(to)
             | Self::Refused(to, _)
             | Self::Missing(to, _)
+            | Self::Limited(to, _)
             | Self::OutOfTouch(to) => to,
         }
     }
@@ -81,6 +86,7 @@ impl Denied {
             Self::BadCredential(_) => (Code::Unauthenticated, "BAD_CREDENTIAL"),
             Self::Refused(..) => (Code::Unauthenticated, "CREDENTIAL_ENDED"),
             Self::Missing(..) => (Code::PermissionDenied, "PERMISSION_DENIED"),
+            Self::Limited(..) => (Code::ResourceExhausted, LIMIT),
             Self::OutOfTouch(_) => (Code::Unavailable, "OUT_OF_TOUCH"),
         }
     }
@@ -98,6 +104,7 @@ pub(crate) fn denied(denied: &Denied) {
     let (resource, note) = match denied {
         Denied::Missing(_, permission) => (&**permission, String::new()),
         Denied::Refused(_, refused) => ("", refused.to_string()),
+        Denied::Limited(_, limited) => (limited.kind.name(), String::new()),
         _ => ("", String::new()),
     };
     Event::new("call", &by, resource).refusal(code_name(code), reason).note(&note).record(Outcome::Denied);

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kent_access::{Action, Bound, Outdated, Refused, Right, Role, Target, Token, TokenId};
+use kent_access::{Action, Bound, Limits, Outdated, Refused, Right, Role, Target, Token, TokenId};
 use kent_ids::{Format, UnixNanos};
 use kent_store::{Change, MemoryStore, StoreId, Version, Versioned};
 
@@ -40,7 +40,7 @@ impl Daemon {
         let clock = Arc::new(ManualClock::default());
         let touch = Arc::new(Touch::new(clock.clone(), WINDOW));
         touch.set(Duration::ZERO, 0);
-        let auth = Auth::new(true, Arc::new(table), clock.clone(), Some(touch.clone()));
+        let auth = Auth::new(true, Arc::new(table), clock.clone(), Some(touch.clone()), Limits::default());
         Self { auth, clock, touch, known: KnownCaller::default() }
     }
 
@@ -88,6 +88,7 @@ fn token(rights: &[&str], roles: &[&str]) -> Token {
         name: "orders".to_owned(),
         rights: rights.iter().map(|text| right(text)).collect(),
         roles: roles.iter().map(|name| (*name).to_owned()).collect(),
+        limits: Limits::default(),
         created: 0,
         expires: None,
         created_by: "local".to_owned(),
@@ -143,7 +144,7 @@ async fn ok_a_change_takes_effect_with_the_next_call() {
     assert_eq!(daemon.may(&presented(1)), Ok(false), "there is no such role yet");
     let role = |rights: &[&str]| {
         let rights = rights.iter().map(|text| right(text)).collect();
-        Write::Role(Role { name: "ops".to_owned(), rights, certificates: Vec::new() })
+        Write::Role(Role { name: "ops".to_owned(), rights, certificates: Vec::new(), limits: Limits::default() })
     };
     daemon.write(role(&["allocate:*"])).await;
     assert_eq!(daemon.may(&presented(1)), Ok(true));
@@ -198,7 +199,8 @@ async fn ok_a_certificate_has_the_roles_that_name_it() {
     let daemon = Daemon::start().await;
     let role = |name: &str, right_text: &str, pattern: &str| {
         let certificates = vec![pattern.parse().expect("a pattern")];
-        Write::Role(Role { name: name.to_owned(), rights: vec![right(right_text)], certificates })
+        let limits = Limits::default();
+        Write::Role(Role { name: name.to_owned(), rights: vec![right(right_text)], certificates, limits })
     };
     daemon.write(role("a", "allocate:uuidv7", "spiffe://example/orders")).await;
     daemon.write(role("b", "inspect:*", "spiffe://example/*")).await;

@@ -2,6 +2,7 @@
 
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
+use kent_access::{BadLimit, Limits};
 use kent_store::{BadAddress, EtcdAddress};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
@@ -67,6 +68,33 @@ impl FromStr for AuthMode {
             "required" => Ok(Self::Required),
             _ => Err(format!("{text:?} is neither `off` nor `required`")),
         }
+    }
+}
+
+/// The limits of callers that have no others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CallerLimits(pub Limits);
+
+impl FromStr for CallerLimits {
+    type Err = BadLimit;
+
+    fn from_str(text: &str) -> Result<Self, BadLimit> {
+        text.parse().map(Self)
+    }
+}
+
+impl TryFrom<String> for CallerLimits {
+    type Error = BadLimit;
+
+    fn try_from(text: String) -> Result<Self, BadLimit> {
+        text.parse()
+    }
+}
+
+impl From<CallerLimits> for String {
+    fn from(limits: CallerLimits) -> Self {
+        limits.0.to_string()
     }
 }
 

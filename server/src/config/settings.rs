@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     error::ConfigError,
     etcd::EtcdSettings,
-    kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
+    kinds::{AuthMode, CallerLimits, LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
     listen::Listen,
     origins::Origins,
     patterns::RegionPatterns,
@@ -160,6 +160,9 @@ settings! {
         #[arg(value_parser = parse_whole::<usize>)]
         streams: usize = "4096" ["1" to "1000000"], "KENT_STREAMS" "COUNT":
             "Maximum number of concurrent AllocateStream calls";
+        caller_limits: CallerLimits, "KENT_CALLER_LIMITS" "LIMIT=NUMBER,...":
+            "Limits of each caller whose token and roles have no others, such as `ids=100k/s,calls=1k/s,streams=20,connections=50` (docs/security.md). \
+             They need --auth required [default: none]";
     }
     "Issuing" {
         window: Span = "1m" ["2s" to "1h"], "KENT_WINDOW" "DURATION":

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kent_access::{Right, Role, Token, TokenId};
+use kent_access::{Limits, Right, Role, Token, TokenId};
 use kent_proto::{
     model::{self, Invalid},
     v1::{
@@ -67,6 +67,7 @@ impl AccessService {
             created_unix_ms: token.created,
             expires_unix_ms: token.expires.unwrap_or(0),
             created_by: token.created_by.clone(),
+            limits: message(token.limits),
             refused: refused.map(|refused| refused.to_string()).unwrap_or_default(),
         }
     }
@@ -76,6 +77,7 @@ impl AccessService {
             name: role.name.clone(),
             permissions: self.permissions(&role.rights),
             certificates: role.certificates.iter().map(String::from).collect(),
+            limits: message(role.limits),
         }
     }
 
@@ -88,9 +90,9 @@ impl AccessService {
 impl v1::access_server::Access for AccessService {
     async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Result<Response<v1::Principal>, Status> {
         let caller = caller(&self.engine, &request)?;
-        let (permissions, roles, expires) = match caller.principal() {
-            Some(known) => (self.permissions(known.rights.rights()), known.roles.clone(), known.expires),
-            None => (vec!["admin:*".to_owned()], Vec::new(), None),
+        let (permissions, roles, expires, limits) = match caller.principal() {
+            Some(known) => (self.permissions(known.rights.rights()), known.roles.clone(), known.expires, known.limits),
+            None => (vec!["admin:*".to_owned()], Vec::new(), None, Limits::default()),
         };
         Ok(Response::new(v1::Principal {
             name: caller.name().to_owned(),
@@ -99,14 +101,16 @@ impl v1::access_server::Access for AccessService {
             expires_unix_ms: expires.unwrap_or(0),
             on_behalf_of: on_behalf_of(&request),
             auth_required: self.engine.auth().is_required(),
+            limits: message(limits),
         }))
     }
 
     async fn create_token(&self, request: Request<CreateTokenRequest>) -> Result<Response<CreatedToken>, Status> {
         let Author { caller, by, .. } = author(&self.engine, &request)?;
-        let CreateTokenRequest { name, permissions, roles, valid_seconds } = request.into_inner();
-        let note = format!("{name}: {}", holds(&permissions, "role", &roles));
-        let new = NewToken { name, permissions, roles, valid_seconds };
+        let CreateTokenRequest { name, permissions, roles, valid_seconds, limits } = request.into_inner();
+        let limits = model::parse_limits("limits", limits).map_err(|invalid| status::from_invalid(&invalid))?;
+        let note = format!("{name}: {}", holds(&permissions, ("role", &roles), limits));
+        let new = NewToken { name, permissions, roles, valid_seconds, limits };
         let access = self.access().clone();
         let created = self.change(async move { access.create_token(&caller, new).await }).await;
         let resource = created.as_ref().map(|(_, token, _)| format!("token:{}", token.id)).unwrap_or_default();
@@ -157,11 +161,12 @@ impl v1::access_server::Access for AccessService {
         let Author { caller, by, .. } = author(&self.engine, &request)?;
         let missing = || status::from_invalid(&Invalid::new("role", "is missing"));
         let PutRoleRequest { role, update } = request.into_inner();
-        let v1::Role { name, permissions, certificates } = role.ok_or_else(missing)?;
+        let v1::Role { name, permissions, certificates, limits } = role.ok_or_else(missing)?;
         let parts = RoleParts::parse(&update).map_err(|invalid| status::from_invalid(&invalid))?;
-        let (resource, note) = (format!("role:{name}"), holds(&permissions, "certificate", &certificates));
+        let limits = model::parse_limits("role.limits", limits).map_err(|invalid| status::from_invalid(&invalid))?;
+        let (resource, note) = (format!("role:{name}"), holds(&permissions, ("certificate", &certificates), limits));
         let access = self.access().clone();
-        let put = async move { access.put_role(&caller, name, &permissions, &certificates, parts).await };
+        let put = async move { access.put_role(&caller, name, &permissions, &certificates, parts, limits).await };
         let put = self.change(put).await;
         record(Event::new("role.set", &by, resource).note(&note), &put, Outcome::Done);
         let (role, version) = put?;
@@ -185,10 +190,16 @@ impl v1::access_server::Access for AccessService {
     }
 }
 
-/// Permissions and other holdings, for the audit log.
-fn holds(permissions: &[String], kind: &str, others: &[String]) -> String {
+/// Permissions, other holdings and limits, for the audit log.
+fn holds(permissions: &[String], (kind, others): (&str, &[String]), limits: Limits) -> String {
     let others = others.iter().map(|other| format!("{kind} {other}"));
-    permissions.iter().cloned().chain(others).collect::<Vec<_>>().join(", ")
+    let limits = (!limits.is_empty()).then(|| limits.to_string());
+    permissions.iter().cloned().chain(others).chain(limits).collect::<Vec<_>>().join(", ")
+}
+
+/// The message of limits, unless there are none.
+fn message(limits: Limits) -> Option<v1::CallerLimits> {
+    (!limits.is_empty()).then(|| limits.into())
 }
 
 fn parse_id(field: &'static str, id: &str) -> Result<TokenId, Status> {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use futures_util::Stream;
+use kent_access::Charge;
 use kent_proto::{
     model::{AllocateInput, Encoding, code_name, texts},
     v1::{
@@ -20,7 +21,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::callers::{Session, identify};
 use crate::{
-    auth::Caller,
+    auth::{Caller, Open},
     engine::Engine,
     error::{AllocateError, Exhausted},
     grant::{Granted, TryGrant, Wait},
@@ -50,19 +51,26 @@ impl Allocator for AllocatorService {
         let wait_limit = || call.wait_limit(deadline(request.metadata()));
         let caller =
             identify(self.engine.auth(), &request, call.began).map_err(|denied| call.refuse(&denied.into()))?;
+        caller.charge_call(call.began).map_err(|denied| call.refuse(&denied.into()))?;
         let input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
+        let charge = caller.charge_ids(input.count, call.began).map_err(|denied| call.refuse(&denied.into()))?;
         match self.engine.grants().try_grant(&input, &caller, wait_limit) {
             Ok(TryGrant::Granted(granted, now)) => {
                 call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
                 Ok(Response::new(call.respond(&granted, &input)))
             }
-            Ok(TryGrant::Wait(wait)) => call.finish(&input, &caller, wait, wait_limit()).await.map(Response::new),
-            Err(error) => Err(call.refuse(&error)),
+            Ok(TryGrant::Wait(wait)) => {
+                call.finish(&input, (&caller, charge), wait, wait_limit()).await.map(Response::new)
+            }
+            Err(error) => Err(call.give_back(&caller, charge).refuse(&error)),
         }
     }
 
     async fn allocate_stream(&self, request: Request<Streaming<AllocateRequest>>) -> Result<Response<Replies>, Status> {
         let session = Session::begin(&self.engine, &request)?;
+        let began = self.engine.clock().steady();
+        let own = session.caller().charge_call(began).and_then(|()| session.caller().open_stream());
+        let own = own.map_err(|denied| status::from_denied(&denied))?;
         let max = self.engine.streams();
         let open = self.engine.metrics().gauges().open_stream(max).ok_or_else(|| status::too_many_streams(max))?;
         Ok(Response::new(Replies {
@@ -73,7 +81,7 @@ impl Allocator for AllocatorService {
             known: None,
             waiting: None,
             answered: 0,
-            _open: open,
+            _open: (open, own),
         }))
     }
 }
@@ -91,8 +99,8 @@ pub(crate) struct Replies {
     /// The future answer to a request that has to wait.
     waiting: Option<Pin<Box<dyn Future<Output = Outcome> + Send>>>,
     answered: u32,
-    /// Counts the call as open until the stream is dropped.
-    _open: StreamGuard,
+    /// Counts the call as open, for the daemon and for its caller, until the stream is dropped.
+    _open: (StreamGuard, Option<Open>),
 }
 
 /// A stream with a steady supply of requests checks after this many answers whether the daemon is stopping.
@@ -130,16 +138,16 @@ impl Stream for Replies {
             }
             let caller = this.session.caller();
             let started = call.start_next(&mut this.known, caller);
-            let (input, wait) = match started {
+            let (input, charge, wait) = match started {
                 Ok(Started::Granted(granted)) => return this.reply(Outcome::Granted(granted)),
-                Ok(Started::Wait(input, wait)) => (input, wait),
+                Ok(Started::Wait(input, charge, wait)) => (input, charge, wait),
                 // An error of one request does not end the stream.
                 Err(refused) => return this.reply(Outcome::Refused(status::to_wire(&refused))),
             };
             let (engine, caller) = (this.engine.clone(), caller.clone());
             this.waiting = Some(Box::pin(async move {
                 let call = Call { engine: &engine, request: &request, began };
-                match call.finish(&input, &caller, wait, call.wait_limit(None)).await {
+                match call.finish(&input, (&caller, charge), wait, call.wait_limit(None)).await {
                     Ok(granted) => Outcome::Granted(granted),
                     Err(refused) => Outcome::Refused(status::to_wire(&refused)),
                 }
@@ -178,7 +186,7 @@ struct Call<'a> {
 /// The outcome of the next request of a stream that is not rejected.
 enum Started {
     Granted(AllocateResponse),
-    Wait(Arc<AllocateInput>, Wait),
+    Wait(Arc<AllocateInput>, Option<Charge>, Wait),
 }
 
 impl<'a> Call<'a> {
@@ -193,6 +201,7 @@ impl<'a> Call<'a> {
 
     /// Starts the next request of a stream, with the lookups of the one before.
     fn start_next(self, known: &mut Option<Known>, caller: &Caller) -> Result<Started, Status> {
+        caller.charge_call(self.began).map_err(|denied| self.refuse(&denied.into()))?;
         if known.as_ref().is_none_or(|known| known.source != self.request.source) {
             *known = None;
         }
@@ -203,8 +212,9 @@ impl<'a> Call<'a> {
             }
             None => Arc::new(AllocateInput::try_from(self.request).map_err(|bad| self.refuse(&bad.into()))?),
         };
+        let charge = caller.charge_ids(input.count, self.began).map_err(|denied| self.refuse(&denied.into()))?;
         let tried = self.engine.grants().try_grant(&input, caller, || self.wait_limit(None));
-        let tried = tried.map_err(|error| self.refuse(&error))?;
+        let tried = tried.map_err(|error| self.give_back(caller, charge).refuse(&error))?;
         // Metrics are kept only for sources that have granted, because callers can name any source.
         if known.is_none() && matches!(tried, TryGrant::Granted(..) | TryGrant::Wait(Wait::Strict(_))) {
             let (source, input) = (self.request.source.clone(), input.clone());
@@ -217,7 +227,7 @@ impl<'a> Call<'a> {
                 }
                 Started::Granted(self.respond(&granted, &input))
             }
-            TryGrant::Wait(wait) => Started::Wait(input, wait),
+            TryGrant::Wait(wait) => Started::Wait(input, charge, wait),
         })
     }
 
@@ -225,7 +235,7 @@ impl<'a> Call<'a> {
     fn finish(
         self,
         input: &'a AllocateInput,
-        caller: &'a Caller,
+        (caller, charge): (&'a Caller, Option<Charge>),
         wait: Wait,
         wait_limit: WaitLimit,
     ) -> Pin<Box<dyn Future<Output = Result<AllocateResponse, Status>> + Send + 'a>> {
@@ -236,9 +246,15 @@ impl<'a> Call<'a> {
                     self.metrics().granted(granted.block.count(), took);
                     Ok(self.respond(&granted, input))
                 }
-                Err(error) => Err(self.refuse(&error)),
+                Err(error) => Err(self.give_back(caller, charge).refuse(&error)),
             }
         })
+    }
+
+    /// Gives identifiers back that were not granted.
+    fn give_back(self, caller: &Caller, charge: Option<Charge>) -> Self {
+        caller.give_back(charge, self.engine.clock().steady());
+        self
     }
 
     /// Makes the status of an error, and counts it.

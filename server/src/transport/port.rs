@@ -28,7 +28,7 @@ use crate::{
     status,
 };
 
-/// The frequently used service, which identifies its callers itself, and the router for the others.
+/// The frequently used service, which identifies and counts its callers itself, and the router for the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
     allocator: S,
@@ -56,6 +56,7 @@ impl<S> Port<S> {
             .get::<Peer>()
             .map_or_else(|| Credentials::unknown(header), |peer| peer.credentials(header));
         let caller = self.auth.identify(&shown, now)?;
+        caller.charge_call(now)?;
         request.extensions_mut().insert(caller);
         Ok(())
     }

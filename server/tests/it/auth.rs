@@ -78,7 +78,12 @@ impl Guarded {
     }
 
     pub(super) async fn role(&self, name: &str, permissions: &[&str], certificates: &[&str]) {
-        let role = Role { name: name.to_owned(), permissions: owned(permissions), certificates: owned(certificates) };
+        let role = Role {
+            name: name.to_owned(),
+            permissions: owned(permissions),
+            certificates: owned(certificates),
+            limits: None,
+        };
         let put = self.admin.send(PutRoleRequest { role: Some(role), update: Vec::new() });
         self.access().put_role(put).await.expect("put");
     }

@@ -268,6 +268,7 @@ async fn ok_a_certificate_with_a_role_may_see_reports() {
         name: "ops".to_owned(),
         permissions: vec!["operate:*".to_owned()],
         certificates: vec!["spiffe://example/ops".to_owned()],
+        limits: None,
     };
     let connected = client(&open, &ca, Some(&ops)).connect().await.expect("connected");
     connected.access().put_role(PutRoleRequest { role: Some(role), ..PutRoleRequest::default() }).await.expect("put");

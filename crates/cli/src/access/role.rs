@@ -4,7 +4,7 @@ use kent_client::Daemon;
 use kent_proto::v1::{self, DeleteRoleRequest, ListRolesRequest, PutRoleRequest};
 use serde_json::{Value, json};
 
-use super::{changed_to_json, or_nothing, unconfirmed};
+use super::{changed_to_json, limits, or_nothing, unconfirmed};
 use crate::args::{FormArg, RoleCommand, RoleSetArgs};
 use crate::confirm;
 use crate::connect::request;
@@ -42,7 +42,7 @@ pub(crate) async fn names(daemon: &Daemon) -> Result<Vec<String>, Failure> {
 
 /// The daemon merges what is given with what is there, so that a change of the other part at the same time is kept.
 async fn set(args: &RoleSetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let message = replacement(args).map_err(Failure::Usage)?;
+    let message = replacement(args, limits::given(&args.limits)?).map_err(Failure::Usage)?;
     let mut changed = daemon.access().put_role(request(message)).await?.into_inner();
     let missing = || Failure::Answer("the changed role is missing".to_owned());
     let role = changed.role.take().ok_or_else(missing)?;
@@ -57,17 +57,21 @@ async fn set(args: &RoleSetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), F
 }
 
 /// The request that replaces what the arguments give.
-fn replacement(args: &RoleSetArgs) -> Result<PutRoleRequest, String> {
-    let RoleSetArgs { name, permissions, certificates, no_certificates } = args;
-    let parts =
-        [("permissions", !permissions.is_empty()), ("certificates", !certificates.is_empty() || *no_certificates)];
+fn replacement(args: &RoleSetArgs, limits: Option<v1::CallerLimits>) -> Result<PutRoleRequest, String> {
+    let RoleSetArgs { name, permissions, certificates, no_certificates, no_limits, .. } = args;
+    let parts = [
+        ("permissions", !permissions.is_empty()),
+        ("certificates", !certificates.is_empty() || *no_certificates),
+        ("limits", limits.is_some() || *no_limits),
+    ];
     let update: Vec<_> = parts.iter().filter(|(_, is_given)| *is_given).map(|(part, _)| (*part).to_owned()).collect();
     if update.is_empty() {
         return Err(format!(
-            "nothing to set: add --allow, --certificate or --no-certificates, as in `kent role set {name} --allow allocate:uuidv7`"
+            "nothing to set: add --allow, --certificate, --no-certificates, --limit or --no-limits, as in `kent role set {name} --allow allocate:uuidv7`"
         ));
     }
-    let role = v1::Role { name: name.clone(), permissions: permissions.clone(), certificates: certificates.clone() };
+    let (permissions, certificates) = (permissions.clone(), certificates.clone());
+    let role = v1::Role { name: name.clone(), permissions, certificates, limits };
     Ok(PutRoleRequest { role: Some(role), update })
 }
 
@@ -84,15 +88,25 @@ fn print(roles: &[v1::Role], output: FormArg, out: &mut Out) -> Result<(), Failu
 }
 
 fn table(roles: &[v1::Role]) -> Table {
-    let mut table = Table::new(["ROLE", "MAY", "CERTIFICATES"]);
+    // Most roles have no limits.
+    let has_limits = roles.iter().any(|role| role.limits.is_some());
+    let limits = has_limits.then_some("LIMITS");
+    let mut table = Table::new(["ROLE", "MAY"].into_iter().chain(limits).chain(["CERTIFICATES"]));
     for role in roles {
-        table.row([Cell::from(&role.name), or_nothing(&role.permissions).into(), role.certificates.join(", ").into()]);
+        let limits = has_limits.then(|| Cell::from(limits::text(role.limits)));
+        let row = [Cell::from(&role.name), or_nothing(&role.permissions).into()].into_iter().chain(limits);
+        table.push(row.chain([role.certificates.join(", ").into()]).collect());
     }
     table
 }
 
 fn to_json(role: &v1::Role) -> Value {
-    json!({"name": role.name, "permissions": role.permissions, "certificates": role.certificates})
+    json!({
+        "name": role.name,
+        "permissions": role.permissions,
+        "certificates": role.certificates,
+        "limits": limits::to_json(role.limits),
+    })
 }
 
 #[cfg(test)]
@@ -102,14 +116,19 @@ mod tests {
 
     fn role(permissions: &[&str], certificates: &[&str]) -> v1::Role {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        v1::Role { name: "ops".to_owned(), permissions: texts(permissions), certificates: texts(certificates) }
+        v1::Role {
+            name: "ops".to_owned(),
+            permissions: texts(permissions),
+            certificates: texts(certificates),
+            limits: None,
+        }
     }
 
     #[test]
     fn ok_only_what_is_given_is_replaced() {
         let args = |permissions: &[&str], certificates: &[&str], no_certificates| {
-            let v1::Role { name, permissions, certificates } = role(permissions, certificates);
-            RoleSetArgs { name, permissions, certificates, no_certificates }
+            let v1::Role { name, permissions, certificates, .. } = role(permissions, certificates);
+            RoleSetArgs { name, permissions, certificates, no_certificates, limits: Vec::new(), no_limits: false }
         };
         for (args, expected) in [
             (args(&["edit:*"], &[], false), &["permissions"][..]),
@@ -117,9 +136,15 @@ mod tests {
             (args(&[], &[], true), &["certificates"]),
             (args(&["edit:*"], &["b.example"], false), &["permissions", "certificates"]),
         ] {
-            assert_eq!(replacement(&args).expect("a request").update, expected, "{args:?}");
+            assert_eq!(replacement(&args, None).expect("a request").update, expected, "{args:?}");
         }
-        assert!(replacement(&args(&[], &[], false)).is_err_and(|text| text.starts_with("nothing to set")));
+        let limits = Some(v1::CallerLimits { streams: 3, ..v1::CallerLimits::default() });
+        let no_limits = RoleSetArgs { no_limits: true, ..args(&[], &[], false) };
+        for (args, limits) in [(args(&[], &[], false), limits), (no_limits, None)] {
+            let request = replacement(&args, limits.clone()).expect("a request");
+            assert_eq!((request.update, request.role.expect("a role").limits), (vec!["limits".to_owned()], limits));
+        }
+        assert!(replacement(&args(&[], &[], false), None).is_err_and(|text| text.starts_with("nothing to set")));
     }
 
     #[test]
@@ -131,5 +156,13 @@ mod tests {
              ops   read:*, operate:*  spiffe://example/ops\n"
         );
         assert_eq!(to_json(&role)["certificates"], json!(["spiffe://example/ops"]));
+        let limits = Some(v1::CallerLimits { streams: 3, ..v1::CallerLimits::default() });
+        let limited = v1::Role { limits, permissions: vec!["read:*".to_owned()], ..v1::Role::default() };
+        assert_eq!(
+            table(&[limited, role]).render(Palette::PLAIN),
+            "ROLE  MAY                LIMITS     CERTIFICATES\n\
+             \x20     read:*             streams=3\n\
+             ops   read:*, operate:*             spiffe://example/ops\n"
+        );
     }
 }

@@ -7,7 +7,7 @@ use kent_proto::v1::{
 use serde_json::{Value, json};
 
 use super::secret::Place;
-use super::{changed_to_json, end, json_time, or_nothing, time, unconfirmed};
+use super::{changed_to_json, end, json_time, limits, or_nothing, time, unconfirmed};
 use crate::args::{FormArg, TokenCommand, TokenCreateArgs, TokenRotateArgs};
 use crate::connect::request;
 use crate::failure::Failure;
@@ -42,12 +42,14 @@ async fn all(daemon: &Daemon) -> Result<Vec<Token>, Failure> {
 }
 
 async fn create(args: &TokenCreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
+    let limits = limits::given(&args.limits)?;
     let place = Place::prepare(args.out.as_deref(), false)?;
     let message = CreateTokenRequest {
         name: args.name.clone(),
         permissions: args.permissions.clone(),
         roles: args.roles.clone(),
         valid_seconds: args.expires.map_or(0, |validity| validity.as_secs()),
+        limits,
     };
     let created = daemon.access().create_token(request(message)).await?.into_inner();
     hand_over(&created, None, place, out)
@@ -96,6 +98,8 @@ fn describe(token: &Token, note: Option<&str>, file: Option<&str>) -> String {
     let may = if permissions.is_empty() && !roles.is_empty() { String::new() } else { or_nothing(permissions) };
     let may = [may, roles].concat();
     let may = may.trim_start_matches("; ");
+    let limits = Some(limits::text(token.limits)).filter(|limits| !limits.is_empty());
+    let limits = limits.map(|limits| format!("; at most {limits}")).unwrap_or_default();
     let end = match time(*expires_unix_ms) {
         Some(end) => format!("expires {end}"),
         None => "does not expire".to_owned(),
@@ -107,7 +111,7 @@ fn describe(token: &Token, note: Option<&str>, file: Option<&str>) -> String {
             "it is not shown again: keep it in a file, and use it with --token-file or KENT_TOKEN_FILE\n".to_owned()
         }
     };
-    format!("token {id} ({name}), {end}: {may}\n{note}{advice}")
+    format!("token {id} ({name}), {end}: {may}{limits}\n{note}{advice}")
 }
 
 async fn revoke(ids: &[String], yes: bool, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -142,10 +146,11 @@ fn print(tokens: &[Token], output: FormArg, out: &mut Out) -> Result<(), Failure
 }
 
 fn table(tokens: &[Token], is_wide: bool) -> Table {
-    let mut table = match is_wide {
-        true => Table::new(["TOKEN", "NAME", "STATE", "EXPIRES", "CREATED", "CREATED BY", "ROLES", "MAY"]),
-        false => Table::new(["TOKEN", "NAME", "STATE", "EXPIRES", "MAY"]),
-    };
+    // Most tokens have no limits.
+    let has_limits = tokens.iter().any(|token| token.limits.is_some());
+    let more = if is_wide { &["CREATED", "CREATED BY", "ROLES"][..] } else { &[] };
+    let headings = ["TOKEN", "NAME", "STATE", "EXPIRES"].into_iter().chain(more.iter().copied());
+    let mut table = Table::new(headings.chain(has_limits.then_some("LIMITS")).chain(["MAY"]));
     for token in tokens {
         let state = match token.refused.as_str() {
             "" => Cell::new(Role::Good, "valid"),
@@ -159,12 +164,11 @@ fn table(tokens: &[Token], is_wide: bool) -> Table {
                 Cell::from(time(token.created_unix_ms).unwrap_or_default()),
                 Cell::from(&token.created_by),
                 Cell::from(roles),
-                Cell::from(permissions),
             ]);
-        } else {
-            let roles = token.roles.iter().map(|role| format!("role {role}"));
-            row.push(roles.chain([permissions]).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ").into());
         }
+        row.extend(has_limits.then(|| Cell::from(limits::text(token.limits))));
+        let roles = token.roles.iter().filter(|_| !is_wide).map(|role| format!("role {role}"));
+        row.push(roles.chain([permissions]).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ").into());
         table.push(row);
     }
     table
@@ -179,6 +183,7 @@ fn to_json(token: &Token) -> Value {
         "created": json_time(token.created_unix_ms),
         "expires": json_time(token.expires_unix_ms),
         "created_by": token.created_by,
+        "limits": limits::to_json(token.limits),
         "refused": (!token.refused.is_empty()).then_some(&token.refused),
     })
 }
@@ -203,6 +208,7 @@ mod tests {
             created_unix_ms: 1_790_000_000_000,
             expires_unix_ms: 1_800_000_000_000,
             created_by: "local".to_owned(),
+            limits: None,
             refused: String::new(),
         }
     }
@@ -227,6 +233,20 @@ mod tests {
             "TOKEN         NAME    STATE    EXPIRES  CREATED               CREATED BY  ROLES  MAY\n\
              3f9a1c0b77de  orders  revoked  never    2026-09-21T14:13:20Z  local       ops\n"
         );
+        let limits = Some(kent_proto::v1::CallerLimits { ids_per_second: 10_000, ..Default::default() });
+        let limited = Token { limits, roles: vec!["ops".to_owned()], permissions: Vec::new(), ..token() };
+        assert_eq!(
+            table(&[limited.clone(), token()], false).render(Palette::PLAIN),
+            "TOKEN         NAME    STATE  EXPIRES               LIMITS        MAY\n\
+             3f9a1c0b77de  orders  valid  2027-01-15T08:00:00Z  ids=10_000/s  role ops\n\
+             3f9a1c0b77de  orders  valid  2027-01-15T08:00:00Z                lease:uuidv7, lease:region:default/orders\n"
+        );
+        assert!(
+            table(std::slice::from_ref(&limited), true).render(Palette::PLAIN).contains("ROLES  LIMITS        MAY\n")
+        );
+        assert!(describe(&limited, None, None).starts_with(
+            "token 3f9a1c0b77de (orders), expires 2027-01-15T08:00:00Z: roles ops; at most ids=10_000/s\n"
+        ));
         let value = to_json(&revoked);
         assert_eq!((&value["refused"], &value["expires"]), (&json!("revoked"), &Value::Null));
         assert_eq!(to_json(&token())["refused"], Value::Null);

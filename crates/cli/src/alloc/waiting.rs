@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use kent_client::tonic::Status;
+use kent_proto::model::LIMIT;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -22,27 +23,44 @@ const EVERY_MAX: Duration = Duration::from_secs(60);
 /// What `kent alloc` waits for.
 pub(super) struct Waiting {
     source: String,
-    /// When the command gives up, such as "after 30s".
-    limit: String,
+    ends: Ends,
     /// Why the last attempt failed.
-    reason: Mutex<Option<String>>,
+    reason: Mutex<Option<Reason>>,
     bar: ProgressBar,
     json: bool,
 }
 
+/// When the command gives up.
+pub(super) enum Ends {
+    /// At this time, such as "at --timeout 30s".
+    At(String),
+    /// After this time, such as "after 30s", but never because of a limit of the caller.
+    After(String),
+}
+
+/// Why an attempt failed.
+#[derive(Clone)]
+struct Reason {
+    message: String,
+    /// Whether it is a limit of the caller, which admits more after a time.
+    is_limit: bool,
+}
+
 impl Waiting {
-    pub(super) fn new(source: String, limit: String, bar: ProgressBar, json: bool) -> Self {
-        Self { source, limit, reason: Mutex::default(), bar, json }
+    pub(super) fn new(source: String, ends: Ends, bar: ProgressBar, json: bool) -> Self {
+        Self { source, ends, reason: Mutex::default(), bar, json }
     }
 
     /// Notes why an attempt failed.
     pub(super) fn note(&self, status: &Status) {
-        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(Refusal::new(status).message);
+        let Refusal { message, reason, .. } = Refusal::new(status);
+        let is_limit = reason.is_some_and(|reason| reason == LIMIT);
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(Reason { message, is_limit });
     }
 
     /// Why the last attempt failed. `None` if it succeeded, or has not ended yet.
     pub(super) fn reason(&self) -> Option<String> {
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|reason| reason.message.clone())
     }
 
     /// Runs a request for `count` identifiers, and prints messages as long as it lasts.
@@ -61,25 +79,52 @@ impl Waiting {
     }
 
     fn line(&self, count: u64, waited: Duration) -> String {
-        let Self { source, limit, .. } = self;
+        let Self { source, ends, .. } = self;
         let seconds = waited.as_secs();
-        let reason = self.reason().unwrap_or_else(|| "the daemon has not answered yet".to_owned());
+        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Reason { message: reason, is_limit } =
+            reason.unwrap_or_else(|| Reason { message: "the daemon has not answered yet".to_owned(), is_limit: false });
+        let limit = match ends {
+            Ends::At(limit) => Some(limit),
+            Ends::After(limit) => (!is_limit).then_some(limit),
+        };
         if self.json {
             let waiting =
                 json!({"source": source, "count": count, "seconds": seconds, "reason": reason, "limit": limit});
             return json!({ "waiting": waiting }).to_string();
         }
         let count = number::counted(count, "identifier");
-        format!("waiting for {count} of {source}, {seconds} s so far; gives up {limit}: {reason}")
+        let gives_up = limit.map(|limit| format!("; gives up {limit}")).unwrap_or_default();
+        format!("waiting for {count} of {source}, {seconds} s so far{gives_up}: {reason}")
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use kent_client::tonic::Code;
+    use tonic_types::{ErrorDetails, StatusExt};
+
     use super::*;
 
     fn waiting(json: bool) -> Waiting {
-        Waiting::new("xid".to_owned(), "after 30s".to_owned(), ProgressBar::hidden(), json)
+        Waiting::new("xid".to_owned(), Ends::After("after 30s".to_owned()), ProgressBar::hidden(), json)
+    }
+
+    #[test]
+    fn ok_a_limit_of_the_caller_is_waited_for() {
+        let details = ErrorDetails::with_error_info(LIMIT, "kent", HashMap::new());
+        let limited = Status::with_error_details(Code::ResourceExhausted, "a has used its limit", details);
+        let waiting = waiting(false);
+        waiting.note(&limited);
+        let line = |waiting: &Waiting| waiting.line(1, Duration::from_secs(2));
+        assert_eq!(line(&waiting), "waiting for 1 identifier of xid, 2 s so far: a has used its limit");
+        let bounded = Waiting { ends: Ends::At("at --timeout 5s".to_owned()), ..waiting };
+        assert_eq!(
+            line(&bounded),
+            "waiting for 1 identifier of xid, 2 s so far; gives up at --timeout 5s: a has used its limit"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use kent_access::{Permission, Presented, TokenId, check_role_name, check_token_name};
+use kent_access::{Limits, Permission, Presented, TokenId, check_role_name, check_token_name};
 
 /// Make, list, revoke and rotate tokens: the secrets by which callers prove who they are.
 #[derive(Debug, Subcommand)]
@@ -66,6 +66,9 @@ pub(crate) struct TokenCreateArgs {
     /// Give the token the permissions of this role, as they are at the time of each call. Repeat it for more.
     #[arg(long = "role", value_name = "ROLE", value_parser = parse_role_name)]
     pub(crate) roles: Vec<String>,
+    /// Limit what the holder may do on each replica: ids=10k/s, calls=500/s, streams=10 or connections=20. Repeat it for more.
+    #[arg(long = "limit", value_name = "LIMIT=NUMBER", value_delimiter = ',', value_parser = parse_limit)]
+    pub(crate) limits: Vec<String>,
     /// End the token after this time, such as 12h, 30d or 1y [default: when your own credential ends].
     #[arg(long, value_name = "DURATION", value_parser = parse_validity, allow_hyphen_values = true)]
     pub(crate) expires: Option<Duration>,
@@ -92,9 +95,17 @@ Resources:
   region:default/team-*  the regions that were created with such a name
   space:shop             a space with all its regions
 
+Limits, which all connections of the token share, and each replica counts by itself:
+  ids=10k/s        identifiers per second. A request for more than a second's worth passes, and later ones wait
+  calls=500/s      calls per second; each message of an AllocateStream call is one
+  streams=10       open AllocateStream calls
+  connections=20   open connections
+A token without a limit has the greatest of its roles, and else that of kentd --caller-limits.
+
 Examples:
   kent token create orders --allow lease:uuidv7 --allow lease:region:default/orders --expires 90d
   kent token create ci --allow edit:region:default/ci-* --expires 12h --out ci.token
+  kent token create shop --allow lease:uuidv7 --limit ids=10k/s --limit connections=20
   kent token create ann --role operators --expires 30d
   kent token create backup --allow operate:* --out /etc/kent/backup.token";
 
@@ -154,11 +165,11 @@ Examples:
   kent role ls
   kent role rm operators";
 
-/// Create a role, or replace its permissions or its certificates. What is not given stays as it is.
+/// Create a role, or replace its permissions, its certificates or its limits. What is not given stays as it is.
 ///
 /// --allow replaces all permissions of the role: to add one, repeat the others, which `kent role ls` shows. --certificate replaces all its
-/// certificates. Two operators who replace different parts at once keep both changes. The holders of the role have the new
-/// permissions from their next call on.
+/// certificates, and --limit all its limits. Two operators who replace different parts at once keep both changes. The holders of the
+/// role have the new permissions and limits from their next call on.
 #[derive(Debug, Args)]
 #[command(after_help = SET_HELP)]
 pub(crate) struct RoleSetArgs {
@@ -174,12 +185,19 @@ pub(crate) struct RoleSetArgs {
     /// Take the role from all certificates.
     #[arg(long, conflicts_with = "certificates")]
     pub(crate) no_certificates: bool,
+    /// Limit what each holder may do, as in `kent token create`. Of several roles, the greatest limit counts. Repeat it for more.
+    #[arg(long = "limit", value_name = "LIMIT=NUMBER", value_delimiter = ',', value_parser = parse_limit)]
+    pub(crate) limits: Vec<String>,
+    /// Remove all limits of the role.
+    #[arg(long, conflicts_with = "limits")]
+    pub(crate) no_limits: bool,
 }
 
 const SET_HELP: &str = "\
 Examples:
   kent role set operators --allow operate:* --allow read:*
   kent role set orders --certificate spiffe://example/orders --certificate orders.example.com
+  kent role set shops --allow lease:uuidv7 --limit ids=10k/s --limit streams=10
   kent role set team-a --allow edit:region:default/team-a-* --certificate 'spiffe://example/team-a/*'";
 
 /// The form of a list.
@@ -207,6 +225,10 @@ fn parse_validity(text: &str) -> Result<Duration, String> {
 /// Checks a permission. The daemon has the last word: only it knows regions.
 fn parse_permission(text: &str) -> Result<String, String> {
     text.parse::<Permission>().map(|permission| permission.to_string()).map_err(|bad| bad.to_string())
+}
+
+fn parse_limit(text: &str) -> Result<String, String> {
+    Limits::default().and(text).map(|_| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
 fn parse_token_name(text: &str) -> Result<String, String> {

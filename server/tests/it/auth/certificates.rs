@@ -35,7 +35,12 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
     let daemon = Daemon::spawn(files.command(data.path()).args(["--auth", "required"]));
     let mut access = access(&daemon, &ca, &ops).await;
     let role = |name: &str, permissions: &[&str], certificates: &[&str]| {
-        let role = Role { name: name.to_owned(), permissions: owned(permissions), certificates: owned(certificates) };
+        let role = Role {
+            name: name.to_owned(),
+            permissions: owned(permissions),
+            certificates: owned(certificates),
+            limits: None,
+        };
         admin.send(PutRoleRequest { role: Some(role), update: Vec::new() })
     };
     // A certificate alone is no permission.

@@ -92,11 +92,9 @@ async fn err_no_token_may_more_than_its_maker_or_lasts_longer() {
         ("admin:*", "admin:*"),
     ] {
         assert_eq!(missing(make(&mut access, &team, &[permission], 0).await), lacks);
-        let role = Role { name: "mine".to_owned(), permissions: owned(&[permission]), certificates: Vec::new() };
-        assert_eq!(
-            missing(access.put_role(team.send(PutRoleRequest { role: Some(role), update: Vec::new() })).await),
-            lacks
-        );
+        let role = Role { name: "mine".to_owned(), permissions: owned(&[permission]), ..Role::default() };
+        let put = PutRoleRequest { role: Some(role), update: Vec::new() };
+        assert_eq!(missing(access.put_role(team.send(put)).await), lacks);
     }
     // No roles of others: not by a token, and neither replaced nor deleted.
     let new = CreateTokenRequest { name: "x".to_owned(), roles: owned(&["ops"]), ..Default::default() };
@@ -146,7 +144,7 @@ async fn err_bad_requests_say_what_is_wrong() {
         name: name.to_owned(),
         permissions: owned(permissions),
         roles: owned(roles),
-        valid_seconds: 0,
+        ..CreateTokenRequest::default()
     };
     let refused = access.create_token(guarded.admin.send(new("x", &[], &[]))).await;
     assert_eq!(refusal(refused).0, Code::InvalidArgument);

@@ -1,0 +1,220 @@
+//! A token bucket in one atomic number, which threads share without a lock.
+//!
+//! It is the generic cell rate algorithm: the number is the time at which the bucket will be full again. The bucket holds a second's
+//! worth. A charge larger than what it holds puts it into debt, and it admits nothing until the debt is paid.
+
+use core::{
+    num::NonZeroU64,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// What a principal may still take at a rate. A new one is full.
+#[derive(Debug, Default)]
+pub struct Bucket {
+    /// When it is full, in nanoseconds on the clock of its callers.
+    full_at: AtomicU64,
+}
+
+/// What one call has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The time in which as much flows into the bucket, in nanoseconds.
+    cost: u64,
+    /// When it was taken, in nanoseconds.
+    at: u64,
+}
+
+/// A second in nanoseconds: how long an empty bucket takes to be full.
+const SECOND: u64 = 1_000_000_000;
+
+impl Bucket {
+    /// Takes `count` at `now`, if the bucket holds at least one, also if that leaves a debt. Otherwise it takes nothing and returns
+    /// the time until it admits again. At most `rate` per second, a second's worth and one charge are taken in any time.
+    ///
+    /// # Errors
+    ///
+    /// The time until the bucket holds one.
+    pub fn charge(&self, rate: NonZeroU64, count: u64, now: Duration) -> Result<Charge, Duration> {
+        let (at, one, cost) = (nanos(now), cost(rate, 1), cost(rate, count));
+        // Costs are rounded up, so that a second's worth taken one by one costs a little more than a second.
+        let second = one.saturating_mul(rate.get()).min(SECOND + one / 2);
+        let latest = at.saturating_add(second).saturating_sub(one);
+        let take = |full_at| (full_at <= latest).then_some(at.max(full_at).saturating_add(cost));
+        match self.full_at.fetch_update(Relaxed, Relaxed, take) {
+            Ok(_) => Ok(Charge { cost, at }),
+            Err(full_at) => Err(Duration::from_nanos(full_at - latest)), // OK because `take` has compared them
+        }
+    }
+
+    /// Gives back what a call took that failed, without what has flowed into the bucket since: it may have been full, and lost that.
+    pub fn refund(&self, Charge { cost, at }: Charge, now: Duration) {
+        let left = cost.saturating_sub(nanos(now).saturating_sub(at));
+        // OK because subtracting never fails: the closure always returns a value.
+        let _ = self.full_at.fetch_update(Relaxed, Relaxed, |full_at| Some(full_at.saturating_sub(left)));
+    }
+
+    /// Whether it is full, and so like a new one.
+    pub fn is_full(&self, now: Duration) -> bool {
+        self.full_at.load(Relaxed) <= nanos(now)
+    }
+}
+
+/// The time in which `count` flow into a bucket, in nanoseconds, rounded up.
+fn cost(rate: NonZeroU64, count: u64) -> u64 {
+    match count.checked_mul(SECOND) {
+        Some(scaled) => scaled.div_ceil(rate.get()),
+        None => u64::try_from((u128::from(count) * u128::from(SECOND)).div_ceil(rate.get().into())).unwrap_or(u64::MAX),
+    }
+}
+
+/// OK because 2^64 nanoseconds are 584 years.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::{sync::atomic::AtomicU64, thread, vec::Vec};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rate(per_second: u64) -> NonZeroU64 {
+        NonZeroU64::new(per_second).expect("not 0")
+    }
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn ok_a_full_bucket_has_exactly_a_second_worth() {
+        for per_second in [1, 2, 3, 7, 500, 999, 10_000] {
+            let (bucket, rate) = (Bucket::default(), rate(per_second));
+            let admitted = (0..2 * per_second).filter(|_| bucket.charge(rate, 1, ms(5000)).is_ok()).count();
+            assert_eq!(admitted as u64, per_second);
+            assert!(bucket.charge(rate, 1, ms(6001)).is_ok(), "{per_second}");
+        }
+    }
+
+    #[test]
+    fn ok_a_charge_larger_than_a_second_worth_passes_and_the_next_one_waits() {
+        let (bucket, rate) = (Bucket::default(), rate(1000));
+        assert!(bucket.charge(rate, 5000, ms(0)).is_ok());
+        assert_eq!(bucket.charge(rate, 1, ms(0)), Err(ms(4001)));
+        // A charge that is not admitted takes nothing.
+        assert_eq!(bucket.charge(rate, 9000, ms(4000)), Err(ms(1)));
+        assert!(!bucket.is_full(ms(4999)) && bucket.is_full(ms(5000)));
+        assert!(bucket.charge(rate, 1, ms(4001)).is_ok() && bucket.charge(rate, 1, ms(4001)).is_err());
+    }
+
+    #[test]
+    fn ok_what_is_given_back_can_be_taken_again() {
+        let (bucket, rate) = (Bucket::default(), rate(1000));
+        let taken = bucket.charge(rate, 3000, ms(100)).expect("full");
+        bucket.refund(taken, ms(100));
+        assert!(bucket.is_full(ms(100)));
+        // What has flowed in since is not given back a second time.
+        let taken = bucket.charge(rate, 1500, ms(100)).expect("full");
+        bucket.refund(taken, ms(1100));
+        assert!(!bucket.is_full(ms(1099)) && bucket.is_full(ms(1100)));
+        bucket.refund(taken, ms(9000));
+        assert!(bucket.is_full(ms(1100)));
+    }
+
+    #[test]
+    fn ok_a_change_of_the_rate_keeps_the_debt_as_a_time() {
+        let bucket = Bucket::default();
+        assert!(bucket.charge(rate(10), 30, ms(0)).is_ok());
+        assert_eq!(bucket.charge(rate(1000), 1, ms(0)), Err(ms(2001)));
+    }
+
+    #[test]
+    fn ok_the_largest_numbers_do_not_overflow() {
+        for (per_second, count) in [(1, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 1), (1, 1)] {
+            let bucket = Bucket::default();
+            assert!(bucket.charge(rate(per_second), count, Duration::MAX).is_ok());
+            let taken = bucket.charge(rate(per_second), count, ms(0));
+            assert!(taken.is_err(), "{per_second} {count}");
+        }
+    }
+
+    #[test]
+    fn ok_threads_together_take_no_more_than_one_alone() {
+        let (bucket, rate, admitted) = (Bucket::default(), rate(10_000), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5_000 {
+                        let taken = bucket.charge(rate, 2, ms(1000));
+                        if let Ok(taken) = taken {
+                            // Every other one is given back, and must be there for the others.
+                            match admitted.fetch_add(1, Relaxed) % 2 {
+                                0 => bucket.refund(taken, ms(1000)),
+                                _ => continue,
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        // Each second charge of 2 is kept, until 10,000 are taken.
+        let kept = (0..20_000).take_while(|_| bucket.charge(rate, 2, ms(1000)).is_ok()).count() as u64;
+        let total = 2 * (admitted.load(Relaxed) / 2 + kept);
+        assert_eq!(total, 10_000);
+    }
+
+    /// A step of a sequence: how much time passes, how much is taken, and after how many more steps the call fails, if it does.
+    fn steps() -> impl Strategy<Value = Vec<(u64, u64, Option<usize>)>> {
+        let step = (0..400_000_000_u64, 1..3_000_u64, prop::option::weighted(0.3, 0..6_usize));
+        prop::collection::vec(step, 1..60)
+    }
+
+    proptest! {
+        #[test]
+        fn ok_no_more_is_taken_than_the_rate_allows(per_second in 1..5_000_u64, steps in steps()) {
+            let (bucket, rate) = (Bucket::default(), rate(per_second));
+            let (mut now, mut failing) = (0, Vec::new());
+            let mut kept: Vec<(u64, u64)> = Vec::new();
+            for (step, (passed, count, fails_after)) in steps.into_iter().enumerate() {
+                now += passed;
+                let at = Duration::from_nanos(now);
+                failing.retain(|(fails_at, charge)| {
+                    let is_left = *fails_at > step;
+                    if !is_left {
+                        bucket.refund(*charge, at);
+                    }
+                    is_left
+                });
+                match (bucket.charge(rate, count, at), fails_after) {
+                    (Ok(charge), Some(after)) => failing.push((step + after, charge)),
+                    (Ok(_), None) => kept.push((now, count)),
+                    (Err(_), _) => {}
+                }
+            }
+            // In every part of the sequence.
+            for first in 0..kept.len() {
+                let (mut total, mut largest) = (0_u128, 0);
+                for &(at, count) in &kept[first..] {
+                    total += u128::from(count);
+                    largest = largest.max(count);
+                    let time = u128::from(at - kept[first].0);
+                    let flowed = (time * u128::from(per_second)).div_ceil(SECOND.into());
+                    prop_assert!(total <= flowed + u128::from(per_second) + u128::from(largest));
+                }
+            }
+        }
+
+        #[test]
+        fn ok_a_bucket_admits_after_the_time_that_it_names_and_not_before(per_second in 1..2_000_000_000_u64, count in 1..1_000_000_u64) {
+            let (bucket, rate) = (Bucket::default(), rate(per_second));
+            let wait = (0..).find_map(|_| bucket.charge(rate, count.max(per_second / 3), ms(7)).err()).expect("empty at some time");
+            prop_assert!(bucket.charge(rate, 1, ms(7) + wait - Duration::from_nanos(1)).is_err());
+            prop_assert!(bucket.charge(rate, 1, ms(7) + wait).is_ok());
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The limits of tokens and roles: from arguments, and for people and programs.
+
+use kent_access::{LimitKind, Limits};
+use kent_proto::model::parse_limits;
+use kent_proto::v1::CallerLimits;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// The limits that `--limit` gives.
+pub(super) fn given(texts: &[String]) -> Result<Option<CallerLimits>, Failure> {
+    let limits = texts.iter().try_fold(Limits::default(), |limits, text| limits.and(text));
+    let limits = limits.map_err(|bad| Failure::Usage(format!("--limit: {bad}")))?;
+    Ok((!limits.is_empty()).then(|| limits.into()))
+}
+
+/// The limits in a message. Those that this version of kent does not understand are left out.
+fn of(message: Option<CallerLimits>) -> Limits {
+    parse_limits("limits", message).unwrap_or_default()
+}
+
+/// `ids=10_000/s, streams=10`, or nothing.
+pub(super) fn text(message: Option<CallerLimits>) -> String {
+    of(message).to_string()
+}
+
+/// An object with the limits that there are.
+pub(super) fn to_json(message: Option<CallerLimits>) -> Value {
+    let limits = of(message);
+    let fields = LimitKind::ALL.into_iter().filter_map(|kind| {
+        let name = format!("{}{}", kind.name(), if kind.is_rate() { "_per_second" } else { "" });
+        Some((name, json!(limits.get(kind)?)))
+    });
+    fields.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_limits_from_arguments_for_people_and_programs() {
+        let texts = ["ids=10k/s", "streams=10"].map(str::to_owned);
+        let limits = given(&texts).expect("limits");
+        assert_eq!(text(limits), "ids=10_000/s, streams=10");
+        assert_eq!(to_json(limits), json!({"ids_per_second": 10_000, "streams": 10}));
+        assert_eq!((given(&[]).expect("none"), text(None), to_json(None)), (None, String::new(), json!({})));
+    }
+
+    #[test]
+    fn err_a_limit_that_is_given_twice() {
+        let twice = given(&["ids=1/s", "ids=2/s"].map(str::to_owned));
+        assert!(matches!(twice, Err(Failure::Usage(text)) if text.contains("ids is limited twice")));
+    }
+}

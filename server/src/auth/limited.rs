@@ -1,0 +1,75 @@
+//! What a caller takes of its limits. Callers that are no principals have none.
+
+use std::{num::NonZeroU64, time::Duration};
+
+use kent_access::{Charge, LimitKind};
+
+use super::{
+    caller::Caller,
+    denied::Denied,
+    usage::{Limited, Open, OpenKind},
+};
+
+impl Caller {
+    /// Counts a call that began at `now`, on the steady clock.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied::Limited`] if the caller makes more calls than it may.
+    #[inline]
+    pub(crate) fn charge_call(&self, now: Duration) -> Result<(), Denied> {
+        self.charge(LimitKind::Calls, 1, now).map(drop)
+    }
+
+    /// Counts identifiers that a call asks for, before they are granted. If they are not, give the charge back.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied::Limited`] if the caller has had more than it may.
+    #[inline]
+    pub(crate) fn charge_ids(&self, count: NonZeroU64, now: Duration) -> Result<Option<Charge>, Denied> {
+        self.charge(LimitKind::Ids, count.get(), now)
+    }
+
+    /// Gives identifiers back that were not granted.
+    pub(crate) fn give_back(&self, charge: Option<Charge>, now: Duration) {
+        if let (Some(charge), Some(principal)) = (charge, self.principal()) {
+            principal.usage.refund_ids(charge, now);
+        }
+    }
+
+    /// Counts a stream as open until the result is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied::Limited`] if the caller has as many as it may.
+    pub(crate) fn open_stream(&self) -> Result<Option<Open>, Denied> {
+        let Some(principal) = self.principal() else { return Ok(None) };
+        let opened = principal.usage.open(OpenKind::Stream, &principal.limits);
+        opened.map(Some).map_err(|limited| self.limited(limited))
+    }
+
+    /// Most callers have no limit, so only the look-up is inlined.
+    #[inline]
+    fn charge(&self, kind: LimitKind, count: u64, now: Duration) -> Result<Option<Charge>, Denied> {
+        match self.principal().and_then(|principal| principal.limits.get(kind)) {
+            None => Ok(None),
+            Some(limit) => self.charge_limited((kind, limit), count, now),
+        }
+    }
+
+    #[cold]
+    fn charge_limited(
+        &self,
+        (kind, limit): (LimitKind, NonZeroU64),
+        count: u64,
+        now: Duration,
+    ) -> Result<Option<Charge>, Denied> {
+        let Some(principal) = self.principal() else { return Ok(None) };
+        principal.usage.charge(kind, limit, count, now).map(Some).map_err(|limited| self.limited(limited))
+    }
+
+    fn limited(&self, limited: Limited) -> Denied {
+        Denied::Limited(self.denied_to(), limited)
+    }
+}
