@@ -7,11 +7,13 @@
 //! - [`Right`] is a permission together with what it was bound to when it was given.
 //! - [`Rights`] is a set of rights, compiled for decisions.
 //! - [`Token`] and [`Role`] hold rights; [`Presented`] is the secret that a caller sends.
+//! - [`Budget`] limits how many identifiers their holders take from one source in total; [`Spent`] is the rule of its use.
 #![no_std]
 
 extern crate alloc;
 
 mod action;
+mod budget;
 mod permission;
 mod right;
 mod rights;
@@ -19,6 +21,9 @@ mod role;
 mod token;
 
 pub use action::Action;
+pub use budget::{
+    BadHolder, Budget, BudgetId, Holder, Lately, Mark, NotOneSource, Reservation, Share, Short, Sizing, Spent,
+};
 pub use permission::{BadPermission, Needs, Permission, Resource};
 pub use right::{Bound, Place, Right, Unbound};
 pub use rights::{Rights, Target};
