@@ -10,7 +10,7 @@ mod table;
 
 use std::{sync::Arc, time::Duration};
 
-use kent_access::{Presented, Rights};
+use kent_access::{Holder, Presented, Rights};
 
 pub(crate) use self::{
     cache::KnownCaller,
@@ -18,13 +18,17 @@ pub(crate) use self::{
     denied::{Denied, DeniedTo, denied},
     table::{AccessTable, Snapshot, Write},
 };
-use crate::host::{address::Address, clock::Clock, touch::Touch};
+use crate::{
+    budgets::{Budgets, Purse},
+    host::{address::Address, clock::Clock, touch::Touch},
+};
 
 /// Identifies callers.
 #[derive(Debug)]
 pub(crate) struct Auth {
     is_required: bool,
     table: Arc<AccessTable>,
+    budgets: Arc<Budgets>,
     clock: Arc<dyn Clock>,
     /// When the store was last reached, if other replicas share it.
     touch: Option<Arc<Touch>>,
@@ -58,11 +62,11 @@ const KNOWN_FOR: Duration = Duration::from_secs(60);
 impl Auth {
     pub(crate) fn new(
         is_required: bool,
-        table: Arc<AccessTable>,
+        (table, budgets): (Arc<AccessTable>, Arc<Budgets>),
         clock: Arc<dyn Clock>,
         touch: Option<Arc<Touch>>,
     ) -> Self {
-        Self { is_required, table, clock, touch }
+        Self { is_required, table, budgets, clock, touch }
     }
 
     /// Whether callers must prove who they are.
@@ -73,6 +77,11 @@ impl Auth {
     /// The tokens and roles.
     pub(crate) fn table(&self) -> &Arc<AccessTable> {
         &self.table
+    }
+
+    /// This replica's shares of budgets.
+    pub(crate) fn budgets(&self) -> &Arc<Budgets> {
+        &self.budgets
     }
 
     /// The wall clock, in milliseconds since 1970.
@@ -136,11 +145,12 @@ impl Auth {
             Ok(expires) => expires,
             Err(reason) => return Err(Denied::Refused(DeniedTo::new(principal(), address), reason)),
         };
+        let purse = self.purse(&snapshot, Some(Holder::Token(token.id)), &token.roles);
         let roles = token.roles.iter().filter_map(|name| snapshot.role(name));
         let rights = roles.flat_map(|role| role.rights.iter()).chain(&token.rights).cloned().collect();
         let left = expires.map_or(Duration::MAX, |end| Duration::from_millis(u64::try_from(end - now).unwrap_or(0)));
         let (name, roles) = (principal(), token.roles.clone());
-        Ok((Principal { name, rights: Rights::new(rights), roles, expires }, left))
+        Ok((Principal { name, rights: Rights::new(rights), roles, expires, purse }, left))
     }
 
     /// Finds the principal of a certificate. The end of the certificate ends its connection.
@@ -148,13 +158,25 @@ impl Auth {
         let snapshot = self.table.snapshot();
         let roles: Vec<_> = snapshot.roles().filter(|role| role.has_certificate(name)).collect();
         let rights = roles.iter().flat_map(|role| role.rights.iter()).cloned().collect();
+        let roles: Vec<_> = roles.iter().map(|role| role.name.clone()).collect();
         let principal = Principal {
             name: format!("certificate:{name}"),
             rights: Rights::new(rights),
-            roles: roles.iter().map(|role| role.name.clone()).collect(),
+            purse: self.purse(&snapshot, None, &roles),
+            roles,
             expires: None,
         };
         (principal, Duration::MAX)
+    }
+
+    /// The budgets of a caller and of its roles.
+    fn purse(&self, present: &Snapshot, own: Option<Holder>, roles: &[String]) -> Purse {
+        if present.budgets().is_empty() {
+            return Purse::default();
+        }
+        let holders: Vec<_> = own.into_iter().chain(roles.iter().cloned().map(Holder::Role)).collect();
+        let budgets = holders.iter().flat_map(|holder| present.budgets_of(holder));
+        Purse::new(budgets.map(|budget| self.budgets.account(budget, present.version())).collect())
     }
 }
 

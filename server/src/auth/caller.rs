@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use kent_access::{Action, Rights, Target};
 
 use super::denied::{Denied, DeniedTo};
-use crate::host::address::Address;
+use crate::{
+    budgets::{Account, Charge, Purse},
+    host::address::Address,
+};
 
 /// A caller that the daemon knows by a token or a certificate.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub(crate) struct Principal {
     pub(crate) roles: Vec<String>,
     /// When its token ends, in milliseconds since 1970.
     pub(crate) expires: Option<i64>,
+    /// What it may take in total.
+    pub(crate) purse: Purse,
 }
 
 /// The caller of a call, and what it may do.
@@ -92,6 +97,18 @@ impl Caller {
         match &self.who {
             Who::Known(principal) => principal.rights.may(action, target),
             Who::Daemon | Who::Anyone | Who::Local => true,
+        }
+    }
+
+    /// Takes `count` identifiers of a source from its budgets.
+    ///
+    /// # Errors
+    ///
+    /// The account of which this replica's share is too small: reserve more, and try again.
+    pub(crate) fn charge(&self, target: Target<'_>, count: u64) -> Result<Charge, Arc<Account>> {
+        match &self.who {
+            Who::Known(principal) => principal.purse.charge(target, count),
+            Who::Daemon | Who::Anyone | Who::Local => Ok(Charge::default()),
         }
     }
 

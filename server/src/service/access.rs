@@ -1,4 +1,6 @@
-//! `Access`: tokens, roles, and who callers are.
+//! `Access`: tokens, roles, budgets, and who callers are.
+
+mod budgets;
 
 use std::sync::Arc;
 
@@ -6,8 +8,10 @@ use kent_access::{Right, Role, Token, TokenId};
 use kent_proto::{
     model::{self, Invalid},
     v1::{
-        self, AccessChanged, CreateTokenRequest, CreatedToken, DeleteRoleRequest, ListRolesRequest, ListRolesResponse,
-        ListTokensRequest, ListTokensResponse, PutRoleRequest, RevokeTokenRequest, RotateTokenRequest, WhoAmIRequest,
+        self, AccessChanged, CreateTokenRequest, CreatedToken, DeleteBudgetRequest, DeleteRoleRequest,
+        ListBudgetsRequest, ListBudgetsResponse, ListRolesRequest, ListRolesResponse, ListTokensRequest,
+        ListTokensResponse, PutRoleRequest, RevokeTokenRequest, RotateTokenRequest, SetBudgetRequest,
+        SetBudgetResponse, WhoAmIRequest,
     },
 };
 use kent_store::Version;
@@ -104,9 +108,11 @@ impl v1::access_server::Access for AccessService {
 
     async fn create_token(&self, request: Request<CreateTokenRequest>) -> Result<Response<CreatedToken>, Status> {
         let Author { caller, by, .. } = author(&self.engine, &request)?;
-        let CreateTokenRequest { name, permissions, roles, valid_seconds } = request.into_inner();
-        let note = format!("{name}: {}", holds(&permissions, "role", &roles));
-        let new = NewToken { name, permissions, roles, valid_seconds };
+        let CreateTokenRequest { name, permissions, roles, valid_seconds, budgets } = request.into_inner();
+        let budgets: Vec<_> = budgets.into_iter().map(|budget| (budget.resource, budget.total)).collect();
+        let limits = budgets.iter().map(|(resource, total)| format!(", at most {total} from {resource}"));
+        let note = format!("{name}: {}{}", holds(&permissions, "role", &roles), limits.collect::<String>());
+        let new = NewToken { name, permissions, roles, valid_seconds, budgets };
         let access = self.access().clone();
         let created = self.change(async move { access.create_token(&caller, new).await }).await;
         let resource = created.as_ref().map(|(_, token, _)| format!("token:{}", token.id)).unwrap_or_default();
@@ -178,6 +184,21 @@ impl v1::access_server::Access for AccessService {
         let deleted = self.change(async move { access.delete_role(&caller, &name).await }).await;
         record(Event::new("role.delete", &by, resource), &deleted, Outcome::Done);
         Ok(Response::new(self.changed(deleted?).await))
+    }
+
+    async fn set_budget(&self, request: Request<SetBudgetRequest>) -> Result<Response<SetBudgetResponse>, Status> {
+        self.put_budget(request).await
+    }
+
+    async fn list_budgets(
+        &self,
+        request: Request<ListBudgetsRequest>,
+    ) -> Result<Response<ListBudgetsResponse>, Status> {
+        self.page_of_budgets(request).await
+    }
+
+    async fn delete_budget(&self, request: Request<DeleteBudgetRequest>) -> Result<Response<AccessChanged>, Status> {
+        self.remove_budget(request).await
     }
 }
 

@@ -66,6 +66,9 @@ pub(crate) struct TokenCreateArgs {
     /// Give the token the permissions of this role, as they are at the time of each call. Repeat it for more.
     #[arg(long = "role", value_name = "ROLE", value_parser = parse_role_name)]
     pub(crate) roles: Vec<String>,
+    /// Let the token take only TOTAL identifiers from RESOURCE, as in `kent budget set`. Repeat it for more.
+    #[arg(long = "budget", value_name = "RESOURCE=TOTAL", value_parser = super::value::parse_budget)]
+    pub(crate) budgets: Vec<(String, u64)>,
     /// End the token after this time, such as 12h, 30d or 1y [default: when your own credential ends].
     #[arg(long, value_name = "DURATION", value_parser = parse_validity, allow_hyphen_values = true)]
     pub(crate) expires: Option<Duration>,
@@ -96,6 +99,7 @@ Examples:
   kent token create orders --allow lease:uuidv7 --allow lease:region:default/orders --expires 90d
   kent token create ci --allow edit:region:default/ci-* --expires 12h --out ci.token
   kent token create ann --role operators --expires 30d
+  kent token create load-test --allow allocate:uuidv7 --budget uuidv7=1M
   kent token create backup --allow operate:* --out /etc/kent/backup.token";
 
 /// Give a token a new secret and print it. The old one works for a while, so that its users can change over.

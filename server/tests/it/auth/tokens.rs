@@ -144,6 +144,7 @@ async fn err_bad_requests_say_what_is_wrong() {
         permissions: owned(permissions),
         roles: owned(roles),
         valid_seconds: 0,
+        budgets: Vec::new(),
     };
     let refused = access.create_token(guarded.admin.send(new("x", &[], &[]))).await;
     assert_eq!(refusal(refused).0, Code::InvalidArgument);
