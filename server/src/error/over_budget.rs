@@ -9,12 +9,12 @@ use super::were;
 /// A budget has fewer identifiers left than were requested.
 #[derive(Clone, Debug, Error)]
 #[error(
-    "the budget of {holder} for {} has {} left, but {} requested; an operator can raise it: kent budget add {holder} {} +{}",
-    self.resource(),
+    "the budget of {holder} for {resource} has {} left, but {} requested; an operator can raise it: kent budget add {holder} \
+     {resource} +{}",
     counted(left, "identifier"),
     were(*requested),
-    self.resource(),
     grouped(requested.saturating_sub(*left)),
+    resource = self.resource(),
 )]
 pub(crate) struct OverBudget {
     /// Whose budget it is.
