@@ -20,7 +20,10 @@ mod access;
 mod counter;
 mod kept;
 
-pub use access::{decode_access, decode_role, decode_token, encode_access, encode_role, encode_token};
+pub use access::{
+    decode_access, decode_budget, decode_role, decode_spent, decode_token, encode_access, encode_budget, encode_role,
+    encode_spent, encode_token,
+};
 pub use counter::{Counter, Restored, decode_counter, decode_restores, encode_counter, encode_restores};
 pub use kept::{
     EditMade, Listed, SeriesCount, StrictGrant, Unchanged, decode_forgotten, decode_forgotten_requests, decode_grant,

@@ -1,12 +1,14 @@
-//! Changes of tokens and roles on behalf of callers.
+//! Changes of tokens, roles and budgets on behalf of callers.
 //!
 //! A caller gives only what it has `admin` over. So a token never may more than its maker, and does not last longer.
+
+mod budgets;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kent_access::{
-    Action, Bound, Limits, Needs, Outdated, Permission, Place, Presented, Right, Role, Token, TokenId, check_role_name,
-    check_token_name,
+    Action, Bound, BudgetId, Holder, Limits, Needs, Outdated, Permission, Place, Presented, Right, Role, Token,
+    TokenId, check_role_name, check_token_name,
 };
 use kent_ids::grouped;
 use kent_proto::{model::Invalid, stored};
@@ -20,7 +22,9 @@ use crate::{
     tables::directory::Directory,
 };
 
-/// Changes tokens and roles.
+pub(crate) use self::budgets::NewTotal;
+
+/// Changes tokens, roles and budgets.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) auth: Arc<Auth>,
@@ -37,6 +41,8 @@ pub(crate) struct NewToken {
     /// How long it is valid, in seconds; 0: as long as the credential of its maker.
     pub(crate) valid_seconds: u64,
     pub(crate) limits: Limits,
+    /// Sources, and what the token may take from them in total.
+    pub(crate) budgets: Vec<(String, u64)>,
 }
 
 /// The parts of a role to replace.
@@ -94,6 +100,14 @@ pub(crate) enum AccessError {
         /// The name.
         name: String,
     },
+    /// There is no such budget.
+    #[error("{holder} has no budget for {resource} (kent budget show {holder})")]
+    NoSuchBudget {
+        /// Whose budget it would be.
+        holder: Holder,
+        /// The source.
+        resource: String,
+    },
     /// The token has ended, so it cannot get a new secret.
     #[error("token {id} is {reason}: make another one (kent token create NAME --allow ACTION:RESOURCE)")]
     Ended {
@@ -122,6 +136,10 @@ pub(crate) enum AccessError {
 
 /// The maximum number of tokens. All are in memory. Ended ones make way for new ones.
 const TOKENS_MAX: usize = 10_000;
+/// The maximum number of budgets. All are in memory.
+const BUDGETS_MAX: usize = 10_000;
+/// The maximum number of budgets of one holder, so that all can be removed in one commit.
+const BUDGETS_EACH_MAX: usize = 20;
 /// The maximum number of roles.
 const ROLES_MAX: usize = 1_000;
 /// The maximum number of permissions, roles or certificates in one token or role.
@@ -167,11 +185,14 @@ impl Access {
             refused: None,
         };
         check_size("permissions", &stored::encode_token(&token))?;
+        let budgets = self.new_budgets(caller, token.id, &new.budgets)?;
         let version = self.auth.table().change::<AccessError>(|present| {
             for name in &token.roles {
                 find_role(present, caller, name)?;
             }
+            check_budgets(present, budgets.len())?;
             let mut writes = vec![Write::Token(Box::new(token.clone()))];
+            writes.extend(budgets.iter().cloned().map(Write::Budget));
             if present.tokens().len() >= TOKENS_MAX {
                 let ended = present.tokens().values().filter(|token| token.refused(created).is_some());
                 let oldest = ended.min_by_key(|token| token.created).ok_or(AccessError::TooMany {
@@ -180,6 +201,7 @@ impl Access {
                     hint: "revoke unused ones (kent token ls, kent token revoke ID)",
                 })?;
                 writes.push(Write::NoToken(oldest.id));
+                writes.extend(present.no_budgets_of(&Holder::Token(oldest.id)));
             }
             Ok(writes)
         });
@@ -198,7 +220,9 @@ impl Access {
             let refused = Some(kent_access::Refused::Revoked);
             let revoked = Token { refused, outdated: None, ..Token::clone(token) };
             // Nothing changes if it is revoked already; the answer still tells which replicas know this.
-            Ok(if revoked == **token { Vec::new() } else { vec![Write::Token(Box::new(revoked))] })
+            let writes = if revoked == **token { Vec::new() } else { vec![Write::Token(Box::new(revoked))] };
+            // Its budgets end with it.
+            Ok(writes.into_iter().chain(present.no_budgets_of(&Holder::Token(id))).collect())
         });
         change.await
     }
@@ -301,7 +325,10 @@ impl Access {
         check_admin(caller)?;
         let change = self.auth.table().change(|present| {
             find_role(present, caller, name)?;
-            Ok(vec![Write::NoRole(name.to_owned())])
+            let mut writes = vec![Write::NoRole(name.to_owned())];
+            // Its budgets end with it.
+            writes.extend(present.no_budgets_of(&Holder::Role(name.to_owned())));
+            Ok(writes)
         });
         change.await
     }
@@ -344,6 +371,12 @@ impl Access {
             Some(right.permission().with_names(&space.name(), region.as_deref()).to_string())
         };
         present().unwrap_or_else(|| right.to_string())
+    }
+
+    /// A right's resource, with the present names.
+    pub(crate) fn describe_resource(&self, right: &Right) -> String {
+        let described = self.describe(right);
+        described.split_once(':').map_or(described.clone(), |(_, resource)| resource.to_owned())
     }
 
     /// Parses permissions, binds them to what their names stand for now, and checks that the caller may give them.
@@ -404,6 +437,12 @@ impl Access {
         Ok((Right::new(permission, bound)?, missing))
     }
 
+    fn draw_budget(&self) -> BudgetId {
+        let mut random = [0; 8];
+        self.entropy.fill(&mut random);
+        BudgetId::new(random)
+    }
+
     /// Draws a secret, and an ID unless there is one.
     fn draw(&self, id: Option<TokenId>) -> Presented {
         let (mut random, mut secret) = ([0; 6], [0; 32]);
@@ -458,6 +497,17 @@ fn find_role<'p>(present: &'p Snapshot, caller: &Caller, name: &str) -> Result<&
 
 /// The number of characters of a name that an error repeats.
 const SHOWN_MAX: usize = 80;
+
+/// Fails if there is no place for so many more budgets.
+fn check_budgets(present: &Snapshot, more: usize) -> Result<(), AccessError> {
+    match present.budgets().len() + more <= BUDGETS_MAX {
+        true => Ok(()),
+        false => {
+            let hint = "remove unused ones (kent budget show, kent budget rm HOLDER RESOURCE)";
+            Err(AccessError::TooMany { what: "budgets", max: BUDGETS_MAX, hint })
+        }
+    }
+}
 
 /// The end of a token: never after that of its maker's.
 fn expiry(caller: &Caller, valid_seconds: u64, now: i64) -> Result<Option<i64>, Invalid> {

@@ -12,7 +12,7 @@ mod usage;
 
 use std::{sync::Arc, time::Duration};
 
-use kent_access::{LimitKind, Limits, Presented, Rights};
+use kent_access::{Holder, LimitKind, Limits, Presented, Rights};
 
 use self::usage::Usages;
 pub(crate) use self::{
@@ -22,13 +22,17 @@ pub(crate) use self::{
     table::{AccessTable, Snapshot, Write},
     usage::Open,
 };
-use crate::host::{address::Address, clock::Clock, touch::Touch};
+use crate::{
+    budgets::{Budgets, Purse},
+    host::{address::Address, clock::Clock, touch::Touch},
+};
 
 /// Identifies callers.
 #[derive(Debug)]
 pub(crate) struct Auth {
     is_required: bool,
     table: Arc<AccessTable>,
+    budgets: Arc<Budgets>,
     clock: Arc<dyn Clock>,
     /// When the store was last reached, if other replicas share it.
     touch: Option<Arc<Touch>>,
@@ -64,12 +68,12 @@ impl Auth {
     /// `limits` are those of callers that have no others.
     pub(crate) fn new(
         is_required: bool,
-        table: Arc<AccessTable>,
+        (table, budgets): (Arc<AccessTable>, Arc<Budgets>),
         clock: Arc<dyn Clock>,
         touch: Option<Arc<Touch>>,
         limits: Limits,
     ) -> Self {
-        Self { is_required, table, clock, touch, usages: Usages::new(limits) }
+        Self { is_required, table, budgets, clock, touch, usages: Usages::new(limits) }
     }
 
     /// Whether callers must prove who they are.
@@ -85,6 +89,11 @@ impl Auth {
     /// How often limits of each kind refused something.
     pub(crate) fn limited(&self) -> impl Iterator<Item = (LimitKind, u64)> {
         self.usages.refused()
+    }
+
+    /// This replica's shares of budgets.
+    pub(crate) fn budgets(&self) -> &Arc<Budgets> {
+        &self.budgets
     }
 
     /// The wall clock, in milliseconds since 1970.
@@ -154,6 +163,7 @@ impl Auth {
             Ok(expires) => expires,
             Err(reason) => return Err(Denied::Refused(DeniedTo::new(principal(), address), reason)),
         };
+        let purse = self.purse(&snapshot, Some(Holder::Token(token.id)), &token.roles);
         let roles = token.roles.iter().filter_map(|name| snapshot.role(name));
         let limits = roles.clone().fold(Limits::default(), |limits, role| limits.greatest(role.limits));
         let rights = roles.flat_map(|role| role.rights.iter()).chain(&token.rights).cloned().collect();
@@ -161,7 +171,7 @@ impl Auth {
         let (name, roles) = (principal(), token.roles.clone());
         let limits = token.limits.or(limits).or(self.usages.defaults());
         let usage = self.usages.of(&name, steady);
-        Ok((Principal { name, rights: Rights::new(rights), roles, expires, limits, usage }, left))
+        Ok((Principal { name, rights: Rights::new(rights), roles, expires, limits, usage, purse }, left))
     }
 
     /// Finds the principal of a certificate. The end of the certificate ends its connection.
@@ -171,15 +181,27 @@ impl Auth {
         let rights = roles.iter().flat_map(|role| role.rights.iter()).cloned().collect();
         let limits = roles.iter().fold(Limits::default(), |limits, role| limits.greatest(role.limits));
         let name = format!("certificate:{name}");
+        let roles: Vec<_> = roles.iter().map(|role| role.name.clone()).collect();
         let principal = Principal {
             usage: self.usages.of(&name, steady),
             name,
             rights: Rights::new(rights),
-            roles: roles.iter().map(|role| role.name.clone()).collect(),
+            purse: self.purse(&snapshot, None, &roles),
+            roles,
             expires: None,
             limits: limits.or(self.usages.defaults()),
         };
         (principal, Duration::MAX)
+    }
+
+    /// The budgets of a caller and of its roles.
+    fn purse(&self, present: &Snapshot, own: Option<Holder>, roles: &[String]) -> Purse {
+        if present.budgets().is_empty() {
+            return Purse::default();
+        }
+        let holders: Vec<_> = own.into_iter().chain(roles.iter().cloned().map(Holder::Role)).collect();
+        let budgets = holders.iter().flat_map(|holder| present.budgets_of(holder));
+        Purse::new(budgets.map(|budget| self.budgets.account(budget, present.version())).collect())
     }
 }
 

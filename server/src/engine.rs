@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use kent_access::Budget;
 use kent_proto::model::{Invalid, SpaceInput};
 use kent_regions::Table;
 use kent_store::Store;
@@ -12,6 +13,7 @@ use tracing::info;
 use crate::{
     access::Access,
     auth::{AccessTable, Auth, Caller},
+    budgets::Budgets,
     cluster::{Cluster, Watches},
     config::{AuthMode, Config},
     error::EditError,
@@ -126,7 +128,13 @@ impl Engine {
         let access = Arc::new(AccessTable::load(store.clone(), environment.entropy.clone()).await?);
         let touch = watches.is_some().then(|| Arc::new(Touch::new(clock.clone(), config.set.window.0)));
         let is_required = config.set.auth == AuthMode::Required;
-        let auth = Arc::new(Auth::new(is_required, access.clone(), clock.clone(), touch.clone(), config.limits));
+        let budgets = Budgets::new(store.clone(), clock.clone());
+        let present = access.clone();
+        let is_known =
+            move |budget: &Budget| present.snapshot().budgets().contains_key(&(budget.holder().clone(), budget.id()));
+        tasks.spawn("budget keeper", budgets.clone().keep(is_known, tasks.stopping().clone()));
+        let shared = (access.clone(), budgets.clone());
+        let auth = Arc::new(Auth::new(is_required, shared, clock.clone(), touch.clone(), config.limits));
         let cluster = match (store.peers(), watches, touch) {
             (Some(peers), Some(watches), Some(touch)) => {
                 let cluster = Arc::new(Cluster::new(
@@ -171,6 +179,7 @@ impl Engine {
             pacing,
             regions,
             series,
+            budgets,
             limits,
         };
         let started = since_1970(&*clock).saturating_sub(clock.steady());
@@ -397,6 +406,7 @@ impl Engine {
     pub(crate) async fn give_back(&self) {
         self.grants.regions.give_back_all().await;
         self.grants.series.give_back_all().await;
+        self.grants.budgets.give_back_all().await;
         info!("counters written to the store");
     }
 }

@@ -2,6 +2,7 @@
 
 mod exhausted;
 mod occupied;
+mod over_budget;
 #[cfg(test)]
 mod tests;
 mod undone;
@@ -14,7 +15,7 @@ use kent_proto::model::{Invalid, region_source as source, region_words as argume
 use kent_regions::{Count, NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
-pub(crate) use self::{exhausted::Exhausted, occupied::Occupied, undone::Deleted};
+pub(crate) use self::{exhausted::Exhausted, occupied::Occupied, over_budget::OverBudget, undone::Deleted};
 use crate::{
     auth::Denied,
     records::failure::{LoadError, StoreFailure},
@@ -201,6 +202,9 @@ pub(crate) enum AllocateError {
     /// The region has too few suffixes left.
     #[error("{0}")]
     Exhausted(Box<Exhausted>),
+    /// A budget of the caller has too few identifiers left.
+    #[error("{0}")]
+    OverBudget(Box<OverBudget>),
     /// The series has too few identifiers left.
     #[error(
         "{series} has {} left, but {} requested; a series cannot grow: {}",

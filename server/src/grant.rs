@@ -15,6 +15,7 @@ use kent_proto::{
     model::{AllocateInput, Encoding, Invalid},
     stored::TextForm,
 };
+use kent_regions::RegionNumber;
 use tokio::time;
 
 pub(crate) use self::{
@@ -24,7 +25,8 @@ pub(crate) use self::{
 };
 use crate::{
     auth::{Caller, Denied},
-    error::AllocateError,
+    budgets::{Account, Budgets, NotReserved},
+    error::{AllocateError, OverBudget},
     host::{
         clock::Clock,
         deadline::WaitLimit,
@@ -33,6 +35,7 @@ use crate::{
     },
     issuing::{pacing::Pacing, slots::Slots},
     records::failure::StoreFailure,
+    tables::space::Space,
 };
 
 /// Grants from every source.
@@ -45,6 +48,7 @@ pub(crate) struct Grants {
     pub(crate) pacing: Arc<Pacing>,
     pub(crate) regions: RegionGrants,
     pub(crate) series: SeriesGrants,
+    pub(crate) budgets: Arc<Budgets>,
     pub(crate) limits: Limits,
 }
 
@@ -88,15 +92,33 @@ impl Grants {
             return Err(request_id_not_allowed().into());
         }
         let tried = match &request.source {
-            Source::Format(format) => match self.slots.try_grant(*format, request.count) {
-                Ok((granted, now)) => {
-                    let (block, clock_epoch) = (granted.block, granted.clock_epoch);
-                    return Ok(TryGrant::Granted(Granted { block, clock_epoch }, now));
+            Source::Format(format) => {
+                let charge = match caller.charge_budgets(Target::Format(*format), request.count.get()) {
+                    Ok(charge) => charge,
+                    Err(account) => return Ok(TryGrant::Wait(Wait::Budget(account, None))),
+                };
+                match self.slots.try_grant(*format, request.count) {
+                    Ok((granted, now)) => {
+                        charge.keep();
+                        let (block, clock_epoch) = (granted.block, granted.clock_epoch);
+                        return Ok(TryGrant::Granted(Granted { block, clock_epoch }, now));
+                    }
+                    Err(refusal) if refusal.is_passing() => {
+                        return Ok(TryGrant::Wait(Wait::Time(*format, refusal, charge)));
+                    }
+                    Err(refusal) => return Err(AllocateError::Time { source_token: format.token(), refusal }),
                 }
-                Err(refusal) if refusal.is_passing() => return Ok(TryGrant::Wait(Wait::Time(*format, refusal))),
-                Err(refusal) => return Err(AllocateError::Time { source_token: format.token(), refusal }),
+            }
+            Source::Series(series) => match caller.charge_budgets(Target::Series(series), request.count.get()) {
+                Ok(charge) => {
+                    let tried = self.series.try_grant(series, request.count);
+                    if matches!(tried, Ok(TryGrant::Granted(..))) {
+                        charge.keep();
+                    }
+                    tried
+                }
+                Err(account) => Ok(TryGrant::Wait(Wait::Budget(account, None))),
             },
-            Source::Series(series) => self.series.try_grant(series, request.count),
             Source::Region { name, space } => {
                 self.regions.try_grant((space, name), request, caller, self.limits, wait_limit)
             }
@@ -139,7 +161,7 @@ impl Grants {
         }
     }
 
-    /// Waits for the clock, a chunk or a commit. Waiting for the clock or a commit can return a block.
+    /// Waits for the clock, a chunk, a budget or a commit. Waiting for the clock or a commit can return a block.
     async fn wait(
         &self,
         request: &AllocateInput,
@@ -147,17 +169,45 @@ impl Grants {
         wait_limit: WaitLimit,
     ) -> Result<Option<Granted>, AllocateError> {
         match wait {
-            Wait::Time(format, refusal) => {
+            Wait::Time(format, refusal, charge) => {
                 let waited = self.slots.wait(format, request.count, refusal, wait_limit).await;
                 let granted =
                     waited.map_err(|refusal| AllocateError::Time { source_token: format.token(), refusal })?;
-                Ok(granted.map(|granted| Granted { block: granted.block, clock_epoch: granted.clock_epoch }))
+                Ok(granted.map(|granted| {
+                    charge.keep();
+                    Granted { block: granted.block, clock_epoch: granted.clock_epoch }
+                }))
             }
             Wait::Strict(pending) => Ok(pending.outcome().await?.map(|block| self.granted(block))),
             Wait::Region(space, number) => {
                 self.reserved(self.regions.clone().reserve(space, number, request.count), wait_limit).await
             }
+            Wait::Budget(account, strict) => self.reserve_budget(request, account, strict, wait_limit).await,
             Wait::Series(series) => self.reserved(self.series.clone().reserve(series, request.count), wait_limit).await,
+        }
+    }
+
+    /// Waits for a share of a budget. If too little is left, returns what was granted under the request ID before: a repeat takes
+    /// nothing.
+    async fn reserve_budget(
+        &self,
+        request: &AllocateInput,
+        account: Arc<Account>,
+        strict: Option<(Arc<Space>, RegionNumber)>,
+        wait_limit: WaitLimit,
+    ) -> Result<Option<Granted>, AllocateError> {
+        let (budgets, count) = (self.budgets.clone(), request.count.get());
+        let (source, taken) = (request.source.clone(), account.clone());
+        let reserve = async move {
+            let reserved = budgets.reserve(taken, count).await;
+            reserved.map_err(|not| not_reserved(not, &account, source, count))
+        };
+        match (self.reserved(reserve, wait_limit).await, strict) {
+            (Err(AllocateError::OverBudget(over)), Some((space, number))) => {
+                let before = self.regions.granted_before(&space, number, request.count, &request.request_id).await?;
+                before.map(|block| Some(self.granted(block))).ok_or(AllocateError::OverBudget(over))
+            }
+            (reserved, _) => reserved,
         }
     }
 
@@ -226,6 +276,15 @@ impl Grants {
             Source::Region { .. } => return Ok(()),
         };
         check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")
+    }
+}
+
+fn not_reserved(not: NotReserved, account: &Account, from: Source, requested: u64) -> AllocateError {
+    match not {
+        NotReserved::Store(failure) => failure.into(),
+        NotReserved::Short(left) => {
+            AllocateError::OverBudget(Box::new(OverBudget { holder: account.holder().clone(), from, left, requested }))
+        }
     }
 }
 

@@ -36,6 +36,7 @@ mod access;
 mod args;
 pub mod audit;
 mod auth;
+mod budgets;
 mod causes;
 mod cluster;
 mod config;

@@ -9,6 +9,7 @@ use tonic::Request;
 
 use crate::{
     auth::{AccessTable, Auth, Write},
+    budgets::Budgets,
     host::{address::Address, clock::Clock, entropy::SystemEntropy},
     records::failure::StoreFailure,
     service::identify,
@@ -59,7 +60,7 @@ impl Authorizing {
 
     async fn within(limits: Limits) -> Result<Self, StoreFailure> {
         let store = Arc::new(MemoryStore::new(StoreId::new([1; 16])));
-        let table = Arc::new(AccessTable::load(store, Arc::new(SystemEntropy)).await?);
+        let table = Arc::new(AccessTable::load(store.clone(), Arc::new(SystemEntropy)).await?);
         let presented = Presented::new(TokenId::new([1; 6]), [2; 32]);
         let series = Series::FullRand;
         let place = Place { space: "default".to_owned(), number: 7, first_name: "orders".to_owned() };
@@ -80,7 +81,8 @@ impl Authorizing {
             refused: None,
         };
         table.change::<StoreFailure>(|_| Ok(vec![Write::Token(Box::new(token.clone()))])).await?;
-        let auth = Auth::new(true, table, Arc::new(Standing), None, Limits::default());
+        let budgets = Budgets::new(store, Arc::new(Standing));
+        let auth = Auth::new(true, (table, budgets), Arc::new(Standing), None, Limits::default());
         let mut request = Request::new(());
         // OK because the token is ASCII.
         if let Ok(header) = format!("Bearer {}", presented.reveal()).parse() {

@@ -48,6 +48,13 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::Reused { .. } => from_invalid(&Invalid::new("request_id", message)),
         AllocateError::Request(refusal) => from_request(refusal),
         AllocateError::Exhausted(full) => exhausted(full, message),
+        AllocateError::OverBudget(over) => {
+            let (holder, resource) = (over.holder.to_string(), over.resource());
+            let facts = [("holder", &*holder), ("resource", &resource), ("left", &over.left.to_string())];
+            let mut details = reason("BUDGET", facts);
+            details.add_quota_failure_violation(&holder, &message);
+            Status::with_error_details(Code::ResourceExhausted, message, details)
+        }
         AllocateError::SeriesExhausted { left, .. } => {
             let details = reason("CAPACITY_EXHAUSTED", [("left", &left.to_string())]);
             Status::with_error_details(Code::ResourceExhausted, message, details)
@@ -152,6 +159,7 @@ pub(crate) fn from_access(error: &AccessError) -> Status {
         AccessError::NoSuchRole { name } | AccessError::NewRole { name } => {
             not_found("NO_SUCH_ROLE", "role", name, message)
         }
+        AccessError::NoSuchBudget { resource, .. } => not_found("NO_SUCH_BUDGET", "budget", resource, message),
         AccessError::Ended { id, .. } => precondition("TOKEN_ENDED", &id.to_string(), message),
         AccessError::TooMany { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY", message),
         AccessError::Store(failure) => from_store(failure, message, Outcome::Unknown),

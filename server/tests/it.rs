@@ -6,6 +6,7 @@ mod it {
     mod audit;
     mod auth;
     mod backup;
+    mod budgets;
     mod chaos;
     mod client;
     mod clocks;

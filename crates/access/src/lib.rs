@@ -8,12 +8,14 @@
 //! - [`Rights`] is a set of rights, compiled for decisions.
 //! - [`Token`] and [`Role`] hold rights and [`Limits`]; [`Presented`] is the secret that a caller sends.
 //! - [`Bucket`] decides whether a caller is within a rate.
+//! - [`Budget`] limits how many identifiers their holders take from one source in total; [`Spent`] is the rule of its use.
 #![no_std]
 
 extern crate alloc;
 
 mod action;
 mod bucket;
+mod budget;
 mod limits;
 mod permission;
 mod right;
@@ -23,6 +25,9 @@ mod token;
 
 pub use action::Action;
 pub use bucket::{Bucket, Charge};
+pub use budget::{
+    BadHolder, Budget, BudgetId, Holder, Lately, Mark, NotOneSource, Reservation, Share, Short, Sizing, Spent,
+};
 pub use limits::{BadLimit, LIMIT_MAX, LimitKind, Limits};
 pub use permission::{BadPermission, Needs, Permission, Resource};
 pub use right::{Bound, Place, Right, Unbound};

@@ -1,5 +1,6 @@
-//! `kent token`, `kent role` and `kent whoami`: who may do what.
+//! `kent token`, `kent role`, `kent budget` and `kent whoami`: who may do what.
 
+mod budget;
 mod limits;
 mod role;
 mod secret;
@@ -11,6 +12,7 @@ use kent_client::Daemon;
 use kent_proto::v1::{AccessChanged, Principal, WhoAmIRequest};
 use serde_json::{Value, json};
 
+pub(crate) use self::budget::run as budget;
 pub(crate) use self::role::{names as role_names, run as role};
 pub(crate) use self::token::{ids as token_ids, run as token};
 use crate::connect::request;

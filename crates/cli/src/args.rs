@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod budget;
 mod context;
 mod list;
 mod region;
@@ -16,6 +17,7 @@ use kent_ids::{DEFAULT_SPACE, Series, Source};
 pub(crate) use self::{
     access::{FormArg, RoleCommand, RoleSetArgs, TokenCommand, TokenCreateArgs, TokenRotateArgs},
     audit::{AuditCommand, AuditTailArgs},
+    budget::BudgetCommand,
     context::{ContextCommand, ContextSetArgs},
     list::{FreeArgs, LsArgs, OutputArg, SortKey},
     region::{
@@ -27,6 +29,7 @@ pub(crate) use self::{
 use self::{
     access::{ROLE_HELP, TOKEN_HELP},
     audit::AUDIT_HELP,
+    budget::BUDGET_HELP,
     context::CONTEXT_HELP,
     region::REGION_HELP,
     value::{
@@ -157,6 +160,8 @@ pub(crate) enum DaemonCommand {
     Token(TokenCommand),
     #[command(subcommand, after_help = ROLE_HELP)]
     Role(RoleCommand),
+    #[command(subcommand, after_help = BUDGET_HELP)]
+    Budget(BudgetCommand),
     /// Show who you are to the daemon, and what you may do.
     #[command(after_help = WHOAMI_HELP)]
     Whoami,
@@ -656,6 +661,16 @@ mod tests {
             ("role set Ops --allow operate:*", false),
             ("role set ops --certificate a --no-certificates", false),
             ("role rm ops --yes", true),
+            ("token create orders --allow lease:uuidv7 --budget uuidv7=10k --budget serial:GBP=0", true),
+            ("token create orders --allow lease:uuidv7 --budget uuidv7", false),
+            ("budget show", true),
+            ("budget ls shop --json", true),
+            ("budget set shop region:default/orders 1M", true),
+            ("budget set shop region:default/* 1M", false),
+            ("budget set shop region:default/orders", false),
+            ("budget add 3f9a1c0b77de uuidv7 +1M", true),
+            ("budget add Shop uuidv7 1", false),
+            ("budget rm token:3f9a1c0b77de uuidv7 --yes", true),
             ("whoami --token-file f", true),
             ("completions zsh", true),
             ("completions tcsh", false),

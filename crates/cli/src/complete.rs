@@ -135,6 +135,8 @@ enum Named {
     Context,
     Token,
     Role,
+    /// A role or a token.
+    Holder,
     Permission,
 }
 
@@ -149,6 +151,7 @@ impl Named {
             ("series", _, "series") => Some(Self::Series),
             ("token", _, "id" | "ids") => Some(Self::Token),
             ("role", _, "name") | (_, _, "roles") => Some(Self::Role),
+            ("budget", _, "holder") => Some(Self::Holder),
             ("token" | "role", _, "permissions") => Some(Self::Permission),
             ("context", _, "name") | (_, _, "context") => Some(Self::Context),
             _ => None,
@@ -275,6 +278,10 @@ impl Names<'_> {
                 }
             },
             Named::Token => return self.add_all(access::token_ids(&daemon).await.ok()?),
+            Named::Holder => {
+                self.add_all(access::role_names(&daemon).await.ok()?)?;
+                return self.add_all(access::token_ids(&daemon).await.ok()?);
+            }
             Named::Role => return self.add_all(access::role_names(&daemon).await.ok()?),
             Named::Permission => self.add_resources(&daemon).await,
             Named::Context => Ok(()),
@@ -349,6 +356,7 @@ mod tests {
             ("token", "create", "permissions", Some(Named::Permission)),
             ("role", "set", "name", Some(Named::Role)),
             ("role", "rm", "name", Some(Named::Role)),
+            ("budget", "set", "holder", Some(Named::Holder)),
             ("", "kent", "context", Some(Named::Context)),
             ("kent", "classify", "ids", None),
         ] {

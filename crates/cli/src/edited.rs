@@ -1,6 +1,8 @@
 //! The commands that edit, and how to find out whether an edit was made if no answer arrived.
 
-use crate::args::{DaemonCommand, RegionCommand, RoleCommand, SeriesCommand, SpaceCommand, TableCommand, TokenCommand};
+use crate::args::{
+    BudgetCommand, DaemonCommand, RegionCommand, RoleCommand, SeriesCommand, SpaceCommand, TableCommand, TokenCommand,
+};
 use crate::failure::Edit;
 use crate::names;
 
@@ -18,6 +20,9 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
             }
             TokenCommand::Ls { .. } => None,
         },
+        DaemonCommand::Budget(BudgetCommand::Set { .. } | BudgetCommand::Add { .. } | BudgetCommand::Rm { .. }) => {
+            shown_by("kent budget show")
+        }
         DaemonCommand::Role(RoleCommand::Set(_) | RoleCommand::Rm { .. }) => shown_by("kent role ls"),
         DaemonCommand::Table(TableCommand::Import(args)) if !args.dry_run => {
             shown_by(&format!("kent table import {}{} --dry-run", args.file, names::space_option(&args.space.space)))
@@ -26,6 +31,7 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
         | DaemonCommand::Series(_)
         | DaemonCommand::Table(_)
         | DaemonCommand::Role(_)
+        | DaemonCommand::Budget(_)
         | DaemonCommand::Whoami
         | DaemonCommand::Classify(_)
         | DaemonCommand::Watch(_)

@@ -182,6 +182,7 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
         DaemonCommand::Clock { command } => status::clock(command, &client.connect().await?, out).await,
         DaemonCommand::Token(command) => access::token(&command, &client.connect().await?, out).await,
         DaemonCommand::Role(command) => access::role(&command, &client.connect().await?, out).await,
+        DaemonCommand::Budget(command) => access::budget(&command, &client.connect().await?, out).await,
         DaemonCommand::Whoami => access::who_am_i(&client.connect().await?, out).await,
         DaemonCommand::Doctor => doctor::run(&client.connect().await?, out).await,
         DaemonCommand::Status => status::run(&client.connect().await?, out).await,

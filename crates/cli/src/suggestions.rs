@@ -28,6 +28,8 @@ const SOURCES: [&str; 9] = [
 ];
 /// Samples for placeholders. A command must be valid with one of them.
 const SAMPLES: [&str; 6] = ["1", "serial:SAMPLE", "80:1", "admin:*", "0123456789ab", "ca"];
+/// A sample for the source of a budget.
+const RESOURCE: &str = "uuidv7";
 /// Characters that end a command within a sentence.
 const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '&', '<', '>', '\n'];
 /// The sources of tips for wrong command lines, which have such lines.
@@ -99,14 +101,20 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
     let (mut whole, mut rest) = (String::new(), command);
     while let Some((before, after)) = rest.split_once('{') {
         whole.push_str(before);
+        let (name, after) = after.split_once('}').unwrap_or_default();
         if !before.is_empty() {
-            whole.push_str(if before.ends_with(" -n ") { SAMPLES[0] } else { sample });
+            whole.push_str(match name {
+                _ if before.ends_with(" -n ") || before.ends_with(" +") => SAMPLES[0],
+                "resource" => RESOURCE,
+                _ => sample,
+            });
         }
-        rest = after.split_once('}').map_or("", |(_, after)| after);
+        rest = after;
     }
     whole.push_str(rest);
     let filled = |word: &str| match word.trim_matches(['"', '\'']) {
         "HOST:PORT" => "127.0.0.1:7600".to_owned(),
+        "RESOURCE" => RESOURCE.to_owned(),
         "ACTION:RESOURCE" => "admin:*".to_owned(),
         word if word.bytes().all(|byte| byte.is_ascii_uppercase()) => sample.to_owned(),
         word => word.to_owned(),

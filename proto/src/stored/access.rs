@@ -1,13 +1,16 @@
-//! Records of tokens and roles.
+//! Records of tokens, roles and budgets.
 
 use bytes::Bytes;
 use core::num::NonZeroU64;
 
-use kent_access::{Bound, Hash, LimitKind, Limits, Outdated, Place, Refused, Right, Role, Token, TokenId};
+use kent_access::{
+    Bound, Budget, BudgetId, Hash, Holder, LimitKind, Limits, Mark, Outdated, Place, Refused, Right, Role, Spent,
+    Token, TokenId,
+};
 use prost::Message;
 
 use super::{EditId, Malformed, decode, malformed};
-use crate::records::{self, token_record};
+use crate::records::{self, spent_record::MarkRecord, token_record};
 
 /// Encodes the record of a token.
 pub fn encode_token(token: &Token) -> Vec<u8> {
@@ -87,7 +90,40 @@ pub fn decode_role(name: &str, value: &[u8]) -> Result<Role, Malformed> {
     Ok(Role { name: name.to_owned(), rights: rights(record.rights)?, certificates, limits })
 }
 
-/// Encodes the record that every change of tokens and roles rewrites.
+/// Encodes the record of a budget; its key has the rest.
+pub fn encode_budget(budget: &Budget) -> Vec<u8> {
+    records::BudgetRecord { right: Some(right_record(budget.right())), total: budget.total() }.encode_to_vec()
+}
+
+/// Decodes a record of [`encode_budget`].
+///
+/// # Errors
+///
+/// [`Malformed`] names the value that is wrong.
+pub fn decode_budget(id: BudgetId, holder: Holder, value: &[u8]) -> Result<Budget, Malformed> {
+    let record: records::BudgetRecord = decode(value, "the record of a budget")?;
+    let right = right(record.right.ok_or_else(|| malformed("the source of a budget"))?)?;
+    Budget::new(id, holder, right, record.total).map_err(|_| malformed("the source of a budget"))
+}
+
+/// Encodes the record of what is used of a budget.
+pub fn encode_spent(spent: &Spent) -> Vec<u8> {
+    let [older, newer] = spent.marks.map(|mark| mark.map(|Mark { at, used }| MarkRecord { at, used }));
+    records::SpentRecord { used: spent.used, older, newer, restored: spent.restored }.encode_to_vec()
+}
+
+/// Decodes a record of [`encode_spent`].
+///
+/// # Errors
+///
+/// [`Malformed`] names the value that is wrong.
+pub fn decode_spent(value: &[u8]) -> Result<Spent, Malformed> {
+    let records::SpentRecord { used, older, newer, restored } = decode(value, "the record of a budget's use")?;
+    let mark = |mark: Option<MarkRecord>| mark.map(|MarkRecord { at, used }| Mark { at, used });
+    Ok(Spent { used, marks: [mark(older), mark(newer)], restored })
+}
+
+/// Encodes the record that every change of tokens, roles and budgets rewrites.
 pub fn encode_access(last_change: EditId) -> Vec<u8> {
     records::AccessRecord { last_change: Bytes::copy_from_slice(&last_change.0) }.encode_to_vec()
 }
@@ -139,17 +175,18 @@ fn limits(record: Option<records::LimitsRecord>) -> Limits {
 }
 
 fn rights(records: Vec<records::RightRecord>) -> Result<Vec<Right>, Malformed> {
-    let right = |record: records::RightRecord| {
-        let records::RightRecord { permission, space, region, first_name } = record;
-        let bound = match (space.is_empty(), region) {
-            (true, _) => Bound::Nothing,
-            (false, None) => Bound::Space(space),
-            (false, Some(number)) => Bound::Region(Place { space, number, first_name }),
-        };
-        let permission = permission.parse().map_err(|_| malformed("a permission"))?;
-        Right::new(permission, bound).map_err(|_| malformed("what a permission is bound to"))
-    };
     records.into_iter().map(right).collect()
+}
+
+fn right(record: records::RightRecord) -> Result<Right, Malformed> {
+    let records::RightRecord { permission, space, region, first_name } = record;
+    let bound = match (space.is_empty(), region) {
+        (true, _) => Bound::Nothing,
+        (false, None) => Bound::Space(space),
+        (false, Some(number)) => Bound::Region(Place { space, number, first_name }),
+    };
+    let permission = permission.parse().map_err(|_| malformed("a permission"))?;
+    Right::new(permission, bound).map_err(|_| malformed("what a permission is bound to"))
 }
 
 #[cfg(test)]
@@ -199,11 +236,33 @@ mod tests {
     }
 
     #[test]
+    fn ok_budgets_survive_encoding_and_decoding() {
+        let (id, [_, _, right]) = (BudgetId::new([5; 8]), rights().try_into().expect("three rights"));
+        for holder in [Holder::Token(TokenId::new([1; 6])), Holder::Role("ops".to_owned())] {
+            let budget = Budget::new(id, holder.clone(), right.clone(), u64::MAX).expect("one source");
+            assert_eq!(decode_budget(id, holder, &encode_budget(&budget)), Ok(budget));
+        }
+        let [older, newer] = [3, 7].map(|at| Some(Mark { at, used: 9 }));
+        for marks in [[None, None], [None, newer], [older, newer]] {
+            for restored in [None, Some(0)] {
+                let spent = Spent { used: 11, marks, restored };
+                assert_eq!(decode_spent(&encode_spent(&spent)), Ok(spent));
+            }
+        }
+    }
+
+    #[test]
     fn err_malformed_records_are_named() {
         let id = TokenId::new([1; 6]);
         assert_eq!(decode_token(id, b"\xff"), Err(malformed("the record of a token")));
         assert_eq!(decode_token(id, b""), Err(malformed("the hash of a token")));
         assert_eq!(decode_access(b""), Err(malformed("the last change of access")));
+        let holder = Holder::Role("ops".to_owned());
+        let budget = |value| decode_budget(BudgetId::new([5; 8]), holder.clone(), value);
+        assert_eq!(budget(b""), Err(malformed("the source of a budget")));
+        let wide = records::BudgetRecord { right: Some(right_record(&rights()[0])), total: 1 }.encode_to_vec();
+        assert_eq!(budget(&wide), Err(malformed("the source of a budget")));
+        assert_eq!(decode_spent(b"\xff"), Err(malformed("the record of a budget's use")));
         let unbound = records::RightRecord { permission: "edit:space:x".to_owned(), ..Default::default() };
         let role = records::RoleRecord { rights: vec![unbound], ..Default::default() }.encode_to_vec();
         assert_eq!(decode_role("ops", &role), Err(malformed("what a permission is bound to")));

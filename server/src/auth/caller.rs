@@ -8,7 +8,10 @@ use super::{
     denied::{Denied, DeniedTo},
     usage::Usage,
 };
-use crate::host::address::Address;
+use crate::{
+    budgets::{Account, Charge, Purse},
+    host::address::Address,
+};
 
 /// A caller that the daemon knows by a token or a certificate.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Principal {
     pub(crate) limits: Limits,
     /// What it uses of its limits, on all its connections.
     pub(super) usage: Arc<Usage>,
+    /// What it may take in total.
+    pub(crate) purse: Purse,
 }
 
 /// The caller of a call, and what it may do.
@@ -98,6 +103,18 @@ impl Caller {
         match &self.who {
             Who::Known(principal) => principal.rights.may(action, target),
             Who::Daemon | Who::Anyone | Who::Local => true,
+        }
+    }
+
+    /// Takes `count` identifiers of a source from its budgets.
+    ///
+    /// # Errors
+    ///
+    /// The account of which this replica's share is too small: reserve more, and try again.
+    pub(crate) fn charge_budgets(&self, target: Target<'_>, count: u64) -> Result<Charge, Arc<Account>> {
+        match &self.who {
+            Who::Known(principal) => principal.purse.charge(target, count),
+            Who::Daemon | Who::Anyone | Who::Local => Ok(Charge::default()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The tokens and roles of the store, in memory.
+//! The tokens, roles and budgets of the store, in memory.
 //!
 //! Every change compares and rewrites one record (`access/version`), so changes are made one after another. Other replicas follow
 //! them by a watch, which reports this record after the others of its commit.
@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use kent_access::{Role, Token, TokenId};
+use kent_access::{Budget, BudgetId, Holder, Role, Token, TokenId};
 use kent_proto::stored::{self, EditId};
 use kent_store::{Change, CommitError, Store, Txn, Version, Versioned};
 use tokio::sync::{Mutex, watch};
@@ -47,6 +47,7 @@ pub(crate) struct Snapshot {
     version: Version,
     tokens: BTreeMap<TokenId, Arc<Token>>,
     roles: BTreeMap<String, Arc<Role>>,
+    budgets: BTreeMap<(Holder, BudgetId), Arc<Budget>>,
 }
 
 /// A part of a change.
@@ -56,6 +57,8 @@ pub(crate) enum Write {
     NoToken(TokenId),
     Role(Role),
     NoRole(String),
+    Budget(Budget),
+    NoBudget(Holder, BudgetId),
 }
 
 /// The maximum number of attempts at a change that conflicts with those of other replicas.
@@ -85,12 +88,32 @@ impl Snapshot {
         self.roles.values()
     }
 
+    /// All budgets, by holder.
+    pub(crate) fn budgets(&self) -> &BTreeMap<(Holder, BudgetId), Arc<Budget>> {
+        &self.budgets
+    }
+
+    /// The budgets of one holder.
+    pub(crate) fn budgets_of(&self, holder: &Holder) -> impl Iterator<Item = &Arc<Budget>> {
+        let first = (holder.clone(), BudgetId::new([0; 8]));
+        self.budgets.range(first..).take_while(move |((of, _), _)| of == holder).map(|(_, budget)| budget)
+    }
+
+    /// The removal of all budgets of a holder, for the change that removes the holder.
+    pub(crate) fn no_budgets_of(&self, holder: &Holder) -> impl Iterator<Item = Write> {
+        self.budgets_of(holder).map(|budget| Write::NoBudget(holder.clone(), budget.id()))
+    }
+
     fn apply(&mut self, write: &Write) {
         match write {
             Write::Token(token) => drop(self.tokens.insert(token.id, Arc::new(Token::clone(token)))),
             Write::NoToken(id) => drop(self.tokens.remove(id)),
             Write::Role(role) => drop(self.roles.insert(role.name.clone(), Arc::new(role.clone()))),
             Write::NoRole(name) => drop(self.roles.remove(name)),
+            Write::Budget(budget) => {
+                drop(self.budgets.insert((budget.holder().clone(), budget.id()), Arc::new(budget.clone())));
+            }
+            Write::NoBudget(holder, id) => drop(self.budgets.remove(&(holder.clone(), *id))),
         }
     }
 }
@@ -218,6 +241,7 @@ impl AccessTable {
             Change::Deleted(key) => match keys::parse_access(key) {
                 Ok(AccessKey::Token(id)) => Ok(Some(Write::NoToken(id))),
                 Ok(AccessKey::Role(name)) => Ok(Some(Write::NoRole(name.to_owned()))),
+                Ok(AccessKey::Budget(holder, id)) => Ok(Some(Write::NoBudget(holder, id))),
                 Ok(AccessKey::Version) | Err(_) => Err(()),
             },
             Change::Missed | Change::Unreadable(_) => Err(()),
@@ -243,6 +267,9 @@ impl AccessTable {
             }
             AccessKey::Role(name) => {
                 stored::decode_role(name, &versioned.value).map(Write::Role).map(Some).map_err(drop)
+            }
+            AccessKey::Budget(holder, id) => {
+                stored::decode_budget(id, holder, &versioned.value).map(Write::Budget).map(Some).map_err(drop)
             }
             AccessKey::Version => {
                 // A record that could not be applied is not confirmed.
@@ -284,6 +311,9 @@ async fn read(store: &dyn Store) -> Result<Snapshot, StoreFailure> {
                     snapshot.apply(&Write::Token(Box::new(stored::decode_token(id, &record.value)?)))
                 }
                 AccessKey::Role(name) => snapshot.apply(&Write::Role(stored::decode_role(name, &record.value)?)),
+                AccessKey::Budget(holder, id) => {
+                    snapshot.apply(&Write::Budget(stored::decode_budget(id, holder, &record.value)?));
+                }
                 AccessKey::Version => {}
             }
         }
@@ -300,5 +330,7 @@ fn record(txn: Txn, write: &Write) -> Txn {
         Write::NoToken(id) => txn.delete(keys::token(*id)),
         Write::Role(role) => txn.put(keys::role(&role.name), stored::encode_role(role)),
         Write::NoRole(name) => txn.delete(keys::role(name)),
+        Write::Budget(budget) => txn.put(keys::budget(budget.holder(), budget.id()), stored::encode_budget(budget)),
+        Write::NoBudget(holder, id) => txn.delete(keys::budget(holder, *id)).delete(keys::spent(*id)),
     }
 }

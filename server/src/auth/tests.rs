@@ -36,11 +36,12 @@ const WINDOW: Duration = Duration::from_secs(10);
 impl Daemon {
     async fn start() -> Self {
         let store = Arc::new(MemoryStore::new(StoreId::new([3; 16])));
-        let table = AccessTable::load(store, Arc::new(SystemEntropy)).await.expect("loaded");
+        let table = AccessTable::load(store.clone(), Arc::new(SystemEntropy)).await.expect("loaded");
         let clock = Arc::new(ManualClock::default());
+        let budgets = Budgets::new(store, clock.clone());
         let touch = Arc::new(Touch::new(clock.clone(), WINDOW));
         touch.set(Duration::ZERO, 0);
-        let auth = Auth::new(true, Arc::new(table), clock.clone(), Some(touch.clone()), Limits::default());
+        let auth = Auth::new(true, (Arc::new(table), budgets), clock.clone(), Some(touch.clone()), Limits::default());
         Self { auth, clock, touch, known: KnownCaller::default() }
     }
 

@@ -7,7 +7,11 @@ use kent_issue::Refusal;
 use kent_proto::model::Invalid;
 use kent_regions::RegionNumber;
 
-use crate::{issuing::queue::PendingGrant, tables::space::Space};
+use crate::{
+    budgets::{Account, Charge},
+    issuing::queue::PendingGrant,
+    tables::space::Space,
+};
 
 /// The outcome of an attempt that is not rejected.
 #[derive(Debug)]
@@ -21,14 +25,16 @@ pub(crate) enum TryGrant<T> {
 /// The event that a grant has to wait for.
 #[derive(Debug)]
 pub(crate) enum Wait {
-    /// The clock, a slot or its window.
-    Time(Format, Refusal),
+    /// The clock, a slot or its window. Waiting can grant, so the caller's budgets are charged already.
+    Time(Format, Refusal, Charge),
     /// A chunk of a region.
     Region(Arc<Space>, RegionNumber),
     /// A chunk of a series.
     Series(Series),
     /// The commit that makes a strict grant durable.
     Strict(PendingGrant),
+    /// A share of a budget. A grant from this strict region may have been made already, under the same request ID.
+    Budget(Arc<Account>, Option<(Arc<Space>, RegionNumber)>),
 }
 
 /// Identifiers that were granted.

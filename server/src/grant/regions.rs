@@ -21,6 +21,7 @@ use super::{
 use crate::{
     audit::{self, By, Event},
     auth::Caller,
+    budgets::{Account, Charge},
     cluster::Cluster,
     error::{AllocateError, EditError, Exhausted, NoSuchRegion, burst},
     host::{Environment, clock::Clock, deadline::WaitLimit, tasks::Tasks},
@@ -105,22 +106,32 @@ impl RegionGrants {
             }
         };
         self.check_touch()?;
-        let cut = self.cut(&space, (space_name, region), request, caller, limits)?;
+        let (cut, charge) = match self.cut(&space, (space_name, region), request, caller, limits)? {
+            Ok(cut) => cut,
+            Err((account, number)) => {
+                let strict = number.filter(|_| !request_id.is_empty()).map(|number| (space, number));
+                return Ok(TryGrant::Wait(Wait::Budget(account, strict)));
+            }
+        };
         if cut.facts.chunk == ChunkPolicy::Strict {
-            let pending = self.enqueue(&space, &cut.facts, &cut.cell, count, request_id, wait_limit());
+            let pending = self.enqueue(&space, &cut, (count, request_id, charge), wait_limit());
             return Ok(TryGrant::Wait(Wait::Strict(pending)));
         }
         if !request_id.is_empty() {
             return Err(request_id_not_allowed().into());
         }
         match self.grant_from_chunk(&space, &cut, count)? {
-            Some((block, now)) => Ok(TryGrant::Granted(block, now)),
+            Some((block, now)) => {
+                charge.keep();
+                Ok(TryGrant::Granted(block, now))
+            }
             None => Ok(TryGrant::Wait(Wait::Region(space, cut.facts.number))),
         }
     }
 
     /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked meanwhile, so no thread cuts from a
-    /// region after a seal is applied to it. Cuts nothing for a strict region or a request ID.
+    /// region after a seal is applied to it. Cuts nothing for a strict region or a request ID. Charges the caller's budgets for the
+    /// region that is found, or returns the one of which this replica's share is too small.
     fn cut(
         &self,
         space: &Space,
@@ -128,7 +139,7 @@ impl RegionGrants {
         request: &AllocateInput,
         caller: &Caller,
         limits: Limits,
-    ) -> Result<Cut, AllocateError> {
+    ) -> Result<Result<(Cut, Charge), TooSmall>, AllocateError> {
         let action = action(request);
         let cut = space.with_facts(region, |found| {
             let (number, first_name) = match &found {
@@ -146,10 +157,17 @@ impl RegionGrants {
                 let width = u64::from(facts.constants.bits).div_ceil(8);
                 check_max(request.count.get(), limits.packed_bytes / width, "packed in one reply")?;
             }
+            let charge = match caller.charge_budgets(target, request.count.get()) {
+                Ok(charge) => charge,
+                Err(account) => {
+                    let is_strict = facts.chunk == ChunkPolicy::Strict;
+                    return Ok(Ok(Err((account, is_strict.then_some(facts.number)))));
+                }
+            };
             let cell = space.cell(facts.number, self.chunk);
             let is_cut = facts.chunk != ChunkPolicy::Strict && request.request_id.is_empty();
             let first = if is_cut { cell.cut(request.count, facts.capacity) } else { None };
-            Ok::<_, AllocateError>(Ok(Cut { facts, cell, first }))
+            Ok::<_, AllocateError>(Ok(Ok((Cut { facts, cell, first }, charge))))
         });
         cut?.map_err(|reason| refused(space, region.to_owned(), reason))
     }
@@ -246,20 +264,38 @@ impl RegionGrants {
     fn enqueue(
         &self,
         space: &Arc<Space>,
-        facts: &RegionFacts,
-        cell: &Arc<Cell>,
-        count: NonZeroU64,
-        request_id: &str,
+        Cut { facts, cell, .. }: &Cut,
+        (count, request_id, charge): (NonZeroU64, &str, Charge),
         wait_limit: WaitLimit,
     ) -> PendingGrant {
         let request = Request::new(request_id, RequestScope { space: space.key(), number: Some(facts.number) });
-        let (pending, must_lead) = cell.with_queue(|queue| queue.add(QueuedRequest { count, request }, wait_limit));
+        let (pending, must_lead) =
+            cell.with_queue(|queue| queue.add(QueuedRequest { count, request, charge }, wait_limit));
         if must_lead {
             // The leader continues if its caller disconnects, because others wait for it.
             let leader = self.clone().commit_for_all(space.clone(), facts.number, cell.clone());
             self.tasks.spawn_work_local(leader);
         }
         pending
+    }
+
+    /// Returns the block that was granted under a request ID, if there is one.
+    pub(super) async fn granted_before(
+        &self,
+        space: &Space,
+        number: RegionNumber,
+        count: NonZeroU64,
+        request_id: &str,
+    ) -> Result<Option<Block>, AllocateError> {
+        let Some(request) = Request::new(request_id, RequestScope { space: space.key(), number: Some(number) }) else {
+            return Ok(None);
+        };
+        let facts = facts_of(space, number)?;
+        match strict::granted_before(&*self.store, &request).await? {
+            None => Ok(None),
+            Some(run) if run.count != count.get() => Err(AllocateError::Reused { count: run.count }),
+            Some(run) => Block::region(facts.constants, run.first, run.count).map(Some).map_err(AllocateError::Broken),
+        }
     }
 
     /// Commits for all waiting requests, until the queue is empty.
@@ -356,7 +392,11 @@ impl RegionGrants {
             })
         };
         let outcome = |(request, granted): (&QueuedRequest, strict::Granted)| match granted {
-            strict::Granted::From(first) => block(first, request.count.get()),
+            strict::Granted::From(first) => {
+                request.charge.keep();
+                block(first, request.count.get())
+            }
+            strict::Granted::Before(first) => block(first, request.count.get()),
             strict::Granted::Refused(refusal) => Err(match refusal {
                 StrictRefusal::Full { issued } => exhausted(space, region, &facts, issued, request.count),
                 StrictRefusal::TooFast(refused) => {
@@ -368,6 +408,7 @@ impl RegionGrants {
             }),
             strict::Granted::Again => Ok(None),
             strict::Granted::Failed(StoreFailure::Commit(CommitError::Unknown(_))) => {
+                request.charge.keep();
                 Err(AllocateError::OutcomeUnknown)
             }
             strict::Granted::Failed(failure) => Err(failure.into()),
@@ -564,6 +605,9 @@ struct Cut {
     /// The first suffix that was cut, and whether the chunk is running low, or `None` if it did not hold enough.
     first: Option<(Position, bool)>,
 }
+
+/// The account of which this replica's share is too small, and the number of the region if it is strict.
+type TooSmall = (Arc<Account>, Option<RegionNumber>);
 
 /// The name of a region as a source.
 fn subject(space: &Space, region: &str) -> String {

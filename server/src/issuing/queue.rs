@@ -8,7 +8,7 @@ use kent_store::Key;
 use tokio::{sync::oneshot, task};
 
 use super::requests::{Request, RequestKind};
-use crate::{error::AllocateError, host::deadline::WaitLimit};
+use crate::{budgets::Charge, error::AllocateError, host::deadline::WaitLimit};
 
 /// The maximum number of requests that share a commit. With the counter, the guards, and the floor and number of
 /// request IDs, this stays below etcd's limit of 128 operations.
@@ -36,6 +36,8 @@ pub(crate) struct QueuedRequest {
     pub(crate) count: NonZeroU64,
     /// The request ID, if there is one.
     pub(crate) request: Option<Request>,
+    /// What it has taken from the caller's budgets, which goes back unless the commit that grants it may have been made.
+    pub(crate) charge: Charge,
 }
 
 /// The caller of a request; `answer` is `None` once it is answered.
@@ -160,7 +162,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(10);
 
     fn add(queue: &mut Queue) -> (PendingGrant, bool) {
-        let request = QueuedRequest { count: NonZeroU64::MIN, request: None };
+        let request = QueuedRequest { count: NonZeroU64::MIN, request: None, charge: Charge::default() };
         queue.add(request, WaitLimit::new(NOW, None))
     }
 

@@ -41,8 +41,10 @@ pub(crate) struct Attempted {
 /// The outcome of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
-    /// Granted, now or earlier, from this position on.
+    /// Granted now, from this position on.
     From(Position),
+    /// Granted earlier under the same request ID, from this position on.
+    Before(Position),
     /// Rejected.
     Refused(StrictRefusal),
     /// Needs another attempt.
@@ -113,7 +115,7 @@ pub(crate) async fn grant(
 fn outcomes(plan: &StrictPlan, now: impl Fn(Position) -> Granted) -> Vec<Granted> {
     let outcomes = plan.outcomes().iter().map(|outcome| match *outcome {
         StrictOutcome::Granted(first) => now(first),
-        StrictOutcome::GrantedBefore(first) => Granted::From(first),
+        StrictOutcome::GrantedBefore(first) => Granted::Before(first),
         StrictOutcome::Refused(refusal) => Granted::Refused(refusal),
         StrictOutcome::Again => Granted::Again,
     });
@@ -138,21 +140,22 @@ fn to_state(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
 
 /// Returns a request with the earlier grant under its request ID, if there is one.
 async fn read_before<'a>(store: &dyn Store, queued: &'a QueuedRequest) -> Result<StrictRequest<'a, Key>, StoreFailure> {
-    let Some(Request { key, kind }) = &queued.request else {
+    let Some(request @ Request { key, kind }) = &queued.request else {
         return Ok(StrictRequest { count: queued.count, id: None });
     };
-    let before = match store.get(key).await? {
-        Some(read) => {
-            let StrictGrant { first, count, .. } = stored::decode_grant(&read.value)?;
-            Some(Run { first: Position::new(first), count })
-        }
-        None => None,
-    };
+    let before = granted_before(store, request).await?;
     let dated = match kind {
         RequestKind::Dated(dated) => Some(*dated),
         RequestKind::Undated(_) => None,
     };
     Ok(StrictRequest { count: queued.count, id: Some(StrictId { key, dated, before }) })
+}
+
+/// Returns the grant that was made under a request ID, if there is one.
+pub(crate) async fn granted_before(store: &dyn Store, request: &Request) -> Result<Option<Run>, StoreFailure> {
+    let Some(read) = store.get(&request.key).await? else { return Ok(None) };
+    let StrictGrant { first, count, .. } = stored::decode_grant(&read.value)?;
+    Ok(Some(Run { first: Position::new(first), count }))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! nothing before that time has passed. The new store gets a new identity.
 
 mod bound;
+mod budgets;
 mod renew;
 mod tokens;
 
@@ -443,7 +444,7 @@ fn plan(
     let now = now.max(taken);
     let lost = Restored { lapse, tables_edited: !args.table_unchanged };
     let copy = Copy { operation: "restore", now, lost: Some(lost), older: older.as_ref(), floors: &args.floor };
-    Restore::of(backup.records, taken, &copy, entropy)?.disable_tokens(args)
+    Restore::of(backup.records, taken, &copy, entropy)?.mark_budgets(now)?.disable_tokens(args)
 }
 
 #[cfg(test)]

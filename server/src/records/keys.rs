@@ -1,6 +1,6 @@
 //! The keys of the daemon's records. They are stored, so their spelling must not change.
 
-use kent_access::TokenId;
+use kent_access::{BudgetId, Holder, TokenId};
 use kent_ids::{Series, Slot, Uuid};
 use kent_issue::DatedRequest;
 use kent_proto::stored::Malformed;
@@ -31,16 +31,17 @@ pub(crate) const COUNTERS: Key = Key::from_static("counter/");
 /// The announcements of all running replicas.
 pub(crate) const PRESENT: Key = Key::from_static("present/");
 
-/// All tokens and roles, and their version.
+/// All tokens, roles and budgets, and their version.
 pub(crate) const ACCESS: Key = Key::from_static("access/");
-/// The record that every change of tokens and roles rewrites. It sorts after them.
+/// The record that every change of tokens, roles and budgets rewrites. It sorts after them.
 pub(crate) const ACCESS_VERSION: Key = Key::from_static("access/version");
 
 /// What a key that begins with [`ACCESS`] is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AccessKey<'k> {
     Token(TokenId),
     Role(&'k str),
+    Budget(Holder, BudgetId),
     Version,
 }
 
@@ -54,13 +55,34 @@ pub(crate) fn role(name: &str) -> Key {
     valid(format!("access/role/{name}"))
 }
 
+/// The record of a budget.
+pub(crate) fn budget(holder: &Holder, id: BudgetId) -> Key {
+    valid(match holder {
+        Holder::Token(token) => format!("access/budget/token/{token}/{id}"),
+        Holder::Role(role) => format!("access/budget/role/{role}/{id}"),
+    })
+}
+
+/// The record of what is used of a budget.
+pub(crate) fn spent(id: BudgetId) -> Key {
+    valid(format!("budget/{id}"))
+}
+
+/// Parses the end of the key of a budget.
+fn parse_budget(rest: &str) -> Option<AccessKey<'_>> {
+    let (holder, id) = rest.rsplit_once('/')?;
+    let holder = holder.replacen('/', ":", 1).parse().ok()?;
+    Some(AccessKey::Budget(holder, id.parse().ok()?))
+}
+
 /// Parses a key that begins with [`ACCESS`].
 pub(crate) fn parse_access(key: &Key) -> Result<AccessKey<'_>, Malformed> {
     let parts = key.as_str().strip_prefix(ACCESS.as_str()).map(|rest| rest.split_once('/').unwrap_or((rest, "")));
-    let malformed = Malformed { what: "the key of a token or role" };
+    let malformed = Malformed { what: "the key of a token, role or budget" };
     match parts {
         Some(("token", id)) => id.parse().map(AccessKey::Token).map_err(|_| malformed),
         Some(("role", name)) if !name.is_empty() => Ok(AccessKey::Role(name)),
+        Some(("budget", rest)) => parse_budget(rest).ok_or(malformed),
         Some(("version", "")) => Ok(AccessKey::Version),
         _ => Err(malformed),
     }

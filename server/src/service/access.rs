@@ -1,4 +1,6 @@
-//! `Access`: tokens, roles, and who callers are.
+//! `Access`: tokens, roles, budgets, and who callers are.
+
+mod budgets;
 
 use std::sync::Arc;
 
@@ -6,8 +8,10 @@ use kent_access::{Limits, Right, Role, Token, TokenId};
 use kent_proto::{
     model::{self, Invalid},
     v1::{
-        self, AccessChanged, CreateTokenRequest, CreatedToken, DeleteRoleRequest, ListRolesRequest, ListRolesResponse,
-        ListTokensRequest, ListTokensResponse, PutRoleRequest, RevokeTokenRequest, RotateTokenRequest, WhoAmIRequest,
+        self, AccessChanged, CreateTokenRequest, CreatedToken, DeleteBudgetRequest, DeleteRoleRequest,
+        ListBudgetsRequest, ListBudgetsResponse, ListRolesRequest, ListRolesResponse, ListTokensRequest,
+        ListTokensResponse, PutRoleRequest, RevokeTokenRequest, RotateTokenRequest, SetBudgetRequest,
+        SetBudgetResponse, WhoAmIRequest,
     },
 };
 use kent_store::Version;
@@ -107,10 +111,12 @@ impl v1::access_server::Access for AccessService {
 
     async fn create_token(&self, request: Request<CreateTokenRequest>) -> Result<Response<CreatedToken>, Status> {
         let Author { caller, by, .. } = author(&self.engine, &request)?;
-        let CreateTokenRequest { name, permissions, roles, valid_seconds, limits } = request.into_inner();
+        let CreateTokenRequest { name, permissions, roles, valid_seconds, limits, budgets } = request.into_inner();
         let limits = model::parse_limits("limits", limits).map_err(|invalid| status::from_invalid(&invalid))?;
-        let note = format!("{name}: {}", holds(&permissions, ("role", &roles), limits));
-        let new = NewToken { name, permissions, roles, valid_seconds, limits };
+        let budgets: Vec<_> = budgets.into_iter().map(|budget| (budget.resource, budget.total)).collect();
+        let totals = budgets.iter().map(|(resource, total)| format!(", at most {total} from {resource}"));
+        let note = format!("{name}: {}{}", holds(&permissions, ("role", &roles), limits), totals.collect::<String>());
+        let new = NewToken { name, permissions, roles, valid_seconds, limits, budgets };
         let access = self.access().clone();
         let created = self.change(async move { access.create_token(&caller, new).await }).await;
         let resource = created.as_ref().map(|(_, token, _)| format!("token:{}", token.id)).unwrap_or_default();
@@ -187,6 +193,21 @@ impl v1::access_server::Access for AccessService {
         let deleted = self.change(async move { access.delete_role(&caller, &name).await }).await;
         record(Event::new("role.delete", &by, resource), &deleted, Outcome::Done);
         Ok(Response::new(self.changed(deleted?).await))
+    }
+
+    async fn set_budget(&self, request: Request<SetBudgetRequest>) -> Result<Response<SetBudgetResponse>, Status> {
+        self.put_budget(request).await
+    }
+
+    async fn list_budgets(
+        &self,
+        request: Request<ListBudgetsRequest>,
+    ) -> Result<Response<ListBudgetsResponse>, Status> {
+        self.page_of_budgets(request).await
+    }
+
+    async fn delete_budget(&self, request: Request<DeleteBudgetRequest>) -> Result<Response<AccessChanged>, Status> {
+        self.remove_budget(request).await
     }
 }
 

@@ -283,7 +283,8 @@ async fn ok_a_caller_learns_which_limits_apply() {
     }
     let large = CallerLimits { streams: u64::MAX, ..CallerLimits::default() };
     let role = Role { name: "x".to_owned(), limits: Some(large), ..Role::default() };
-    let refused = guarded.access().put_role(guarded.admin.send(PutRoleRequest { role: Some(role), update: Vec::new() })).await;
+    let refused =
+        guarded.access().put_role(guarded.admin.send(PutRoleRequest { role: Some(role), update: Vec::new() })).await;
     assert_eq!(refusal(refused), (Code::InvalidArgument, "BAD_INPUT".to_owned()));
     // The daemon's own user has no limits.
     let client = Client::new(format!("unix:{}", dir.path().join("kent.sock").display())).expect("an address");

@@ -2,7 +2,7 @@
 
 use kent_client::Daemon;
 use kent_proto::v1::{
-    CreateTokenRequest, CreatedToken, ListTokensRequest, RevokeTokenRequest, RotateTokenRequest, Token,
+    CreateTokenRequest, CreatedToken, ListTokensRequest, NewBudget, RevokeTokenRequest, RotateTokenRequest, Token,
 };
 use serde_json::{Value, json};
 
@@ -50,6 +50,11 @@ async fn create(args: &TokenCreateArgs, daemon: &Daemon, out: &mut Out) -> Resul
         roles: args.roles.clone(),
         valid_seconds: args.expires.map_or(0, |validity| validity.as_secs()),
         limits,
+        budgets: args
+            .budgets
+            .iter()
+            .map(|(resource, total)| NewBudget { resource: resource.clone(), total: *total })
+            .collect(),
     };
     let created = daemon.access().create_token(request(message)).await?.into_inner();
     hand_over(&created, None, place, out)

@@ -69,6 +69,9 @@ pub(crate) struct TokenCreateArgs {
     /// Limit what the holder may do on each replica: ids=10k/s, calls=500/s, streams=10 or connections=20. Repeat it for more.
     #[arg(long = "limit", value_name = "LIMIT=NUMBER", value_delimiter = ',', value_parser = parse_limit)]
     pub(crate) limits: Vec<String>,
+    /// Let the token take only TOTAL identifiers from RESOURCE, as in `kent budget set`. Repeat it for more.
+    #[arg(long = "budget", value_name = "RESOURCE=TOTAL", value_parser = super::value::parse_budget)]
+    pub(crate) budgets: Vec<(String, u64)>,
     /// End the token after this time, such as 12h, 30d or 1y [default: when your own credential ends].
     #[arg(long, value_name = "DURATION", value_parser = parse_validity, allow_hyphen_values = true)]
     pub(crate) expires: Option<Duration>,
@@ -107,6 +110,7 @@ Examples:
   kent token create ci --allow edit:region:default/ci-* --expires 12h --out ci.token
   kent token create shop --allow lease:uuidv7 --limit ids=10k/s --limit connections=20
   kent token create ann --role operators --expires 30d
+  kent token create load-test --allow allocate:uuidv7 --budget uuidv7=1M
   kent token create backup --allow operate:* --out /etc/kent/backup.token";
 
 /// Give a token a new secret and print it. The old one works for a while, so that its users can change over.

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
+use kent_access::Budget;
 use kent_ids::{MAX_NAME_LEN, Source, SourceError, check_name};
 
 use crate::names;
@@ -76,6 +77,24 @@ pub(super) fn parse_count(text: &str) -> Result<NonZeroU64, String> {
     count.and_then(NonZeroU64::new).ok_or_else(|| {
         "expected a number of identifiers from 1 to 2^64 - 1, such as 500, 10_000, 10k, 2M or 1G".to_owned()
     })
+}
+
+/// One source of identifiers, as permissions name it.
+pub(super) fn parse_resource(text: &str) -> Result<String, String> {
+    Budget::permission(text).map(|permission| permission.resource().to_string()).map_err(|bad| bad.to_string())
+}
+
+/// The total of a budget, which may be 0.
+pub(super) fn parse_total(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { parse_count(text).map(Into::into) }
+}
+
+/// A budget of a new token: RESOURCE=TOTAL.
+pub(super) fn parse_budget(text: &str) -> Result<(String, u64), String> {
+    let (resource, total) = text
+        .rsplit_once('=')
+        .ok_or_else(|| "expected RESOURCE=TOTAL, such as uuidv7=10k or region:default/orders=1M".to_owned())?;
+    Ok((parse_resource(resource)?, parse_total(total)?))
 }
 
 /// A revision to continue after; 0 is the beginning.
@@ -244,6 +263,16 @@ mod tests {
 
     fn new_region(name: &str, suffix_bits: Option<u32>, extension: Option<&str>) -> NewRegion {
         NewRegion { name: name.to_owned(), suffix_bits, extension: extension.map(|bits| Bits(bits.to_owned())) }
+    }
+
+    #[test]
+    fn ok_totals_have_units() {
+        assert_eq!([parse_total("0"), parse_total("1M")], [0, 1_000_000].map(Ok));
+        assert!(parse_total("-1").is_err());
+        assert_eq!(parse_budget("region:default/orders=1k"), Ok(("region:default/orders".to_owned(), 1000)));
+        for bad in ["uuidv7", "uuid*=1", "uuidv7=", "=5"] {
+            assert!(parse_budget(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

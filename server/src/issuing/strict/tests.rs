@@ -11,6 +11,7 @@ use kent_store::{Fault, MemoryStore, Operation, StoreId};
 use super::*;
 use crate::{
     Environment,
+    budgets::Charge,
     error::AllocateError,
     host::{clock::Clock, entropy::SystemEntropy},
     issuing::{queue::Queue, slots::Slots},
@@ -98,7 +99,11 @@ impl Region {
 /// A request with a request ID, in the region with this number.
 fn named(count: u64, request_id: &str, number: u64) -> QueuedRequest {
     let requested = keys::RequestScope { space: "default", number: Some(RegionNumber(number)) };
-    QueuedRequest { count: NonZeroU64::new(count).expect("some"), request: Request::new(request_id, requested) }
+    QueuedRequest {
+        count: NonZeroU64::new(count).expect("some"),
+        request: Request::new(request_id, requested),
+        charge: Charge::default(),
+    }
 }
 
 fn request(count: u64) -> QueuedRequest {
@@ -109,6 +114,7 @@ fn request(count: u64) -> QueuedRequest {
 fn describe(attempted: &Attempted) -> Vec<String> {
     let one = |granted: &Granted| match granted {
         Granted::From(first) => format!("from {}", first.get()),
+        Granted::Before(first) => format!("before from {}", first.get()),
         Granted::Refused(StrictRefusal::Full { issued }) => format!("full {}", issued.get()),
         Granted::Refused(StrictRefusal::TooFast(_)) => "too fast".to_owned(),
         Granted::Refused(StrictRefusal::Unsure) => "unsure".to_owned(),
@@ -168,7 +174,7 @@ async fn ok_a_request_id_is_granted_once_in_each_region() {
         let twice = region.attempt(&[named(2, id, 1), named(2, id, 1), named(5, id, 2)], None).await;
         assert_eq!(describe(&twice), ["from 0", "again", "from 2"], "{id}");
         let again = region.attempt(&[request(1), named(2, id, 1), named(9, id, 2), request(1)], twice.left).await;
-        assert_eq!(describe(&again), ["from 7", "from 0", "reused 5", "from 8"], "{id}");
+        assert_eq!(describe(&again), ["from 7", "before from 0", "reused 5", "from 8"], "{id}");
     }
 }
 
@@ -203,8 +209,8 @@ async fn ok_only_dated_request_ids_below_the_floor_are_forgotten() {
     let requests = [named(1, before, 1), named(2, DATED[0], 1)];
     assert_eq!(describe(&region.attempt(&requests, None).await), ["from 0", "from 1"]);
     for (floor, expected, is_all) in [
-        (NOW.offset(-1_000_000), ["from 0", "from 1"], false),
-        (NOW, ["refused", "from 1"], false),
+        (NOW.offset(-1_000_000), ["before from 0", "before from 1"], false),
+        (NOW, ["refused", "before from 1"], false),
         (NOW.offset(1_000_000), ["refused", "refused"], true),
     ] {
         let raised = stored::encode_forgotten_requests(floor);
@@ -271,7 +277,7 @@ async fn ok_a_commit_with_unknown_outcome_fails_its_grants() {
         });
         let requests = [named(2, "a", 1), request(3), request(99)];
         let attempted = region.attempt(&requests, None).await;
-        assert_eq!(describe(&attempted), ["from 0", "failed", "full 5"]);
+        assert_eq!(describe(&attempted), ["before from 0", "failed", "full 5"]);
         assert_eq!((attempted.count, attempted.left.is_none(), attempted.conflict), (0, true, None));
         assert_eq!(region.counter().await.reserved, Count::Below(if is_made { 5 } else { 2 }));
     }

@@ -1,0 +1,194 @@
+//! Changes of budgets.
+
+use std::{
+    ops::Bound::{Excluded, Unbounded},
+    sync::Arc,
+};
+
+use kent_access::{Bound, Budget, BudgetId, Holder, Right, Spent, TokenId};
+use kent_proto::model::Invalid;
+use kent_store::Version;
+
+use super::{Access, AccessError, BUDGETS_EACH_MAX, check_admin, check_budgets, check_covers, find_role, find_token};
+use crate::{
+    auth::{Caller, Denied, Snapshot, Write},
+    records::failure::StoreFailure,
+};
+
+/// A change of the total of a budget.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NewTotal {
+    /// The new total. The budget is made if there is none.
+    Of(u64),
+    /// More than before.
+    More(u64),
+}
+
+impl Access {
+    /// Makes a budget, or changes its total. Returns it, and the version that includes the change.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`].
+    pub(crate) async fn set_budget(
+        &self,
+        caller: &Caller,
+        holder: Holder,
+        resource: &str,
+        total: NewTotal,
+    ) -> Result<(Arc<Budget>, Version), AccessError> {
+        check_admin(caller)?;
+        let right = self.budget_right(caller, resource)?;
+        let (id, now) = (self.draw_budget(), self.auth.unix_ms());
+        let planned = |present: &Snapshot| {
+            check_holder(present, caller, &holder, Some(now))?;
+            let existing = present.budgets_of(&holder).find(|budget| budget.is_on(&right));
+            match (existing, total) {
+                (Some(budget), NewTotal::Of(total)) => Ok(budget.with_total(total)),
+                (Some(budget), NewTotal::More(more)) => {
+                    let total = budget.total().checked_add(more);
+                    let problem =
+                        format!("is {more}, which with the present total of {} exceeds 2^64 - 1", budget.total());
+                    Ok(budget.with_total(total.ok_or_else(|| Invalid::new("add", problem))?))
+                }
+                (None, NewTotal::Of(total)) => {
+                    check_budgets(present, 1)?;
+                    if present.budgets_of(&holder).count() >= BUDGETS_EACH_MAX {
+                        let hint = "remove unused ones (kent budget show, kent budget rm HOLDER RESOURCE)";
+                        return Err(AccessError::TooMany {
+                            what: "budgets of one holder",
+                            max: BUDGETS_EACH_MAX,
+                            hint,
+                        });
+                    }
+                    new_budget(id, holder.clone(), right.clone(), total)
+                }
+                (None, NewTotal::More(_)) => Err(no_such(&holder, resource)),
+            }
+        };
+        let change = |present: &Snapshot| Ok::<_, AccessError>(vec![Write::Budget(planned(present)?)]);
+        let version = self.auth.table().change(change).await?;
+        let snapshot = self.auth.table().snapshot();
+        let made = snapshot.budgets_of(&holder).find(|budget| budget.is_on(&right)).cloned();
+        Ok((made.ok_or_else(|| no_such(&holder, resource))?, version))
+    }
+
+    /// Removes a budget.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`].
+    pub(crate) async fn delete_budget(
+        &self,
+        caller: &Caller,
+        holder: Holder,
+        resource: &str,
+    ) -> Result<Version, AccessError> {
+        check_admin(caller)?;
+        let change = self.auth.table().change(|present| {
+            check_holder(present, caller, &holder, None)?;
+            // By the name that is shown, which a deleted region has too, but first of all by the region that has it now.
+            let named = present.budgets_of(&holder).filter(|budget| self.describe_resource(budget.right()) == resource);
+            let budget =
+                named.max_by_key(|budget| self.is_present(budget)).ok_or_else(|| no_such(&holder, resource))?;
+            check_covers(caller, std::slice::from_ref(budget.right()))?;
+            Ok(vec![Write::NoBudget(holder.clone(), budget.id())])
+        });
+        change.await
+    }
+
+    /// The budgets that the caller may manage, by holder, beginning after this one.
+    pub(crate) fn budgets(
+        &self,
+        caller: &Caller,
+        holder: Option<&Holder>,
+        after: Option<(Holder, BudgetId)>,
+        most: usize,
+    ) -> Result<Vec<Arc<Budget>>, Denied> {
+        check_admin(caller)?;
+        let snapshot = self.auth.table().snapshot();
+        let after = after.map_or(Unbounded, Excluded);
+        let budgets = snapshot.budgets().range((after, Unbounded)).map(|(_, budget)| budget).filter(|budget| {
+            holder.is_none_or(|holder| budget.holder() == holder)
+                && check_covers(caller, std::slice::from_ref(budget.right())).is_ok()
+                && check_holder(&snapshot, caller, budget.holder(), None).is_ok()
+        });
+        Ok(budgets.take(most).cloned().collect())
+    }
+
+    /// What is used of a budget.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer, or the record is malformed.
+    pub(crate) async fn spent(&self, budget: &Budget) -> Result<Spent, StoreFailure> {
+        self.auth.budgets().spent(budget.id()).await
+    }
+
+    /// The budgets of a new token.
+    pub(super) fn new_budgets(
+        &self,
+        caller: &Caller,
+        token: TokenId,
+        sources: &[(String, u64)],
+    ) -> Result<Vec<Budget>, AccessError> {
+        if sources.len() > BUDGETS_EACH_MAX {
+            let problem = format!("has {} entries, but the maximum is {BUDGETS_EACH_MAX}", sources.len());
+            return Err(Invalid::new("budgets", problem).into());
+        }
+        let mut budgets: Vec<Budget> = Vec::new();
+        for (resource, total) in sources {
+            let right = self.budget_right(caller, resource)?;
+            if budgets.iter().any(|budget| budget.is_on(&right)) {
+                return Err(Invalid::new("budgets", format!("names {resource} twice")).into());
+            }
+            budgets.push(new_budget(self.draw_budget(), Holder::Token(token), right, *total)?);
+        }
+        Ok(budgets)
+    }
+
+    /// A right on the source of a budget. The caller must have `admin` for it.
+    fn budget_right(&self, caller: &Caller, resource: &str) -> Result<Right, AccessError> {
+        let bad = |bad: &dyn std::fmt::Display| Invalid::new("resource", bad);
+        let permission = Budget::permission(resource).map_err(|not| bad(&not))?;
+        let (right, missing) = self.bind(permission).map_err(|unbound| bad(&unbound))?;
+        // First, so that a caller learns nothing about regions of others.
+        check_covers(caller, std::slice::from_ref(&right))?;
+        match missing {
+            None => Ok(right),
+            Some(_) => Err(bad(&format_args!("is {resource}, a region that does not exist (kent region ls)")).into()),
+        }
+    }
+
+    /// Whether the region of a budget exists, if it is for one.
+    fn is_present(&self, budget: &Budget) -> bool {
+        let Bound::Region(place) = budget.right().bound() else { return true };
+        let number = kent_regions::RegionNumber(place.number);
+        self.directory.by_key(&place.space).is_some_and(|space| space.read(|table| table.get(number).is_some()))
+    }
+}
+
+fn new_budget(id: BudgetId, holder: Holder, right: Right, total: u64) -> Result<Budget, AccessError> {
+    Budget::new(id, holder, right, total).map_err(|bad| Invalid::new("resource", bad).into())
+}
+
+/// Fails if the caller may not manage the holder, or it has ended at `now`.
+fn check_holder(present: &Snapshot, caller: &Caller, holder: &Holder, now: Option<i64>) -> Result<(), AccessError> {
+    match holder {
+        Holder::Token(id) => {
+            let token = find_token(present, caller, *id)?;
+            match now.and_then(|now| token.refused(now)) {
+                Some(reason) => Err(AccessError::Ended { id: *id, reason }),
+                None => Ok(()),
+            }
+        }
+        Holder::Role(name) => find_role(present, caller, name).map(drop),
+    }
+}
+
+fn no_such(holder: &Holder, resource: &str) -> AccessError {
+    AccessError::NoSuchBudget { holder: holder.clone(), resource: resource.chars().take(SHOWN_MAX).collect() }
+}
+
+/// The number of characters of a text that an error repeats.
+const SHOWN_MAX: usize = 80;

@@ -1,0 +1,139 @@
+//! This replica's share of one budget.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use kent_access::{Budget, BudgetId, Holder, Share, Sizing};
+use kent_proto::stored::{self, Malformed};
+use kent_store::{Key, Version};
+use tokio::sync;
+
+use crate::records::keys;
+
+/// This replica's share of one budget, and what it knows of the rest.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// As it was when the account was made; its total may have changed.
+    budget: Arc<Budget>,
+    pub(super) share: Share,
+    /// Held while a share is reserved or returned.
+    pub(super) reserving: sync::Mutex<Sizing>,
+    state: Mutex<State>,
+    is_removed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The total that this replica knows, and the version of the tokens, roles and budgets that it is from.
+    total: u64,
+    version: Version,
+    /// What was left in the store when a call was refused, and when, on the steady clock.
+    left: Option<(u64, Duration)>,
+    /// The share at the last check of its use, and the number of checks since which it is the same.
+    checked: (u64, u32),
+}
+
+/// For this long, a refusal is repeated without asking the store.
+const KNOWN_FOR: Duration = Duration::from_millis(500);
+
+impl Account {
+    pub(super) fn new(budget: Arc<Budget>, version: Version) -> Self {
+        let state = State { total: budget.total(), version, left: None, checked: (0, 0) };
+        let (reserving, state) = (sync::Mutex::default(), Mutex::new(state));
+        Self { budget, share: Share::default(), reserving, state, is_removed: AtomicBool::new(false) }
+    }
+
+    /// Takes the total from a newer version. If it differs, the share goes back, so that what is left of it counts.
+    pub(super) fn renew(&self, budget: &Budget, version: Version) {
+        let mut state = self.lock();
+        if version >= state.version {
+            state.version = version;
+            if state.total != budget.total() {
+                state.total = budget.total();
+                state.left = None;
+                self.share.recall();
+            }
+        }
+    }
+
+    /// Takes `count` identifiers, or nothing if the share is smaller. A budget that was removed allows everything.
+    pub(super) fn take(&self, count: u64) -> bool {
+        self.share.take(count) || self.is_removed()
+    }
+
+    /// Adds a reserved share, unless the total has changed since.
+    pub(super) fn reserved(&self, size: u64, total: u64) {
+        let state = self.lock();
+        match state.total == total {
+            true => self.share.put(size),
+            false => self.share.keep_recalled(size),
+        }
+    }
+
+    /// What is left in the store, if a call was refused a moment ago.
+    pub(super) fn known_left(&self, now: Duration) -> Option<u64> {
+        let (left, since) = self.lock().left?;
+        (now.saturating_sub(since) < KNOWN_FOR).then_some(left)
+    }
+
+    pub(super) fn note_left(&self, left: u64, now: Duration) {
+        self.lock().left = Some((left, now));
+    }
+
+    pub(super) fn forget_left(&self) {
+        self.lock().left = None;
+    }
+
+    /// The number of checks, with this one, at which the share was the same. 0 if nothing is held.
+    pub(super) fn idle_checks(&self) -> u32 {
+        let held = self.share.left();
+        let mut state = self.lock();
+        let (before, checks) = state.checked;
+        let checks = if held > 0 && held == before { checks + 1 } else { 0 };
+        state.checked = (held, checks);
+        checks
+    }
+
+    pub(super) fn has_share(&self) -> bool {
+        self.share.left() > 0 || self.share.is_recalled()
+    }
+
+    pub(super) fn remove(&self) {
+        self.is_removed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn id(&self) -> BudgetId {
+        self.budget.id()
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Whose budget it is.
+    pub(crate) fn holder(&self) -> &Holder {
+        self.budget.holder()
+    }
+
+    pub(super) fn key(&self) -> Key {
+        keys::budget(self.budget.holder(), self.budget.id())
+    }
+
+    pub(super) fn decode(&self, value: &[u8]) -> Result<Budget, Malformed> {
+        stored::decode_budget(self.budget.id(), self.budget.holder().clone(), value)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // OK because no code that holds the lock leaves the state inconsistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

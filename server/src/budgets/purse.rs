@@ -1,0 +1,73 @@
+//! The budgets of one caller, and what a grant takes from them.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use kent_access::Target;
+
+use super::account::Account;
+
+/// The budgets of a caller: its own and those of its roles, by source.
+#[derive(Debug, Default)]
+pub(crate) struct Purse(Vec<Arc<[Arc<Account>]>>);
+
+/// What a grant has taken from the caller's budgets. It goes back when the charge is dropped, unless it is kept.
+#[derive(Debug, Default)]
+#[must_use = "dropping it takes nothing"]
+pub(crate) struct Charge {
+    /// `None` if the caller has no budget for the source.
+    accounts: Option<Arc<[Arc<Account>]>>,
+    count: AtomicU64,
+}
+
+impl Purse {
+    /// Groups accounts by their sources.
+    pub(crate) fn new(accounts: Vec<Arc<Account>>) -> Self {
+        let mut groups: Vec<Vec<Arc<Account>>> = Vec::new();
+        for account in accounts {
+            let right = account.budget().right();
+            match groups.iter_mut().find(|group| group[0].budget().is_on(right)) {
+                Some(group) if group.iter().any(|one| one.id() == account.id()) => {}
+                Some(group) => group.push(account),
+                None => groups.push(vec![account]),
+            }
+        }
+        Self(groups.into_iter().map(Into::into).collect())
+    }
+
+    /// Takes `count` identifiers of a source from all budgets for it.
+    ///
+    /// # Errors
+    ///
+    /// The account of which this replica's share is too small: reserve more, and try again.
+    pub(crate) fn charge(&self, target: Target<'_>, count: u64) -> Result<Charge, Arc<Account>> {
+        let Some(accounts) = self.0.iter().find(|group| group[0].budget().includes(target)) else {
+            return Ok(Charge::default());
+        };
+        for (taken, account) in accounts.iter().enumerate() {
+            if !account.take(count) {
+                accounts[..taken].iter().for_each(|account| account.share.put(count));
+                return Err(account.clone());
+            }
+        }
+        Ok(Charge { accounts: Some(accounts.clone()), count: AtomicU64::new(count) })
+    }
+}
+
+impl Charge {
+    /// Keeps what was taken, because the identifiers are granted or may be.
+    pub(crate) fn keep(&self) {
+        self.count.store(0, Ordering::Release);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if let Some(accounts) = &self.accounts {
+            let count = *self.count.get_mut();
+            accounts.iter().for_each(|account| account.share.put(count));
+        }
+    }
+}

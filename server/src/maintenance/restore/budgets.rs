@@ -1,0 +1,33 @@
+//! Marks the budgets of callers: what was used of them since the backup is not known.
+
+use kent_access::Spent;
+use kent_ids::UnixNanos;
+use kent_proto::stored::{decode_spent, encode_spent};
+
+use super::{Restore, RestoreError};
+use crate::records::{
+    failure::StoreFailure,
+    keys::{self, AccessKey},
+};
+
+impl Restore {
+    /// Marks all budgets as of a restore at `now`.
+    pub(super) fn mark_budgets(mut self, now: UnixNanos) -> Result<Self, RestoreError> {
+        let keys = self.records.keys().filter(|key| key.starts_with(&keys::ACCESS)).map(keys::parse_access);
+        let keys: Vec<_> = keys
+            .filter_map(|key| match key {
+                Ok(AccessKey::Budget(_, id)) => Some(Ok(keys::spent(id))),
+                Ok(AccessKey::Token(_) | AccessKey::Role(_) | AccessKey::Version) => None,
+                Err(malformed) => Some(Err(malformed)),
+            })
+            .collect::<Result<_, _>>()
+            .map_err(StoreFailure::from)?;
+        let restored = i64::try_from(now.get() / 1_000_000).ok();
+        for key in keys {
+            let spent = self.records.get(&key).map_or(Ok(Spent::default()), |value| decode_spent(value));
+            let spent = Spent { restored, ..spent.map_err(StoreFailure::from)? };
+            self.records.insert(key, encode_spent(&spent));
+        }
+        Ok(self)
+    }
+}
