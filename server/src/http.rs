@@ -31,11 +31,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
 use crate::{
-    auth::{self, Credentials, Denied},
+    auth::{self, Asked, Credentials, Denied},
     engine::Engine,
     host::address::Address,
     metrics::Exposition,
-    transport::{connection::Connection, handshake::Handshakes, listen::Socket, peer::authorization},
+    transport::{
+        connection::Connection,
+        handshake::Handshakes,
+        listen::Socket,
+        peer::{authorization, on_behalf_of},
+    },
 };
 
 /// The stage of the daemon's start, which sets it for the HTTP port.
@@ -150,7 +155,7 @@ async fn answer(connection: Connection, routes: Router, stop: CancellationToken)
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
 /// the rest of the window and the chunks.
 async fn readyz(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Response {
-    match reports.write(&headers, Engine::report).await {
+    match reports.write("GET /readyz", &headers, Engine::report).await {
         Ok(readiness) => {
             let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             (code, readiness.to_string()).into_response()
@@ -165,15 +170,20 @@ async fn metrics(State(reports): State<Arc<Reports>>, headers: HeaderMap) -> Res
     let exposition = Exposition::accepted(&accept.collect::<Vec<_>>().join(","));
     let written = match exposition {
         Exposition::OpenMetrics => {
-            reports.write(&headers, |engine| engine.render_metrics(Exposition::OpenMetrics)).await
+            reports.write(METRICS, &headers, |engine| engine.render_metrics(Exposition::OpenMetrics)).await
         }
-        Exposition::Prometheus => reports.write(&headers, |engine| engine.render_metrics(Exposition::Prometheus)).await,
+        Exposition::Prometheus => {
+            reports.write(METRICS, &headers, |engine| engine.render_metrics(Exposition::Prometheus)).await
+        }
     };
     match written {
         Ok(text) => ([(header::CONTENT_TYPE, exposition.content_type())], text).into_response(),
         Err(starting) => starting,
     }
 }
+
+/// The method in the audit log.
+const METRICS: &str = "GET /metrics";
 
 /// The answer to a caller that may not see a report.
 fn refuse(denied: &Denied) -> Response {
@@ -196,19 +206,26 @@ struct Reports {
 
 impl Reports {
     /// Fails if the caller may not see reports.
-    fn admit(&self, engine: &Engine, headers: &HeaderMap) -> Result<(), Denied> {
+    fn admit(&self, engine: &Engine, method: &'static str, headers: &HeaderMap) -> Result<(), Denied> {
         if !self.asks {
             return Ok(());
         }
         let shown = Credentials::unknown(authorization(headers));
-        engine.auth().identify(&shown, engine.clock().steady())?.check_daemon(Action::Operate)
+        let asked = Arc::new(Asked { method, on_behalf_of: on_behalf_of(headers), ..Asked::default() });
+        let caller = engine.auth().identify(&shown, engine.clock().steady());
+        caller.map_err(|denied| denied.of_call(asked.clone()))?.asking(asked).check_daemon(Action::Operate)
     }
 
     /// Returns the report, or the answer to a caller that may not see it, or while the daemon is starting.
-    async fn write<T: Send + 'static>(&self, headers: &HeaderMap, report: fn(&Engine) -> T) -> Result<T, Response> {
+    async fn write<T: Send + 'static>(
+        &self,
+        method: &'static str,
+        headers: &HeaderMap,
+        report: fn(&Engine) -> T,
+    ) -> Result<T, Response> {
         let engine = match self.stage.get() {
             Reached::Serving(engine) => {
-                self.admit(&engine, headers).map_err(|denied| refuse(&denied))?;
+                self.admit(&engine, method, headers).map_err(|denied| refuse(&denied))?;
                 engine
             }
             // Tokens are not known yet.

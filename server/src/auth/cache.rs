@@ -7,34 +7,30 @@ use std::{
 
 use subtle::ConstantTimeEq;
 
-use super::caller::Principal;
+use super::caller::Known;
 
 /// The last caller of a connection, so that its token is hashed and its rights are compiled once and not for each call.
 #[derive(Debug, Default)]
-pub(crate) struct KnownCaller(Mutex<Option<Known>>);
+pub(crate) struct KnownCaller(Mutex<Option<Remembered>>);
 
 #[derive(Debug)]
-struct Known {
-    /// The generation of the table of tokens and roles from which the principal is.
-    generation: u64,
+struct Remembered {
     /// The header that it sent; empty if it has only a certificate.
     header: Box<[u8]>,
-    principal: Arc<Principal>,
-    /// When it must be identified again, on the steady clock.
-    until: Duration,
+    known: Arc<Known>,
 }
 
 impl KnownCaller {
-    /// The principal that sent this header on the connection, and until when it is known.
-    pub(super) fn get(&self, generation: u64, header: &[u8], now: Duration) -> Option<(Arc<Principal>, Duration)> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.as_ref().filter(|known| known.generation == generation && now < known.until)?;
-        is_same(&known.header, header).then(|| (known.principal.clone(), known.until))
+    /// The caller that sent this header on the connection.
+    pub(super) fn get(&self, generation: u64, header: &[u8], now: Duration) -> Option<Arc<Known>> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Remembered { header: own, known } = last.as_ref().filter(|last| last.known.is_as_of(generation, now))?;
+        is_same(own, header).then(|| known.clone())
     }
 
-    pub(super) fn set(&self, generation: u64, header: &[u8], principal: Arc<Principal>, until: Duration) {
-        let known = Known { generation, header: header.into(), principal, until };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    pub(super) fn set(&self, header: &[u8], known: Arc<Known>) {
+        let last = Remembered { header: header.into(), known };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
     }
 }
 

@@ -18,9 +18,9 @@ use kent_proto::{
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::callers::{Session, identify};
+use super::callers::{Session, identify, on_behalf_of};
 use crate::{
-    auth::Caller,
+    auth::{Asked, Caller},
     engine::Engine,
     error::{AllocateError, Exhausted},
     grant::{Granted, TryGrant, Wait},
@@ -48,16 +48,19 @@ impl Allocator for AllocatorService {
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let call = Call::new(&self.engine, request.get_ref());
         let wait_limit = || call.wait_limit(deadline(request.metadata()));
-        let caller =
-            identify(self.engine.auth(), &request, call.began).map_err(|denied| call.refuse(&denied.into()))?;
+        let caller = identify(self.engine.auth(), &request, call.began)
+            .map_err(|denied| refuse_unary(call, &request, denied.into()))?;
         let input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
         match self.engine.grants().try_grant(&input, &caller, wait_limit) {
             Ok(TryGrant::Granted(granted, now)) => {
                 call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
                 Ok(Response::new(respond(&granted, input.packed)))
             }
-            Ok(TryGrant::Wait(wait)) => call.finish(&input, &caller, wait, wait_limit()).await.map(Response::new),
-            Err(error) => Err(call.refuse(&error)),
+            Ok(TryGrant::Wait(wait)) => {
+                let caller = caller.asking(asked(&request));
+                call.finish(&input, &caller, wait, wait_limit()).await.map(Response::new)
+            }
+            Err(error) => Err(refuse_unary(call, &request, error)),
         }
     }
 
@@ -248,6 +251,9 @@ impl<'a> Call<'a> {
                 let wanted = full.requested.max(self.request.needed);
                 status::from_allocate(&AllocateError::Exhausted(Box::new(Exhausted { wanted, ..(**full).clone() })))
             }
+            AllocateError::Denied(denied) => {
+                status::from_denied(&denied.clone().with_request_id(&self.request.request_id))
+            }
             error => status::from_allocate(error),
         };
         self.engine.metrics().refused(&self.request.source, code_name(refused.code()));
@@ -257,6 +263,19 @@ impl<'a> Call<'a> {
     fn metrics(self) -> Arc<SourceMetrics> {
         self.engine.metrics().source(&self.request.source)
     }
+}
+
+/// The refusal of a unary call, which names the call only now: most are granted.
+fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: AllocateError) -> Status {
+    match error {
+        AllocateError::Denied(denied) => call.refuse(&denied.of_call(asked(request)).into()),
+        error => call.refuse(&error),
+    }
+}
+
+fn asked(request: &Request<AllocateRequest>) -> Arc<Asked> {
+    let (method, on_behalf_of) = ("kent.v1.Allocator/Allocate", on_behalf_of(request));
+    Arc::new(Asked { method, on_behalf_of, ..Asked::default() })
 }
 
 fn respond(granted: &Granted, packed: bool) -> AllocateResponse {
