@@ -14,14 +14,14 @@ use std::{sync::Arc, time::Duration};
 
 use kent_access::{Holder, LimitKind, Limits, Presented, Rights};
 
-use self::usage::Usages;
 pub(crate) use self::{
     cache::KnownCaller,
     caller::{Caller, Principal},
-    denied::{Denied, DeniedTo, denied},
+    denied::{Asked, Denied, DeniedTo, denied},
     table::{AccessTable, Snapshot, Write},
     usage::Open,
 };
+use self::{caller::Known, usage::Usages};
 use crate::{
     budgets::{Budgets, Purse},
     host::{address::Address, clock::Clock, touch::Touch},
@@ -108,10 +108,10 @@ impl Auth {
     /// [`Denied`].
     pub(crate) fn identify(&self, shown: &Credentials<'_>, now: Duration) -> Result<Caller, Denied> {
         if !self.is_required {
-            return Ok(Caller::anyone(shown.address));
+            return Ok(Caller::ANYONE);
         }
         if shown.header.is_none() && shown.is_local {
-            return Ok(Caller::local(shown.address));
+            return Ok(Caller::LOCAL);
         }
         if shown.header.is_none() && shown.certificate.is_none() {
             return Err(Denied::NoCredential(DeniedTo::unknown(shown.address)));
@@ -121,20 +121,22 @@ impl Auth {
         }
         let (generation, header) = (self.table.generation(), shown.header.unwrap_or_default());
         if let Some(known) = shown.known
-            && let Some((principal, until)) = known.get(generation, header, now)
+            && let Some(known) = known.get(generation, header, now)
         {
-            return Ok(Caller::known(principal, shown.address, generation, until));
+            return Ok(Caller::known(known));
         }
         let (principal, until) = match shown.header {
             Some(header) => self.by_token(header, shown.address, now)?,
             None => self.by_certificate(shown.certificate.unwrap_or_default(), now),
         };
-        let (principal, until) = (Arc::new(principal), now + until.min(KNOWN_FOR));
-        if let Some(known) = shown.known {
-            let set = known.set(generation, header, principal.clone(), until);
-            set.map_err(|limited| Denied::Limited(DeniedTo::new(principal.name.clone(), shown.address), limited))?;
+        let until = now + until.min(KNOWN_FOR);
+        let known = Arc::new(Known { principal, address: shown.address, generation, until });
+        if let Some(remembering) = shown.known {
+            let refused =
+                |limited| Denied::Limited(DeniedTo::new(known.principal.name.clone(), shown.address), limited);
+            remembering.set(header, known.clone()).map_err(refused)?;
         }
-        Ok(Caller::known(principal, shown.address, generation, until))
+        Ok(Caller::known(known))
     }
 
     /// Whether the caller of a long call is still the same: its token is not revoked and has not ended, and neither its rights nor

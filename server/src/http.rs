@@ -32,7 +32,7 @@ use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
 use crate::{
-    auth::{self, Credentials, Denied},
+    auth::{self, Asked, Denied},
     engine::Engine,
     gateway::Gateway,
     host::address::Address,
@@ -41,7 +41,7 @@ use crate::{
         connection::Connection,
         handshake::Handshakes,
         listen::Socket,
-        peer::{Peer, authorization},
+        peer::{Peer, authorization, on_behalf_of},
     },
 };
 
@@ -160,8 +160,7 @@ async fn answer(connection: Connection, routes: Router, stop: CancellationToken)
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
 /// the rest of the window and the chunks.
 async fn readyz(State(reports): State<Arc<Reports>>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
-    let shown = peer.credentials(authorization(&headers));
-    match reports.write(&shown, Engine::report).await {
+    match reports.write("GET /readyz", (&peer, &headers), Engine::report).await {
         Ok(readiness) => {
             let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             (code, readiness.to_string()).into_response()
@@ -176,18 +175,25 @@ async fn metrics(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Response {
-    let shown = peer.credentials(authorization(&headers));
+    let by = (&peer, &headers);
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let exposition = Exposition::accepted(&accept.collect::<Vec<_>>().join(","));
     let written = match exposition {
-        Exposition::OpenMetrics => reports.write(&shown, |engine| engine.render_metrics(Exposition::OpenMetrics)).await,
-        Exposition::Prometheus => reports.write(&shown, |engine| engine.render_metrics(Exposition::Prometheus)).await,
+        Exposition::OpenMetrics => {
+            reports.write(METRICS, by, |engine| engine.render_metrics(Exposition::OpenMetrics)).await
+        }
+        Exposition::Prometheus => {
+            reports.write(METRICS, by, |engine| engine.render_metrics(Exposition::Prometheus)).await
+        }
     };
     match written {
         Ok(text) => ([(header::CONTENT_TYPE, exposition.content_type())], text).into_response(),
         Err(starting) => starting,
     }
 }
+
+/// The method in the audit log.
+const METRICS: &str = "GET /metrics";
 
 /// Answers a request for the API.
 async fn api(State(reports): State<Arc<Reports>>, request: Request) -> Response {
@@ -223,18 +229,26 @@ struct Reports {
 
 impl Reports {
     /// Fails if the caller may not see reports.
-    fn admit(&self, engine: &Engine, shown: &Credentials<'_>) -> Result<(), Denied> {
+    fn admit(&self, engine: &Engine, method: &'static str, by: (&Peer, &HeaderMap)) -> Result<(), Denied> {
         if !self.asks {
             return Ok(());
         }
-        engine.auth().identify(shown, engine.clock().steady())?.check_daemon(Action::Operate)
+        let (peer, headers) = by;
+        let asked = Arc::new(Asked { method, on_behalf_of: on_behalf_of(headers), ..Asked::default() });
+        let caller = engine.auth().identify(&peer.credentials(authorization(headers)), engine.clock().steady());
+        caller.map_err(|denied| denied.of_call(asked.clone()))?.asking(asked).check_daemon(Action::Operate)
     }
 
     /// Returns the report, or the answer to a caller that may not see it, or while the daemon is starting.
-    async fn write<T: Send + 'static>(&self, shown: &Credentials<'_>, report: fn(&Engine) -> T) -> Result<T, Response> {
+    async fn write<T: Send + 'static>(
+        &self,
+        method: &'static str,
+        by: (&Peer, &HeaderMap),
+        report: fn(&Engine) -> T,
+    ) -> Result<T, Response> {
         let engine = match self.stage.get() {
             Reached::Serving(engine, _) => {
-                self.admit(&engine, shown).map_err(|denied| refuse(&denied))?;
+                self.admit(&engine, method, by).map_err(|denied| refuse(&denied))?;
                 engine
             }
             // Tokens are not known yet.

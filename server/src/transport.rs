@@ -5,6 +5,7 @@ pub(crate) mod connection;
 pub mod handshake;
 pub(crate) mod listen;
 pub(crate) mod meters;
+pub(crate) mod methods;
 pub(crate) mod offload;
 pub(crate) mod peer;
 pub(crate) mod port;

@@ -2,10 +2,10 @@
 
 use alloc::{
     borrow::ToOwned,
-    collections::BTreeMap,
     string::{String, ToString},
     vec::Vec,
 };
+use core::cmp::Ordering;
 
 use kent_ids::{Format, Series};
 
@@ -61,14 +61,16 @@ pub enum Target<'t> {
 #[derive(Clone, Debug, Default)]
 struct Scope {
     everything: bool,
+    /// Whether it has the series [`FULL_RAND`], by its name or a pattern.
+    full_rand: bool,
     formats: Vec<&'static str>,
     format_prefixes: Vec<String>,
     serials: Vec<Series>,
     serial_prefixes: Vec<String>,
     all_regions: bool,
     space_prefixes: Vec<String>,
-    /// By the keys of spaces.
-    spaces: BTreeMap<String, InSpace>,
+    /// Sorted by [`by_length`] of their keys.
+    spaces: Vec<(String, InSpace)>,
 }
 
 /// What one action is allowed on in one space.
@@ -103,8 +105,14 @@ impl Rights {
     }
 
     /// Whether they allow an action.
+    #[inline]
     pub fn may(&self, action: Action, target: Target<'_>) -> bool {
-        self.scopes[action as usize].includes(target)
+        let scope = &self.scopes[action as usize];
+        scope.everything
+            || match target {
+                Target::Series(Series::FullRand) => scope.full_rand,
+                target => scope.includes(target),
+            }
     }
 
     /// Whether they allow to give this right to others: they must include `admin` over the whole of its resource.
@@ -117,8 +125,14 @@ impl Scope {
     fn add(&mut self, right: &Right) {
         match (right.permission().resource(), right.bound()) {
             (Resource::Everything, _) => self.everything = true,
-            (Resource::Format(token), _) => self.formats.push(token),
-            (Resource::Formats(prefix), _) => self.format_prefixes.push(prefix.clone()),
+            (Resource::Format(token), _) => {
+                self.formats.push(token);
+                self.full_rand |= *token == FULL_RAND;
+            }
+            (Resource::Formats(prefix), _) => {
+                self.format_prefixes.push(prefix.clone());
+                self.full_rand |= FULL_RAND.starts_with(prefix.as_str());
+            }
             (Resource::Serial(series), _) => self.serials.push(series.clone()),
             (Resource::Serials(prefix), _) => self.serial_prefixes.push(prefix.clone()),
             (Resource::AllRegions, _) => self.all_regions = true,
@@ -137,7 +151,23 @@ impl Scope {
     }
 
     fn space(&mut self, key: &str) -> &mut InSpace {
-        self.spaces.entry(key.to_owned()).or_default()
+        let at = match self.find(key) {
+            Ok(at) => at,
+            Err(at) => {
+                self.spaces.insert(at, (key.to_owned(), InSpace::default()));
+                at
+            }
+        };
+        &mut self.spaces[at].1
+    }
+
+    /// Where the space of this key is, or would be.
+    fn find(&self, key: &str) -> Result<usize, usize> {
+        self.spaces.binary_search_by(|(other, _)| by_length(other, key))
+    }
+
+    fn in_space(&self, key: &str) -> Option<&InSpace> {
+        Some(&self.spaces[self.find(key).ok()?].1)
     }
 
     fn includes(&self, target: Target<'_>) -> bool {
@@ -145,17 +175,15 @@ impl Scope {
             || match target {
                 Target::Daemon => false,
                 Target::Format(format) => self.has_format(format.token()),
-                Target::Series(Series::FullRand) => self.has_format(FULL_RAND),
+                Target::Series(Series::FullRand) => self.full_rand,
                 Target::Series(series) => self.has_serial(series),
                 Target::Space { key } => self.has_space(key),
-                Target::Some { space } => {
-                    self.all_regions || self.has_space_prefix(space) || self.spaces.contains_key(space)
-                }
+                Target::Some { space } => self.all_regions || self.has_space_prefix(space) || self.find(space).is_ok(),
                 Target::Table { space } => self.has_regions(space, ""),
                 Target::Region { space, number, first_name } => {
                     self.all_regions
                         || self.has_space_prefix(space)
-                        || self.spaces.get(space).is_some_and(|it| it.includes(number, first_name))
+                        || self.in_space(space).is_some_and(|it| it.includes(number, first_name))
                 }
             }
     }
@@ -171,7 +199,7 @@ impl Scope {
     }
 
     fn has_space(&self, key: &str) -> bool {
-        self.has_space_prefix(key) || self.spaces.get(key).is_some_and(|it| it.whole)
+        self.has_space_prefix(key) || self.in_space(key).is_some_and(|it| it.whole)
     }
 
     fn has_space_prefix(&self, key: &str) -> bool {
@@ -183,7 +211,7 @@ impl Scope {
         let is_within = |wide: &String| prefix.starts_with(wide.as_str());
         self.all_regions
             || self.has_space_prefix(space)
-            || self.spaces.get(space).is_some_and(|it| it.whole || it.prefixes.iter().any(is_within))
+            || self.in_space(space).is_some_and(|it| it.whole || it.prefixes.iter().any(is_within))
     }
 
     /// Whether it includes the whole resource of a right.
@@ -239,6 +267,11 @@ impl Target<'_> {
 /// The name of the outermost space, from the key of a space or from its name. It never changes.
 fn outermost(key: &str) -> &str {
     key.split(['~', '/']).next().unwrap_or_default()
+}
+
+/// Orders texts by their lengths first, which costs less than by their bytes.
+fn by_length(one: &str, other: &str) -> Ordering {
+    one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
 fn is_within_one(prefix: &str, wide: &[String]) -> bool {

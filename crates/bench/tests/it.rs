@@ -158,8 +158,8 @@ fn err_a_missing_daemon_is_named() {
 const INSTRUCTIONS: [(&str, f64); 14] = [
     ("grant-time", 645.0),
     ("grant-chunk", 48.0),
-    ("authorise", 750.0),
-    ("authorise-stream", 92.0),
+    ("authorise", 690.0),
+    ("authorise-stream", 18.0),
     ("limit", 302.0),
     ("limit-none", 20.0),
     ("answer-lease", 1765.0),

@@ -128,8 +128,8 @@ impl Event {
 
     /// The event for people, on one line.
     fn render(&self, palette: Palette) -> String {
-        let [action, outcome, resource, code, reason, note] =
-            ["action", "outcome", "resource", "code", "reason", "note"].map(|name| self.text(name));
+        let [action, outcome, method, resource, code, reason, note] =
+            ["action", "outcome", "method", "resource", "code", "reason", "note"].map(|name| self.text(name));
         let role = match outcome.as_str() {
             "done" | "begun" | "unchanged" | "again" => Role::Good,
             "denied" | "failed" => Role::Bad,
@@ -146,6 +146,7 @@ impl Event {
         let refusal = [code, reason].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ");
         let (count, since) = (self.text("count"), self.text("since"));
         let parts = [
+            ("", method),
             ("", resource),
             ("revision ", self.text("revision")),
             ("", refusal),
@@ -206,6 +207,14 @@ mod tests {
                     "reason": "TLS_HANDSHAKE", "count": 12, "since": "S"
                 }),
                 "T  denied   connect        UNAUTHENTICATED TLS_HANDSHAKE  from 10.0.0.7:5  × 12  since S\n",
+            ),
+            (
+                json!({
+                    "time": "T", "action": "call", "outcome": "denied", "method": "kent.v1.Regions/CreateRegion",
+                    "principal": "token:a (orders)", "on_behalf_of": "ann", "resource": "edit:region:default/orders",
+                    "request_id": "r1", "code": "PERMISSION_DENIED"
+                }),
+                "T  denied   call           kent.v1.Regions/CreateRegion  edit:region:default/orders  PERMISSION_DENIED  by token:a (orders) on behalf of ann  request r1\n",
             ),
             (
                 json!({"time": "T", "action": "backup", "outcome": "done", "on_behalf_of": "a\u{1b}[31m\nb"}),

@@ -51,7 +51,7 @@ use tokio::sync::Mutex;
 use tonic::{Code, Response, Status};
 
 pub use self::address::{BadAddress, EtcdAddress};
-pub use self::endpoints::EtcdCredentials;
+pub use self::endpoints::{EtcdCredentials, EtcdPassword};
 
 use self::endpoints::{Caller, Endpoints, Failure};
 use self::pb::{

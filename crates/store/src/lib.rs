@@ -42,7 +42,7 @@ mod txn;
 pub use bounded::Bounded;
 pub use envelope::SCHEMA;
 pub use error::{CommitError, Corrupt, Damage, Exchanged, NewerSchema, ReadError, Unavailable, Unknown};
-pub use etcd::{BadAddress, EtcdAddress, EtcdCredentials, EtcdOpenError, EtcdOptions, EtcdStore};
+pub use etcd::{BadAddress, EtcdAddress, EtcdCredentials, EtcdOpenError, EtcdOptions, EtcdPassword, EtcdStore};
 pub use key::{InvalidKey, KEY_BYTES_MAX, Key};
 pub use memory::{Delay, Fault, MemoryStore, Operation};
 pub use pages::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page, Pages};

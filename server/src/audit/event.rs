@@ -65,6 +65,7 @@ impl Outcome {
 #[must_use = "an event is written by `record`"]
 pub struct Event<'a> {
     action: &'a str,
+    method: &'a str,
     by: &'a By,
     resource: String,
     request_id: &'a str,
@@ -77,8 +78,13 @@ pub struct Event<'a> {
 impl<'a> Event<'a> {
     /// An action, such as `region.create`, by a caller, on a resource as permissions name it, such as `region:default/orders`.
     pub fn new(action: &'a str, by: &'a By, resource: impl Into<String>) -> Self {
-        let (request_id, code, reason, note) = ("", "", "", "");
-        Self { action, by, resource: resource.into(), request_id, revision: None, code, reason, note }
+        let (method, request_id, code, reason, note) = ("", "", "", "", "");
+        Self { action, method, by, resource: resource.into(), request_id, revision: None, code, reason, note }
+    }
+
+    /// The method of the call, such as `kent.v1.Regions/CreateRegion`.
+    pub fn method(self, method: &'a str) -> Self {
+        Self { method, ..self }
     }
 
     /// The ID that the caller gave the request.
@@ -103,13 +109,14 @@ impl<'a> Event<'a> {
 
     /// Writes the event to the audit log.
     pub fn record(self, outcome: Outcome) {
-        let Self { action, by, resource, request_id, revision, code, reason, note } = self;
+        let Self { action, method, by, resource, request_id, revision, code, reason, note } = self;
         let By { principal, on_behalf_of, peer, certificate } = by;
         let (principal, on_behalf_of, peer, certificate) = (&**principal, &**on_behalf_of, &**peer, &**certificate);
         let (outcome, resource) = (outcome.name(), &*resource);
         info!(
             target: TARGET,
             action,
+            method,
             outcome,
             principal,
             on_behalf_of,

@@ -10,6 +10,8 @@ use tracing::field::{Field, Visit};
 pub(super) struct Line {
     pub(super) time: String,
     pub(super) action: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) method: String,
     pub(super) outcome: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) principal: String,
@@ -55,6 +57,7 @@ impl Visit for Line {
     fn record_str(&mut self, field: &Field, value: &str) {
         let text = match field.name() {
             "action" => &mut self.action,
+            "method" => &mut self.method,
             "outcome" => &mut self.outcome,
             "principal" => &mut self.principal,
             "on_behalf_of" => &mut self.on_behalf_of,

@@ -26,6 +26,7 @@ struct Kind {
     host: String,
     principal: String,
     action: String,
+    method: String,
     code: String,
     reason: String,
 }
@@ -48,6 +49,7 @@ impl Kind {
             host: host.to_owned(),
             principal: line.principal.clone(),
             action: line.action.clone(),
+            method: line.method.clone(),
             code: line.code.clone(),
             reason: line.reason.clone(),
         }
@@ -58,7 +60,8 @@ impl Repeated {
     /// The line for those that are not written, if there are any.
     fn summary(self) -> Option<Line> {
         let Self { first, held, .. } = self;
-        (held > 0).then(|| Line { count: Some(held), since: first.time.clone(), ..first })
+        // The request ID is that of the first one alone.
+        (held > 0).then(|| Line { count: Some(held), since: first.time.clone(), request_id: String::new(), ..first })
     }
 }
 
@@ -103,6 +106,24 @@ mod tests {
     fn line(peer: &str, principal: &str, action: &str) -> Line {
         let [peer, principal, action] = [peer, principal, action].map(str::to_owned);
         Line { time: "t".to_owned(), peer, principal, action, outcome: "denied".to_owned(), ..Line::default() }
+    }
+
+    #[test]
+    fn ok_refusals_of_different_methods_are_counted_apart() {
+        let mut refusals = Refusals::default();
+        let of = |method: &str, request_id: &str| {
+            let [method, request_id] = [method, request_id].map(str::to_owned);
+            Line { method, request_id, ..line("10.0.0.1:5", "ann", "call") }
+        };
+        for (method, request_id, is_written) in
+            [("a", "1", true), ("b", "2", true), ("a", "3", false), ("b", "4", false)]
+        {
+            assert_eq!(refusals.admit(&of(method, request_id), SECOND), is_written, "{method} {request_id}");
+        }
+        let mut found: Vec<_> =
+            refusals.take_due(SECOND * 61).into_iter().map(|line| (line.method, line.request_id, line.count)).collect();
+        found.sort();
+        assert_eq!(found, ["a", "b"].map(|method| (method.to_owned(), String::new(), Some(1))));
     }
 
     const SECOND: Duration = Duration::from_secs(1);

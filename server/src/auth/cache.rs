@@ -8,54 +8,46 @@ use std::{
 use subtle::ConstantTimeEq;
 
 use super::{
-    caller::Principal,
+    caller::Known,
     usage::{Limited, Open, OpenKind},
 };
 
 /// The last caller of a connection, so that its token is hashed and its rights are compiled once and not for each call.
 #[derive(Debug, Default)]
-pub(crate) struct KnownCaller(Mutex<Option<Known>>);
+pub(crate) struct KnownCaller(Mutex<Option<Remembered>>);
 
 #[derive(Debug)]
-struct Known {
-    /// The generation of the table of tokens and roles from which the principal is.
-    generation: u64,
+struct Remembered {
     /// The header that it sent; empty if it has only a certificate.
     header: Box<[u8]>,
-    principal: Arc<Principal>,
-    /// When it must be identified again, on the steady clock.
-    until: Duration,
+    known: Arc<Known>,
     /// Counts the connection as one of the principal.
     open: Open,
 }
 
 impl KnownCaller {
-    /// The principal that sent this header on the connection, and until when it is known.
-    pub(super) fn get(&self, generation: u64, header: &[u8], now: Duration) -> Option<(Arc<Principal>, Duration)> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.as_ref().filter(|known| known.generation == generation && now < known.until)?;
-        is_same(&known.header, header).then(|| (known.principal.clone(), known.until))
+    /// The caller that sent this header on the connection.
+    pub(super) fn get(&self, generation: u64, header: &[u8], now: Duration) -> Option<Arc<Known>> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Remembered { header: own, known, .. } =
+            last.as_ref().filter(|last| last.known.is_as_of(generation, now))?;
+        is_same(own, header).then(|| known.clone())
     }
 
-    /// Remembers a principal. If it is another one than before, the connection becomes one of its own.
+    /// Remembers a caller. If its principal is another one than before, the connection becomes one of its own.
     ///
     /// # Errors
     ///
     /// [`Limited`] if it may not have one more connection.
-    pub(super) fn set(
-        &self,
-        generation: u64,
-        header: &[u8],
-        principal: Arc<Principal>,
-        until: Duration,
-    ) -> Result<(), Limited> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |known: &mut Known| Arc::ptr_eq(&known.principal.usage, &principal.usage);
-        let open = match known.take_if(is_same) {
-            Some(known) => known.open,
+    pub(super) fn set(&self, header: &[u8], known: Arc<Known>) -> Result<(), Limited> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let principal = &known.principal;
+        let is_same = |last: &mut Remembered| Arc::ptr_eq(&last.known.principal.usage, &principal.usage);
+        let open = match last.take_if(is_same) {
+            Some(last) => last.open,
             None => principal.usage.open(OpenKind::Connection, &principal.limits)?,
         };
-        *known = Some(Known { generation, header: header.into(), principal, until, open });
+        *last = Some(Remembered { header: header.into(), known, open });
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kent_access::{Action, Limits, Rights, Target};
 
 use super::{
-    denied::{Denied, DeniedTo},
+    denied::{Asked, Denied, DeniedTo},
     usage::Usage,
 };
 use crate::{
@@ -30,15 +30,30 @@ pub(crate) struct Principal {
     pub(crate) purse: Purse,
 }
 
-/// The caller of a call, and what it may do.
+/// A principal, as it was identified on a connection.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(super) principal: Principal,
+    pub(super) address: Option<Address>,
+    /// The generation of the table of tokens and roles from which its rights are.
+    pub(super) generation: u64,
+    /// When it must be identified again, on the steady clock.
+    pub(super) until: Duration,
+}
+
+impl Known {
+    /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again at `now`.
+    pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
+        self.generation == generation && now < self.until
+    }
+}
+
+/// The caller of a call, and what it may do. Small, because each call moves one.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     who: Who,
-    address: Option<Address>,
-    /// The generation of the table of tokens and roles from which its rights are.
-    generation: u64,
-    /// When it must be identified again, on the steady clock.
-    until: Duration,
+    /// What it asks for, if that is known before it is refused.
+    asked: Option<Arc<Asked>>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,27 +64,43 @@ enum Who {
     Anyone,
     /// The daemon's own user.
     Local,
-    Known(Arc<Principal>),
+    Known(Arc<Known>),
 }
 
 impl Caller {
     /// The daemon itself.
-    pub(crate) const DAEMON: Self = Self::unlimited(Who::Daemon, None);
+    pub(crate) const DAEMON: Self = Self::of(Who::Daemon);
 
-    pub(super) const fn anyone(address: Option<Address>) -> Self {
-        Self::unlimited(Who::Anyone, address)
+    pub(super) const ANYONE: Self = Self::of(Who::Anyone);
+    pub(super) const LOCAL: Self = Self::of(Who::Local);
+
+    const fn of(who: Who) -> Self {
+        Self { who, asked: None }
     }
 
-    pub(super) const fn local(address: Option<Address>) -> Self {
-        Self::unlimited(Who::Local, address)
+    pub(super) fn known(known: Arc<Known>) -> Self {
+        Self::of(Who::Known(known))
     }
 
-    const fn unlimited(who: Who, address: Option<Address>) -> Self {
-        Self { who, address, generation: 0, until: Duration::MAX }
+    /// The same caller, whose refusals name what it asks for.
+    pub(crate) fn asking(self, asked: Arc<Asked>) -> Self {
+        Self { asked: Some(asked), ..self }
     }
 
-    pub(super) fn known(principal: Arc<Principal>, address: Option<Address>, generation: u64, until: Duration) -> Self {
-        Self { who: Who::Known(principal), address, generation, until }
+    /// The same caller, whose refusals name the ID of its request.
+    pub(crate) fn with_request_id(self, request_id: &str) -> Self {
+        match &self.asked {
+            Some(asked) if !request_id.is_empty() => {
+                let asked = asked.with_request_id(request_id);
+                self.asking(asked)
+            }
+            _ => self,
+        }
+    }
+
+    /// What it asks for, if that is known.
+    pub(crate) fn asked(&self) -> Option<&Arc<Asked>> {
+        self.asked.as_ref()
     }
 
     /// What it has proved to be.
@@ -78,7 +109,7 @@ impl Caller {
             Who::Daemon => "kentd",
             Who::Anyone => "anyone",
             Who::Local => "local",
-            Who::Known(principal) => &principal.name,
+            Who::Known(known) => &known.principal.name,
         }
     }
 
@@ -93,7 +124,7 @@ impl Caller {
     /// The principal; `None` if it may do everything.
     pub(crate) fn principal(&self) -> Option<&Principal> {
         match &self.who {
-            Who::Known(principal) => Some(principal),
+            Who::Known(known) => Some(&known.principal),
             Who::Daemon | Who::Anyone | Who::Local => None,
         }
     }
@@ -101,7 +132,7 @@ impl Caller {
     /// Whether it may do this.
     pub(crate) fn may(&self, action: Action, target: Target<'_>) -> bool {
         match &self.who {
-            Who::Known(principal) => principal.rights.may(action, target),
+            Who::Known(known) => known.principal.rights.may(action, target),
             Who::Daemon | Who::Anyone | Who::Local => true,
         }
     }
@@ -113,7 +144,7 @@ impl Caller {
     /// The account of which this replica's share is too small: reserve more, and try again.
     pub(crate) fn charge_budgets(&self, target: Target<'_>, count: u64) -> Result<Charge, Arc<Account>> {
         match &self.who {
-            Who::Known(principal) => principal.purse.charge(target, count),
+            Who::Known(known) => known.principal.purse.charge(target, count),
             Who::Daemon | Who::Anyone | Who::Local => Ok(Charge::default()),
         }
     }
@@ -150,17 +181,29 @@ impl Caller {
 
     /// The refusal because of a missing permission.
     pub(crate) fn lacks(&self, permission: String) -> Denied {
-        Denied::Missing(self.denied_to(), permission)
+        self.refusal(Denied::Missing(self.denied_to(), permission))
+    }
+
+    /// The same refusal, of the call that the caller makes.
+    pub(super) fn refusal(&self, denied: Denied) -> Denied {
+        match &self.asked {
+            Some(asked) => denied.of_call(asked.clone()),
+            None => denied,
+        }
     }
 
     pub(super) fn denied_to(&self) -> DeniedTo {
-        DeniedTo::new(self.name().to_owned(), self.address)
+        let address = match &self.who {
+            Who::Known(known) => known.address,
+            Who::Daemon | Who::Anyone | Who::Local => None,
+        };
+        DeniedTo::new(self.name().to_owned(), address)
     }
 
     /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again at `now`.
     pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
         match &self.who {
-            Who::Known(_) => self.generation == generation && now < self.until,
+            Who::Known(known) => known.is_as_of(generation, now),
             Who::Daemon | Who::Anyone | Who::Local => true,
         }
     }

@@ -1,5 +1,7 @@
 //! Refusals of callers.
 
+use std::sync::Arc;
+
 use kent_access::Refused;
 use kent_proto::model::{LIMIT, code_name};
 use thiserror::Error;
@@ -54,11 +56,31 @@ pub(crate) struct DeniedTo {
     /// What it has proved to be; empty if nothing.
     pub(crate) principal: Box<str>,
     pub(crate) address: Option<Address>,
+    /// What it asked for, as far as that is known.
+    asked: Option<Arc<Asked>>,
+}
+
+/// What a caller asks for, for the audit log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The method, such as `kent.v1.Regions/CreateRegion`; empty if there is no such method.
+    pub(crate) method: &'static str,
+    /// The name that the caller gives itself, which proves nothing.
+    pub(crate) on_behalf_of: String,
+    /// The ID that the caller gave the request; empty until its message is read.
+    pub(crate) request_id: String,
+}
+
+impl Asked {
+    /// The same for a request with this ID.
+    pub(super) fn with_request_id(&self, request_id: &str) -> Arc<Self> {
+        Arc::new(Self { request_id: request_id.to_owned(), ..self.clone() })
+    }
 }
 
 impl DeniedTo {
     pub(super) fn new(principal: String, address: Option<Address>) -> Self {
-        Self { principal: principal.into(), address }
+        Self { principal: principal.into(), address, asked: None }
     }
 
     pub(super) fn unknown(address: Option<Address>) -> Self {
@@ -79,6 +101,30 @@ impl Denied {
         }
     }
 
+    /// The same refusal of a call that is known better.
+    pub(crate) fn of_call(mut self, asked: Arc<Asked>) -> Self {
+        match &mut self {
+            Self::NoCredential(to)
+            | Self::BadCredential(to)
+            | Self::Refused(to, _)
+            | Self::Missing(to, _)
+            | Self::Limited(to, _)
+            | Self::OutOfTouch(to) => to.asked = Some(asked),
+        }
+        self
+    }
+
+    /// The same refusal of a request with this ID.
+    pub(crate) fn with_request_id(self, request_id: &str) -> Self {
+        match &self.to().asked {
+            Some(asked) if !request_id.is_empty() => {
+                let asked = asked.with_request_id(request_id);
+                self.of_call(asked)
+            }
+            _ => self,
+        }
+    }
+
     /// The gRPC code and the reason of the refusal.
     pub(crate) const fn code(&self) -> (Code, &'static str) {
         match self {
@@ -94,10 +140,12 @@ impl Denied {
 
 /// Writes a refusal to the audit log. Every refusal passes here on its way to the caller.
 pub(crate) fn denied(denied: &Denied) {
-    let DeniedTo { principal, address } = denied.to();
+    let DeniedTo { principal, address, asked } = denied.to();
+    let asked = asked.as_deref().cloned().unwrap_or_default();
     let by = By {
         principal: principal.to_string(),
         peer: address.map(|address| address.to_string()).unwrap_or_default(),
+        on_behalf_of: asked.on_behalf_of,
         ..By::default()
     };
     let (code, reason) = denied.code();
@@ -107,5 +155,6 @@ pub(crate) fn denied(denied: &Denied) {
         Denied::Limited(_, limited) => (limited.kind.name(), String::new()),
         _ => ("", String::new()),
     };
-    Event::new("call", &by, resource).refusal(code_name(code), reason).note(&note).record(Outcome::Denied);
+    let event = Event::new("call", &by, resource).method(asked.method).request_id(&asked.request_id);
+    event.refusal(code_name(code), reason).note(&note).record(Outcome::Denied);
 }

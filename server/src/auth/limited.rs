@@ -70,6 +70,6 @@ impl Caller {
     }
 
     fn limited(&self, limited: Limited) -> Denied {
-        Denied::Limited(self.denied_to(), limited)
+        self.refusal(Denied::Limited(self.denied_to(), limited))
     }
 }

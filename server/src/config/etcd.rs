@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kent_store::{EtcdAddress, EtcdCredentials};
+use kent_store::{EtcdAddress, EtcdCredentials, EtcdPassword};
 use kent_tls::{Certificates, Needed, Pem, Pems};
 use serde::{Deserialize, Serialize};
 
@@ -113,8 +113,9 @@ impl EtcdSettings {
     fn credentials(&self) -> Result<Option<EtcdCredentials>, ConfigError> {
         match (&self.store_user, &self.store_password_file) {
             (Some(user), Some(path)) => {
-                let password = String::from_utf8_lossy(&file("store-password-file", path)?).trim_end().to_owned();
-                Ok(Some(EtcdCredentials { user: user.clone(), password }))
+                // Read here too, so that a daemon without a password does not start.
+                file("store-password-file", path)?;
+                Ok(Some(EtcdCredentials { user: user.clone(), password: EtcdPassword::File(path.clone()) }))
             }
             (None, None) => Ok(None),
             _ => {

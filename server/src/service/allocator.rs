@@ -19,9 +19,9 @@ use kent_proto::{
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::callers::{Session, identify};
+use super::callers::{Session, identify, on_behalf_of};
 use crate::{
-    auth::{Caller, Open},
+    auth::{Asked, Caller, Denied, Open},
     engine::Engine,
     error::{AllocateError, Exhausted},
     grant::{Granted, TryGrant, Wait},
@@ -49,28 +49,28 @@ impl Allocator for AllocatorService {
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let call = Call::new(&self.engine, request.get_ref());
         let wait_limit = || call.wait_limit(deadline(request.metadata()));
-        let caller =
-            identify(self.engine.auth(), &request, call.began).map_err(|denied| call.refuse(&denied.into()))?;
-        caller.charge_call(call.began).map_err(|denied| call.refuse(&denied.into()))?;
+        let denied = |denied: Denied| refuse_unary(call, &request, denied.into());
+        let caller = identify(self.engine.auth(), &request, call.began).map_err(denied)?;
+        caller.charge_call(call.began).map_err(denied)?;
         let input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
-        let charge = caller.charge_ids(input.count, call.began).map_err(|denied| call.refuse(&denied.into()))?;
+        let charge = caller.charge_ids(input.count, call.began).map_err(denied)?;
         match self.engine.grants().try_grant(&input, &caller, wait_limit) {
             Ok(TryGrant::Granted(granted, now)) => {
                 call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
                 Ok(Response::new(call.respond(&granted, &input)))
             }
             Ok(TryGrant::Wait(wait)) => {
+                let caller = caller.asking(asked(&request));
                 call.finish(&input, (&caller, charge), wait, wait_limit()).await.map(Response::new)
             }
-            Err(error) => Err(call.give_back(&caller, charge).refuse(&error)),
+            Err(error) => Err(refuse_unary(call.give_back(&caller, charge), &request, error)),
         }
     }
 
     async fn allocate_stream(&self, request: Request<Streaming<AllocateRequest>>) -> Result<Response<Replies>, Status> {
         let session = Session::begin(&self.engine, &request)?;
-        let began = self.engine.clock().steady();
-        let own = session.caller().charge_call(began).and_then(|()| session.caller().open_stream());
-        let own = own.map_err(|denied| status::from_denied(&denied))?;
+        // The port has counted the call.
+        let own = session.caller().open_stream().map_err(|denied| status::from_denied(&denied))?;
         let max = self.engine.streams();
         let open = self.engine.metrics().gauges().open_stream(max).ok_or_else(|| status::too_many_streams(max))?;
         Ok(Response::new(Replies {
@@ -264,6 +264,9 @@ impl<'a> Call<'a> {
                 let wanted = full.requested.max(self.request.needed);
                 status::from_allocate(&AllocateError::Exhausted(Box::new(Exhausted { wanted, ..(**full).clone() })))
             }
+            AllocateError::Denied(denied) => {
+                status::from_denied(&denied.clone().with_request_id(&self.request.request_id))
+            }
             error => status::from_allocate(error),
         };
         self.engine.metrics().refused(&self.request.source, code_name(refused.code()));
@@ -282,4 +285,17 @@ impl<'a> Call<'a> {
     fn metrics(self) -> Arc<SourceMetrics> {
         self.engine.metrics().source(&self.request.source)
     }
+}
+
+/// The refusal of a unary call, which names the call only now: most are granted.
+fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: AllocateError) -> Status {
+    match error {
+        AllocateError::Denied(denied) => call.refuse(&denied.of_call(asked(request)).into()),
+        error => call.refuse(&error),
+    }
+}
+
+fn asked(request: &Request<AllocateRequest>) -> Arc<Asked> {
+    let (method, on_behalf_of) = ("kent.v1.Allocator/Allocate", on_behalf_of(request));
+    Arc::new(Asked { method, on_behalf_of, ..Asked::default() })
 }

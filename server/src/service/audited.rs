@@ -5,7 +5,10 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::callers::Author;
-use crate::audit::{Event, Outcome};
+use crate::{
+    audit::{Event, Outcome},
+    auth::Caller,
+};
 
 /// What the audit log says about an edit.
 #[derive(Debug)]
@@ -17,6 +20,11 @@ pub(super) struct Audited {
 }
 
 impl Audited {
+    /// The caller, whose refusals name the ID of its request.
+    pub(super) fn caller(&self) -> Caller {
+        self.author.caller.clone().with_request_id(&self.options.request_id)
+    }
+
     pub(super) fn event(&self) -> Event<'_> {
         let EditOptions { request_id, reason, .. } = &self.options;
         Event::new(&self.action, &self.author.by, &*self.resource).request_id(request_id).note(reason)

@@ -12,7 +12,7 @@ use crate::{
     engine::Engine,
     host::address::Host,
     status,
-    transport::peer::{Peer, authorization},
+    transport::peer::{self, Peer, authorization},
 };
 
 /// Returns the caller of a call, which may be allowed nothing.
@@ -98,12 +98,8 @@ impl Author {
 
 /// The name that a caller gives in `kent-principal`, which proves nothing.
 pub(super) fn on_behalf_of<T>(request: &Request<T>) -> String {
-    let name = request.metadata().get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    name.chars().take(PRINCIPAL_CHARS_MAX).collect()
+    peer::on_behalf_of(request.metadata().as_ref())
 }
-
-/// The maximum length of the name that a caller gives, in characters.
-const PRINCIPAL_CHARS_MAX: usize = 100;
 
 /// The longest time after which a long call identifies its caller again.
 const RENEW_WITHIN: Duration = Duration::from_secs(1);
@@ -138,7 +134,10 @@ impl Session {
     /// [`Denied`] if its token was revoked or has ended.
     pub(super) fn renew(&mut self, now: Duration) -> Result<(), Denied> {
         if !self.auth.is_current(&self.caller, now) {
-            self.caller = self.auth.identify(&shown(self.header.as_deref(), self.peer.as_ref()), now)?;
+            let asked = self.caller.asked().cloned().unwrap_or_default();
+            let shown = shown(self.header.as_deref(), self.peer.as_ref());
+            let caller = self.auth.identify(&shown, now).map_err(|denied| denied.of_call(asked.clone()))?;
+            self.caller = caller.asking(asked);
         }
         Ok(())
     }

@@ -97,7 +97,7 @@ impl RegionsService {
         };
         let audited = Audited { author, action, resource: resource(&space, subject), options: options.clone() };
         let stops_grants = edit.stops_grants();
-        let (principal, caller) = (audited.author.describe(), audited.author.caller.clone());
+        let (principal, caller) = (audited.author.describe(), audited.caller());
         let command = EditCommand { space, number: None, edit, options, principal, caller, undoes: None };
         self.respond(operation, audited, stops_grants, self.engine.edit(command).await).await
     }
@@ -286,8 +286,8 @@ impl Regions for RegionsService {
         let input = UndoInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let UndoInput { space, region, options } = input;
         let (action, resource) = ("table.undo".to_owned(), resource(&space, region.as_deref().unwrap_or_default()));
-        let (principal, caller) = (author.describe(), author.caller.clone());
         let audited = Audited { author, action, resource, options: options.clone() };
+        let (principal, caller) = (audited.author.describe(), audited.caller());
         let undone = self.engine.undo(UndoCommand { space, region, options, principal, caller }).await;
         let stops_grants = |edited: &Edited| edited.plan.changes.iter().any(Change::may_stop_grants);
         let stops_grants = undone.as_ref().is_ok_and(stops_grants);
@@ -313,7 +313,8 @@ impl Regions for RegionsService {
     async fn import_table(&self, request: Request<ImportTableRequest>) -> Answer<EditResponse> {
         let author = author(&self.engine, &request)?;
         let input = ImportInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
-        self.may_in_some(&author.caller, Action::Edit, &input.edit.space)?;
+        let caller = author.caller.clone().with_request_id(&input.edit.options.request_id);
+        self.may_in_some(&caller, Action::Edit, &input.edit.space)?;
         let space = self.find(&input.edit.space)?;
         let bits = space.read(Table::bits);
         if input.bits != bits {

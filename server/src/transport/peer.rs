@@ -50,6 +50,15 @@ pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)
 }
 
+/// The name that a caller gives itself in `kent-principal`, which proves nothing.
+pub(crate) fn on_behalf_of(headers: &HeaderMap) -> String {
+    let name = headers.get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    name.chars().take(PRINCIPAL_CHARS_MAX).collect()
+}
+
+/// The maximum length of the name that a caller gives, in characters.
+const PRINCIPAL_CHARS_MAX: usize = 100;
+
 /// Whether this is the user of the daemon, or root, which can become that user.
 fn is_own_user(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()

@@ -21,14 +21,17 @@ use tonic::{
     service::Routes,
 };
 
-use super::peer::{Peer, authorization};
+use super::{
+    methods,
+    peer::{Peer, authorization, on_behalf_of},
+};
 use crate::{
-    auth::{Auth, Credentials, Denied},
+    auth::{Asked, Auth, Credentials, Denied},
     host::clock::Clock,
     status,
 };
 
-/// The frequently used service, which identifies and counts its callers itself, and the router for the others.
+/// The frequently used service, which identifies and counts the callers of unary calls itself, and the router for the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
     allocator: S,
@@ -36,6 +39,9 @@ pub(crate) struct Port<S> {
     auth: Arc<Auth>,
     clock: Arc<dyn Clock>,
 }
+
+/// The frequent call, which identifies its callers itself.
+const FREQUENT: &str = "/Allocate";
 
 /// The service that is open to all: load balancers ask it.
 const OPEN: &str = "grpc.health.v1.Health";
@@ -55,7 +61,12 @@ impl<S> Port<S> {
             .extensions()
             .get::<Peer>()
             .map_or_else(|| Credentials::unknown(header), |peer| peer.credentials(header));
-        let caller = self.auth.identify(&shown, now)?;
+        let asked = Arc::new(Asked {
+            method: methods::known(request.uri().path()),
+            on_behalf_of: on_behalf_of(request.headers()),
+            request_id: String::new(),
+        });
+        let caller = self.auth.identify(&shown, now).map_err(|denied| denied.of_call(asked.clone()))?.asking(asked);
         caller.charge_call(now)?;
         request.extensions_mut().insert(caller);
         Ok(())
@@ -78,13 +89,15 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        if is_of(S::NAME, request.uri().path()) {
+        let is_allocator = is_of(S::NAME, request.uri().path());
+        if is_allocator && request.uri().path().ends_with(FREQUENT) {
             return Either::Left(self.allocator.call(request));
         }
-        Either::Right(match self.admit(&mut request) {
-            Ok(()) => Either::Left(self.others.call(request)),
-            Err(denied) => Either::Right(future::ready(Ok(status::from_denied(&denied).into_http()))),
-        })
+        match self.admit(&mut request) {
+            Ok(()) if is_allocator => Either::Left(self.allocator.call(request)),
+            Ok(()) => Either::Right(Either::Left(self.others.call(request))),
+            Err(denied) => Either::Right(Either::Right(future::ready(Ok(status::from_denied(&denied).into_http())))),
+        }
     }
 }
 

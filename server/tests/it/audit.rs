@@ -9,12 +9,13 @@ use std::{
     time::Duration,
 };
 
-use kent_proto::v1::AcceptClockRequest;
+use kent_proto::v1::{AcceptClockRequest, AllocateRequest, CreateRegionRequest, Encoding};
 use serde_json::Value;
 use tonic::Request;
 
 use super::{
-    harness::{Daemon, create, data_dir, kentd},
+    auth::{Guarded, anonymous, guarded},
+    harness::{Daemon, create, data_dir, kentd, request},
     operator::{keep_settings, kent_binary, run_at, run_in},
 };
 
@@ -125,6 +126,59 @@ async fn ok_every_change_is_in_the_log_with_its_author() {
     assert_eq!(tail("-n 1").lines().count(), 1);
     assert_eq!(tail("-n 100 --action region.create --outcome done").lines().count(), 1);
     assert!(tail("-n 100 --action clock").contains("clock.accept   on behalf of ada from 127.0.0.1:"));
+}
+
+/// Adds the name that a caller gives itself.
+fn on_behalf<T>(mut request: Request<T>) -> Request<T> {
+    request.metadata_mut().insert("kent-principal", "ada".parse().expect("ASCII"));
+    request
+}
+
+#[tokio::test]
+async fn err_a_denied_call_is_in_the_log_with_its_method_and_its_request() {
+    let dir = data_dir();
+    let (data, audit) = (dir.path().join("data"), dir.path().join("audit.jsonl"));
+    let Guarded { daemon, admin } = Guarded::start(&data).await;
+    daemon.kill();
+    let guarded = Guarded { daemon: Daemon::spawn(guarded(&data).arg("--audit").arg(&audit)), admin };
+    let (weak, stranger) = (guarded.token(&["allocate:uuidv7"]).await, anonymous());
+    let new = |name: &str| CreateRegionRequest { request_id: format!("{name}-1"), ..create(name) };
+    let ids =
+        |source: &str| AllocateRequest { request_id: "draw-1".to_owned(), ..request(source, 1, Encoding::Packed) };
+    let (mut regions, mut allocator) = (guarded.daemon.regions(), guarded.daemon.allocator());
+    for by in [&weak, &stranger] {
+        regions.create_region(on_behalf(by.send(new("a")))).await.expect_err("denied");
+        allocator.allocate(on_behalf(by.send(ids("region:b")))).await.expect_err("denied");
+        let stream = on_behalf(by.send(tokio_stream::once(ids("serial:C"))));
+        if let Ok(replies) = allocator.allocate_stream(stream).await {
+            replies.into_inner().message().await.expect("answered");
+        }
+        // Not a method: a caller cannot fill the log with names of its own.
+        let path = "/kent.v1.Regions/Invented".parse().expect("a path");
+        let mut grpc = tonic::client::Grpc::new(guarded.daemon.channel());
+        grpc.ready().await.expect("connected");
+        let codec = tonic_prost::ProstCodec::<(), ()>::default();
+        grpc.unary(on_behalf(by.send(())), path, codec).await.expect_err("denied");
+    }
+    let found = lines(&audit);
+    let found: Vec<_> = found.iter().filter(|line| text(line, "outcome") == "denied").collect();
+    let found: Vec<String> = found
+        .iter()
+        .map(|line| {
+            ["method", "on_behalf_of", "request_id", "resource", "reason"].map(|field| text(line, field)).join(" ")
+        })
+        .collect();
+    let expected = [
+        "kent.v1.Regions/CreateRegion ada a-1 edit:region:default/a PERMISSION_DENIED",
+        "kent.v1.Allocator/Allocate ada draw-1 allocate:region:default/b PERMISSION_DENIED",
+        "kent.v1.Allocator/AllocateStream ada draw-1 allocate:serial:C PERMISSION_DENIED",
+        // Nobody knows the message of a call that is not admitted.
+        "kent.v1.Regions/CreateRegion ada   NO_CREDENTIAL",
+        "kent.v1.Allocator/Allocate ada draw-1  NO_CREDENTIAL",
+        "kent.v1.Allocator/AllocateStream ada   NO_CREDENTIAL",
+        " ada   NO_CREDENTIAL",
+    ];
+    assert_eq!(found, expected);
 }
 
 #[tokio::test]

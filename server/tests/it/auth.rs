@@ -1,6 +1,8 @@
 //! Tokens and roles against real daemons: who gets in, and who may do what.
 
 mod certificates;
+mod doors;
+mod guessing;
 mod intruder;
 mod local;
 mod rights;

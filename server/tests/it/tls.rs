@@ -45,6 +45,13 @@ pub(super) struct Identity {
     serial: SerialNumber,
 }
 
+impl Identity {
+    /// A certificate that no CA of a test has signed.
+    pub(super) fn new(certificate: String, key: String) -> Self {
+        Self { certificate, key, serial: 0.into() }
+    }
+}
+
 impl Ca {
     pub(super) fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();

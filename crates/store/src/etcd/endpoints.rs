@@ -1,9 +1,10 @@
 //! Calls the members of an etcd cluster: selects a member, adds the token, and classifies failures.
 
-use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use std::{fmt, fs, io};
 
 use kent_tls::{BadHost, Certificates, Target};
 use tokio::time;
@@ -23,7 +24,25 @@ pub struct EtcdCredentials {
     /// The name of the user.
     pub user: String,
     /// The password of the user.
-    pub password: String,
+    pub password: EtcdPassword,
+}
+
+/// Where a password comes from.
+#[derive(Clone)]
+pub enum EtcdPassword {
+    /// The password itself.
+    Text(String),
+    /// A file, which is read at every login. White space at the end does not count.
+    File(PathBuf),
+}
+
+impl EtcdPassword {
+    fn read(self) -> io::Result<String> {
+        match self {
+            Self::Text(password) => Ok(password),
+            Self::File(path) => Ok(String::from_utf8_lossy(&fs::read(path)?).trim_end().to_owned()),
+        }
+    }
 }
 
 impl fmt::Debug for EtcdCredentials {
@@ -248,6 +267,10 @@ impl Endpoints {
         if let Some(token) = self.token().clone() {
             return Ok(Caller { channel, token: Some(token) });
         }
+        // etcd rejects the token after a change of its users, so a new password is read when it is needed.
+        let password = password.read().map_err(|error| {
+            Status::failed_precondition(format!("the file with the password of {user:?} cannot be read: {error}"))
+        })?;
         let login = AuthenticateRequest { name: user, password };
         let answer = AuthClient::new(channel.clone()).authenticate(login).await?.into_inner();
         let token: MetadataValue<Ascii> =

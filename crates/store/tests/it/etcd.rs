@@ -1,12 +1,13 @@
 //! Tests of the etcd backend on real clusters: members that die, hang and restart, users, TLS, and compaction.
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kent_store::{
-    Change, CommitError, EtcdAddress, EtcdCredentials, EtcdOptions, EtcdStore, Key, ReadError, SCHEMA, Store, Txn,
-    VALUE_BYTES_MAX, Version, Watch,
+    Change, CommitError, EtcdAddress, EtcdCredentials, EtcdOptions, EtcdPassword, EtcdStore, Key, ReadError, SCHEMA,
+    Store, Txn, VALUE_BYTES_MAX, Version, Watch,
 };
 use kent_test_etcd::Etcd;
 use kent_tls::{Certificates, Pem, Pems};
@@ -260,7 +261,7 @@ async fn ok_users_and_passwords() {
     ctl("user grant-role root root");
     ctl("auth enable");
     let with = |user: &str, password: &str| EtcdOptions {
-        credentials: Some(EtcdCredentials { user: user.to_owned(), password: password.to_owned() }),
+        credentials: Some(EtcdCredentials { user: user.to_owned(), password: EtcdPassword::Text(password.to_owned()) }),
         ..options(&etcd.address("kent"))
     };
     let store = EtcdStore::open(with("kent", "pass word")).await.expect("access is granted");
@@ -281,6 +282,32 @@ async fn ok_users_and_passwords() {
     ctl_as(&client, "root:secret", "user add another:password");
     put(&store, A, b"2").await;
     assert_eq!(store.get(&A).await.expect("read").expect("there").value, b"2");
+}
+
+#[tokio::test]
+async fn ok_a_password_that_changes_is_read_again() {
+    let (etcd, dir) = (Etcd::start(1), tempfile::tempdir().expect("a directory"));
+    let client = etcd.clients()[0].to_string();
+    for words in ["user add root:secret", "user grant-role root root", "auth enable"] {
+        etcdctl(&client, words);
+    }
+    let file = dir.path().join("password");
+    std::fs::write(&file, "secret\n").expect("written");
+    let credentials = EtcdCredentials { user: "root".to_owned(), password: EtcdPassword::File(file.clone()) };
+    let open = EtcdOptions { credentials: Some(credentials), ..options(&etcd.address("kent")) };
+    let store = EtcdStore::open(open).await.expect("access is granted");
+    put(&store, A, b"1").await;
+    for (number, (old, new)) in [("secret", "second"), ("second", "third")].into_iter().enumerate() {
+        let added = format!("user add {new}:x");
+        // The file first, then etcd: the token that the store has is good until etcd changes.
+        std::fs::write(&file, format!("{new}\n")).expect("written");
+        put(&store, A, b"still").await;
+        passwd(&client, &format!("root:{old}"), new);
+        ctl_as(&client, &format!("root:{new}"), &added);
+        let value = [u8::try_from(number).expect("small")];
+        put(&store, A, &value).await;
+        assert_eq!(store.get(&A).await.expect("read").expect("there").value, value);
+    }
 }
 
 #[tokio::test]
@@ -332,6 +359,16 @@ pub(crate) fn etcdctl(endpoint: &str, words: &str) {
 
 fn ctl_as(endpoint: &str, user: &str, words: &str) {
     run(Command::new("etcdctl").args(["--endpoints", endpoint, "--user", user]), words);
+}
+
+/// Gives the user a new password.
+fn passwd(endpoint: &str, user: &str, password: &str) {
+    let mut command = Command::new("etcdctl");
+    command.env("ETCDCTL_API", "3").args(["--endpoints", endpoint, "--user", user]);
+    command.args(["user", "passwd", "--interactive=false", user.split(':').next().unwrap_or_default()]);
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("etcdctl starts");
+    child.stdin.take().expect("piped").write_all(password.as_bytes()).expect("written");
+    assert!(child.wait().expect("ended").success());
 }
 
 fn run(command: &mut Command, words: &str) {

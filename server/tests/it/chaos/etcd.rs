@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use kent_store::{EtcdCredentials, EtcdOptions, EtcdStore, Key, SCHEMA, Store, Txn, VALUE_BYTES_MAX};
+use kent_store::{EtcdCredentials, EtcdOptions, EtcdPassword, EtcdStore, Key, SCHEMA, Store, Txn, VALUE_BYTES_MAX};
 use kent_test_etcd::Etcd;
 use tokio::time::sleep;
 
@@ -76,7 +76,7 @@ pub(super) async fn compact(etcd: &Etcd) {
 }
 
 fn options(etcd: &Etcd) -> EtcdOptions {
-    let credentials = EtcdCredentials { user: USER.to_owned(), password: PASSWORD.to_owned() };
+    let credentials = EtcdCredentials { user: USER.to_owned(), password: EtcdPassword::Text(PASSWORD.to_owned()) };
     EtcdOptions {
         // The prefix differs from that of the replicas' store.
         address: etcd.address("kent-junk").parse().expect("an address"),
