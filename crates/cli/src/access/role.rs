@@ -141,7 +141,7 @@ mod tests {
         let limits = Some(v1::CallerLimits { streams: 3, ..v1::CallerLimits::default() });
         let no_limits = RoleSetArgs { no_limits: true, ..args(&[], &[], false) };
         for (args, limits) in [(args(&[], &[], false), limits), (no_limits, None)] {
-            let request = replacement(&args, limits.clone()).expect("a request");
+            let request = replacement(&args, limits).expect("a request");
             assert_eq!((request.update, request.role.expect("a role").limits), (vec!["limits".to_owned()], limits));
         }
         assert!(replacement(&args(&[], &[], false), None).is_err_and(|text| text.starts_with("nothing to set")));
