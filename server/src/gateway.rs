@@ -32,7 +32,11 @@ use tower::{Layer, ServiceExt};
 
 use self::{call::Calls, methods::Methods};
 use crate::{
-    config::Origins, host::tasks::Tasks, service::AllocatorService, transport::peer::Peer, transport::port::Port,
+    config::Origins,
+    host::tasks::Tasks,
+    service::AllocatorService,
+    status,
+    transport::{peer::Peer, port::Port},
 };
 
 /// The dispatch of the gRPC port.
@@ -137,10 +141,7 @@ async fn dispatch(State(shared): State<Arc<Shared>>, request: Request) -> Respon
             Err(never) => match never {},
         },
         Encoding::Connect(codec) => connect::answer(&shared.calls, &shared.methods, codec, request).await,
-        Encoding::Grpc => {
-            let hint = "this is the HTTP port, which serves JSON and gRPC-Web; gRPC is served on the gRPC port\n";
-            (StatusCode::UNSUPPORTED_MEDIA_TYPE, hint).into_response()
-        }
+        Encoding::Grpc => status::grpc_on_http_port().into_http(),
         Encoding::Other => connect::refuse_type(&shared.methods, &request),
     }
 }

@@ -284,6 +284,13 @@ pub(crate) fn no_such_path(path: &str) -> Status {
 /// The maximum number of characters of a path that a message repeats.
 const PATH_CHARS_SHOWN: usize = 100;
 
+/// The status for a client of gRPC that has reached the HTTP port.
+pub(crate) fn grpc_on_http_port() -> Status {
+    let message =
+        "this is the HTTP port of kentd: use its gRPC port, by default 7600, as in `kent status --endpoint HOST:7600`";
+    with_reason(Code::Unimplemented, "HTTP_PORT", message.to_owned())
+}
+
 /// The status for a stream as JSON.
 pub(crate) fn stream_over_json(path: &str) -> Status {
     let message = format!("{path} is a stream; call it with gRPC, or from a browser with gRPC-Web");

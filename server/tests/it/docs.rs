@@ -27,7 +27,7 @@ use super::{
 };
 
 /// Patterns of output that differs between runs, and their replacements.
-const MASKS: [(&str, &str); 25] = [
+const MASKS: [(&str, &str); 26] = [
     ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"\b[0-9a-f]{32}\b", "<id>"),
@@ -45,6 +45,7 @@ const MASKS: [(&str, &str); 25] = [
     (r"^disk ok \S+: a durable write of 4 KiB takes .* free$", "disk ok <disk>"),
     (r"^store ok sled, [\d.]+ MiB of which", "store ok sled, <size> of which"),
     (r"\d+ commits, \d+ conflicts$", "<n> commits, <n> conflicts"),
+    (r"retry in [\d.]+ s", "retry in <n> s"),
     (r"issued for [\d.]+ s without", "issued for <n> s without"),
     (r"\d+ of [\d_]+ open files", "<files>"),
     (r"full in \d+ years", "full in <n> years"),

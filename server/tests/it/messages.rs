@@ -215,7 +215,7 @@ fn err_an_endpoint_that_is_not_a_daemon_is_reported() {
     let operator = Operator::new();
     let http = operator.daemon.http_address();
     let (code, _, message) = run_at(http, "status");
-    assert!(code == 1 && message.contains("speaks HTTP, but not gRPC"), "{message}");
+    assert!(code == 1 && message.contains("this is the HTTP port of kentd"), "{message}");
     let (code, _, message) = run_in(&[], &format!("status --endpoint {http}"));
     assert!(code == 1 && message.contains("`kent status --endpoint HOST:7600`"), "{message}");
     let (code, _, message) = run_in(&[("KENT_ENDPOINT", "foo")], "status");

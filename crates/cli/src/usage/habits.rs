@@ -44,7 +44,7 @@ pub(super) const OPTIONS: [((&str, &str), &str); 11] = [
 ];
 
 /// The settings of the daemon, which `kent` does not have.
-pub(super) const OF_DAEMON: [&str; 49] = [
+pub(super) const OF_DAEMON: [&str; 52] = [
     "absence",
     "advertise",
     "archive",
@@ -54,6 +54,7 @@ pub(super) const OF_DAEMON: [&str; 49] = [
     "audit-files",
     "audit-required",
     "auth",
+    "caller-limits",
     "check-config",
     "chunk-max",
     "chunk-min",
@@ -66,7 +67,9 @@ pub(super) const OF_DAEMON: [&str; 49] = [
     "grace",
     "history-keep",
     "http",
+    "http-api",
     "http-auth",
+    "http-origins",
     "insecure",
     "lease-count",
     "listen",

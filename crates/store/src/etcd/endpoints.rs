@@ -13,6 +13,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Request, Status};
+use tracing::warn;
 
 use super::EtcdOpenError;
 use super::address::EtcdAddress;
@@ -63,6 +64,8 @@ pub(crate) struct Endpoints {
     switches: AtomicU64,
     credentials: Option<EtcdCredentials>,
     token: Mutex<Option<MetadataValue<Ascii>>>,
+    /// The password that was read last.
+    password: Mutex<Option<String>>,
 }
 
 /// A failed call.
@@ -153,6 +156,7 @@ impl Endpoints {
             switches: AtomicU64::new(0),
             credentials,
             token: Mutex::default(),
+            password: Mutex::default(),
         })
     }
 
@@ -268,15 +272,28 @@ impl Endpoints {
             return Ok(Caller { channel, token: Some(token) });
         }
         // etcd rejects the token after a change of its users, so a new password is read when it is needed.
-        let password = password.read().map_err(|error| {
-            Status::failed_precondition(format!("the file with the password of {user:?} cannot be read: {error}"))
-        })?;
+        let password = self.password(&user, password)?;
         let login = AuthenticateRequest { name: user, password };
         let answer = AuthClient::new(channel.clone()).authenticate(login).await?.into_inner();
         let token: MetadataValue<Ascii> =
             answer.token.parse().map_err(|_| Status::internal("etcd's token is not a valid header"))?;
         *self.token() = Some(token.clone());
         Ok(Caller { channel, token: Some(token) })
+    }
+
+    /// Reads the password. If its file cannot be read, such as while it is replaced, the previous password stays in use.
+    fn password(&self, user: &str, password: EtcdPassword) -> Result<String, Status> {
+        let mut last = self.password.lock().unwrap_or_else(PoisonError::into_inner);
+        match (password.read(), &*last) {
+            (Ok(read), _) => Ok(last.insert(read).clone()),
+            (Err(error), Some(last)) => {
+                warn!(%error, user, "the file with the password for etcd cannot be read; the previous password stays in use");
+                Ok(last.clone())
+            }
+            (Err(error), None) => Err(Status::failed_precondition(format!(
+                "the file with the password of {user:?} cannot be read: {error}"
+            ))),
+        }
     }
 
     /// Discards the token if etcd has rejected it. Returns true if the next attempt will get a new token.

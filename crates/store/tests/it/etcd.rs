@@ -308,6 +308,10 @@ async fn ok_a_password_that_changes_is_read_again() {
         put(&store, A, &value).await;
         assert_eq!(store.get(&A).await.expect("read").expect("there").value, value);
     }
+    // Without the file, the last password stays in use.
+    std::fs::remove_file(&file).expect("removed");
+    ctl_as(&client, "root:third", "user add fourth:x");
+    put(&store, A, b"last").await;
 }
 
 #[tokio::test]
