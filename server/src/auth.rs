@@ -1,7 +1,8 @@
 //! Who a caller is, and what it may do.
 //!
-//! A caller proves who it is by a token, by its certificate, or by the Unix socket of the daemon's own user. [`Auth`] finds this out
-//! for each call, from what is in memory. A connection remembers its last caller, so most calls compare a header and two numbers.
+//! A caller proves who it is by a token, by its certificate, or by the Unix socket of the daemon's own user. [`Auth`]
+//! identifies the caller of each call, without asking the store. A connection remembers its last caller, so most calls
+//! compare a header and two numbers.
 
 mod cache;
 mod caller;
@@ -39,7 +40,7 @@ pub(crate) struct Auth {
     usages: Usages,
 }
 
-/// What a call shows of its caller.
+/// What a call presents about its caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credentials<'c> {
     /// The header `authorization`.
@@ -55,7 +56,7 @@ pub(crate) struct Credentials<'c> {
 }
 
 impl<'c> Credentials<'c> {
-    /// Those of a call without a connection.
+    /// The credentials of a call without a connection.
     pub(crate) const fn unknown(header: Option<&'c [u8]>) -> Self {
         Self { header, certificate: None, is_local: false, address: None, known: None }
     }
@@ -65,7 +66,7 @@ impl<'c> Credentials<'c> {
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
 impl Auth {
-    /// `limits` are those of callers that have no others.
+    /// `limits` apply to callers that have no limits of their own.
     pub(crate) fn new(
         is_required: bool,
         (table, budgets): (Arc<AccessTable>, Arc<Budgets>),
@@ -139,15 +140,15 @@ impl Auth {
         Ok(Caller::known(known))
     }
 
-    /// Whether the caller of a long call is still the same: its token is not revoked and has not ended, and neither its rights nor
-    /// any others have changed.
+    /// Whether the caller of a long call is still the same: its token is not revoked and has not ended, and no rights
+    /// have changed since.
     pub(crate) fn is_current(&self, caller: &Caller, now: Duration) -> bool {
         !self.is_required
             || (caller.is_as_of(self.table.generation(), now)
                 && self.touch.as_ref().is_none_or(|touch| touch.is_recent()))
     }
 
-    /// Finds the principal of a token, and how long it is one.
+    /// Finds the principal of a token, and how long the token is valid.
     fn by_token(
         &self,
         header: &[u8],

@@ -1,8 +1,8 @@
-//! Budgets of callers: what they may take in total, shared by all replicas.
+//! Budgets of callers: how many identifiers each may take in total, from all replicas together.
 //!
-//! An [`Account`] holds this replica's share of a budget. Grants take from it in memory, and a call that finds too little waits for
-//! [`Budgets::reserve`], which takes another share in the store. [`Budgets::keep`] returns shares that are no longer used. The rules
-//! are those of [`kent_access::Spent`].
+//! An [`Account`] holds this replica's share of a budget. Grants take from it in memory, and a call that finds too
+//! little waits for [`Budgets::reserve`], which takes another share in the store. [`Budgets::keep`] returns shares that
+//! are no longer used. The rules are those of [`kent_access::Spent`].
 
 mod account;
 mod purse;
@@ -53,7 +53,7 @@ pub(crate) enum NotReserved {
 
 /// How often shares are checked for use.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
-/// After so many checks without use, a share goes back to the store.
+/// The number of checks without use after which a share goes back to the store.
 const IDLE_CHECKS: u32 = 5;
 /// The maximum number of attempts to return a share that conflict with other replicas.
 const ATTEMPTS: u32 = 16;
@@ -107,7 +107,7 @@ impl Budgets {
                 return short(left);
             }
         };
-        // The commit compares the budget too, so none is reserved beyond a total that was lowered, or from a budget that is gone.
+        // The commit compares the budget too, so no share exceeds a lowered total or comes from a removed budget.
         let txn = Txn::new().expect(key, made.version).expect(spent_key.clone(), version);
         match self.store.commit(txn.put(spent_key, stored::encode_spent(&next))).await {
             Ok(_) => {
@@ -125,7 +125,7 @@ impl Budgets {
         }
     }
 
-    /// Returns what is recalled from a share to the store. If the outcome is unknown, it stays counted as used.
+    /// Returns the recalled part of a share to the store. If the outcome is unknown, that part stays counted as used.
     async fn give_back(&self, account: &Account, is_all: bool) {
         let _reserving = account.reserving.lock().await;
         if is_all {
@@ -181,7 +181,7 @@ impl Budgets {
         let read = async || decode(self.store.get(&keys::spent(id)).await?.map(|read| read.value));
         let account = self.lock().get(&id).cloned();
         let Some(account) = account else { return read().await };
-        // No share comes or goes meanwhile; what is granted after the read is missing in the answer.
+        // No share comes or goes meanwhile. The answer misses what is granted after the read.
         let _reserving = account.reserving.lock().await;
         let held = account.share.left();
         Ok(read().await?.give_back(held))
@@ -236,7 +236,7 @@ impl Budgets {
     }
 }
 
-/// Decodes what is used of a budget; nothing, if there is no record.
+/// Decodes what is used of a budget, which is nothing if there is no record.
 fn decode(value: Option<Vec<u8>>) -> Result<Spent, StoreFailure> {
     Ok(value.map_or(Ok(Spent::default()), |value| stored::decode_spent(&value))?)
 }

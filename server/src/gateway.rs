@@ -1,7 +1,7 @@
 //! The API on the HTTP port, for shells and browsers: JSON, gRPC-Web, and short paths for people.
 //!
-//! Each call is passed on, within the process, to the dispatch of the gRPC port. So the same checks of callers, limits, audit and
-//! metrics apply, for the real peer of the connection.
+//! The gateway passes each call to the dispatch of the gRPC port, within the process. So the same checks of callers,
+//! limits, audit and metrics apply, for the real peer of the connection.
 
 mod browser;
 mod bytes;
@@ -51,7 +51,7 @@ pub(crate) struct Gateway {
     needs_certificate: bool,
 }
 
-/// What the answers to all requests need.
+/// What the handlers of all requests share.
 struct Shared {
     calls: Calls,
     methods: Methods,
@@ -71,7 +71,7 @@ This is kentd, a service that issues identifiers and never issues one twice.
 ";
 
 impl Gateway {
-    /// Passes calls on to `port`. A request has at most `bytes_max` bytes.
+    /// Passes calls to `port`. A request has at most `bytes_max` bytes.
     ///
     /// # Errors
     ///

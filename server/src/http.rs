@@ -1,4 +1,5 @@
-//! The HTTP port: `/livez`, `/readyz`, `/metrics` and the API. It serves from the beginning, even while the daemon waits for its store.
+//! The HTTP port: `/livez`, `/readyz`, `/metrics` and the API. It serves from the beginning, even while the daemon
+//! waits for its store.
 
 use std::{
     future,
@@ -118,7 +119,7 @@ pub(crate) async fn serve(
             accepted = sockets.accept() => match accepted {
                 Ok((socket, address)) => {
                     let (socket, pass_on) = (Socket::from(socket), pass_on.clone());
-                    // A socket that is closed already must not affect the others.
+                    // A socket that is closed already must not affect the other sockets.
                     if socket.set_up().is_ok() {
                         // OK because the receiver lives as long as the port.
                         handshakes.begin(socket, Address::Tcp(address), move |connection| drop(pass_on.send(connection)));
@@ -157,8 +158,8 @@ async fn answer(connection: Connection, routes: Router, stop: CancellationToken)
     }
 }
 
-/// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after that show
-/// the rest of the window and the chunks.
+/// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after
+/// that show the rest of the window and the chunks.
 async fn readyz(State(reports): State<Arc<Reports>>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
     match reports.write("GET /readyz", (&peer, &headers), Engine::report).await {
         Ok(readiness) => {

@@ -1,7 +1,8 @@
 //! A token bucket in one atomic number, which threads share without a lock.
 //!
-//! It is the generic cell rate algorithm: the number is the time at which the bucket will be full again. The bucket holds a second's
-//! worth. A charge larger than what it holds puts it into debt, and it admits nothing until the debt is paid.
+//! This is the generic cell rate algorithm: the number is the time at which the bucket will be full again. The bucket
+//! holds a second's worth. A charge larger than its content puts it into debt, and it admits nothing until the debt is
+//! paid.
 
 use core::{
     num::NonZeroU64,
@@ -9,19 +10,19 @@ use core::{
     time::Duration,
 };
 
-/// What a principal may still take at a rate. A new one is full.
+/// What a principal may still take at a rate. A new bucket is full.
 #[derive(Debug, Default)]
 pub struct Bucket {
-    /// When it is full, in nanoseconds on the clock of its callers.
+    /// When the bucket is full, in nanoseconds on the clock of its callers.
     full_at: AtomicU64,
 }
 
 /// What one call has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// The time in which as much flows into the bucket, in nanoseconds.
+    /// The time in which the same amount flows into the bucket, in nanoseconds.
     cost: u64,
-    /// When it was taken, in nanoseconds.
+    /// The time of the charge, in nanoseconds.
     at: u64,
 }
 
@@ -29,8 +30,8 @@ pub struct Charge {
 const SECOND: u64 = 1_000_000_000;
 
 impl Bucket {
-    /// Takes `count` at `now`, if the bucket holds at least one, also if that leaves a debt. Otherwise it takes nothing and returns
-    /// the time until it admits again. At most `rate` per second, a second's worth and one charge are taken in any time.
+    /// Takes `count` at `now` if the bucket holds at least one, even if that leaves a debt. In any period, callers take
+    /// at most `rate` per second, plus a second's worth, plus one charge.
     ///
     /// # Errors
     ///
@@ -47,14 +48,15 @@ impl Bucket {
         }
     }
 
-    /// Gives back what a call took that failed, without what has flowed into the bucket since: it may have been full, and lost that.
+    /// Gives back the charge of a failed call, less what has flowed into the bucket since, which a full bucket may have
+    /// lost.
     pub fn refund(&self, Charge { cost, at }: Charge, now: Duration) {
         let left = cost.saturating_sub(nanos(now).saturating_sub(at));
         // OK because subtracting never fails: the closure always returns a value.
         let _ = self.full_at.fetch_update(Relaxed, Relaxed, |full_at| Some(full_at.saturating_sub(left)));
     }
 
-    /// Whether it is full, and so like a new one.
+    /// Whether the bucket is full, like a new one.
     pub fn is_full(&self, now: Duration) -> bool {
         self.full_at.load(Relaxed) <= nanos(now)
     }
@@ -152,7 +154,7 @@ mod tests {
                     for _ in 0..5_000 {
                         let taken = bucket.charge(rate, 2, ms(1000));
                         if let Ok(taken) = taken {
-                            // Every other one is given back, and must be there for the others.
+                            // Every other charge is given back, and must be available to the other threads.
                             match admitted.fetch_add(1, Relaxed) % 2 {
                                 0 => bucket.refund(taken, ms(1000)),
                                 _ => continue,
@@ -162,13 +164,14 @@ mod tests {
                 });
             }
         });
-        // Each second charge of 2 is kept, until 10,000 are taken.
+        // Every second charge of 2 is kept, until 10,000 are taken.
         let kept = (0..20_000).take_while(|_| bucket.charge(rate, 2, ms(1000)).is_ok()).count() as u64;
         let total = 2 * (admitted.load(Relaxed) / 2 + kept);
         assert_eq!(total, 10_000);
     }
 
-    /// A step of a sequence: how much time passes, how much is taken, and after how many more steps the call fails, if it does.
+    /// A step of a sequence: how much time passes, how much is taken, and after how many more steps the call fails, if
+    /// it does.
     fn steps() -> impl Strategy<Value = Vec<(u64, u64, Option<usize>)>> {
         let step = (0..400_000_000_u64, 1..3_000_u64, prop::option::weighted(0.3, 0..6_usize));
         prop::collection::vec(step, 1..60)
@@ -196,7 +199,7 @@ mod tests {
                     (Err(_), _) => {}
                 }
             }
-            // In every part of the sequence.
+            // The bound holds in every part of the sequence.
             for first in 0..kept.len() {
                 let (mut total, mut largest) = (0_u128, 0);
                 for &(at, count) in &kept[first..] {

@@ -1,8 +1,8 @@
 //! Budgets: how many identifiers the holders of a token or a role may take from one source in total.
 //!
-//! A daemon takes a [`Share`] of a budget before it grants against it: the record [`Spent`] counts the whole share as used from
-//! then on, and the daemon gives back what it has not granted. So `used` may be ahead of the grants by what the daemons hold, and
-//! never behind.
+//! A daemon reserves a [`Share`] of a budget before it grants from it. From then on the record [`Spent`] counts the
+//! whole share as used, until the daemon returns what it has not granted. So `used` is never less than what was
+//! granted.
 
 mod share;
 mod spent;
@@ -31,8 +31,8 @@ use crate::{
     token::TokenId,
 };
 
-/// The random name of a budget. A budget that is made after another one is removed has another ID, so what a daemon holds of the
-/// old one is never returned to the new one.
+/// The random name of a budget. A budget that replaces a removed one has another ID, so a daemon never returns a share
+/// of the old budget to the new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BudgetId([u8; ID_BYTES]);
 
@@ -43,7 +43,7 @@ const ID_BYTES: usize = 8;
 pub enum Holder {
     /// The holder of one token.
     Token(TokenId),
-    /// All that have the role, together.
+    /// All callers with the role, together.
     Role(String),
 }
 
@@ -107,12 +107,12 @@ impl Budget {
         }
     }
 
-    /// Its name.
+    /// The ID of the budget.
     pub const fn id(&self) -> BudgetId {
         self.id
     }
 
-    /// Who takes from it.
+    /// Who takes from the budget.
     pub const fn holder(&self) -> &Holder {
         &self.holder
     }
@@ -122,7 +122,7 @@ impl Budget {
         &self.right
     }
 
-    /// The number of identifiers that it allows.
+    /// The number of identifiers that the budget allows.
     pub const fn total(&self) -> u64 {
         self.total
     }
@@ -132,7 +132,7 @@ impl Budget {
         Self { total, ..self.clone() }
     }
 
-    /// Whether it is on the same source.
+    /// Whether both budgets are on the same source.
     pub fn is_on(&self, right: &Right) -> bool {
         match (self.right.bound(), right.bound()) {
             (Bound::Region(one), Bound::Region(other)) => (&one.space, one.number) == (&other.space, other.number),
@@ -141,7 +141,7 @@ impl Budget {
         }
     }
 
-    /// Whether identifiers of this source are taken from it.
+    /// Whether identifiers of this source count towards the budget.
     pub fn includes(&self, target: Target<'_>) -> bool {
         match (self.right.permission().resource(), self.right.bound(), target) {
             (Resource::Format(token), _, Target::Format(format)) => *token == format.token(),

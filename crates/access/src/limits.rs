@@ -6,12 +6,12 @@ use core::{fmt, num::NonZeroU64, str::FromStr};
 use kent_ids::grouped;
 use thiserror::Error;
 
-/// What is limited.
+/// The kind of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitKind {
     /// Identifiers per second.
     Ids,
-    /// Calls per second. Each message of an `AllocateStream` call is one too.
+    /// Calls per second. Each message of an `AllocateStream` call counts as a call too.
     Calls,
     /// Open `AllocateStream` calls.
     Streams,
@@ -19,7 +19,7 @@ pub enum LimitKind {
     Connections,
 }
 
-/// The limits of a principal. Without a limit, it may have any number.
+/// The limits of a principal. A kind without a limit is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits([Option<NonZeroU64>; LimitKind::ALL.len()]);
 
@@ -35,7 +35,7 @@ impl LimitKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Ids, Self::Calls, Self::Streams, Self::Connections];
 
-    /// Its name in texts.
+    /// The name of the kind in texts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ids => "ids",
@@ -45,7 +45,7 @@ impl LimitKind {
         }
     }
 
-    /// Whether it is a number per second.
+    /// Whether the limit is a number per second.
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::Ids | Self::Calls)
     }
@@ -58,20 +58,20 @@ impl Limits {
         self.0[kind as usize]
     }
 
-    /// The same limits, with this one.
+    /// The same limits, with `limit` for this kind.
     #[must_use]
     pub const fn with(mut self, kind: LimitKind, limit: Option<NonZeroU64>) -> Self {
         self.0[kind as usize] = limit;
         self
     }
 
-    /// These limits, and those of `other` of which this has none.
+    /// These limits, and those of `other` for the kinds without a limit here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].or(other.0[kind])))
     }
 
-    /// The greater limit of each kind. A limit is greater than none.
+    /// The greater limit of each kind. If only one side has a limit, it applies.
     #[must_use]
     pub fn greatest(self, other: Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].max(other.0[kind])))

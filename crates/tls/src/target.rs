@@ -1,4 +1,5 @@
-//! A server to connect to: plainly, through a Unix socket, or under TLS with the certificates that the files hold at that moment.
+//! A server to connect to: plainly, through a Unix socket, or under TLS with the certificates that the files hold at
+//! that moment.
 
 use std::time::Duration;
 
@@ -65,8 +66,8 @@ impl Target {
         Self { address: endpoint.uri().to_string(), endpoint, secure: None }
     }
 
-    /// A server under TLS, at an `https` address. A connection with its handshake must be made within `limit`. `settings` are
-    /// those of HTTP/2.
+    /// A server under TLS, at an `https` address. A connection with its handshake must be made within `limit`.
+    /// `settings` are those of HTTP/2.
     ///
     /// # Errors
     ///
@@ -137,7 +138,7 @@ fn connector(
 ) -> impl Service<Uri, Response = TokioIo<TlsStream<TcpStream>>, Error = StdError, Future: Send> + Send + 'static {
     let mut http = HttpConnector::new();
     http.set_nodelay(true);
-    // Divided among the addresses of a host, so that one that is silent leaves time for the others.
+    // The time is divided among the addresses of a host, so that a silent address leaves time for the rest.
     http.set_connect_timeout(Some(secure.limit));
     service_fn(move |uri| {
         let (secure, http) = (secure.clone(), http.clone());

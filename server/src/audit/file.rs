@@ -1,6 +1,8 @@
-//! A file that rotates by size: `audit.jsonl` becomes `audit.jsonl.1`, that `audit.jsonl.2`, and so on; the oldest is removed.
+//! A file that rotates by size: `audit.jsonl` becomes `audit.jsonl.1`, that `audit.jsonl.2`, and so on; the oldest is
+//! removed.
 //!
-//! Crates for this lose lines without an error if the file cannot be opened (file-rotate), or write to standard error (rolling-file).
+//! Crates for this lose lines without an error if the file cannot be opened (file-rotate), or write to standard error
+//! (rolling-file).
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -45,7 +47,7 @@ impl RotatingFile {
         written
     }
 
-    /// The length of the open file, or `None` if there is none, or if it is not at its path any more.
+    /// The length of the open file, or `None` if no file is open or the file is no longer at its path.
     fn length(&mut self) -> io::Result<Option<u64>> {
         let Some(file) = &self.file else { return Ok(None) };
         let open = file.metadata()?;

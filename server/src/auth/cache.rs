@@ -12,7 +12,7 @@ use super::{
     usage::{Limited, Open, OpenKind},
 };
 
-/// The last caller of a connection, so that its token is hashed and its rights are compiled once and not for each call.
+/// The last caller of a connection, so that hashing its token and compiling its rights happen once, not for each call.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCaller(Mutex<Option<Remembered>>);
 
@@ -34,11 +34,11 @@ impl KnownCaller {
         is_same(own, header).then(|| known.clone())
     }
 
-    /// Remembers a caller. If its principal is another one than before, the connection becomes one of its own.
+    /// Remembers a caller. If the principal has changed, the connection counts for the new one.
     ///
     /// # Errors
     ///
-    /// [`Limited`] if it may not have one more connection.
+    /// [`Limited`] if the principal may not have one more connection.
     pub(super) fn set(&self, header: &[u8], known: Arc<Known>) -> Result<(), Limited> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let principal = &known.principal;
@@ -52,14 +52,15 @@ impl KnownCaller {
     }
 }
 
-/// Compares headers, in a time that does not depend on where they differ: several callers may share a connection through a proxy.
-/// Compares eight bytes at a time, because each call does this.
+/// Compares headers, in a time that does not depend on where they differ: several callers may share a connection
+/// through a proxy. The loop takes eight bytes at a time, because each call compares headers.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
     let ((words, rest), (other_words, other_rest)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
-    // Every byte counts, without a branch. One barrier at the end is enough to keep it so, and subtle has one for each comparison.
+    // Every byte counts, without a branch. One barrier at the end keeps this; the crate subtle has one for each
+    // comparison.
     let differing = words
         .iter()
         .zip(other_words)

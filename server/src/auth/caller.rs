@@ -24,9 +24,9 @@ pub(crate) struct Principal {
     /// When its token ends, in milliseconds since 1970.
     pub(crate) expires: Option<i64>,
     pub(crate) limits: Limits,
-    /// What it uses of its limits, on all its connections.
+    /// What the caller uses of its limits, on all its connections.
     pub(super) usage: Arc<Usage>,
-    /// What it may take in total.
+    /// How many identifiers the caller may take in total.
     pub(crate) purse: Purse,
 }
 
@@ -35,20 +35,21 @@ pub(crate) struct Principal {
 pub(crate) struct Known {
     pub(super) principal: Principal,
     pub(super) address: Option<Address>,
-    /// The generation of the table of tokens and roles from which its rights are.
+    /// The generation of the table of tokens and roles that its rights come from.
     pub(super) generation: u64,
     /// When it must be identified again, on the steady clock.
     pub(super) until: Duration,
 }
 
 impl Known {
-    /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again at `now`.
+    /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again
+    /// at `now`.
     pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
         self.generation == generation && now < self.until
     }
 }
 
-/// The caller of a call, and what it may do. Small, because each call moves one.
+/// The caller of a call, and what it may do. The type is small, because each call moves one.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     who: Who,
@@ -141,7 +142,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// The account of which this replica's share is too small: reserve more, and try again.
+    /// The account with too small a share on this replica: reserve more, and try again.
     pub(crate) fn charge_budgets(&self, target: Target<'_>, count: u64) -> Result<Charge, Arc<Account>> {
         match &self.who {
             Who::Known(known) => known.principal.purse.charge(target, count),
@@ -149,8 +150,8 @@ impl Caller {
         }
     }
 
-    /// Fails if it may not do this. `names` returns the names of the space and the region as the caller wrote them, because it may
-    /// know no others.
+    /// Fails if it may not do this. `names` returns the names of the space and the region as the caller wrote them,
+    /// because it may not know any other names.
     ///
     /// # Errors
     ///
@@ -200,7 +201,8 @@ impl Caller {
         DeniedTo::new(self.name().to_owned(), address)
     }
 
-    /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again at `now`.
+    /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again
+    /// at `now`.
     pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
         match &self.who {
             Who::Known(known) => known.is_as_of(generation, now),

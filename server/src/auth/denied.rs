@@ -56,7 +56,7 @@ pub(crate) struct DeniedTo {
     /// What it has proved to be; empty if nothing.
     pub(crate) principal: Box<str>,
     pub(crate) address: Option<Address>,
-    /// What it asked for, as far as that is known.
+    /// What the caller asked for, as far as the daemon knows.
     asked: Option<Arc<Asked>>,
 }
 
@@ -101,7 +101,7 @@ impl Denied {
         }
     }
 
-    /// The same refusal of a call that is known better.
+    /// The same refusal, with more facts about the call.
     pub(crate) fn of_call(mut self, asked: Arc<Asked>) -> Self {
         match &mut self {
             Self::NoCredential(to)

@@ -1,4 +1,4 @@
-//! What a caller takes of its limits. Callers that are no principals have none.
+//! What a caller takes of its limits. Only principals have limits.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -21,11 +21,11 @@ impl Caller {
         self.charge(LimitKind::Calls, 1, now).map(drop)
     }
 
-    /// Counts identifiers that a call asks for, before they are granted. If they are not, give the charge back.
+    /// Counts identifiers that a call asks for, before they are granted. If they are not granted, give the charge back.
     ///
     /// # Errors
     ///
-    /// [`Denied::Limited`] if the caller has had more than it may.
+    /// [`Denied::Limited`] if the caller has taken more than its limit allows.
     #[inline]
     pub(crate) fn charge_ids(&self, count: NonZeroU64, now: Duration) -> Result<Option<Charge>, Denied> {
         self.charge(LimitKind::Ids, count.get(), now)
@@ -42,7 +42,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// [`Denied::Limited`] if the caller has as many as it may.
+    /// [`Denied::Limited`] if the caller has as many open streams as its limit allows.
     pub(crate) fn open_stream(&self) -> Result<Option<Open>, Denied> {
         let Some(principal) = self.principal() else { return Ok(None) };
         let opened = principal.usage.open(OpenKind::Stream, &principal.limits);

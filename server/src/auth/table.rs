@@ -1,7 +1,7 @@
 //! The tokens, roles and budgets of the store, in memory.
 //!
-//! Every change compares and rewrites one record (`access/version`), so changes are made one after another. Other replicas follow
-//! them by a watch, which reports this record after the others of its commit.
+//! Every change compares and rewrites one record (`access/version`), so changes are made one after another. Other
+//! replicas follow them by a watch, which reports this record after the others of its commit.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ pub(crate) struct AccessTable {
     generation: AtomicU64,
     /// Publishes the generation.
     changed: watch::Sender<u64>,
-    /// Set if a change of another replica could not be applied.
+    /// Set if this replica could not apply a change of another replica.
     is_stale: AtomicBool,
     /// Held while a change is made.
     changing: Mutex<()>,
@@ -137,7 +137,7 @@ impl AccessTable {
         })
     }
 
-    /// A number that grows with every change.
+    /// The generation, which grows with every change.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -147,13 +147,13 @@ impl AccessTable {
         self.changed.subscribe()
     }
 
-    /// The tokens and roles now.
+    /// The present tokens and roles.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the change that `plan` derives from the present tokens and roles. Returns the version that includes it. A plan without
-    /// writes changes nothing.
+    /// Makes the change that `plan` derives from the present tokens and roles. Returns the version that includes it. A
+    /// plan without writes changes nothing.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl AccessTable {
         if !self.is_stale.load(Ordering::Acquire) && self.snapshot().version >= version {
             return Ok(());
         }
-        // Cleared first, so that a failure meanwhile is not lost.
+        // Clear the flag first, so that a failure meanwhile sets it again.
         self.is_stale.store(false, Ordering::Release);
         match read(&*self.store).await {
             Ok(read) => {
@@ -256,7 +256,8 @@ impl AccessTable {
 
     /// Returns the part of a change that a record makes, if it is newer than what is known.
     fn put(&self, key: &kent_store::Key, versioned: &Versioned) -> Result<Option<Write>, ()> {
-        // A record of the last change itself is applied again, because the other records of its commit may still be missing.
+        // A record of the last change itself is applied again, because the other records of its commit may still be
+        // missing.
         if versioned.version < self.snapshot().version {
             return Ok(None);
         }

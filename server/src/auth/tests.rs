@@ -126,7 +126,7 @@ async fn err_bad_credentials_get_one_answer() {
         String::new(),
     ];
     for header in headers {
-        // Also with a certificate: a caller that sends a token is judged by it.
+        // A token takes precedence over a certificate.
         for certificate in [None, Some("spiffe://example/orders")] {
             let denied = daemon.identify(Some(&header), certificate).expect_err("refused");
             assert!(matches!(denied, Denied::BadCredential(_)), "{header}: {denied}");
@@ -239,7 +239,7 @@ async fn ok_changes_of_other_replicas_are_followed_in_any_order() {
     assert!(table.follow(&record(5, None)) && table.follow(&last(5)));
     assert!(daemon.may(&presented(1)).is_err());
     assert_eq!(table.snapshot().version().get(), 7);
-    // What cannot be followed is not confirmed.
+    // A replica does not confirm a change that it cannot follow.
     assert!(!table.follow(&put(keys::token(presented(1).id()), 8, b"\xff".to_vec())));
     assert!(table.follow(&last(8)));
     assert_eq!(table.snapshot().version().get(), 7);

@@ -1,7 +1,7 @@
 //! What each principal uses of its limits on this replica.
 //!
-//! All connections of a principal share one [`Usage`]. It stays in memory as long as anyone holds it or a bucket is not full, so that
-//! a caller that connects again finds its limits as it left them.
+//! All connections of a principal share one [`Usage`]. It stays in memory as long as a connection holds it or a bucket
+//! is not full, so that a caller that connects again finds its limits as it left them.
 
 use std::{
     collections::HashMap,
@@ -33,7 +33,7 @@ struct Refusals([AtomicU64; LimitKind::ALL.len()]);
 #[derive(Debug, Default)]
 struct Known {
     by_name: HashMap<String, Arc<Usage>>,
-    /// The number of principals at which those are forgotten that use nothing.
+    /// The number of principals at which the next sweep forgets those that use nothing.
     sweep_at: usize,
 }
 
@@ -66,7 +66,7 @@ pub(super) enum OpenKind {
 pub(crate) struct Limited {
     pub(crate) kind: LimitKind,
     pub(crate) limit: NonZeroU64,
-    /// The time until it admits again, if that depends on time.
+    /// The time until the limit admits again, if that depends on time.
     pub(crate) wait: Option<Duration>,
 }
 
@@ -91,7 +91,7 @@ impl Usages {
             return usage.clone();
         }
         if known.by_name.len() >= known.sweep_at {
-            // Others get it only here, under the lock.
+            // Other holders get it only here, under the lock.
             known.by_name.retain(|_, usage| Arc::strong_count(usage) > 1 || !usage.is_idle(now));
             known.sweep_at = SWEEP_MIN.max(2 * known.by_name.len());
         }
@@ -126,7 +126,7 @@ impl Usage {
         }
     }
 
-    /// Takes a number that is limited, per second, from the bucket of its kind.
+    /// Takes a count from the bucket of a limit per second.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl Usage {
         Limited { kind, limit, wait }
     }
 
-    /// Whether it is like a new one.
+    /// Whether the principal uses nothing, as at first.
     fn is_idle(&self, now: Duration) -> bool {
         let open = self.streams.load(Relaxed) + self.connections.load(Relaxed);
         open == 0 && self.ids.is_full(now) && self.calls.is_full(now)

@@ -18,7 +18,7 @@ use crate::records::keys;
 /// This replica's share of one budget, and what it knows of the rest.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// As it was when the account was made; its total may have changed.
+    /// The budget as it was when the account was made. Its total may have changed.
     budget: Arc<Budget>,
     pub(super) share: Share,
     /// Held while a share is reserved or returned.
@@ -29,16 +29,16 @@ pub(crate) struct Account {
 
 #[derive(Debug)]
 struct State {
-    /// The total that this replica knows, and the version of the tokens, roles and budgets that it is from.
+    /// The total that this replica knows, and the version of the tokens, roles and budgets that the total comes from.
     total: u64,
     version: Version,
     /// What was left in the store when a call was refused, and when, on the steady clock.
     left: Option<(u64, Duration)>,
-    /// The share at the last check of its use, and the number of checks since which it is the same.
+    /// The share at the last check of its use, and the number of checks that found it unchanged.
     checked: (u64, u32),
 }
 
-/// For this long, a refusal is repeated without asking the store.
+/// How long the replica repeats a refusal without asking the store.
 const KNOWN_FOR: Duration = Duration::from_millis(500);
 
 impl Account {
@@ -48,7 +48,8 @@ impl Account {
         Self { budget, share: Share::default(), reserving, state, is_removed: AtomicBool::new(false) }
     }
 
-    /// Takes the total from a newer version. If it differs, the share goes back, so that what is left of it counts.
+    /// Takes the total from a newer version. If it differs, the share goes back, so that the store
+    /// counts the rest as left.
     pub(super) fn renew(&self, budget: &Budget, version: Version) {
         let mut state = self.lock();
         if version >= state.version {
@@ -89,7 +90,7 @@ impl Account {
         self.lock().left = None;
     }
 
-    /// The number of checks, with this one, at which the share was the same. 0 if nothing is held.
+    /// The number of checks, with this one, that found the share unchanged. 0 if the replica holds nothing.
     pub(super) fn idle_checks(&self) -> u32 {
         let held = self.share.left();
         let mut state = self.lock();

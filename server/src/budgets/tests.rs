@@ -20,7 +20,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// A replica on a store that it shares with others.
+/// A replica on a store that it shares with other replicas.
 struct Replica {
     store: MemoryStore,
     budgets: Arc<Budgets>,
@@ -48,7 +48,8 @@ impl Replica {
         Self { store, budgets, clock, account }
     }
 
-    /// Grants as the service does: takes from the share, or waits for a reservation. Returns what is left if it is refused.
+    /// Grants as the service does: takes from the share, or waits for a reservation. Returns what is left if it is
+    /// refused.
     async fn grant(&self, count: u64) -> Result<(), NotReserved> {
         let purse = Purse::new(vec![self.account.clone()]);
         loop {

@@ -12,7 +12,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::config::Origins;
 
-/// The time for which a browser remembers what is allowed.
+/// How long a browser remembers which requests are allowed.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// The headers of requests and answers that pages may use.
@@ -32,7 +32,7 @@ const RECEIVED: [HeaderName; 4] = [
     HeaderName::from_static("grpc-status-details-bin"),
 ];
 
-/// The answers that tell a browser what pages of these origins may do.
+/// The response headers that tell a browser what pages of these origins may do.
 pub(super) fn cors(origins: &Origins) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(AllowOrigin::list(origins.headers().iter().cloned()))
@@ -42,8 +42,8 @@ pub(super) fn cors(origins: &Origins) -> CorsLayer {
         .max_age(REMEMBERED)
 }
 
-/// Refuses the requests of pages of other origins. A browser sends simple ones without asking, and hides only their answers; each
-/// would use up identifiers.
+/// Refuses the requests of pages of other origins. A browser sends simple requests without asking and hides only their
+/// responses, but each request would use up identifiers.
 pub(super) async fn refuse_strangers(State(origins): State<Arc<Origins>>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| request.uri().authority().map(|authority| authority.as_str()));
@@ -63,8 +63,8 @@ fn is_allowed(origins: &Origins, origin: &HeaderValue, host: Option<&str>) -> bo
     origins.headers().contains(origin) || host.is_some_and(|host| is_own(origin, host))
 }
 
-/// Whether an origin is the daemon itself. Only by address or as `localhost`, because a page of another site can make its own name
-/// resolve to this machine.
+/// Whether an origin is the daemon itself. The origin must be an address or `localhost`, because the owner of another
+/// site can make its name resolve to this machine.
 fn is_own(origin: &HeaderValue, host: &str) -> bool {
     let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
     let name = Uri::try_from(host).ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A codec of gRPC that passes encoded messages on as they are.
+//! A gRPC codec that passes encoded messages through unchanged.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::{

@@ -45,7 +45,7 @@ pub(super) async fn answer(calls: &Calls, methods: &Methods, codec: Codec, reque
     }
 }
 
-/// The answer to a request whose content type says nothing about messages.
+/// The answer to a request whose content type is not an encoding of messages.
 pub(super) fn refuse_type(methods: &Methods, request: &Request) -> Response {
     match find(methods, request) {
         Ok(_) => {

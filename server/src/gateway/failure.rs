@@ -69,11 +69,11 @@ fn fields(detail: &prost_types::Any, pool: &DescriptorPool) -> Option<Value> {
     json::value(&DynamicMessage::decode(descriptor, &*detail.value).ok()?)
 }
 
-/// The code of HTTP for a code of gRPC, as Connect maps them.
+/// The HTTP status code for a gRPC code, as Connect maps them.
 fn http_code(code: Code) -> StatusCode {
     match code {
         Code::Ok => StatusCode::OK,
-        // 499, which nginx invented for clients that have gone.
+        // 499 is nginx's code for a client that has disconnected.
         Code::Cancelled => StatusCode::from_u16(499).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => StatusCode::BAD_REQUEST,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,

@@ -8,7 +8,7 @@ use serde_json::{Deserializer, Serializer, Value};
 
 use super::wide;
 
-/// Encodes a message from JSON. An empty text stands for the empty message.
+/// Converts JSON to an encoded message. An empty text stands for the empty message.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ fn end(json: &mut Deserializer<serde_json::de::SliceRead<'_>>) -> Result<(), Str
     json.end().map_err(|error| error.to_string())
 }
 
-/// Decodes a message to JSON. Returns `None` if it is not such a message.
+/// Converts an encoded message to JSON. Returns `None` if the bytes are not a message of this type.
 pub(super) fn decode(bytes: Bytes, message: &MessageDescriptor, has_wide: bool) -> Option<Vec<u8>> {
     let message = DynamicMessage::decode(message.clone(), bytes).ok()?;
     match has_wide {

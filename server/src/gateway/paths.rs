@@ -1,4 +1,5 @@
-//! Short paths for people: `POST /v1/alloc/SOURCE` and `GET /v1/inspect/ID`, answered as text, or as JSON if the request accepts it.
+//! Short paths for people: `POST /v1/alloc/SOURCE` and `GET /v1/inspect/ID`, answered as text, or as JSON if the
+//! request accepts it.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -71,8 +72,8 @@ async fn alloc(
     shared.show(form, took.await, "kent.v1.TextIdentifiers", lines)
 }
 
-/// Answers that identifiers are taken with POST. Browsers, link previews and proxies send GET ahead of time or again, as they may,
-/// and each time would use up identifiers.
+/// Answers that identifiers are taken with POST. Browsers, link previews and proxies may send GET ahead of time or
+/// twice, and each GET would use up identifiers.
 async fn only_post(request: Request) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7601");
     let hint = format!(

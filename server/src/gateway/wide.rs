@@ -1,4 +1,4 @@
-//! Numbers of 128 bits in JSON: decimal strings, as those of 64 bits are, instead of two halves.
+//! 128-bit numbers in JSON: decimal strings, like 64-bit numbers, instead of two halves.
 
 use std::collections::HashSet;
 
@@ -44,7 +44,7 @@ pub(super) fn split(value: &mut Value, message: &MessageDescriptor) -> Result<()
             _ => None,
         };
         let Some(number) = number else { return Err(BadNumber { field: name.to_owned() }) };
-        // OK because the low half is what the conversion keeps.
+        // OK because the conversion keeps the low half.
         *value = json!({"high": ((number >> 64) as u64).to_string(), "low": (number as u64).to_string()});
         Ok(())
     })

@@ -1,7 +1,7 @@
 //! From an accepted socket to a connection: directly, or by a TLS handshake.
 //!
-//! Handshakes run on the runtime of calls, because a thread that serves connections answers grants within microseconds and a
-//! handshake takes a thousand. They are limited in number and time.
+//! Handshakes run on the runtime of calls, because a thread that serves connections answers grants within microseconds
+//! and a handshake takes a thousand. They are limited in number and time.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -89,7 +89,8 @@ impl Handshakes {
         Self { admission, secure: tls.map(secure) }
     }
 
-    /// Passes the connection on when it is ready. A socket beyond the limits of the port, or whose handshake fails, is closed.
+    /// Passes the connection on when it is ready. A socket beyond the limits of the port, or whose handshake fails, is
+    /// closed.
     pub(crate) fn begin(
         &mut self,
         socket: Socket,
@@ -98,7 +99,7 @@ impl Handshakes {
     ) {
         match (socket, &mut self.secure) {
             (Socket::Tcp(socket), Some(secure)) => secure.begin(socket, address, &self.admission, pass_on),
-            // The kernel keeps what passes through a Unix socket from others, and says who is at its other end.
+            // The kernel keeps the data of a Unix socket from other users, and tells which user connected.
             (socket, _) => {
                 if let Some(seat) = self.admission.admit(&address) {
                     pass_on(Connection::plain(socket, Peer::new(address, None), seat));
@@ -120,8 +121,8 @@ impl Secure {
             self.running.retain(|handshake| !handshake.is_finished());
         }
         if self.running.len() >= HANDSHAKES_MAX {
-            // The oldest is the one that makes least progress. If new sockets were refused instead, silent callers could lock all
-            // others out.
+            // The oldest is the one that makes least progress. If new sockets were refused instead, silent callers
+            // could lock all others out.
             self.running.pop_front();
         }
         let config = match self.port {
@@ -161,7 +162,8 @@ async fn shake_hands(
     clock: &dyn Clock,
 ) -> std::io::Result<Connection> {
     let stream = TlsAcceptor::from(config.clone()).accept(socket).await?;
-    // Handshakes have a limit of their own, so that sockets that never speak take no places from callers of the same address.
+    // Handshakes have a limit of their own, so that sockets that never speak take no places from callers of the same
+    // address.
     let seat = admission.admit(&address).ok_or_else(|| std::io::Error::other("the port has too many connections"))?;
     let chain: &[CertificateDer<'_>] = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let Some(first) = chain.first() else {

@@ -25,7 +25,8 @@ use crate::host::address::{Address, Process};
 #[derive(Debug)]
 pub struct Listeners {
     all: Vec<Listener>,
-    /// The listener that is asked first. They take turns, so that a flood on one address does not lock the others out.
+    /// The listener that is asked first. They take turns, so that a flood on one address does not lock out the other
+    /// listeners.
     first: usize,
 }
 
@@ -103,7 +104,8 @@ impl Socket {
         let Self::Tcp(connection) = self else { return Ok(()) };
         // Without TCP_NODELAY a small reply waits for the delayed acknowledgment of the one before: 40 ms.
         connection.set_nodelay(true)?;
-        // TCP keepalive removes connections to dead machines. HTTP/2's ping would do so too, but it reads the clock with every frame.
+        // TCP keepalive removes connections to dead machines. HTTP/2's ping would do so too, but it reads the clock
+        // with every frame.
         set_socket_keepalive(connection, true)?;
         set_tcp_keepidle(connection, KEEPALIVE_IDLE)?;
         set_tcp_keepintvl(connection, KEEPALIVE_INTERVAL)?;
@@ -190,8 +192,8 @@ impl UnixSocket {
         let path = std::path::absolute(path)?;
         let bytes = path.as_os_str().len();
         check_free(&path)?;
-        // In a directory that only this user can enter, because a new socket has the mode that the umask leaves. A rename replaces
-        // the old file without a moment at which there is none.
+        // In a directory that only this user can enter, because a new socket has the mode that the umask leaves. A
+        // rename replaces the old file without a moment at which there is none.
         let parent = path.parent().unwrap_or(Path::new("/"));
         let private = tempfile::Builder::new().prefix(".").rand_bytes(5).tempdir_in(parent)?;
         let made = private.path().join("s");

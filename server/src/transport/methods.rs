@@ -1,6 +1,7 @@
 //! The names of all methods of the gRPC port.
 //!
-//! The audit log names the method of a refused call only if it is one of these, so that no caller fills the log with names of its own.
+//! The audit log names the method of a refused call only if it is one of these, so that no caller fills the log with
+//! names of its own.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -27,7 +28,7 @@ static METHODS: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
     names.map(|name| &*name.leak()).collect()
 });
 
-/// The name of the method with this path; empty if there is none.
+/// The name of the method with this path; empty if no method has it.
 pub(crate) fn known(path: &str) -> &'static str {
     path.strip_prefix('/').and_then(|name| METHODS.get(name)).copied().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Threads that serve connections, each with a runtime of its own.
 //!
-//! A connection stays on one thread, which reads, answers and writes its calls, so nothing is passed between processors.
-//! Connections go to the threads in turn, so that two connections of one client use two processors.
+//! A connection stays on one thread, which reads, answers and writes its calls, so nothing is passed between
+//! processors. Connections go to the threads in turn, so that two connections of one client use two processors.
 
 use std::{convert::Infallible, io, thread, time::Duration};
 
@@ -52,8 +52,8 @@ struct Lane {
 }
 
 impl Workers {
-    /// Starts `count` threads, each with a transport and a service of its own. After `stop` is canceled, they end when the calls
-    /// in flight are answered and `work`, which outlives calls, is done.
+    /// Starts `count` threads, each with a transport and a service of its own. After `stop` is canceled, they end when
+    /// the calls in flight are answered and `work`, which outlives calls, is done.
     ///
     /// # Errors
     ///
@@ -89,8 +89,8 @@ impl Workers {
         Ok(Self { lanes, running, ended })
     }
 
-    /// Accepts connections until `stop` is canceled, and returns when the threads have ended, or as soon as one of them ends
-    /// unexpectedly.
+    /// Accepts connections until `stop` is canceled, and returns when the threads have ended, or as soon as one of them
+    /// ends unexpectedly.
     pub async fn accept(self, listeners: impl Into<Listeners>, mut handshakes: Handshakes, stop: &CancellationToken) {
         let mut listeners = listeners.into();
         for lane in self.lanes.iter().cycle() {
@@ -101,7 +101,7 @@ impl Workers {
             };
             match accepted {
                 Ok((socket, address)) => {
-                    // A socket that is closed already must not affect the others.
+                    // A socket that is closed already must not affect the other sockets.
                     if let Ok(socket) = socket.set_up().and_then(|()| lane.adopt(socket)) {
                         let connections = lane.connections.clone();
                         // OK because this loop ends when a thread has ended.

@@ -1,4 +1,4 @@
-//! What one daemon holds of a budget: grants take from it without asking the store.
+//! One daemon's share of a budget. Grants take from the share without asking the store.
 
 use core::{
     sync::atomic::{AtomicU64, Ordering},
@@ -9,11 +9,11 @@ use core::{
 #[derive(Debug, Default)]
 pub struct Share {
     left: AtomicU64,
-    /// Not granted any more, because they are going back to the store.
+    /// Identifiers that are going back to the store, and so are no longer granted.
     recalled: AtomicU64,
 }
 
-/// How much a daemon reserves at a time, by how long the last share lasted.
+/// The size of the shares that a daemon reserves, from how long the last one lasted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizing {
     last: Option<(u64, Duration)>,
@@ -30,7 +30,7 @@ impl Share {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Takes `count`, or nothing if there are fewer.
+    /// Takes `count` identifiers, or nothing if fewer are left.
     pub fn take(&self, count: u64) -> bool {
         self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(count)).is_ok()
     }
@@ -40,7 +40,7 @@ impl Share {
         self.left.fetch_add(count, Ordering::AcqRel);
     }
 
-    /// Ends grants from what is left, which goes back to the store.
+    /// Stops grants from the rest of the share, which goes back to the store.
     pub fn recall(&self) {
         self.keep_recalled(self.left.swap(0, Ordering::AcqRel));
     }
@@ -50,7 +50,8 @@ impl Share {
         self.recalled.load(Ordering::Acquire) > 0
     }
 
-    /// Takes what goes back to the store, for a commit that says so. The caller keeps it if the commit was certainly not made.
+    /// Takes what goes back to the store, for a commit that returns it. If the commit was certainly not made, the
+    /// caller puts it back.
     pub fn take_recalled(&self) -> u64 {
         self.recalled.swap(0, Ordering::AcqRel)
     }

@@ -1,4 +1,4 @@
-//! What is used of a budget, as the store has it.
+//! The record in the store of what is used of a budget.
 
 /// What is used of a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,8 +7,8 @@ pub struct Spent {
     pub used: u64,
     /// Two earlier states, from which the present rate follows: the older one, then the newer one.
     pub marks: [Option<Mark>; 2],
-    /// When the store was restored from a backup, in milliseconds since 1970: what was used between the backup and the restore is
-    /// not counted.
+    /// When the store was restored from a backup, in milliseconds since 1970. What was used between the backup and the
+    /// restore is not counted.
     pub restored: Option<i64>,
 }
 
@@ -26,15 +26,15 @@ pub struct Mark {
 pub struct Reservation {
     /// What the daemon gives back in the same commit.
     pub returned: u64,
-    /// The least that it needs.
+    /// The fewest identifiers that the daemon needs.
     pub need: u64,
-    /// What it would like to hold.
+    /// The number of identifiers that the daemon would like to hold.
     pub wish: u64,
     /// The time, in milliseconds since 1970.
     pub now: i64,
 }
 
-/// Less is left than is needed.
+/// A budget has fewer identifiers left than the daemon needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short {
     /// What is left.
@@ -50,10 +50,10 @@ pub struct Lately {
     pub millis: u64,
 }
 
-/// A daemon holds at most this part of what is left, so that others find something too, and the last identifiers are in no
-/// daemon's share.
+/// A share is at most one part in eight of what is left, unless the daemon needs more, so that other daemons can
+/// reserve too.
 const PARTS: u64 = 8;
-/// The least time between two marks, in milliseconds. The rate is that of up to three times as long.
+/// The minimum time between two marks, in milliseconds. A rate covers up to three times this period.
 const MARK_EVERY: i64 = 30 * 60 * 1000;
 /// The shortest time from which a rate is computed, in milliseconds.
 const SPAN_MIN: i64 = 1000;
@@ -65,8 +65,8 @@ impl Spent {
         total.saturating_sub(self.used)
     }
 
-    /// Reserves a share: at least what is needed, and at most an eighth of what is left if that is more. Returns the state to
-    /// commit, and the size of the share.
+    /// Reserves a share: at least what is needed, and at most an eighth of what is left if that is more. Returns the
+    /// state to commit, and the size of the share.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ mod tests {
         let now = 3000 * MINUTE;
         spent = spent.reserve(u64::MAX, Reservation { now, ..ask(10, 0) }).expect("left").0;
         assert_eq!(spent.lately(now + MINUTE).map(|lately| lately.count), Some(10));
-        // A clock that goes back, and use that was given back.
+        // The clock went back, and a daemon returned a share.
         assert_eq!(spent.lately(0).map(|lately| lately.millis), Some(SPAN_MIN.unsigned_abs()));
         assert_eq!(spent.give_back(u64::MAX).lately(now), None);
     }
@@ -190,7 +190,8 @@ mod tests {
     #[derive(Default)]
     struct Daemon {
         share: Share,
-        /// A commit that is on its way: the version that it compares, the state that it writes, and what it reserves and returns.
+        /// A commit that is on its way: the version that it compares, the state that it writes, and what it reserves
+        /// and returns.
         pending: Option<(u64, Spent, u64, u64)>,
     }
 
@@ -208,7 +209,7 @@ mod tests {
             need: u64,
             wish: u64,
         },
-        /// The commit arrives; the daemon gets the answer, or knows that it was not made, or does not know.
+        /// The commit arrives; the daemon gets the answer, or knows that the commit was not made, or does not know.
         End {
             daemon: usize,
             is_made: bool,
@@ -250,7 +251,8 @@ mod tests {
             }
         }
 
-        /// Several daemons, whose commits conflict, are lost or unanswered, and which crash: they never grant more than the total.
+        /// Several daemons never grant more than the total, even if they crash and their commits conflict, are lost or
+        /// unanswered.
         #[test]
         fn ok_daemons_together_never_grant_more_than_the_total(
             total in 0..2000_u64,
@@ -294,7 +296,8 @@ mod tests {
                         }
                     }
                     Step::Recall { daemon } => daemons[daemon].share.recall(),
-                    // The record counts its share as used. A commit on its way may still arrive; without it less is used.
+                    // The record counts the share as used. A commit on its way may still arrive; if it is lost, less is
+                    // used.
                     Step::Crash { daemon } => daemons[daemon] = Daemon::default(),
                 }
                 let held: u64 = daemons.iter().map(|daemon| daemon.share.left()).sum();
