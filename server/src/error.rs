@@ -94,7 +94,7 @@ pub(crate) enum AllocateError {
         space: String,
         /// The region.
         region: String,
-        /// The region that continues its numbers.
+        /// The region that continues its numbers, if the caller may know it.
         heir: Option<String>,
     },
     /// The region is delegated: its suffixes are a space of their own.
@@ -109,21 +109,26 @@ pub(crate) enum AllocateError {
     },
     /// The region, or a region around it, is sealed.
     #[error(
-        "region {region:?} of space {space:?} is {}: nothing is granted until {} is unsealed (kent region unseal {})",
-        match by == &(region.clone(), space.clone()) {
-            true => "sealed".to_owned(),
-            false => format!("covered by the seal of region {:?} of space {:?}", by.0, by.1),
-        },
-        if by == &(region.clone(), space.clone()) { "it" } else { "that region" },
-        arguments(&by.0, &by.1)
+        "region {region:?} of space {space:?} is {}",
+        match by {
+            None => "covered by the seal of a region that you may not read: nothing is granted until that region is unsealed".to_owned(),
+            Some((by, around)) if by == region && around == space => {
+                format!("sealed: nothing is granted until it is unsealed (kent region unseal {})", arguments(by, around))
+            }
+            Some((by, around)) => format!(
+                "covered by the seal of region {by:?} of space {around:?}: nothing is granted until that region is unsealed \
+                 (kent region unseal {})",
+                arguments(by, around)
+            ),
+        }
     )]
     Sealed {
         /// The space.
         space: String,
         /// The region.
         region: String,
-        /// The names of the sealed region and its space.
-        by: (String, String),
+        /// The names of the sealed region and its space; `None` if the caller may not know them.
+        by: Option<(String, String)>,
     },
     /// The region is external: users choose its values.
     #[error(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kent_ids::{Source, grouped};
 use kent_issue::{Refusal as TimeRefusal, RequestRefusal};
-use kent_proto::model::{HEIR, Invalid, region_name, region_words};
+use kent_proto::model::{CONCEALED, HEIR, Invalid, region_name, region_words};
 use kent_regions::{NotComposed, Refusal};
 use kent_store::{CommitError, ReadError};
 use prost::Message;
@@ -41,8 +41,8 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::Closed { space, region, heir } => closed(space, region, heir.as_deref(), message),
         AllocateError::Delegated { region, .. } => precondition("DELEGATED", region, message),
         AllocateError::Sealed { region, by, .. } => {
-            let facts = [("sealed_by", &*region_name(&by.1, &by.0))];
-            precondition_with("SEALED", region, message, facts)
+            let by = by.as_ref().map_or_else(|| CONCEALED.to_owned(), |(by, around)| region_name(around, by));
+            precondition_with("SEALED", region, message, [("sealed_by", &*by)])
         }
         AllocateError::External { region, .. } => precondition("EXTERNAL", region, message),
         AllocateError::Reused { .. } => from_invalid(&Invalid::new("request_id", message)),

@@ -23,8 +23,8 @@ fn full(space: &str, requested: u64, cap: Option<u128>, expandable_bits: u8) -> 
 fn ok_suggested_commands_name_the_space() {
     let unsure = |space: &str| EditError::Unsure { space: space.to_owned(), region: "r".to_owned() }.to_string();
     let refused: [fn(String) -> AllocateError; 6] = [
-        |space| AllocateError::Sealed { by: ("r".to_owned(), space.clone()), region: "r".to_owned(), space },
-        |space| AllocateError::Sealed { by: ("eu".to_owned(), space.clone()), region: "r".to_owned(), space },
+        |space| AllocateError::Sealed { by: Some(("r".to_owned(), space.clone())), region: "r".to_owned(), space },
+        |space| AllocateError::Sealed { by: Some(("eu".to_owned(), space.clone())), region: "r".to_owned(), space },
         |space| AllocateError::Closed { region: "r".to_owned(), heir: Some("r2".to_owned()), space },
         |space| AllocateError::External { region: "r".to_owned(), space },
         |space| AllocateError::Unsure { subject: "it".to_owned(), region: Some(("r".to_owned(), space)) },

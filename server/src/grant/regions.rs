@@ -41,6 +41,7 @@ use crate::{
     tables::{
         directory::Directory,
         edits::EditCommand,
+        permitted::is_nameable,
         space::{RegionFacts, Space},
     },
 };
@@ -169,7 +170,7 @@ impl RegionGrants {
             let first = if is_cut { cell.cut(request.count, facts.capacity) } else { None };
             Ok::<_, AllocateError>(Ok(Ok((Cut { facts, cell, first }, charge))))
         });
-        cut?.map_err(|reason| refused(space, region.to_owned(), reason))
+        cut?.map_err(|reason| refused(space, region.to_owned(), reason, caller))
     }
 
     /// Makes a block of the cut suffixes, if there are any, and returns it with the time of the grant.
@@ -186,11 +187,16 @@ impl RegionGrants {
             self.tasks.spawn_work_local(ahead);
         }
         // Edits treat a chunk as issued and never take it away. A block outside the region is a bug, and must not be granted.
-        let block = Block::region(facts.constants, first, count.get()).or_else(|_| {
+        let block = Block::region(facts.constants, first, count.get()).map(Some).or_else(|_| {
             // An edit may have expanded the region since we read it, and the counter may have passed the old end.
-            let facts = facts_of(space, facts.number)?;
-            Block::region(facts.constants, first, count.get()).map_err(AllocateError::Broken)
+            match granting(space, facts.number) {
+                Some(facts) => {
+                    Block::region(facts.constants, first, count.get()).map(Some).map_err(AllocateError::Broken)
+                }
+                None => Ok(None),
+            }
         })?;
+        let Some(block) = block else { return Ok(None) };
         // If this thread was paused after it read the region, the cut suffixes become a gap instead of a block.
         self.check_touch()?;
         let now = self.clock.steady();
@@ -290,7 +296,7 @@ impl RegionGrants {
         let Some(request) = Request::new(request_id, RequestScope { space: space.key(), number: Some(number) }) else {
             return Ok(None);
         };
-        let facts = facts_of(space, number)?;
+        let Some(facts) = granting(space, number) else { return Ok(None) };
         match strict::granted_before(&*self.store, &request).await? {
             None => Ok(None),
             Some(run) if run.count != count.get() => Err(AllocateError::Reused { count: run.count }),
@@ -327,7 +333,7 @@ impl RegionGrants {
                     }
                     requests.iter().map(|_| Err(failure.clone().into())).collect()
                 }
-                // The region does not grant. Each request gets the reason when it tries again.
+                // Each request gets the reason when it tries again.
                 Err(_) => requests.iter().map(|_| Ok(None)).collect(),
             };
             // The next commit can begin while the answers go out.
@@ -353,17 +359,20 @@ impl RegionGrants {
         cell: &Cell,
         requests: &[QueuedRequest],
     ) -> Result<Vec<Outcome>, AllocateError> {
+        let try_again = || Ok(requests.iter().map(|_| Ok(None)).collect());
         // The region may have been renamed since the last attempt.
         let region = &*space.region_name(number);
-        facts_of(space, number)?;
+        if granting(space, number).is_none() {
+            return try_again();
+        }
         self.pacing.check_restored()?;
         if self.expand_for(space, number, requests).await {
-            return Ok(requests.iter().map(|_| Ok(None)).collect());
+            return try_again();
         }
         let reserving = cell.reserving.lock().await;
         // The commit compares what the check has read, so it fails if a seal comes in between.
-        let Some((facts, guards)) = space.guarded_facts(number) else { return Err(gone(space, region)) };
-        let facts = usable(space, Some(facts), || region.to_owned())?;
+        let guarded = space.guarded_facts(number).filter(|(facts, _)| facts.granting.is_ok());
+        let Some((facts, guards)) = guarded else { return try_again() };
         // Otherwise the rest of a chunk that was reserved before the region became strict would be a gap.
         space.give_back(&*self.store, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
@@ -441,7 +450,7 @@ impl RegionGrants {
     async fn reserve_ahead(self, space: Arc<Space>, number: RegionNumber) {
         let cell = space.cell(number, self.chunk);
         let _reserving = cell.reserving.lock().await;
-        let Ok(facts) = facts_of(&space, number) else { return };
+        let Some(facts) = granting(&space, number) else { return };
         if facts.chunk == ChunkPolicy::Strict {
             return;
         }
@@ -456,7 +465,7 @@ impl RegionGrants {
     }
 
     /// Reserves a chunk of at least `count` suffixes, unless another call did so in the meantime. The number identifies the region,
-    /// because its name may now be another region's.
+    /// because its name may now be another region's. If it does not grant, each caller gets the reason when it tries again.
     pub(super) async fn reserve(
         self,
         space: Arc<Space>,
@@ -464,14 +473,16 @@ impl RegionGrants {
         count: NonZeroU64,
     ) -> Result<(), AllocateError> {
         let cell = space.cell(number, self.chunk);
-        facts_of(&space, number)?;
+        if granting(&space, number).is_none() {
+            return Ok(());
+        }
         self.pacing.check_restored()?;
         if self.expand(&space, number, count).await {
             return Ok(());
         }
         let reserving = cell.reserving.lock().await;
         // An edit may have changed the region before we got the lock.
-        let facts = facts_of(&space, number)?;
+        let Some(facts) = granting(&space, number) else { return Ok(()) };
         if facts.chunk == ChunkPolicy::Strict {
             return Ok(());
         }
@@ -555,18 +566,9 @@ const fn chunk(policy: ChunkPolicy, default: Chunk) -> Chunk {
     }
 }
 
-/// Returns the facts of the region, or an error if it does not grant.
-fn facts_of(space: &Space, number: RegionNumber) -> Result<RegionFacts, AllocateError> {
-    usable(space, space.facts_of(number), || space.region_name(number))
-}
-
-/// Checks a region; its names are computed only for an error.
-fn usable(
-    space: &Space,
-    found: Option<RegionFacts>,
-    region: impl FnOnce() -> String,
-) -> Result<RegionFacts, AllocateError> {
-    check(found).map_err(|reason| refused(space, region(), reason))
+/// Returns the facts of the region if it grants. The reason why it does not depends on what the caller may know: see [`refused`].
+fn granting(space: &Space, number: RegionNumber) -> Option<RegionFacts> {
+    check(space.facts_of(number)).ok()
 }
 
 /// Checks that a region exists and grants.
@@ -575,27 +577,27 @@ fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>>
     facts.granting.map(|()| facts).map_err(Some)
 }
 
-/// The error of a region that does not grant or does not exist. It locks tables to look up names, so the caller must not hold a
-/// table's lock.
-fn refused(space: &Space, region: String, reason: Option<NotGranting>) -> AllocateError {
+/// The error of a region that does not grant or does not exist. It names no other region that the caller may not know. It locks
+/// tables to look up names, so no table's lock may be held.
+fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &Caller) -> AllocateError {
     let name = space.name();
     match reason {
         None => NoSuchRegion { space: name, region }.into(),
         Some(NotGranting::Closed) => {
-            let heir = space.read(|table| Some(table.heir(table.named(&region).ok()?)?.name.clone()));
+            let heir = space.read(|table| table.heir(table.named(&region).ok()?).cloned());
+            let heir = heir.filter(|heir| is_nameable(space, caller, heir)).map(|heir| heir.name.clone());
             AllocateError::Closed { space: name, region, heir }
         }
         Some(NotGranting::Delegated) => AllocateError::Delegated { space: name, region },
         Some(NotGranting::External) => AllocateError::External { space: name, region },
         Some(NotGranting::Sealed(seal)) => {
-            let by = space.name_seal(seal).unwrap_or_else(|| (region.clone(), name.clone()));
+            let by = match space.find_seal(seal) {
+                Some((outer, by)) => is_nameable(outer, caller, &by).then(|| (by.name, outer.name())),
+                None => Some((region.clone(), name.clone())),
+            };
             AllocateError::Sealed { space: name, region, by }
         }
     }
-}
-
-fn gone(space: &Space, region: &str) -> AllocateError {
-    refused(space, region.to_owned(), None)
 }
 
 /// The state of a region when suffixes were cut off its chunk.

@@ -137,6 +137,12 @@ pub(crate) fn is_known(space: &Space, caller: &Caller, region: &Region) -> bool 
     is_readable(space, caller, region) || caller.may(Action::Edit, target(space, region))
 }
 
+/// Whether a refused grant may name a region: the caller may know its name, or take identifiers from it.
+pub(crate) fn is_nameable(space: &Space, caller: &Caller, region: &Region) -> bool {
+    let may = |action| caller.may(action, target(space, region));
+    is_known(space, caller, region) || may(Action::Allocate) || may(Action::Lease)
+}
+
 /// A region of a table.
 pub(crate) fn target<'t>(space: &'t Space, region: &'t Region) -> Target<'t> {
     target_in(space.key(), region)

@@ -89,12 +89,8 @@ impl Space {
         self.outer.as_ref().and_then(|(outer, number)| outer.sealed_by(*number))
     }
 
-    /// The name of a sealed region, and that of its space.
-    pub(crate) fn name_seal(&self, seal: Seal) -> Option<(String, String)> {
-        self.find_seal(seal).map(|(space, region)| (region.name, space.name()))
-    }
-
-    fn find_seal(&self, seal: Seal) -> Option<(&Self, Region)> {
+    /// The region of a seal, and its space.
+    pub(crate) fn find_seal(&self, seal: Seal) -> Option<(&Self, Region)> {
         let mut space = self;
         for _ in 0..seal.outward {
             space = &space.outer.as_ref()?.0;

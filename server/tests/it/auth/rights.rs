@@ -7,6 +7,7 @@ use kent_proto::v1::{
     UndoEditRequest, UpdateRegionRequest, WatchTableRequest, WhoAmIRequest, watch_table_response::Event,
 };
 use tonic::{Code, Response, Status};
+use tonic_types::StatusExt;
 
 use super::{Guarded, Holder, missing, refusal, region};
 use crate::it::harness::{SPACE, data_dir};
@@ -363,4 +364,62 @@ async fn err_a_refused_edit_names_no_region_that_the_caller_may_not_see() {
         let refused = missing(guarded.daemon.regions().create_region(team.send(split)).await);
         assert_eq!(refused, format!("edit:region:default/{donor}"));
     }
+}
+
+#[tokio::test]
+async fn err_a_refused_grant_names_no_region_that_the_caller_may_not_see() {
+    let dir = data_dir();
+    let guarded = Guarded::start(dir.path()).await;
+    let admin = &guarded.admin;
+    for outer in ["outer", "orders"] {
+        guarded.create(admin, outer).await.expect("created");
+    }
+    guarded.subdivide(admin, "outer", "team", "1").await.expect("divided");
+    let mut regions = guarded.daemon.regions();
+    let half = |(name, extension): (&str, &str)| NewRegion {
+        region_id: name.to_owned(),
+        extension: Some(extension.to_owned()),
+        suffix_bits: (extension == "1").then_some(4),
+        ..Default::default()
+    };
+    let new_regions = [("heir", "0"), ("rest", "1")].map(half).to_vec();
+    let close = AddSubregionsRequest { name: region("orders"), by_bits: 1, new_regions, ..Default::default() };
+    regions.add_subregions(admin.send(close)).await.expect("closed");
+    let delegate = DelegateRegionRequest { name: region("team"), ..Default::default() };
+    regions.delegate_region(admin.send(delegate)).await.expect("delegated");
+    let (parent, region_id) = (format!("{SPACE}/team"), "inner".to_owned());
+    let create = CreateRegionRequest { parent, region_id, suffix_bits: Some(1), ..Default::default() };
+    regions.create_region(admin.send(create)).await.expect("created");
+    guarded.seal(admin, "outer").await.expect("sealed");
+    let mut wrong = Vec::new();
+    for (source, requested, reason, fact, other, told, concealed) in [
+        (
+            "region:inner@default/team",
+            "default/team/inner",
+            "SEALED",
+            "sealed_by",
+            "outer",
+            &*region("outer"),
+            Some("-"),
+        ),
+        ("region:orders", "default/orders", "CLOSED", "heir", "heir", "region:heir", None),
+    ] {
+        let own = [format!("lease:region:{requested}"), format!("allocate:region:{requested}")];
+        let more = ["read", "edit", "allocate", "lease"].map(|action| vec![format!("{action}:region:default/{other}")]);
+        for more in [Vec::new()].into_iter().chain(more) {
+            let held: Vec<_> = own.iter().chain(&more).map(String::as_str).collect();
+            let caller = guarded.token(&held).await;
+            for encoding in [Encoding::Lease, Encoding::Packed] {
+                let refused = guarded.draw(&caller, source, encoding).await.expect_err("nothing is granted");
+                let info = refused.get_details_error_info().expect("a reason");
+                assert_eq!(info.reason, reason, "{refused}");
+                let (is_named, fact) = (!more.is_empty(), info.metadata.get(fact).map(String::as_str));
+                let is_in_message = refused.message().contains(&format!("{other:?}"));
+                if (fact, is_in_message) != (if is_named { Some(told) } else { concealed }, is_named) {
+                    wrong.push(format!("{more:?}: {refused}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
