@@ -41,8 +41,7 @@ use crate::{
 /// ```
 ///
 /// A seal covers all regions inside the sealed one. [`Seal::over`](kent_regions::Seal::over) finds the seal that covers a region of the
-/// copy. The copy of a delegated region's space lacks the seals of the regions around that space; `sealed_by` of the daemon's `Space`
-/// has them.
+/// copy. The seals of the regions around the space of a delegated region are no part of its table: see [`TableCopy::sealed_by`].
 #[derive(Clone)]
 pub struct TableCopy {
     shared: Arc<Shared>,
@@ -51,6 +50,8 @@ pub struct TableCopy {
 
 struct Shared {
     table: RwLock<Table>,
+    /// The sealed region around the space, as in [`TableCopy::sealed_by`].
+    sealed_by: watch::Sender<Option<String>>,
     /// Publishes the revision of the table.
     revision: watch::Sender<Revision>,
 }
@@ -75,9 +76,10 @@ impl TableCopy {
                 Err(Lost::Unusable(what)) => return Err(Error::Unusable { what: what.to_string() }),
             }
         };
-        let table = feed.snapshot.take().ok_or_else(|| Error::Unusable { what: "there is no snapshot".to_owned() })?;
-        let revision = watch::Sender::new(table.revision());
-        let shared = Arc::new(Shared { table: RwLock::new(table), revision });
+        let snapshot = feed.snapshot.take();
+        let (table, sealed_by) = snapshot.ok_or_else(|| Error::Unusable { what: "there is no snapshot".to_owned() })?;
+        let (revision, sealed_by) = (watch::Sender::new(table.revision()), watch::Sender::new(sealed_by));
+        let shared = Arc::new(Shared { table: RwLock::new(table), sealed_by, revision });
         let following = Work::start(connection.origin().clone(), keep(shared.clone(), connection, parent, feed))?;
         Ok(Self { shared, _following: Arc::new(following) })
     }
@@ -101,6 +103,19 @@ impl TableCopy {
             Some(index) => index.find(id),
             None => table.classify(id)?.path.last().map(|region| region.number),
         })
+    }
+
+    /// The resource name of the sealed region that contains the space, so that nothing in it is granted, or `None` if no such region is
+    /// sealed. `-` stands for the name of a region that the caller may neither read nor edit.
+    pub fn sealed_by(&self) -> Option<String> {
+        self.shared.sealed_by.borrow().clone()
+    }
+
+    /// Waits until [`Self::sealed_by`] has a value for which `is_awaited` returns true.
+    pub async fn sealed_by_when(&self, mut is_awaited: impl FnMut(Option<&str>) -> bool) {
+        let mut seen = self.shared.sealed_by.subscribe();
+        // OK because the sender is in `self`.
+        let _ = seen.wait_for(|seen| is_awaited(seen.as_deref())).await;
     }
 
     /// Reads the table at one revision. Changes wait until `look` returns, so keep it short.
@@ -158,8 +173,8 @@ impl From<Status> for Lost {
 struct Feed {
     endpoint: usize,
     stream: Streaming<WatchTableResponse>,
-    /// The snapshot at the start of the stream, if it was requested.
-    snapshot: Option<Table>,
+    /// The snapshot at the start of the stream and the sealed region around the space, if it was requested.
+    snapshot: Option<(Table, Option<String>)>,
 }
 
 impl Feed {
@@ -188,17 +203,23 @@ impl Feed {
     }
 }
 
-async fn receive_snapshot(stream: &mut Streaming<WatchTableResponse>) -> Result<Table, Lost> {
+async fn receive_snapshot(stream: &mut Streaming<WatchTableResponse>) -> Result<(Table, Option<String>), Lost> {
     let mut parts = Vec::new();
     while let Some(Event::Snapshot(part)) = stream.message().await?.and_then(|message| message.event) {
-        let last = part.last;
+        let (last, sealed_by) = (part.last, named(part.sealed_by.clone()));
         parts.push(part);
         if last {
             let table = offload(move || table_of(parts)).await;
-            return table.ok_or_else(|| Status::cancelled("the runtime is shutting down"))?.map_err(Lost::Unusable);
+            let table = table.ok_or_else(|| Status::cancelled("the runtime is shutting down"))?;
+            return table.map(|table| (table, sealed_by)).map_err(Lost::Unusable);
         }
     }
     Err(Status::unavailable("the snapshot ended before its last part").into())
+}
+
+/// A name, unless it is empty.
+fn named(name: String) -> Option<String> {
+    (!name.is_empty()).then_some(name)
 }
 
 /// Follows a table until the task is aborted.
@@ -207,8 +228,9 @@ async fn keep(shared: Arc<Shared>, connection: Arc<Connection>, parent: String, 
     loop {
         let lost = follow(&shared, &mut feed).await;
         feed = reopen(&shared, &connection, &parent, feed.endpoint, lost).await;
-        if let Some(table) = feed.snapshot.take() {
+        if let Some((table, sealed_by)) = feed.snapshot.take() {
             shared.change(|copy| *copy = table);
+            shared.sealed_by.send_replace(sealed_by);
         }
     }
 }
@@ -233,6 +255,9 @@ async fn follow(shared: &Shared, feed: &mut Feed) -> Lost {
                 if let Err(bad) = shared.change(|table| apply_change(table, entry)) {
                     return Lost::Unusable(bad);
                 }
+            }
+            Some(Ok(Some(WatchTableResponse { event: Some(Event::Around(around)) }))) => {
+                shared.sealed_by.send_replace(named(around.sealed_by));
             }
             Some(Ok(Some(_))) => debug!("ignoring an unknown event of a newer daemon"),
             Some(Ok(None)) => return Lost::Status(Status::unavailable("the daemon ended the watch")),

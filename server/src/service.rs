@@ -9,6 +9,7 @@ mod classify;
 mod codec;
 mod diagnose;
 mod regions;
+mod sealed;
 mod watch;
 
 pub(crate) use access::AccessService;

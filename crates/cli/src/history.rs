@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kent_client::tonic::Request;
 use kent_client::{Client, Daemon};
+use kent_proto::model::CONCEALED;
 use kent_proto::v1::{HistoryEntry, ListHistoryRequest, Region, WatchTableRequest, watch_table_response::Event};
 use serde_json::{Value, json};
 use tokio::time::{self, Instant};
@@ -103,12 +104,16 @@ async fn follow(
                     if !out.is_json() {
                         out.text(&format!("revision {}; changes follow\n", snapshot.revision))?;
                     }
+                    if !snapshot.sealed_by.is_empty() {
+                        write_sealed(&snapshot.sealed_by, out)?;
+                    }
                 }
             }
             Some(Event::Change(entry)) => {
                 write(&entry, out)?;
                 *after = entry.revision;
             }
+            Some(Event::Around(around)) => write_sealed(&around.sealed_by, out)?,
             None => {}
         }
         out.flush()?;
@@ -145,6 +150,21 @@ fn write_region(region: &Region, revision: u64, out: &mut Out) -> Result<(), Fai
         return out.json(&json!({"revision": revision, "region": describe::to_json(region)}));
     }
     out.text(&format!("  {}\n", place(region, out.palette())))
+}
+
+/// Prints the sealed region around the watched space.
+fn write_sealed(by: &str, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.json(&json!({"sealed_by": (!by.is_empty()).then_some(by)}));
+    }
+    let text = match by {
+        "" => "no region around the space is sealed".to_owned(),
+        CONCEALED => {
+            "the space is sealed with an outer region that you may not read: nothing in it is granted".to_owned()
+        }
+        by => format!("the space is sealed with {}: nothing in it is granted", names::short(by)),
+    };
+    out.text(&format!("{text}\n"))
 }
 
 fn write(entry: &HistoryEntry, out: &mut Out) -> Result<(), Failure> {

@@ -27,6 +27,7 @@ use super::{
     audited::{Audited, record, resource},
     callers::{Author, Session, author, caller},
     classify::classify,
+    sealed::sealed_by,
     watch,
 };
 use crate::{
@@ -599,15 +600,6 @@ fn space_message(caller: &Caller, space: &Space) -> v1::Space {
     let (name, form) = (space.name(), space.text_form());
     let message = space.read(|table| model::space(&name, table, form));
     v1::Space { sealed_by: sealed_by(caller, space.sealed_around()), ..message }
-}
-
-/// The resource name of a sealed region, or [`model::CONCEALED`]; empty if there is none.
-fn sealed_by(caller: &Caller, seal: Option<(&Space, Region)>) -> String {
-    match seal {
-        None => String::new(),
-        Some((space, region)) if is_known(space, caller, &region) => model::region_name(&space.name(), &region.name),
-        Some(_) => model::CONCEALED.to_owned(),
-    }
 }
 
 /// Removes the name of a region's parent if the caller may not know it.

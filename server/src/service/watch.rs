@@ -1,12 +1,15 @@
 //! `WatchTable`: sends the current table, then every change, in order and without a gap.
 //!
+//! A seal of a region around the space stops its grants and is no change of its table. So the watcher of a delegated region's space also
+//! gets the sealed region around it, whenever that changes.
+//!
 //! Changes are read from the history, so a slow watcher delays nothing and costs no memory. A watcher that is too slow, or too far
 //! behind, gets an error with the revision after which to resume.
 
-use std::{sync::Arc, time::Duration};
+use std::{future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, future::select_all};
 use kent_access::{Action, Target};
 use kent_ids::UnixNanos;
 use kent_proto::{
@@ -14,19 +17,20 @@ use kent_proto::{
     stored::HistoryEntry,
     v1::{
         self, WatchTableResponse,
-        watch_table_response::{Event, Snapshot},
+        watch_table_response::{Around, Event, Snapshot},
     },
 };
 use kent_regions::{Change, Region, Revision, Table};
 use tokio::{
     select,
-    sync::{OwnedSemaphorePermit, mpsc},
+    sync::{OwnedSemaphorePermit, mpsc, watch::Receiver},
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::callers::Session;
+use super::{callers::Session, sealed::sealed_by};
 use crate::{
+    auth::Caller,
     engine::Engine,
     status,
     tables::{
@@ -73,10 +77,11 @@ pub(super) fn watch(
         let _watching = watching;
         let key = space.key().to_owned();
         let with_key = session.caller().may(Action::Lease, Target::Table { space: &key });
+        let caller = session.caller().clone();
         let lost = session.lost(engine.clone(), move |caller| {
             caller.check(Action::Read, Target::Table { space: &key }, || (&name, ""))
         });
-        let watcher = Watcher { engine, space, with_key, sender: sender.clone() };
+        let watcher = Watcher { engine, space, caller, with_key, sender: sender.clone() };
         let ended = select! {
             biased;
             denied = lost => Err(End::Status(Box::new(status::from_denied(&denied)))),
@@ -93,6 +98,7 @@ pub(super) fn watch(
 struct Watcher {
     engine: Arc<Engine>,
     space: Arc<Space>,
+    caller: Caller,
     /// Whether its caller may have the key of the scrambled orders, which leases carry too.
     with_key: bool,
     sender: mpsc::Sender<Result<WatchTableResponse, Status>>,
@@ -101,7 +107,12 @@ struct Watcher {
 impl Watcher {
     async fn run(&self, after: Revision) -> Result<(), End> {
         let mut newest = self.space.newest();
-        let mut seen = if after == Revision(0) { self.send_snapshot().await? } else { after };
+        let mut around: Vec<_> = self.space.around().map(|outer| outer.newest()).collect();
+        let (mut seen, mut sealed) = match after {
+            Revision(0) => self.send_snapshot().await.map(|(revision, sealed)| (revision, Some(sealed)))?,
+            // What the watcher knows of the seals around may be old.
+            after => (after, self.space.outer().is_none().then(String::new)),
+        };
         let draining = self.engine.draining().clone();
         loop {
             let present = *newest.borrow_and_update();
@@ -113,16 +124,30 @@ impl Watcher {
                 self.send_change(seen.next(), seen).await?;
                 seen = seen.next();
             }
+            around.iter_mut().for_each(|outer| drop(outer.borrow_and_update()));
+            let now = self.sealed_by();
+            if sealed.as_ref() != Some(&now) {
+                self.send(Event::Around(Around { sealed_by: now.clone() }), seen).await?;
+                sealed = Some(now);
+            }
             tokio::select! {
                 biased;
                 changed = newest.changed() => changed.map_err(|_| End::Gone)?,
+                () = any_changed(&mut around) => {}
                 () = self.sender.closed() => return Err(End::Gone),
                 () = draining.cancelled() => return Err(End::Gone),
             }
         }
     }
 
-    async fn send_snapshot(&self) -> Result<Revision, End> {
+    /// The sealed region around the space, as in `Space`.
+    fn sealed_by(&self) -> String {
+        sealed_by(&self.caller, self.space.sealed_around())
+    }
+
+    /// Returns the revision and the sealed region around the space that it has sent.
+    async fn send_snapshot(&self) -> Result<(Revision, String), End> {
+        let sealed_by = self.sealed_by();
         let ((regions, revision), bits) = (self.space.listing().await, self.space.read(Table::bits));
         let (name, (key, _)) = (self.space.name(), self.space.constants());
         // A region directly follows its parent, or other regions inside that parent.
@@ -145,10 +170,11 @@ impl Watcher {
                 revision: revision.0,
                 last: index + 1 == parts.len(),
                 scramble_key: if self.with_key { Bytes::copy_from_slice(key.bytes()) } else { Bytes::new() },
+                sealed_by: sealed_by.clone(),
             };
             self.send(Event::Snapshot(snapshot), Revision(0)).await?;
         }
-        Ok(revision)
+        Ok((revision, sealed_by))
     }
 
     async fn send_change(&self, revision: Revision, seen: Revision) -> Result<(), End> {
@@ -175,6 +201,15 @@ impl Watcher {
             }
         }
     }
+}
+
+/// Waits until one of these tables changes; forever if there are none.
+async fn any_changed(around: &mut [Receiver<Revision>]) {
+    if around.is_empty() {
+        return future::pending().await;
+    }
+    // OK because a space keeps those around it in memory, so no sender is gone.
+    drop(select_all(around.iter_mut().map(|outer| Box::pin(outer.changed()))).await);
 }
 
 /// Makes the API message of an edit.

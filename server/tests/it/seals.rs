@@ -9,16 +9,18 @@ use std::{
     time::Duration,
 };
 
+use kent_client::Client;
 use kent_proto::v1::{
     AddSubregionsRequest, CreateRegionRequest, DelegateRegionRequest, EditResponse, GetRegionRequest, NewRegion,
-    Policy, Region, SealRegionRequest, UpdateRegionRequest,
+    Policy, Region, SealRegionRequest, UpdateRegionRequest, WatchTableRequest, WatchTableResponse,
+    watch_table_response::{Around, Event},
 };
 use kent_test_etcd::Etcd;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use tonic::{Code, Status};
+use tonic::{Code, Status, Streaming};
 
 use super::{
     cluster::{draw, eventually, replica},
@@ -72,6 +74,52 @@ async fn make(daemon: &Daemon) {
     }
     regions.delegate_region(delegate("default/emea", "y")).await.expect("delegated");
     regions.create_region(create("default/emea/y", "deep", 20)).await.expect("created");
+}
+
+/// The next event of a watch.
+async fn next(events: &mut Streaming<WatchTableResponse>) -> Event {
+    events.message().await.expect("an event").expect("one").event.expect("known")
+}
+
+fn around(sealed_by: &str) -> Event {
+    Event::Around(Around { sealed_by: sealed_by.to_owned() })
+}
+
+#[tokio::test]
+async fn ok_a_watcher_gets_the_seals_around_its_space() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    make(&daemon).await;
+    let watch = async |after_revision| {
+        let watch = WatchTableRequest { parent: "spaces/default/emea/y".to_owned(), after_revision };
+        daemon.regions().watch_table(watch).await.expect("watched").into_inner()
+    };
+    let mut events = watch(0).await;
+    let Event::Snapshot(snapshot) = next(&mut events).await else { panic!("a snapshot comes first") };
+    assert_eq!((snapshot.regions.len(), &*snapshot.sealed_by), (1, ""));
+    let client = Client::builder().endpoint(daemon.grpc_address()).build().expect("valid");
+    let copy = client.table("default/emea/y").await.expect("copied");
+    assert_eq!(copy.sealed_by(), None);
+    let (outer, inner) = (name("default", "outer"), name("default/emea", "y"));
+    for (space, region, seals, expected) in [
+        ("default", "outer", true, &*outer),
+        ("default/emea", "y", true, &inner),
+        ("default/emea", "y", false, &outer),
+        ("default", "outer", false, ""),
+    ] {
+        // An edit that does not matter sends nothing.
+        seal(&daemon, "default", "beside", seals).await;
+        seal(&daemon, space, region, seals).await;
+        assert_eq!(next(&mut events).await, around(expected));
+        let Event::Snapshot(snapshot) = next(&mut watch(0).await).await else { panic!("a snapshot comes first") };
+        assert_eq!(snapshot.sealed_by, expected);
+        // A watcher that resumes may have missed it.
+        assert_eq!(next(&mut watch(snapshot.revision).await).await, around(expected));
+        copy.sealed_by_when(|by| by.unwrap_or_default() == expected).await;
+    }
+    // An edit of the space itself is still sent.
+    seal(&daemon, "default/emea/y", "deep", true).await;
+    assert!(matches!(next(&mut events).await, Event::Change(_)));
 }
 
 fn delegate(space: &str, region: &str) -> DelegateRegionRequest {

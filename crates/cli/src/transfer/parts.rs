@@ -49,8 +49,15 @@ pub(crate) fn rehearse(
 ) -> Result<(), String> {
     // A plan does not depend on the key of the scrambled order.
     let scramble_key = vec![0; 16].into();
-    let mut table = table_of(vec![Snapshot { regions: present, bits, revision, last: true, scramble_key }])
-        .map_err(|bad| bad.to_string())?;
+    let mut table = table_of(vec![Snapshot {
+        regions: present,
+        bits,
+        revision,
+        last: true,
+        scramble_key,
+        sealed_by: String::new(),
+    }])
+    .map_err(|bad| bad.to_string())?;
     for part in parts {
         let input = ImportInput::try_from(part.clone()).map_err(|invalid| invalid.to_string())?;
         let plan = table.plan(&input.edit.edit).map_err(|refusal| refusal.to_string())?;

@@ -1,0 +1,18 @@
+//! Names the sealed region that stops grants, as far as the caller may know it.
+
+use kent_proto::model;
+use kent_regions::Region;
+
+use crate::{
+    auth::Caller,
+    tables::{permitted::is_known, space::Space},
+};
+
+/// The resource name of a sealed region, or [`model::CONCEALED`]; empty if there is none.
+pub(super) fn sealed_by(caller: &Caller, seal: Option<(&Space, Region)>) -> String {
+    match seal {
+        None => String::new(),
+        Some((space, region)) if is_known(space, caller, &region) => model::region_name(&space.name(), &region.name),
+        Some(_) => model::CONCEALED.to_owned(),
+    }
+}
