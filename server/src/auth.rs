@@ -142,6 +142,7 @@ impl Auth {
 
     /// Whether the caller of a long call is still the same: its token is not revoked and has not ended, and no rights
     /// have changed since.
+    #[inline]
     pub(crate) fn is_current(&self, caller: &Caller, now: Duration) -> bool {
         !self.is_required
             || (caller.is_as_of(self.table.generation(), now)

@@ -44,6 +44,7 @@ pub(crate) struct Known {
 impl Known {
     /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again
     /// at `now`.
+    #[inline]
     pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
         self.generation == generation && now < self.until
     }
@@ -131,6 +132,7 @@ impl Caller {
     }
 
     /// Whether it may do this.
+    #[inline]
     pub(crate) fn may(&self, action: Action, target: Target<'_>) -> bool {
         match &self.who {
             Who::Known(known) => known.principal.rights.may(action, target),
@@ -203,6 +205,7 @@ impl Caller {
 
     /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again
     /// at `now`.
+    #[inline]
     pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
         match &self.who {
             Who::Known(known) => known.is_as_of(generation, now),

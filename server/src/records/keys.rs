@@ -36,7 +36,7 @@ pub(crate) const ACCESS: Key = Key::from_static("access/");
 /// The record that every change of tokens, roles and budgets rewrites. It sorts after them.
 pub(crate) const ACCESS_VERSION: Key = Key::from_static("access/version");
 
-/// What a key that begins with [`ACCESS`] is of.
+/// The subject of a key that begins with [`ACCESS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AccessKey<'k> {
     Token(TokenId),

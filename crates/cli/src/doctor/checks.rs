@@ -301,7 +301,7 @@ fn replicas(replicas: &[ReplicaStatus]) -> Check {
     check
 }
 
-/// The seconds until a region is full from which that is a problem: wrong only if most of it is used.
+/// A region that will be full within this many seconds is a problem: a warning, or wrong if most of it is used, too.
 const FULL_WARNING_SECONDS: f64 = 7.0 * 86_400.0;
 const FULL_WRONG_SECONDS: f64 = 3600.0;
 
