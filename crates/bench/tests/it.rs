@@ -159,7 +159,7 @@ const INSTRUCTIONS: [(&str, f64); 14] = [
     ("grant-time", 645.0),
     ("grant-chunk", 48.0),
     ("authorise", 690.0),
-    ("authorise-stream", 33.0),
+    ("authorise-stream", 24.2),
     ("limit", 288.0),
     ("limit-none", 8.8),
     ("answer-lease", 1765.0),
