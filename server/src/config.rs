@@ -65,6 +65,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// The regions that have metrics of their own.
     pub metrics_regions: RegionPatterns,
+    /// The origins of web pages that may call the API on the HTTP port.
+    pub http_origins: Origins,
     /// The limits of callers that have no others.
     pub limits: Limits,
     /// Where the audit log is written, if a setting says so.
@@ -165,6 +167,7 @@ impl Config {
             advertise: settings.advertise.clone(),
             tls,
             metrics_regions: settings.metrics_regions.clone().unwrap_or_default(),
+            http_origins: settings.http_origins.clone().unwrap_or_default(),
             limits,
             audit: audit(&settings, &set)?,
             schema: settings.schema.unwrap_or(SCHEMA),

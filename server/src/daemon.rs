@@ -224,7 +224,7 @@ impl Daemon {
             }
         }
         let port = daemon.serve_grpc(grpc, for_grpc, clock, &config)?;
-        let (origins, tasks) = (config.set.http_origins.clone(), daemon.node.tasks().clone());
+        let (origins, tasks) = (config.http_origins.clone(), daemon.node.tasks().clone());
         let needs_certificate = config.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
         let gateway = || Gateway::new(port, origins, config.set.request_bytes, tasks, needs_certificate);
         let gateway = config.set.http_api.then(gateway).transpose()?;

@@ -91,8 +91,8 @@ settings! {
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         http_api: bool = "true", "KENT_HTTP_API" "BOOL":
             "Serve the API on the HTTP port, too";
-        http_origins: Origins = "", "KENT_HTTP_ORIGINS" "ORIGIN,...":
-            "Origins of web pages that may call the API on the HTTP port, such as https://ops.example";
+        http_origins: Origins, "KENT_HTTP_ORIGINS" "ORIGIN,...":
+            "Origins of web pages that may call the API on the HTTP port, such as `https://ops.example`";
         advertise: String, "KENT_ADVERTISE" "HOST:PORT":
             "Address of this replica that clients and other replicas get [default: the address of the gRPC port]";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
