@@ -6,6 +6,7 @@ mod chaos;
 mod checks;
 mod clocks;
 mod edits;
+mod imports;
 mod ledger;
 mod link;
 mod losses;

@@ -14,14 +14,11 @@ use tokio::time::{self, Instant};
 use tonic::{Code, Request, Response, Status};
 
 use super::{
-    edits::{Edit, EditKind},
+    edits::{Edit, EditKind, is_unknown, send_until_answered},
     ledger::Grant,
     places::{Place, Places, RUSHED, SPACES, STRICT, STRICT_SPACE},
     run::{Life, REPLICAS, Run},
 };
-
-/// The number of attempts for an operation that faults may disturb.
-pub(crate) const TRIES: usize = 50;
 
 /// The name and number of the region that the auditor seals repeatedly. The region is created first.
 const AUDITED: &str = "audited";
@@ -460,28 +457,6 @@ async fn apply(run: &Run, edit: &Edit) {
     }
 }
 
-/// Sends an edit until a daemon gives a definite answer. Returns false if the edit is refused.
-pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: String, what: EditKind) -> bool {
-    let edit = Edit { space: space.to_owned(), request_id, region: None, made: Vec::new(), what };
-    for _ in 0..TRIES {
-        if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize) {
-            match edit.send(&life.node.regions()).await {
-                Ok(made) => {
-                    if made.revision != made.base_revision {
-                        run.edited(&edit.space, &edit.request_id, made.revision);
-                    }
-                    return true;
-                }
-                // A daemon may not know yet the regions that another daemon has created.
-                Err(status) if is_unknown(status.code()) || status.code() == Code::NotFound => {}
-                Err(_) => return false,
-            }
-        }
-        time::sleep(run.dice.millis(50, 500)).await;
-    }
-    false
-}
-
 /// Records the names that regions have after a reversal.
 fn record_restored(places: &Places, space: &str, made: &EditResponse) {
     let regions = made.changes.iter().filter_map(|change| change.after.as_ref());
@@ -498,11 +473,6 @@ fn record_names(places: &Places, edit: &Edit) {
         (EditKind::Rename(rename), Some(region)) => places.renamed(&edit.space, region, &rename.region_id),
         _ => {}
     }
-}
-
-/// Returns whether the outcome of an edit is unknown, so that a retry is needed.
-pub(crate) fn is_unknown(code: Code) -> bool {
-    matches!(code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled)
 }
 
 /// Returns the number of a region, which a rename does not change.

@@ -2,14 +2,16 @@
 
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, DeleteRegionRequest,
-    DeleteSpaceRequest, EditResponse, ExpandRegionRequest, FieldMask, NewRegion, Policy, RenameRegionRequest,
-    SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest, region::Order,
-    regions_server::Regions,
+    DeleteSpaceRequest, EditResponse, ExpandRegionRequest, FieldMask, ImportTableRequest, NewRegion, Policy,
+    RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
+    UpdateRegionRequest, region::Order, regions_server::Regions,
 };
-use tonic::{Request, Response, Status};
+use tokio::time;
+use tonic::{Code, Request, Response, Status};
 
 use super::{
     places::{Place, Places, SPACES},
+    run::{REPLICAS, Run, TRIES},
     world::Dice,
 };
 
@@ -41,6 +43,8 @@ pub(crate) enum EditKind {
     Undelegate(DeleteSpaceRequest),
     /// Reverts the last edit of a region, or its deletion.
     Undo(UndoEditRequest),
+    /// Creates regions as another table had them.
+    Import(ImportTableRequest),
 }
 
 impl Edit {
@@ -145,6 +149,7 @@ impl Edit {
             EditKind::Update(update) => regions.update_region(Request::new(update.clone())).await,
             EditKind::Delete(delete) => regions.delete_region(Request::new(delete.clone())).await,
             EditKind::Undo(undo) => regions.undo_edit(Request::new(undo.clone())).await,
+            EditKind::Import(import) => regions.import_table(Request::new(import.clone())).await,
             EditKind::Undelegate(delete) => {
                 let deleted = regions.delete_space(Request::new(delete.clone())).await;
                 deleted.map(|_| Response::new(EditResponse::default()))
@@ -152,6 +157,38 @@ impl Edit {
         };
         made.map(Response::into_inner)
     }
+}
+
+/// Sends an edit until a daemon gives a definite answer. Returns false if the edit is refused.
+pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: String, what: EditKind) -> bool {
+    let edit = Edit { space: space.to_owned(), request_id, region: None, made: Vec::new(), what };
+    answer(run, &edit).await.is_some_and(|answer| answer.is_ok())
+}
+
+/// Sends an edit until a daemon gives a definite answer, and records the edit. Returns `None` without such an answer.
+pub(crate) async fn answer(run: &Run, edit: &Edit) -> Option<Result<EditResponse, Status>> {
+    for _ in 0..TRIES {
+        if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize) {
+            match edit.send(&life.node.regions()).await {
+                Ok(made) => {
+                    if made.revision != made.base_revision {
+                        run.edited(&edit.space, &edit.request_id, made.revision);
+                    }
+                    return Some(Ok(made));
+                }
+                // A daemon may not know yet the regions that another daemon has created.
+                Err(status) if is_unknown(status.code()) || status.code() == Code::NotFound => {}
+                Err(status) => return Some(Err(status)),
+            }
+        }
+        time::sleep(run.dice.millis(50, 500)).await;
+    }
+    None
+}
+
+/// Returns whether the outcome of an edit is unknown, so that a retry is needed.
+pub(crate) fn is_unknown(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled)
 }
 
 /// Adds a subregion: an all-zero one closes the region, and any other one makes it partial.

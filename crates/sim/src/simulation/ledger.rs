@@ -18,6 +18,8 @@ pub(crate) struct Ledger {
     last: HashMap<(u64, String), (u64, u128)>,
     /// The identifiers granted from regions: space, region number, identifier.
     issued: Vec<(String, u64, u128)>,
+    /// The identifiers that a space counts as issued since its regions were imported: space, region number, identifier.
+    inherited: Vec<(String, u64, u128)>,
     /// The keys of scrambled orders, by space and region.
     keys: HashMap<(String, u64), ClusterKey>,
     /// Grants of strict regions, by region and request ID.
@@ -43,6 +45,14 @@ pub(crate) struct Grant<'a> {
     /// The time that the daemon used, if it had one.
     pub(crate) now: Option<UnixNanos>,
     pub(crate) request_id: &'a str,
+}
+
+/// The identifiers that a space had issued at one moment.
+#[derive(Debug)]
+pub(crate) struct Issued {
+    all: Vec<u128>,
+    /// Those whose owners are known: region number, identifier.
+    owned: Vec<(u64, u128)>,
 }
 
 const MAX_AHEAD: Duration = Duration::from_secs(1);
@@ -126,6 +136,7 @@ impl Ledger {
     /// identifiers may change, and strict grants since the backup are lost.
     pub(crate) fn lose(&mut self) {
         self.issued.clear();
+        self.inherited.clear();
         let strict = std::mem::take(&mut self.strict);
         self.lost.extend(strict.into_iter().map(|((region, id), (first, count))| (region, id, first, count)));
     }
@@ -137,9 +148,32 @@ impl Ledger {
         self.seen.iter().filter(within).map(|(_, id)| id + 1).max().unwrap_or(base)
     }
 
+    /// Returns the identifiers that a space has issued or inherited so far.
+    pub(crate) fn issued_from(&self, space: &str) -> Issued {
+        let sequence = format!("space {space}");
+        let all = self.seen.iter().filter(|(of, _)| *of == sequence).map(|(_, id)| *id).collect();
+        let owned = self.issued.iter().chain(&self.inherited).filter(|(of, ..)| of == space);
+        Issued { all, owned: owned.map(|(_, number, id)| (*number, *id)).collect() }
+    }
+
+    /// Records that a space must issue none of these identifiers, because it has imported the regions that issued them. `numbers`
+    /// has the new number of each of these regions. Fails if a region is missing.
+    pub(crate) fn inherit(&mut self, space: &str, issued: &Issued, numbers: &HashMap<u64, u64>) -> Result<(), String> {
+        let sequence = format!("space {space}");
+        self.seen.extend(issued.all.iter().map(|id| (sequence.clone(), *id)));
+        for (number, id) in &issued.owned {
+            let imported =
+                numbers.get(number).ok_or_else(|| format!("region {number}, which issued {id}, is missing"))?;
+            self.inherited.push((space.to_owned(), *imported, *id));
+        }
+        Ok(())
+    }
+
     /// Checks P2: every identifier still belongs to the region that issued it, or to its heir.
     pub(crate) fn check_owners(&self, space: &str, table: &Table) -> Result<(), String> {
-        for (_, number, id) in self.issued.iter().filter(|(of, ..)| of == space) {
+        let issued = self.issued.iter().map(|issued| (issued, false));
+        let inherited = self.inherited.iter().map(|inherited| (inherited, true));
+        for ((_, number, id), is_inherited) in issued.chain(inherited).filter(|((of, ..), _)| of == space) {
             let found = table.classify(*id).ok_or_else(|| format!("P2: {id} is not an identifier of space {space}"))?;
             let Some(owner) = table.get(RegionNumber(*number)) else {
                 return Err(format!("P2: region {number} of {space} is gone"));
@@ -150,6 +184,8 @@ impl Ledger {
                 return Err(format!("P2: {id} of {} belongs to {last:?} now", owner.name));
             }
             let issued = match found.status {
+                // Every key keeps a suffix within its octave, and an imported counter starts after an octave.
+                Status::Member { suffix, .. } if is_inherited => heir.issued.includes(suffix),
                 Status::Member { suffix, .. } if heir.order == Order::Scrambled => {
                     let key = |number| self.keys.get(&(space.to_owned(), number));
                     if key(heir.number.0).is_some_and(|own| key(*number) != Some(own)) {

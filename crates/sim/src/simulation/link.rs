@@ -120,11 +120,12 @@ impl Backend {
 
     async fn mutate(&self, mutant: Mutant, txn: Txn) -> Txn {
         let unguarded = |key: &Key| match mutant {
-            Mutant::SlotVersion => key.to_string().starts_with("slot"),
-            Mutant::CounterVersion => key.to_string().starts_with("counter"),
-            Mutant::TableVersion => ["region", "space"].iter().any(|kind| key.to_string().starts_with(kind)),
+            Mutant::SlotVersion => is_kind(key, "slot"),
+            Mutant::CounterVersion => is_kind(key, "counter"),
+            Mutant::TableVersion => is_kind(key, "region") || is_kind(key, "space"),
             Mutant::NoFlush | Mutant::TornCommit | Mutant::LostPresence => false,
             Mutant::ClockError | Mutant::TableUnchanged | Mutant::EarlyAnswer => false,
+            Mutant::ImportedCounters | Mutant::StaleExport | Mutant::NewCounters => false,
         };
         let mut mutated = Txn::new();
         for (key, version) in txn.guards() {
@@ -133,12 +134,16 @@ impl Backend {
                 mutated = mutated.expect(key.clone(), *version);
             }
         }
-        let writes =
-            if mutant == Mutant::TornCommit { &txn.writes()[..txn.writes().len().min(1)] } else { txn.writes() };
+        let mut writes = txn.writes().to_vec();
+        match mutant {
+            Mutant::TornCommit => writes.truncate(1),
+            Mutant::NewCounters if only_creates(&txn) => writes.retain(|(key, _)| !is_kind(key, "counter")),
+            _ => {}
+        }
         for (key, value) in writes {
             mutated = match value {
-                Some(value) => mutated.put(key.clone(), value.clone()),
-                None => mutated.delete(key.clone()),
+                Some(value) => mutated.put(key, value),
+                None => mutated.delete(key),
             };
         }
         mutated
@@ -163,6 +168,16 @@ impl Backend {
             let _ = self.memory.commit(back).await;
         }
     }
+}
+
+/// Returns whether a transaction creates regions, and changes none that exists.
+fn only_creates(txn: &Txn) -> bool {
+    let mut regions = txn.writes().iter().filter(|(key, _)| is_kind(key, "region")).peekable();
+    regions.peek().is_some() && regions.all(|(key, _)| txn.guards().contains(&(key.clone(), Version::ABSENT)))
+}
+
+fn is_kind(key: &Key, kind: &str) -> bool {
+    key.to_string().starts_with(kind)
 }
 
 /// The connection of one daemon to the store.

@@ -23,4 +23,10 @@ pub(crate) enum Mutant {
     TableUnchanged,
     /// The store answers a commit before the archive has it.
     EarlyAnswer,
+    /// An import carries no counters.
+    ImportedCounters,
+    /// An export has the counters that a daemon has heard of, instead of those in the store.
+    StaleExport,
+    /// An edit that only creates regions, such as an import, is not atomic: the store does not write their counters.
+    NewCounters,
 }

@@ -41,6 +41,8 @@ pub(crate) struct Faults {
     pub(crate) deletions: Count,
     pub(crate) undelegations: Count,
     pub(crate) undone: Count,
+    pub(crate) imports: Count,
+    pub(crate) misfits: Count,
 }
 
 /// A counter of events.
@@ -57,7 +59,7 @@ impl Count {
     }
 }
 
-const FAULTS: [&str; 20] = [
+const FAULTS: [&str; 22] = [
     "messages lost",
     "clock jumps",
     "crashes",
@@ -78,6 +80,8 @@ const FAULTS: [&str; 20] = [
     "regions deleted",
     "delegations ended",
     "edits undone",
+    "tables exported and imported into another space",
+    "imports refused because they do not fit",
 ];
 
 impl Faults {
@@ -88,12 +92,13 @@ impl Faults {
         let disturbances = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs];
         let losses = [backups, restores, moves, archive_restores, outages, copies];
         let repeated = [&self.splits, &self.shrinks, &self.delegations];
+        let edits = [&self.deletions, &self.undelegations, &self.undone, &self.imports, &self.misfits];
         let mut counts = [0; FAULTS.len()];
         disturbances
             .into_iter()
             .chain(losses)
             .chain(repeated)
-            .chain([&self.deletions, &self.undelegations, &self.undone])
+            .chain(edits)
             .zip(&mut counts)
             .for_each(|(count, to)| *to = count.get());
         counts

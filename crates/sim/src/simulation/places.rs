@@ -84,10 +84,14 @@ impl Places {
 
     /// Records the space of a delegated region.
     pub(crate) fn delegated(&self, space: &str, region: &str) {
+        self.add_space(&format!("{space}/{region}"));
+    }
+
+    /// Records a created space.
+    pub(crate) fn add_space(&self, space: &str) {
         let mut names = self.lock();
-        let inner = format!("{space}/{region}");
-        if !names.spaces.contains(&inner) {
-            names.spaces.push(inner);
+        if !names.spaces.iter().any(|known| known == space) {
+            names.spaces.push(space.to_owned());
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::time;
 use super::{
     actors, chaos, checks,
     clocks::Clocks,
+    imports,
     link::spawn,
     losses,
     mutant::Mutant,
@@ -58,14 +59,16 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
         Ok(run) => Arc::new(run),
         Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
     };
-    if time::timeout(HANGS, play(&run, archived)).await.is_err() {
+    // As above. In each kind of run, every second one imports tables.
+    let imports = matches!(seed % 8, 0 | 3 | 5 | 6);
+    if time::timeout(HANGS, play(&run, archived, imports)).await.is_err() {
         run.violation("P6: the run hangs".to_owned());
     }
     run.outcome(seed)
 }
 
 /// Runs the phase with faults, the quiet phase, and the checks.
-async fn play(run: &Arc<Run>, archived: u64) {
+async fn play(run: &Arc<Run>, archived: u64, imports: bool) {
     if archived > 0 {
         run.archive(archived).await;
     }
@@ -76,6 +79,9 @@ async fn play(run: &Arc<Run>, archived: u64) {
     }
     for operator in 0..2 {
         spawn(actors::operator(run.clone(), operator));
+    }
+    if imports {
+        spawn(imports::importer(run.clone()));
     }
     spawn(actors::auditor(run.clone()));
     spawn(actors::audited(run.clone()));

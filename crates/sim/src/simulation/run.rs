@@ -87,6 +87,8 @@ pub(crate) struct Life {
 }
 
 pub(crate) const REPLICAS: usize = 3;
+/// The number of attempts for an operation that faults may disturb.
+pub(crate) const TRIES: usize = 50;
 /// The share of stores that have an archive, in thousandths.
 pub(crate) const ARCHIVED: u64 = 600;
 /// The windows for which a daemon can continue without the store. Each daemon gets one of them.

@@ -22,10 +22,9 @@ use tokio::time;
 
 use super::{
     super::{
-        actors::TRIES,
         clocks::Clocks,
         link::{Backend, Link},
-        run::{ARCHIVED, Run},
+        run::{ARCHIVED, Run, TRIES},
         world::{Dice, Machine},
     },
     backup::Backup,

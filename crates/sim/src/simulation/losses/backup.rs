@@ -22,13 +22,12 @@ use tonic::{Request, Status};
 
 use super::{
     super::{
-        actors::TRIES,
         checks::{self, Tables},
         clocks::Clocks,
         link::{Backend, Link},
         mutant::Mutant,
         places::{STRICT, STRICT_SPACE},
-        run::{ARCHIVED, REPLICAS, Run},
+        run::{ARCHIVED, REPLICAS, Run, TRIES},
         world::Dice,
     },
     line::Line,

@@ -11,9 +11,8 @@ use kentd::{Environment, MigrateError, Migration, Node, clock::Clock};
 use tokio::time;
 
 use super::super::{
-    actors::TRIES,
     link::{Backend, Link},
-    run::Run,
+    run::{Run, TRIES},
 };
 
 /// The time after which the announcements of crashed daemons have expired.

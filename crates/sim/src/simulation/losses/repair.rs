@@ -4,17 +4,18 @@
 use std::collections::BTreeSet;
 
 use kent_proto::v1::{
-    CreateRegionRequest, DelegateRegionRequest, ExpandRegionRequest, RenameRegionRequest, SealRegionRequest,
-    ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, region,
+    CreateRegionRequest, DelegateRegionRequest, ExpandRegionRequest, GetSpaceRequest, RenameRegionRequest,
+    SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, region, regions_server::Regions,
 };
 use kent_regions::{Kind, Order, Region, Table};
 use tokio::time;
+use tonic::{Code, Request};
 
 use super::super::{
-    actors::{TRIES, send_until_answered},
     checks::{Tables, table},
-    edits::EditKind,
-    run::{REPLICAS, Run},
+    edits::{EditKind, send_until_answered},
+    places::SPACES,
+    run::{REPLICAS, Run, TRIES},
 };
 
 /// Returns whether a region has the same place and shape as before.
@@ -31,7 +32,7 @@ fn is_same_place(before: &Region, now: &Region) -> bool {
 /// `floored` has the regions that got a floor at this or an earlier restore of this backup.
 pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String, u64)>, number: u64) {
     for (space, before) in lost {
-        if is_inside_suspect(run, space) {
+        if is_inside_suspect(run, space) || is_lost(run, space).await {
             continue;
         }
         let Some(restored) = read_table(run, space).await else {
@@ -63,6 +64,23 @@ fn is_inside_suspect(run: &Run, space: &str) -> bool {
             return true;
         }
         inside = outer;
+    }
+    false
+}
+
+/// Returns whether a space was created for an import since the backup. It stays lost.
+async fn is_lost(run: &Run, space: &str) -> bool {
+    let root = space.split('/').next().unwrap_or_default();
+    let get = GetSpaceRequest { name: format!("spaces/{root}") };
+    while !SPACES.contains(&root) {
+        if let Some(life) = run.life(0) {
+            match life.node.regions().get_space(Request::new(get.clone())).await {
+                Ok(_) => return false,
+                Err(status) if status.code() == Code::NotFound => return true,
+                Err(_) => {}
+            }
+        }
+        time::sleep(run.dice.millis(50, 500)).await;
     }
     false
 }
