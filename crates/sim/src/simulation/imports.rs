@@ -7,9 +7,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use kent_proto::{
     model::ImportInput,
-    v1::{CreateSpaceRequest, ImportTableRequest, Region, UpdateRegionRequest, region::Kind, regions_server::Regions},
+    v1::{
+        CreateSpaceRequest, GetSpaceRequest, ImportTableRequest, Region, UpdateRegionRequest, region,
+        regions_server::Regions,
+    },
 };
-use kent_regions::{Count, Edit as TableEdit};
+use kent_regions::{Count, Edit as TableEdit, Kind, Region as TableRegion};
 use tokio::time::{self, Instant};
 use tonic::{Code, Request};
 
@@ -28,33 +31,77 @@ struct Made {
     restores: u64,
 }
 
+/// A space into which only the operator has imported regions, so that the import can be repeated if the space is lost.
+struct Copied {
+    space: String,
+    /// The position of the export.
+    kept: usize,
+    restores: u64,
+}
+
 /// Exports and imports tables until the run ends.
 pub(crate) async fn importer(run: Arc<Run>) {
-    let (mut number, mut kept, mut made) = (0, Vec::new(), Vec::new());
+    let (mut number, mut kept, mut copied, mut made) = (0, Vec::new(), Vec::new(), Vec::new());
     while !run.is_ending() {
         run.step();
         time::sleep(run.dice.millis(1000, 12_000)).await;
         if let Some(made) = run.dice.pick(&made).filter(|_| run.dice.per_mille(500)) {
             repeat(&run, made).await;
         }
+        for copied in &mut copied {
+            import_lost(&run, &kept, copied).await;
+        }
         if kept.is_empty() || run.dice.per_mille(700) {
             kept.extend(exports(&run, &run.places.space(&run.dice)).await);
         }
         // The exported spaces continue to issue, and the store may be lost meanwhile.
         time::sleep(run.dice.millis(0, 15_000)).await;
-        if let Some(exports) = run.dice.pick(&kept) {
-            number += 1;
-            made.extend(copy(&run, exports, &format!("copy{number}")).await);
+        let Some(last) = kept.len().checked_sub(1) else { continue };
+        let of = run.dice.between(0, last as u64) as usize;
+        number += 1;
+        let (space, restores, is_edited) = (format!("copy{number}"), run.restores(), run.dice.per_mille(600));
+        let edits = copy(&run, &kept[of], &space, is_edited).await;
+        if !is_edited && !edits.is_empty() && !kept[of][0].has_delegated() {
+            copied.push(Copied { space, kept: of, restores });
         }
+        made.extend(edits);
     }
 }
 
+/// Imports a table again if the store was restored from a backup without the space. In that space nothing may be issued that the lost
+/// one had issued.
+async fn import_lost(run: &Run, kept: &[Vec<Export>], copied: &mut Copied) {
+    let (restores, space) = (run.restores(), &copied.space);
+    if restores != copied.restores && is_lost(run, space).await == Some(true) {
+        if import(run, &kept[copied.kept][0], space, restores).await.is_none() {
+            return;
+        }
+        run.faults.reimports.count();
+    }
+    copied.restores = restores;
+}
+
+/// Returns whether a space does not exist, unless no daemon answers.
+pub(crate) async fn is_lost(run: &Run, space: &str) -> Option<bool> {
+    let get = GetSpaceRequest { name: format!("spaces/{space}") };
+    for _ in 0..TRIES {
+        if let Some(life) = run.life(0) {
+            match life.node.regions().get_space(Request::new(get.clone())).await {
+                Ok(_) => return Some(false),
+                Err(status) if status.code() == Code::NotFound => return Some(true),
+                Err(_) => {}
+            }
+        }
+        time::sleep(run.dice.millis(50, 500)).await;
+    }
+    None
+}
+
 /// Imports the tables of a space and of the spaces inside it into a new space, for other actors to use. Returns the edits.
-async fn copy(run: &Run, exports: &[Export], copy: &str) -> Vec<Made> {
+async fn copy(run: &Run, exports: &[Export], copy: &str, is_edited: bool) -> Vec<Made> {
     let restores = run.restores();
-    let is_delegated = |region: &Region| !region.delegated_space.is_empty();
     // After a restore, the numbers of a delegated region may have been issued, so its import is refused.
-    if restores > 0 && exports.iter().any(|export| export.regions.iter().any(is_delegated)) {
+    if restores > 0 && exports.iter().any(Export::has_delegated) {
         return Vec::new();
     }
     let (mut made, mut known) = (Vec::new(), Vec::new());
@@ -66,13 +113,15 @@ async fn copy(run: &Run, exports: &[Export], copy: &str) -> Vec<Made> {
     }
     for (export, into) in &known {
         run.faults.imports.count();
-        run.places.add_space(into);
+        if is_edited {
+            run.places.add_space(into);
+        }
         for region in &export.regions {
             let id = id_of(region);
             if run.is_suspect(&export.space, id) {
                 run.suspect(into, id);
             }
-            if !is_delegated(region) || known.iter().any(|(_, known)| *known == format!("{into}/{id}")) {
+            if region.delegated_space.is_empty() || known.iter().any(|(_, known)| *known == format!("{into}/{id}")) {
                 run.places.add(into, id);
             }
         }
@@ -101,7 +150,7 @@ async fn repeat(run: &Run, made: &Made) {
 /// Imports a table into an empty space that no other actor knows, with retries. Returns the edits, or `None` if the import is refused, or if
 /// the run ends or edits are lost before it is made.
 async fn import(run: &Run, export: &Export, into: &str, restores: u64) -> Option<Vec<Made>> {
-    let edits = edits(run, export, into);
+    let edits = edits(run, export, into, restores);
     while !run.is_ending() {
         let gate = run.gate.read().await;
         if run.restores() != restores {
@@ -173,19 +222,19 @@ async fn create(run: &Run, space: &str, bits: u32) -> Result<(), NoAnswer> {
 }
 
 /// Returns the edits that import a table, each of which is one commit. One can end after any region without subregions.
-fn edits(run: &Run, export: &Export, into: &str) -> Vec<Edit> {
+fn edits(run: &Run, export: &Export, into: &str, restores: u64) -> Vec<Edit> {
     let drops_counters = run.backend().mutant == Some(Mutant::ImportedCounters);
     let (mut parts, mut part) = (Vec::new(), Vec::new());
     for region in &export.regions {
         let message = message(region, into);
         let reserved = if drops_counters { "0".to_owned() } else { message.reserved.clone() };
         part.push(Region { reserved, ..message });
-        if region.kind() == Kind::Open && (part.len() >= 40 || run.dice.per_mille(100)) {
+        if region.kind() == region::Kind::Open && (part.len() >= 40 || run.dice.per_mille(100)) {
             parts.push(std::mem::take(&mut part));
         }
     }
     parts.extend((!part.is_empty()).then_some(part));
-    let edit = |(number, regions)| import_of(export.bits, into, regions, format!("{into}-{number}"));
+    let edit = |(number, regions)| import_of(export.bits, into, regions, format!("{into}-{restores}-{number}"));
     parts.into_iter().enumerate().map(edit).collect()
 }
 
@@ -243,7 +292,7 @@ fn is_same(sent: &Region, copied: &Region) -> bool {
     place(sent) == place(copied)
         && sent.needs_floor <= copied.needs_floor
         && match sent.order() {
-            kent_proto::v1::region::Order::Scrambled => counter(sent) <= counter(copied),
+            region::Order::Scrambled => counter(sent) <= counter(copied),
             _ => counter(sent) == counter(copied),
         }
 }
@@ -281,9 +330,12 @@ async fn name_floors(run: &Run, export: &Export, copied: &[Region], into: &str) 
     let Ok(ImportInput { edit, bits }) = ImportInput::try_from(request) else { return };
     let TableEdit::Import { regions } = edit.edit else { return };
     for region in regions.into_iter().map(|imported| imported.region) {
-        let Some(floor) = run.floor(into, bits, &region).filter(|_| run.dice.per_mille(700)) else { continue };
-        let (name, request_id) =
-            (format!("spaces/{into}/regions/{}", region.name), format!("{into}-floor-{}", region.name));
+        // The region may have been larger, so that its numbers reach into its zone.
+        let zone = if region.kind == Kind::Partial { region.zone.saturating_sub(region.sub_bits) } else { region.zone };
+        let whole = TableRegion { suffix: region.suffix + zone, ..region.clone() };
+        let Some(floor) = run.floor(into, bits, &whole).filter(|_| run.dice.per_mille(700)) else { continue };
+        let name = format!("spaces/{into}/regions/{}", region.name);
+        let request_id = format!("{into}-{}-floor-{}", run.restores(), region.name);
         let next = Some(floor.into());
         let update = UpdateRegionRequest { name, next, request_id: request_id.clone(), ..Default::default() };
         send_until_answered(run, into, request_id, EditKind::Update(update)).await;

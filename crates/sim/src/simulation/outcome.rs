@@ -42,6 +42,7 @@ pub(crate) struct Faults {
     pub(crate) undelegations: Count,
     pub(crate) undone: Count,
     pub(crate) imports: Count,
+    pub(crate) reimports: Count,
     pub(crate) misfits: Count,
 }
 
@@ -59,7 +60,7 @@ impl Count {
     }
 }
 
-const FAULTS: [&str; 22] = [
+const FAULTS: [&str; 23] = [
     "messages lost",
     "clock jumps",
     "crashes",
@@ -81,6 +82,7 @@ const FAULTS: [&str; 22] = [
     "delegations ended",
     "edits undone",
     "tables exported and imported into another space",
+    "lost imports repeated",
     "imports refused because they do not fit",
 ];
 
@@ -92,7 +94,7 @@ impl Faults {
         let disturbances = [lost, jumps, crashes, stops, cuts, gone, compactions, backlogs];
         let losses = [backups, restores, moves, archive_restores, outages, copies];
         let repeated = [&self.splits, &self.shrinks, &self.delegations];
-        let edits = [&self.deletions, &self.undelegations, &self.undone, &self.imports, &self.misfits];
+        let edits = [&self.deletions, &self.undelegations, &self.undone, &self.imports, &self.reimports, &self.misfits];
         let mut counts = [0; FAULTS.len()];
         disturbances
             .into_iter()

@@ -19,6 +19,12 @@ pub(super) struct Export {
     pub(super) issued: Issued,
 }
 
+impl Export {
+    pub(super) fn has_delegated(&self) -> bool {
+        self.regions.iter().any(|region| !region.delegated_space.is_empty())
+    }
+}
+
 /// The number of attempts to read a table.
 const READS: usize = 20;
 

@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 
 use kent_proto::v1::{
-    CreateRegionRequest, DelegateRegionRequest, ExpandRegionRequest, GetSpaceRequest, RenameRegionRequest,
-    SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, region, regions_server::Regions,
+    CreateRegionRequest, DelegateRegionRequest, ExpandRegionRequest, RenameRegionRequest, SealRegionRequest,
+    ShrinkRegionRequest, SplitRegionRequest, UpdateRegionRequest, region,
 };
 use kent_regions::{Kind, Order, Region, Table};
 use tokio::time;
-use tonic::{Code, Request};
 
 use super::super::{
     checks::{Tables, table},
     edits::{EditKind, send_until_answered},
+    imports::is_lost,
     places::SPACES,
     run::{REPLICAS, Run, TRIES},
 };
@@ -32,7 +32,7 @@ fn is_same_place(before: &Region, now: &Region) -> bool {
 /// `floored` has the regions that got a floor at this or an earlier restore of this backup.
 pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String, u64)>, number: u64) {
     for (space, before) in lost {
-        if is_inside_suspect(run, space) || is_lost(run, space).await {
+        if is_inside_suspect(run, space) || is_lost_import(run, space).await {
             continue;
         }
         let Some(restored) = read_table(run, space).await else {
@@ -68,21 +68,10 @@ fn is_inside_suspect(run: &Run, space: &str) -> bool {
     false
 }
 
-/// Returns whether a space was created for an import since the backup. It stays lost.
-async fn is_lost(run: &Run, space: &str) -> bool {
+/// Returns whether a space was created for an import since the backup. Then the import is repeated later, or the space stays lost.
+async fn is_lost_import(run: &Run, space: &str) -> bool {
     let root = space.split('/').next().unwrap_or_default();
-    let get = GetSpaceRequest { name: format!("spaces/{root}") };
-    while !SPACES.contains(&root) {
-        if let Some(life) = run.life(0) {
-            match life.node.regions().get_space(Request::new(get.clone())).await {
-                Ok(_) => return false,
-                Err(status) if status.code() == Code::NotFound => return true,
-                Err(_) => {}
-            }
-        }
-        time::sleep(run.dice.millis(50, 500)).await;
-    }
-    false
+    !SPACES.contains(&root) && is_lost(run, root).await == Some(true)
 }
 
 /// The repair of one table.
