@@ -64,6 +64,7 @@ This is kentd, a service that issues identifiers and never issues one twice.
 
   curl -X POST http://HOST/v1/alloc/uuidv7?n=3       take three identifiers
   curl http://HOST/v1/inspect/ID                     decode an identifier
+  curl http://HOST/v1/classify/ID                    show to which region an identifier belongs
   curl -H 'content-type: application/json' -d '{}' http://HOST/kent.v1.Regions/ListSpaces
                                                      call any method of the API with JSON
 
