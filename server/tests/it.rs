@@ -34,6 +34,7 @@ mod it {
     mod migrate;
     mod mistakes;
     mod moving;
+    mod openapi;
     mod operator;
     mod paper;
     mod pipes;
