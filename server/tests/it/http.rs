@@ -146,6 +146,7 @@ fn err_bad_requests_say_what_is_allowed() {
         ("POST", allocate, &[JSON, "content-encoding: gzip"], "{}", 501, "without content-encoding"),
         ("POST", allocate, &[JSON, "connect-timeout-ms: soon"], "{}", 400, "such as 2000"),
         ("POST", allocate, &[JSON, "connect-protocol-version: 2"], "{}", 400, "must be 1"),
+        ("POST", allocate, &["content-type: application/proto"], "\n\u{7f}", 400, "is not valid Protobuf"),
         ("POST", allocate, &[], "{}", 415, "content-type: application/json"),
         ("GET", allocate, &[], "", 405, "with POST"),
         ("POST", "/kent.v1.Allocator/Alocate", &[JSON], "{}", 404, "nothing is at /kent.v1.Allocator/Alocate"),
