@@ -12,6 +12,7 @@ mod json;
 mod methods;
 mod openapi;
 mod paths;
+mod texts;
 mod wide;
 
 use std::{
