@@ -22,6 +22,7 @@ mod it {
     mod effects;
     mod exchange;
     mod flood;
+    mod fuzz;
     mod harness;
     mod hostile;
     mod http;
