@@ -227,6 +227,12 @@ async fn raw(address: &str, bytes: &[u8]) -> Option<String> {
     }
 }
 
+/// A clock, which only decides when a long run ends.
+#[expect(clippy::disallowed_methods, reason = "a test outside the daemon")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// When to stop.
 #[derive(Clone, Copy)]
 enum Until {
@@ -246,12 +252,13 @@ async fn fuzz(surface: Surface, until: Until, seed: u64) -> u64 {
     daemon.regions().create_region(create("orders")).await.expect("created");
     let seeds = Arc::new(seeds_of(surface, daemon.http_address()));
     let before = memory(&daemon, "VmRSS");
-    let began = Instant::now();
+    let began = now();
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
         let (daemon, seeds, mut rng) = (daemon.clone(), seeds.clone(), StdRng::seed_from_u64(seed + caller));
-        let is_http2 = surface == Surface::Grpc;
-        let client = Client::builder(TokioExecutor::new()).http2_only(is_http2).build_http::<Body>();
+        let (is_http2, mut connector) = (surface == Surface::Grpc, HttpConnector::new());
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new()).http2_only(is_http2).build::<_, Body>(connector);
         callers.spawn(async move {
             let mut cases = 0;
             while match until {
