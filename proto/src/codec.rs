@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 
 use prost::Message;
 use tonic::{
-    Status,
-    codec::{BufferSettings, Codec, EncodeBuf, Encoder},
+    Code, Status,
+    codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
-use tonic_prost::ProstDecoder;
+use tonic_types::{ErrorDetails, StatusExt};
 
 /// Encodes messages of type `T` and decodes messages of type `U`.
 #[derive(Debug)]
@@ -27,14 +27,14 @@ where
     type Encode = T;
     type Decode = U;
     type Encoder = SizedEncoder<T>;
-    type Decoder = ProstDecoder<U>;
+    type Decoder = MessageDecoder<U>;
 
     fn encoder(&mut self) -> SizedEncoder<T> {
         SizedEncoder(PhantomData)
     }
 
-    fn decoder(&mut self) -> ProstDecoder<U> {
-        ProstDecoder::new(buffers())
+    fn decoder(&mut self) -> MessageDecoder<U> {
+        MessageDecoder(PhantomData)
     }
 }
 
@@ -42,6 +42,32 @@ where
 /// times.
 #[derive(Debug)]
 pub struct SizedEncoder<T>(PhantomData<fn(T)>);
+
+/// Decodes messages. A message that is not valid is a mistake of its sender (`INVALID_ARGUMENT`), not of the daemon
+/// (`INTERNAL`), as tonic's own decoder would say.
+#[derive(Debug)]
+pub struct MessageDecoder<U>(PhantomData<fn() -> U>);
+
+impl<U: Message + Default> Decoder for MessageDecoder<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn buffer_settings(&self) -> BufferSettings {
+        buffers()
+    }
+
+    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        let bad = |problem| {
+            let message = format!("the message is not valid Protobuf: {problem}");
+            Status::with_error_details(
+                Code::InvalidArgument,
+                message,
+                ErrorDetails::with_error_info("BAD_MESSAGE", "kent", []),
+            )
+        };
+        U::decode(buf).map(Some).map_err(bad)
+    }
+}
 
 impl<T: Message> Encoder for SizedEncoder<T> {
     type Item = T;

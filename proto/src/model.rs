@@ -1,12 +1,14 @@
 //! Conversions between messages of `kent.v1` and domain types.
 
 mod block;
+mod classified;
 mod command;
 mod copy;
 mod free;
 mod import;
 mod limits;
 mod names;
+
 mod regions;
 mod text;
 
@@ -14,12 +16,14 @@ use thiserror::Error;
 use tonic::Code;
 
 pub use block::{AllocateInput, Encoding};
+pub use classified::{Classified, short_name};
 pub use command::{region_source, region_words, space_option};
 pub use copy::{BadCopy, apply_change, table_of};
 pub use free::{FreeInput, free_blocks};
 pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
 pub use limits::{LIMIT, parse_limits};
 pub use names::{CONCEALED, HEIR, RegionName, SpaceName, region_name, space_name};
+
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,
     edit_response, history_entry, inner_space, page_token, parse_page, region, space,

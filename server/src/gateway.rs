@@ -10,11 +10,18 @@ mod connect;
 mod failure;
 mod json;
 mod methods;
+mod openapi;
 mod paths;
+mod texts;
 mod wide;
 
-use std::{fmt, future, panic::resume_unwind, sync::Arc};
+use std::{
+    fmt, future,
+    panic::resume_unwind,
+    sync::{Arc, OnceLock},
+};
 
+use ::bytes::Bytes;
 use axum::{
     Router,
     body::Body,
@@ -56,6 +63,8 @@ struct Shared {
     calls: Calls,
     methods: Methods,
     web: GrpcWebService<GrpcPort>,
+    /// The OpenAPI document, made when it is first asked for.
+    document: OnceLock<Bytes>,
 }
 
 /// The text for people who look at the port with a browser.
@@ -64,9 +73,11 @@ This is kentd, a service that issues identifiers and never issues one twice.
 
   curl -X POST http://HOST/v1/alloc/uuidv7?n=3       take three identifiers
   curl http://HOST/v1/inspect/ID                     decode an identifier
+  curl http://HOST/v1/classify/ID                    show to which region an identifier belongs
   curl -H 'content-type: application/json' -d '{}' http://HOST/kent.v1.Regions/ListSpaces
                                                      call any method of the API with JSON
 
+  /openapi.json                                      the paths and messages, as OpenAPI 3.1
   /livez  /readyz  /metrics                          for monitoring
 ";
 
@@ -84,10 +95,12 @@ impl Gateway {
         needs_certificate: bool,
     ) -> Result<Self, DescriptorError> {
         let web = GrpcWebLayer::new().layer(port.clone());
-        let shared = Shared { calls: Calls::new(port, bytes_max), methods: Methods::of_api()?, web };
+        let shared =
+            Shared { calls: Calls::new(port, bytes_max), methods: Methods::of_api()?, web, document: OnceLock::new() };
         let cors = browser::cors(&origins);
         let routes = Router::new()
             .route("/", get(async || FRONT_PAGE))
+            .route("/openapi.json", get(document))
             .merge(paths::router())
             .fallback(dispatch)
             .with_state(Arc::new(shared))
@@ -122,6 +135,12 @@ impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Gateway")
     }
+}
+
+/// Answers with the OpenAPI document.
+async fn document(State(shared): State<Arc<Shared>>) -> Response {
+    let document = shared.document.get_or_init(|| openapi::document(shared.methods.pool()).to_string().into());
+    ([(header::CONTENT_TYPE, "application/json")], document.clone()).into_response()
 }
 
 /// How the messages of a request are encoded.

@@ -22,6 +22,7 @@ mod it {
     mod effects;
     mod exchange;
     mod flood;
+    mod fuzz;
     mod harness;
     mod hostile;
     mod http;
@@ -34,6 +35,7 @@ mod it {
     mod migrate;
     mod mistakes;
     mod moving;
+    mod openapi;
     mod operator;
     mod paper;
     mod pipes;

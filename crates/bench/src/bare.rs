@@ -1,9 +1,10 @@
 //! The bare transport: a tonic server that has the threads and settings of the daemon, and answers every request with
-//! the same message.
+//! the same message; or an axum server that answers every request with the same bytes.
 
-use std::{net::Ipv4Addr, path::PathBuf, pin::Pin, sync::LazyLock, thread};
+use std::{fs, net::Ipv4Addr, path::PathBuf, pin::Pin, sync::LazyLock, thread};
 
 use anyhow::bail;
+use axum::{Router, http::header, serve::ListenerExt};
 use bytes::Bytes;
 use clap::Args;
 use kent_client::proto::{
@@ -29,6 +30,12 @@ pub(crate) struct BareArgs {
     /// The key of the certificate.
     #[arg(long)]
     key: Option<PathBuf>,
+    /// Serve HTTP instead of gRPC, and answer every request with this file.
+    #[arg(long, conflicts_with = "cert")]
+    http: Option<PathBuf>,
+    /// The content type of the file.
+    #[arg(long, default_value = "text/plain; charset=utf-8")]
+    content_type: String,
 }
 
 /// Serves until the process is killed.
@@ -36,6 +43,14 @@ pub(crate) fn run(args: BareArgs) -> anyhow::Result<()> {
     Runtime::new()?.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         println!("bare transport on {}", listener.local_addr()?);
+        if let Some(file) = args.http {
+            let (body, kind) = (Bytes::from(fs::read(file)?), args.content_type);
+            let handler = move |_: Bytes| async move { ([(header::CONTENT_TYPE, kind)], body) };
+            // As the daemon does.
+            let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
+            axum::serve(listener, Router::new().fallback(handler)).await?;
+            bail!("the bare handler ended");
+        }
         let (services, stop) = (Routes::new(AllocatorServer::new(Bare)).prepare(), CancellationToken::new());
         let handshakes = match (args.cert, args.key) {
             (Some(cert), Some(key)) => Handshakes::secure(TlsFiles { cert, key, client_ca: None, crl: None })?,

@@ -12,6 +12,7 @@ mod codec;
 mod contest;
 mod figures;
 mod grant;
+mod http;
 mod index;
 mod instructions;
 mod interrupt;
@@ -53,6 +54,7 @@ enum Bench {
     /// Compare grants over streams with several requests in flight.
     Stream(grant::GrantArgs),
     Packed(packed::PackedArgs),
+    Http(http::HttpArgs),
     Client(client::ClientArgs),
     Strict(strict::StrictArgs),
     Start(start::StartArgs),
@@ -80,6 +82,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Grant(args) => grant::grant(&args),
         Bench::Stream(args) => grant::stream(&args),
         Bench::Packed(args) => packed::run(&args),
+        Bench::Http(args) => http::run(&args),
         Bench::Client(args) => client::run(&args),
         Bench::Strict(args) => strict::run(&args),
         Bench::Start(args) => start::run(&args),

@@ -118,6 +118,8 @@ pub(crate) struct Served {
     pub(crate) process: Process,
     /// The address as HOST:PORT.
     pub(crate) address: String,
+    /// The address of the HTTP port, if the server has one.
+    pub(crate) http: Option<String>,
 }
 
 /// Returns the command of the daemon to measure: `named`, or the `kentd` in the directory of this program.
@@ -151,10 +153,9 @@ impl Served {
         let mut line = String::new();
         let stdout = process.child.stdout.take().context("the program's output is not piped")?;
         BufReader::new(stdout).read_line(&mut line)?;
-        let Some(address) = line.split_whitespace().find(|word| word.contains(':')) else {
-            bail!("expected a line with an address, got {line:?}");
-        };
-        Ok(Self { address: address.to_owned(), process })
+        let mut addresses = line.split_whitespace().filter(|word| word.contains(':')).map(str::to_owned);
+        let Some(address) = addresses.next() else { bail!("expected a line with an address, got {line:?}") };
+        Ok(Self { address, http: addresses.next(), process })
     }
 
     /// Starts a daemon whose store and witness are in a directory.

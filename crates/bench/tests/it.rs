@@ -59,6 +59,11 @@ fn check(scenario: &str, arguments: &str, contenders: &[&str]) {
 }
 
 #[test]
+fn ok_http_measures_the_daemon_beside_a_bare_handler() {
+    check("http", "", &["bare", "kentd"]);
+}
+
+#[test]
 fn ok_grant() {
     check("grant", "--peers none", &["bare", "kentd"]);
 }

@@ -1,7 +1,9 @@
 //! `kent classify`: shows to which regions identifiers belong.
 
 use kent_client::Daemon;
+use kent_codec::{TypedId, parse_id};
 use kent_ids::Uuid;
+use kent_proto::model::Classified;
 use kent_proto::v1::{Classification, ClassifyRequest, FormerPrefix, GetSpaceRequest, classification::Status};
 use serde_json::{Value, json};
 
@@ -11,7 +13,6 @@ use crate::failure::Failure;
 use crate::lines::{Line, Lines};
 use crate::names;
 use crate::notice;
-use crate::number::{self, TypedId};
 use crate::output::{Out, Role};
 use crate::prefix::PrefixFormat;
 use crate::table::{Cell, Table};
@@ -38,7 +39,7 @@ impl Operand {
         if text == STDIN {
             return Ok(Self::Stdin);
         }
-        number::parse_id(text).map(Self::Id).map_err(Failure::Usage)
+        parse_id(text).map(Self::Id).map_err(Failure::Usage)
     }
 }
 
@@ -53,16 +54,6 @@ pub(crate) async fn classify(ids: Vec<u128>, space: &str, daemon: &Daemon) -> Re
     let identifiers = ids.into_iter().map(Into::into).collect();
     let message = ClassifyRequest { parent: names::space(space), identifiers };
     Ok(daemon.regions().classify(request(message)).await?.into_inner().classifications)
-}
-
-/// A classification as rows of name and value.
-pub(crate) fn rows(classification: &Classification, prefixes: PrefixFormat) -> Vec<(&'static str, String)> {
-    let mut rows = vec![("status", status_name(classification.status()).to_owned()), ("path", path(classification))];
-    if classification.status() == Status::Member {
-        rows.push(("suffix", suffix(classification)));
-        rows.push(("issued", issued(classification, prefixes)));
-    }
-    rows
 }
 
 pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
@@ -107,7 +98,7 @@ impl Batches<'_> {
                 return Ok(());
             }
             for Line { number, text } in batch {
-                let id = number::parse_id(&text).and_then(|id| id.within(self.space, self.bits).map(|_| id));
+                let id = parse_id(&text).and_then(|id| id.within(self.space, self.bits).map(|_| id));
                 match id {
                     Ok(id) => self.push(id).await?,
                     Err(error) => {
@@ -160,46 +151,17 @@ impl Batches<'_> {
 fn table(classifications: &[Classification], prefixes: PrefixFormat) -> Table {
     let mut table = Table::new([">IDENTIFIER", "STATUS", "PATH", ">SUFFIX", "ISSUED"]);
     for classification in classifications {
-        let status = classification.status();
-        let member = status == Status::Member;
+        let place = Classified(classification);
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         table.row([
-            text(classification).into(),
-            Cell::new(role(status), status_name(status)),
-            path(classification).into(),
-            if member { suffix(classification).into() } else { "-".into() },
-            issued(classification, prefixes).into(),
+            place.text().into(),
+            Cell::new(role(classification.status()), place.status()),
+            place.path().into(),
+            or_dash(place.suffix()).into(),
+            or_dash(place.issued(|prefix| prefixes.text(prefix))).into(),
         ]);
     }
     table
-}
-
-/// The identifier in the text form of its space.
-fn text(classification: &Classification) -> String {
-    match classification.text.as_str() {
-        "" => identifier(classification).to_string(),
-        text => text.to_owned(),
-    }
-}
-
-/// Whether the identifier is issued and, if the region has been split since, under which prefix.
-fn issued(classification: &Classification, prefixes: PrefixFormat) -> String {
-    match (classification.status(), classification.issued, classification.issued_prefix.as_deref()) {
-        (Status::Member, true, None) => "yes".to_owned(),
-        (Status::Member, true, Some(prefix)) => format!("yes, when the prefix was {}", prefixes.text(prefix)),
-        (Status::Member, false, _) => "no".to_owned(),
-        _ => "-".to_owned(),
-    }
-}
-
-/// The names of the regions that contain the identifier, outermost first.
-fn path(classification: &Classification) -> String {
-    let names: Vec<_> = classification.path.iter().map(|name| names::short(name)).collect();
-    let path = if names.is_empty() { "-".to_owned() } else { names.join(" > ") };
-    // The path within the space of a delegated region follows.
-    match &classification.local {
-        Some(local) => format!("{path} / {} ({})", self::path(local), status_name(local.status())),
-        None => path,
-    }
 }
 
 fn role(status: Status) -> Role {
@@ -210,27 +172,12 @@ fn role(status: Status) -> Role {
     }
 }
 
-fn status_name(status: Status) -> &'static str {
-    match status {
-        Status::Member => "member",
-        Status::Reserved => "reserved",
-        Status::Unassigned => "unassigned",
-        Status::Free => "free",
-        Status::Unspecified => "unknown",
-    }
-}
-
 fn identifier(classification: &Classification) -> u128 {
     classification.identifier.map(u128::from).unwrap_or_default()
 }
 
-fn suffix(classification: &Classification) -> String {
-    classification.suffix.map(u128::from).unwrap_or_default().to_string()
-}
-
 pub(crate) fn to_json(classification: &Classification) -> Value {
-    let member = classification.status() == Status::Member;
-    let id = identifier(classification);
+    let (place, id) = (Classified(classification), identifier(classification));
     let former = |former: &FormerPrefix| {
         json!({
             "prefix": former.prefix,
@@ -244,12 +191,12 @@ pub(crate) fn to_json(classification: &Classification) -> Value {
         "local": classification.local.as_deref().map(to_json),
         "id": id.to_string(),
         "hex": format!("{id:#x}"),
-        "text": text(classification),
-        "status": status_name(classification.status()),
+        "text": place.text(),
+        "status": place.status(),
         "region": classification.path.last().map(|name| names::short(name)),
         "path": classification.path.iter().map(|name| names::short(name)).collect::<Vec<_>>(),
-        "suffix": member.then(|| suffix(classification)),
-        "issued": member.then_some(classification.issued),
+        "suffix": place.suffix(),
+        "issued": (classification.status() == Status::Member).then_some(classification.issued),
         "issued_prefix": classification.issued_prefix,
     })
 }

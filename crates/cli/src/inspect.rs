@@ -4,7 +4,7 @@ use std::mem;
 
 use kent_client::Client;
 use kent_codec::{Inspection, Reading, VerbError};
-use kent_proto::v1::Classification;
+use kent_proto::{model::Classified, v1::Classification};
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
@@ -131,7 +131,7 @@ impl<'a> Regions<'a> {
 
     /// The identifier as a number, if it can be one of the space.
     fn id(&self, inspection: &Inspection) -> Result<u128, String> {
-        if let Some(id) = number::parse_id(&inspection.text).ok().filter(|id| !id.is_uuid) {
+        if let Some(id) = kent_codec::parse_id(&inspection.text).ok().filter(|id| !id.is_uuid) {
             return id.within(self.space, self.bits);
         }
         let Inspection { format, hex, .. } = inspection;
@@ -186,7 +186,7 @@ fn show(inspection: &Inspection, place: Option<&Place>, is_json: bool, palette: 
     if let Some(place) = place {
         text.push('\n');
         let rows = match place {
-            Ok(place) => classify::rows(place, palette.prefixes),
+            Ok(place) => Classified(place).rows(|prefix| palette.prefixes.text(prefix)),
             Err(reason) => vec![("status", format!("not in the space: {reason}"))],
         };
         text.push_str(&facts(&rows, palette));

@@ -1,20 +1,14 @@
 //! Resource names of the API, and the short names that people type.
 
-pub(crate) use kent_proto::model::{region_name as region, region_words, space_name as space, space_option};
+pub(crate) use kent_proto::model::{
+    region_name as region, region_words, short_name as short, space_name as space, space_option,
+};
 
 /// A region by its resource name, as the words of a suggested command: `NAME --space SPACE`.
 pub(crate) fn words(resource: &str) -> String {
     match resource.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/")) {
         Some((space, region)) => region_words(region, space),
         None => resource.to_owned(),
-    }
-}
-
-/// The short name of a resource: a region's name within its space, or a space's name, which may be a path.
-pub(crate) fn short(resource: &str) -> &str {
-    match resource.rsplit_once("/regions/") {
-        Some((_, region)) => region,
-        None => resource.strip_prefix("spaces/").unwrap_or(resource),
     }
 }
 

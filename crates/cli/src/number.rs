@@ -1,81 +1,9 @@
 //! Parsing and formatting numbers for people.
 
-use kent_ids::{Uid11, Uuid, dce, nearly_uuid};
+pub(crate) use kent_codec::parse_number as parse;
+use kent_ids::Uid11;
 pub(crate) use kent_ids::{counted, grouped};
 use kent_proto::v1::space::TextForm;
-
-/// Reads a number below 2^128: decimal or, after `0x`, hexadecimal; underscores between digits are skipped.
-pub(crate) fn parse(text: &str) -> Result<u128, String> {
-    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => (digits, 16),
-        None => (text, 10),
-    };
-    let plain: String = digits.chars().filter(|&digit| digit != '_').collect();
-    if plain.is_empty() || digits.starts_with('_') || digits.ends_with('_') {
-        return Err("expected a number such as 42, 1_000_000 or 0x2a".to_owned());
-    }
-    if let Some(invalid) = plain.chars().find(|digit| !digit.is_digit(radix)) {
-        return Err(format!("{invalid:?} is not a digit; expected a number such as 42, 1_000_000 or 0x2a"));
-    }
-    u128::from_str_radix(&plain, radix).map_err(|_| "the maximum is 2^128 - 1".to_owned())
-}
-
-/// An identifier of a space, and the form in which the user wrote it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TypedId {
-    pub(crate) value: u128,
-    /// The user wrote it as a UUID, with all 128 bits.
-    pub(crate) is_uuid: bool,
-}
-
-impl TypedId {
-    /// The identifier, if the identifiers of the space have enough bits.
-    pub(crate) fn within(self, space: &str, bits: u32) -> Result<u128, String> {
-        let has = format!("an identifier of space {space} has {}", counted(bits, "bit"));
-        let needed = 128 - self.value.leading_zeros();
-        match self {
-            Self { is_uuid: true, value } if bits != 128 => Err(format!(
-                "a UUID has 128 bits, but {has} (`kent space ls` shows the width of each space, and `kent inspect {}` explains the UUID)",
-                Uuid::from_u128(value)
-            )),
-            Self { value, .. } if needed > bits => Err(format!("{value} has {}, but {has}", counted(needed, "bit"))),
-            Self { value, .. } => Ok(value),
-        }
-    }
-}
-
-/// Reads an identifier of a space: a number, a UUID, or the 11 characters of a uid11 of which at least one is not a digit.
-pub(crate) fn parse_id(text: &str) -> Result<TypedId, String> {
-    // Without hyphens, 32 digits could be a number.
-    if text.contains('-')
-        && let Ok(uuid) = dce::parse_lenient(text)
-    {
-        return Ok(TypedId { value: uuid.as_u128(), is_uuid: true });
-    }
-    parse_number_or_uid11(text).map(|value| TypedId { value, is_uuid: false })
-}
-
-fn parse_number_or_uid11(text: &str) -> Result<u128, String> {
-    let is_uid11 =
-        text.len() == 11 && !text.starts_with("0x") && !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
-    if is_uid11 {
-        return match Uid11::parse(text) {
-            Ok(uid11) => Ok(uid11.get().into()),
-            Err(error) => Err(format!("{text:?} is neither a number nor a uid11: {error}")),
-        };
-    }
-    parse(text).map_err(|error| {
-        if let Some(problem) = nearly_uuid(text) {
-            return format!("{text:?} is not a valid identifier: {problem}");
-        }
-        if let Ok(uuid) = dce::parse_lenient(text) {
-            return format!(
-                "{text:?} is not a number: write a UUID with its hyphens, {uuid}, and other digits after 0x"
-            );
-        }
-        format!("{text:?} is not a valid identifier: {error} (a UUID and the 11 characters of a uid11 are valid, too)")
-    })
-}
 
 /// The text form of the identifiers of a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,70 +102,6 @@ mod tests {
     }
 
     #[test]
-    fn ok_numbers() {
-        for (text, expected) in [
-            ("0", 0),
-            ("42", 42),
-            ("1_000_000", 1_000_000),
-            ("0x2a", 42),
-            ("0XB400_0000", 0xb400_0000),
-            ("340282366920938463463374607431768211455", u128::MAX),
-            ("0xffffffffffffffffffffffffffffffff", u128::MAX),
-        ] {
-            assert_eq!(parse(text), Ok(expected), "{text}");
-        }
-    }
-
-    #[test]
-    fn err_numbers() {
-        for text in
-            ["", "_", "_1", "1_", "0x", "-1", "+1", "1e6", "0b1", "1 2", "٣", "340282366920938463463374607431768211456"]
-        {
-            assert!(parse(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn ok_identifiers() {
-        for (text, expected) in [
-            ("7", 7),
-            ("0x8f", 0x8f),
-            ("11111111112", 11_111_111_112),
-            ("5Jxqwr73FDS", 1_856_638_566_845_336_473),
-            ("0x123456789", 0x1_2345_6789),
-        ] {
-            assert_eq!(parse_id(text), Ok(TypedId { value: expected, is_uuid: false }), "{text}");
-        }
-        let value = 0x019a_a2be_bb3b_7000_8050_c000_0000_0009;
-        for text in ["019aa2be-bb3b-7000-8050-c00000000009", "{019AA2BE-BB3B-7000-8050-C00000000009}"] {
-            assert_eq!(parse_id(text), Ok(TypedId { value, is_uuid: true }), "{text}");
-        }
-    }
-
-    #[test]
-    fn ok_and_err_identifiers_of_a_space() {
-        for (text, bits, expected) in [
-            ("255", 8, Ok(255)),
-            ("256", 8, Err("256 has 9 bits, but an identifier of space s has 8 bits")),
-            ("2", 1, Err("2 has 2 bits, but an identifier of space s has 1 bit")),
-            ("00000000-0000-0000-0000-000000000005", 128, Ok(5)),
-            (
-                "00000000-0000-0000-0000-000000000005",
-                64,
-                Err(
-                    "a UUID has 128 bits, but an identifier of space s has 64 bits (`kent space ls` shows the width of each space, and \
-                     `kent inspect 00000000-0000-0000-0000-000000000005` explains the UUID)",
-                ),
-            ),
-            ("0", 1, Ok(0)),
-            ("0xffffffffffffffffffffffffffffffff", 128, Ok(u128::MAX)),
-        ] {
-            let id = parse_id(text).expect(text);
-            assert_eq!(id.within("s", bits), expected.map_err(str::to_owned), "{text}");
-        }
-    }
-
-    #[test]
     fn ok_text_of_every_form_parses_to_the_same_number() {
         for (form, bits, expected) in [
             (TextForm::Decimal, 64, "1856638566845336473"),
@@ -246,15 +110,8 @@ mod tests {
             (TextForm::Uid11, 64, "5Jxqwr73FDS"),
         ] {
             let text = Form::of(form, bits).text(1_856_638_566_845_336_473);
-            let read = parse_id(&text).map(|id| id.value);
+            let read = kent_codec::parse_id(&text).map(|id| id.value);
             assert_eq!((text.as_str(), read), (expected, Ok(1_856_638_566_845_336_473)));
-        }
-    }
-
-    #[test]
-    fn err_identifiers() {
-        for text in ["", "x", "5Jxqwr73FD0", "zzzzzzzzzzz", "5Jxqwr73FDSS"] {
-            assert!(parse_id(text).is_err(), "{text}");
         }
     }
 

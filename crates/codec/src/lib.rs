@@ -8,6 +8,7 @@
 //! | answer one verb, given its input as JSON | [`answer`] |
 //! | guess the format of a text, and show its fields | [`inspect`] |
 //! | make an identifier from its fields | [`encode`] |
+//! | read an identifier of a space | [`parse_id`] |
 //!
 //! A verb is a function in a submodule of `verbs`, and a line of the submodule's table `VERBS`.
 
@@ -17,12 +18,14 @@ mod foreign;
 mod input;
 mod inspect;
 mod line;
+mod number;
 mod verbs;
 
 pub use encode::{Encoded, encode};
 pub use error::VerbError;
 pub use inspect::{BitRange, Field, Inspection, Reading, inspect};
 pub use line::{answer, answer_into, answer_line};
+pub use number::{TypedId, parse_id, parse_number};
 
 /// Returns the names of all verbs.
 pub fn verbs() -> impl Iterator<Item = &'static str> {

@@ -17,6 +17,7 @@ use kent_proto::{
 };
 use kent_regions::{Count, RegionNumber};
 use prost::Message;
+use rand::{RngExt, rngs::StdRng};
 use serde_json::{Value, json};
 
 /// Runs a parser or decoder on the bytes and checks its properties. Panics if a property does not hold.
@@ -39,6 +40,27 @@ pub const TARGETS: &[(&str, Target)] = &[
 /// Returns the target with this name.
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+}
+
+/// Changes a few bytes, or inserts a piece of another seed.
+pub fn mutate(seed: &[u8], other: &[u8], rng: &mut StdRng) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..rng.random_range(1..5) {
+        let at = rng.random_range(0..=bytes.len());
+        match rng.random_range(0..5) {
+            0 => bytes.insert(at, rng.random()),
+            1 => bytes.insert(at, b"0-:,/@*_.e1 \n\"{"[rng.random_range(0..15)]),
+            2 if at < bytes.len() => bytes[at] ^= 1 << rng.random_range(0..8),
+            3 if at < bytes.len() => drop(bytes.remove(at)),
+            _ if !other.is_empty() => {
+                let from = rng.random_range(0..other.len());
+                let to = rng.random_range(from..other.len()) + 1;
+                bytes.splice(at..at, other[from..to].iter().copied());
+            }
+            _ => {}
+        }
+    }
+    bytes
 }
 
 /// Checks the line protocol: the answer to any line is one line with a JSON object.

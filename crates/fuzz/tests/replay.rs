@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use kent_fuzz::TARGETS;
+use kent_fuzz::{TARGETS, mutate};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// The number of mutations of each file.
@@ -29,25 +29,4 @@ fn ok_the_corpus_and_mutations_of_it() {
             }
         }
     }
-}
-
-/// Changes a few bytes, or inserts a piece of another seed.
-fn mutate(seed: &[u8], other: &[u8], rng: &mut StdRng) -> Vec<u8> {
-    let mut bytes = seed.to_vec();
-    for _ in 0..rng.random_range(1..5) {
-        let at = rng.random_range(0..=bytes.len());
-        match rng.random_range(0..5) {
-            0 => bytes.insert(at, rng.random()),
-            1 => bytes.insert(at, b"0-:,/@*_.e1 \n\"{"[rng.random_range(0..15)]),
-            2 if at < bytes.len() => bytes[at] ^= 1 << rng.random_range(0..8),
-            3 if at < bytes.len() => drop(bytes.remove(at)),
-            _ if !other.is_empty() => {
-                let from = rng.random_range(0..other.len());
-                let to = rng.random_range(from..other.len()) + 1;
-                bytes.splice(at..at, other[from..to].iter().copied());
-            }
-            _ => {}
-        }
-    }
-    bytes
 }

@@ -28,6 +28,7 @@ pub(super) struct Calls {
 }
 
 /// The caller of a request, as the services see it.
+#[derive(Clone)]
 pub(super) struct From {
     metadata: MetadataMap,
     peer: Option<Peer>,

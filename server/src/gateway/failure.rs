@@ -1,5 +1,7 @@
 //! Errors as answers of the HTTP port, in the forms of Connect and of AIP-193, or as text.
 
+use std::collections::BTreeMap;
+
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -88,8 +90,18 @@ fn http_code(code: Code) -> StatusCode {
     }
 }
 
+/// The statuses of errors, and the gRPC codes of each.
+pub(super) fn statuses() -> BTreeMap<u16, Vec<Code>> {
+    let mut statuses = BTreeMap::<_, Vec<_>>::new();
+    // The codes are the numbers from 0, which is OK, to 16.
+    for code in (1..=16).map(Code::from_i32) {
+        statuses.entry(http_code(code).as_u16()).or_default().push(code);
+    }
+    statuses
+}
+
 /// The name that Connect gives a code: in lower case, and with one l in "canceled".
-fn connect_code(code: Code) -> String {
+pub(super) fn connect_code(code: Code) -> String {
     match code {
         Code::Cancelled => "canceled".to_owned(),
         code => code_name(code).to_ascii_lowercase(),

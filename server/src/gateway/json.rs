@@ -6,7 +6,7 @@ use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage, Serialize
 use serde::Deserialize;
 use serde_json::{Deserializer, Serializer, Value};
 
-use super::wide;
+use super::{texts, wide};
 
 /// Converts JSON to an encoded message. An empty text stands for the empty message.
 ///
@@ -38,6 +38,11 @@ fn end(json: &mut Deserializer<serde_json::de::SliceRead<'_>>) -> Result<(), Str
 
 /// Converts an encoded message to JSON. Returns `None` if the bytes are not a message of this type.
 pub(super) fn decode(bytes: Bytes, message: &MessageDescriptor, has_wide: bool) -> Option<Vec<u8>> {
+    if message.full_name() == texts::MESSAGE
+        && let Some(text) = texts::to_json(&bytes)
+    {
+        return Some(text);
+    }
     let message = DynamicMessage::decode(message.clone(), bytes).ok()?;
     match has_wide {
         true => serde_json::to_vec(&value(&message)?).ok(),

@@ -1,5 +1,5 @@
-//! Short paths for people: `POST /v1/alloc/SOURCE` and `GET /v1/inspect/ID`, answered as text, or as JSON if the
-//! request accepts it.
+//! Short paths for people: `POST /v1/alloc/SOURCE`, `GET /v1/inspect/ID` and `GET /v1/classify/ID`, answered as text, or as
+//! JSON if the request accepts it.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -10,11 +10,12 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use kent_ids::Uuid;
 use kent_proto::{
-    model::Invalid,
+    model::{Classified, Invalid, space_name},
     v1::{
-        self, AllocateRequest, AllocateResponse, InspectRequest, InspectResponse, Inspection,
-        allocate_response::Identifiers, inspect_result::Outcome,
+        self, AllocateRequest, AllocateResponse, Classification, ClassifyRequest, ClassifyResponse, GetSpaceRequest,
+        InspectRequest, InspectResponse, Inspection, Space, allocate_response::Identifiers, inspect_result::Outcome,
     },
 };
 use prost::Message;
@@ -35,6 +36,7 @@ pub(super) fn router() -> Router<Arc<Shared>> {
     Router::new()
         .route("/v1/alloc/{*source}", post(alloc).fallback(only_post))
         .route("/v1/inspect/{*text}", get(inspect))
+        .route("/v1/classify/{*text}", get(classify))
 }
 
 #[derive(Deserialize)]
@@ -112,6 +114,52 @@ async fn inspect(
     shared.show(form, inspected.await, "kent.v1.Inspection", describe)
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClassifyQuery {
+    space: Option<String>,
+}
+
+/// The space of an identifier without a parameter `space`.
+const SPACE: &str = "default";
+
+/// Shows to which region an identifier belongs.
+async fn classify(
+    State(shared): State<Arc<Shared>>,
+    Path(text): Path<String>,
+    query: Result<Query<ClassifyQuery>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let (form, from) = (form(request.headers()), From::new(&request, None));
+    let classified = async {
+        let _permit = shared.calls.begin()?;
+        let Query(query) = query.map_err(|rejected| bad_query(&rejected, "space"))?;
+        let bad_id = |problem: String| status::from_invalid(&Invalid::new("id", problem).because("BAD_ID"));
+        let id = kent_codec::parse_id(&text).map_err(bad_id)?;
+        let space = query.space.as_deref().unwrap_or(SPACE);
+        if id.is_uuid {
+            // The number of a UUID could fit into fewer bits.
+            let ask = GetSpaceRequest { name: space_name(space) };
+            let Space { bits, .. } = shared.calls.typed("/kent.v1.Regions/GetSpace", from.clone(), &ask).await?;
+            id.within(space, bits).map_err(bad_id)?;
+        }
+        let ask = ClassifyRequest { parent: space_name(space), identifiers: vec![id.value.into()] };
+        let reply: ClassifyResponse = shared.calls.typed("/kent.v1.Regions/Classify", from, &ask).await?;
+        let mut found = reply.classifications.into_iter().next().ok_or_else(status::broken_answer)?;
+        if id.is_uuid {
+            // Shown as it was written, regardless of the text form of the space.
+            found.text = Uuid::from_u128(id.value).to_string();
+        }
+        Ok(found)
+    };
+    let lines = |found: &Classification| {
+        let identifier = ("identifier", Classified(found).text());
+        let rows = [identifier].into_iter().chain(Classified(found).rows(str::to_owned)).collect::<Vec<_>>();
+        lines(rows.iter().map(|(name, value)| (*name, &**value, "")).collect())
+    };
+    shared.show(form, classified.await, "kent.v1.Classification", lines)
+}
+
 impl Shared {
     /// The answer to a request for a short path: `text` formats the message named `name` for people.
     fn show<M: Message>(
@@ -166,6 +214,11 @@ fn describe(inspection: &Inspection) -> String {
     }
     rows.extend(inspection.fields.iter().map(|field| (&*field.name, &*field.value, &*field.meaning)));
     rows.extend(inspection.also.iter().map(|other| ("could also be", other.as_str(), "")));
+    lines(rows)
+}
+
+/// Rows of a name, a value and perhaps its meaning as lines.
+fn lines(rows: Vec<(&str, &str, &str)>) -> String {
     let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
     rows.iter().fold(String::new(), |mut lines, (name, value, meaning)| {
         // OK because a string takes any text.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 /// The message that stands for a number of 128 bits.
-const WIDE: &str = "kent.v1.Uint128";
+pub(super) const WIDE: &str = "kent.v1.Uint128";
 
 /// The deepest nesting of messages. JSON itself is limited to 128 levels.
 const DEPTH_MAX: usize = 64;

@@ -52,8 +52,10 @@ pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// The name that a caller gives itself in `kent-principal`, which proves nothing.
 pub(crate) fn on_behalf_of(headers: &HeaderMap) -> String {
-    let name = headers.get("kent-principal").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    name.chars().take(PRINCIPAL_CHARS_MAX).collect()
+    let bytes = headers.get("kent-principal").map(HeaderValue::as_bytes).unwrap_or_default();
+    // Control characters could change the terminal of a person who reads the history.
+    let visible = String::from_utf8_lossy(bytes).chars().filter(|symbol| !symbol.is_control()).collect::<String>();
+    visible.chars().take(PRINCIPAL_CHARS_MAX).collect()
 }
 
 /// The maximum length of the name that a caller gives, in characters.
@@ -99,9 +101,26 @@ impl Certificate {
 #[cfg(test)]
 mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
+    use tonic::codegen::http::HeaderName;
 
     use super::*;
     use crate::host::address::Process;
+
+    #[test]
+    fn ok_a_caller_names_itself_in_utf_8_without_control_characters() {
+        for (bytes, expected) in [
+            (&b"ann"[..], "ann"),
+            ("Ren\u{e9}".as_bytes(), "Ren\u{e9}"),
+            ("a\u{84}\tb".as_bytes(), "ab"),
+            (b"\xff", "\u{fffd}"),
+            (&[b'x'; 200], &"x".repeat(100)),
+        ] {
+            let value = HeaderValue::from_bytes(bytes).expect("a header");
+            let headers = HeaderMap::from_iter([(HeaderName::from_static("kent-principal"), value)]);
+            assert_eq!(on_behalf_of(&headers), expected, "{bytes:?}");
+        }
+        assert_eq!(on_behalf_of(&HeaderMap::new()), "");
+    }
 
     fn read(names: &[SanType]) -> Certificate {
         let mut params = CertificateParams::default();

@@ -25,22 +25,22 @@ use super::harness::{Daemon, data_dir, identifiers, kentd, request};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Types and flags of frames.
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const CONTINUATION: u8 = 9;
 const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const END_HEADERS: u8 = 4;
 
 /// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("small").to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// A header that is not compressed.
-fn header(name: &str, value: &str) -> Vec<u8> {
+pub(super) fn header(name: &str, value: &str) -> Vec<u8> {
     let length = |text: &str| match text.len() {
         short @ 0..127 => vec![u8::try_from(short).expect("small")],
         long => {
@@ -71,7 +71,7 @@ fn call(others: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// The beginning of a connection.
-fn beginning() -> Vec<u8> {
+pub(super) fn beginning() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[]), &frame(SETTINGS, ACK, 0, &[])].concat()
 }
 
@@ -90,7 +90,7 @@ async fn is_closed(stream: &mut TcpStream, within: Duration) -> bool {
 }
 
 /// A field of /proc/PID/status, in bytes.
-fn memory(daemon: &Daemon, field: &str) -> u64 {
+pub(super) fn memory(daemon: &Daemon, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).expect("a field");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024

@@ -7,7 +7,8 @@ use std::{
 
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use kent_proto::v1::{
-    Encoding, ListHistoryRequest, WatchTableRequest, allocator_client::AllocatorClient, regions_client::RegionsClient,
+    CreateSpaceRequest, Encoding, ListHistoryRequest, WatchTableRequest, allocator_client::AllocatorClient,
+    regions_client::RegionsClient,
 };
 use prost::Message;
 use prost_types::FileDescriptorSet;
@@ -18,7 +19,7 @@ use tower::ServiceBuilder;
 
 use super::{
     auth::Guarded,
-    harness::{Daemon, create, data_dir, identifiers, request},
+    harness::{Daemon, create, data_dir, identifiers, name, request},
 };
 
 /// An answer of the HTTP port.
@@ -145,6 +146,7 @@ fn err_bad_requests_say_what_is_allowed() {
         ("POST", allocate, &[JSON, "content-encoding: gzip"], "{}", 501, "without content-encoding"),
         ("POST", allocate, &[JSON, "connect-timeout-ms: soon"], "{}", 400, "such as 2000"),
         ("POST", allocate, &[JSON, "connect-protocol-version: 2"], "{}", 400, "must be 1"),
+        ("POST", allocate, &["content-type: application/proto"], "\n\u{7f}", 400, "is not valid Protobuf"),
         ("POST", allocate, &[], "{}", 415, "content-type: application/json"),
         ("GET", allocate, &[], "", 405, "with POST"),
         ("POST", "/kent.v1.Allocator/Alocate", &[JSON], "{}", 404, "nothing is at /kent.v1.Allocator/Alocate"),
@@ -172,6 +174,38 @@ fn err_bad_requests_say_what_is_allowed() {
 }
 
 #[tokio::test]
+async fn ok_classify_answers_like_the_command() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    daemon.regions().create_region(create("orders")).await.expect("created");
+    let wide = CreateSpaceRequest { space_id: "wide".to_owned(), bits: 128, ..CreateSpaceRequest::default() };
+    daemon.regions().create_space(wide).await.expect("created");
+    let grant = daemon.allocator().allocate(request("region:orders", 1, Encoding::Packed)).await.expect("granted");
+    let id = identifiers(grant.get_ref())[0];
+    let get = |path: &str, accept: &str| send(&daemon, "GET", &format!("/v1/classify/{path}"), &[accept], "");
+    let text = "accept: text/plain";
+    let member = get(&id.to_string(), text);
+    let shown = format!("identifier  {id}\nstatus      member\npath        orders\nsuffix      0\nissued      yes\n");
+    assert_eq!((member.code, member.body), (200, shown));
+    let json = get(&format!("{id:#x}?space=default"), "accept: application/json").json();
+    assert_eq!((&json["identifier"], &json["path"]), (&json!(id.to_string()), &json!([name("orders")])));
+    let uuid = "00000000-0000-0000-0000-000000000005";
+    let free = get(&format!("{uuid}?space=wide"), text);
+    assert_eq!((free.code, &*free.body), (200, &*format!("identifier  {uuid}\nstatus      free\npath        -\n")));
+    for (path, code, expected) in [
+        (uuid, 400, "a UUID has 128 bits, but an identifier of space default has 64 bits"),
+        ("x", 400, "is not a valid identifier"),
+        ("18446744073709551616", 400, "more than the 64 bits of space"),
+        ("7?space=nosuch", 404, "nosuch"),
+        ("7?region=orders", 400, "this path takes space"),
+    ] {
+        let refused = get(path, text);
+        assert_eq!(refused.code, code, "{path}: {}", refused.body);
+        assert!(refused.body.contains(expected), "{path}: {}", refused.body);
+    }
+}
+
+#[tokio::test]
 async fn ok_callers_need_the_same_permissions_as_by_grpc() {
     let data = data_dir();
     let guarded = Guarded::start(data.path()).await;
@@ -195,6 +229,9 @@ async fn ok_callers_need_the_same_permissions_as_by_grpc() {
         "{\"source\": \"region:orders\", \"count\": 1}",
     );
     assert_eq!((lease.code, lease.json()["code"].as_str()), (403, Some("permission_denied")));
+    let classify = |headers: &[&str]| send(&guarded.daemon, "GET", "/v1/classify/7", headers, "").code;
+    let admin = format!("authorization: Bearer {}", guarded.admin.secret);
+    assert_eq!([classify(&[]), classify(&[&bearer]), classify(&[&admin])], [401, 403, 200]);
 }
 
 #[tokio::test]

@@ -28,15 +28,21 @@ fn ok_pythons_stock_grpc_draws_valid_identifiers() {
 
 /// A virtual environment with grpcio in the target directory, created on first use.
 pub(super) fn python() -> Option<PathBuf> {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+    environment("python", "import grpc_tools, grpc_reflection", &PACKAGES)
+}
+
+/// The interpreter of a virtual environment in the target directory. It is created, with the packages that `arguments`
+/// name to pip, if `check` fails.
+pub(super) fn environment(name: &str, check: &str, arguments: &[&str]) -> Option<PathBuf> {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let python = home.join("bin/python");
-    let has_grpc = || succeeds(Command::new(&python).args(["-c", "import grpc_tools, grpc_reflection"]));
-    if has_grpc() {
+    let is_complete = || succeeds(Command::new(&python).args(["-c", check]));
+    if is_complete() {
         return Some(python);
     }
     let made = succeeds(Command::new("python3").args(["-m", "venv"]).arg(&home))
-        && succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES));
-    (made && has_grpc()).then_some(python)
+        && succeeds(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(arguments));
+    (made && is_complete()).then_some(python)
 }
 
 fn succeeds(command: &mut Command) -> bool {

@@ -174,6 +174,7 @@ async fn err_truncated_protobuf_does_not_stop_the_daemon() {
     let path = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
     let refused = raw.unary(tonic::Request::new(truncated), path, super::raw::BytesCodec).await;
     let status = refused.expect_err("not a message");
-    assert!(matches!(status.code(), Code::Internal | Code::InvalidArgument), "{status}");
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert_eq!(status.get_details_error_info().expect("a reason").reason, "BAD_MESSAGE");
     daemon.allocator().allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("the daemon is up");
 }
