@@ -62,7 +62,7 @@ pub(crate) struct Limits {
 }
 
 /// The maximum number of identifiers as text in one reply.
-const TEXTS_MAX: u64 = 10_000;
+pub(crate) const TEXTS_MAX: u64 = 10_000;
 
 /// The minimum number of attempts at a reservation that conflicts with others; attempts continue until the caller's
 /// deadline.

@@ -77,7 +77,7 @@ fn print(args: &RestoreArgs, restore: &Restore) {
             counted_be(sealed, "region")
         ),
     }
-    print_tokens(restore);
+    print_callers(restore);
     match &args.restored_before {
         Some(older) => {
             println!("identifiers issued by the store that was restored from {} are skipped as well", older.display())
@@ -98,15 +98,23 @@ fn print_archive(archive: &FromArchive, restore: &Restore) {
         restore.taken.rfc3339(0).unwrap_or_default()
     );
     println!("it contains every acknowledged commit: nothing is skipped or sealed");
-    print_tokens(restore);
+    print_callers(restore);
     println!("the archive will belong to the new store: the old store cannot be started or restored again");
 }
 
-fn print_tokens(restore: &Restore) {
+/// Prints what becomes of tokens and budgets.
+fn print_callers(restore: &Restore) {
     if restore.disabled_tokens > 0 {
         println!(
             "{} disabled. Create new ones (kent token create NAME --allow ACTION:RESOURCE), or pass --keep-tokens if none was revoked since",
             counted_be(restore.disabled_tokens, "token")
+        );
+    }
+    if restore.marked_budgets > 0 {
+        println!(
+            "{} counted from the backup on: what was used since is not known. Lower each total by what may have been used (kent budget show, \
+             kent budget set HOLDER RESOURCE TOTAL)",
+            counted_be(restore.marked_budgets, "budget")
         );
     }
 }

@@ -414,6 +414,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::SuffixBits { .. } => Some("suffix_bits"),
         Refusal::SuffixValue { .. } => Some("next"),
         Refusal::TextTooLong { .. } => Some("description"),
+        Refusal::LabelName { .. } | Refusal::LabelValue { .. } => Some("set_labels"),
         Refusal::BadPolicy { .. }
         | Refusal::StrictAndBounds { .. }
         | Refusal::StrictScrambled

@@ -23,15 +23,20 @@ pub(crate) fn run(command: &AuditCommand, out: &mut Out) -> Result<(), Failure> 
     if args.file == "-" {
         return pipe(args, out);
     }
-    let unreadable = |error| Failure::Usage(format!("cannot read the audit log {}: {error}", args.file));
+    let unreadable = |error| {
+        Failure::Usage(format!(
+            "cannot read the audit log {}: {error}; name the file of `kentd --audit FILE`",
+            args.file
+        ))
+    };
     let mut log = Log::open(&args.file).map_err(unreadable)?;
-    let mut last = Last { lines: VecDeque::new(), max: args.lines };
+    let mut last = Last::new(args.lines);
     let keep = |line: &[u8]| -> Result<(), Failure> {
         last.add_if_wanted(line, args);
         Ok(())
     };
     log.read(keep).map_err(unreadable)??;
-    last.lines.iter().try_for_each(|event| event.write(out))?;
+    last.write(&args.file, out)?;
     log.take_lost();
     if !args.follow {
         return Ok(());
@@ -48,7 +53,7 @@ pub(crate) fn run(command: &AuditCommand, out: &mut Out) -> Result<(), Failure> 
 
 /// Prints the events of standard input: the last ones or, with --follow, all as they arrive.
 fn pipe(args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
-    let mut last = Last { lines: VecDeque::new(), max: args.lines };
+    let mut last = Last::new(args.lines);
     for line in io::stdin().lock().split(b'\n') {
         let line = line.map_err(Failure::Input)?;
         if args.follow {
@@ -58,6 +63,7 @@ fn pipe(args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
             last.add_if_wanted(&line, args);
         }
     }
+    // A log on standard error has other lines, too, so there may be no event.
     last.lines.iter().try_for_each(|event| event.write(out))
 }
 
@@ -72,11 +78,31 @@ fn show(line: &[u8], args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure>
 struct Last {
     lines: VecDeque<Event>,
     max: usize,
+    /// Whether the log has a line, and one that is an event.
+    has_line: bool,
+    has_event: bool,
 }
 
 impl Last {
+    fn new(max: usize) -> Self {
+        Self { lines: VecDeque::new(), max, has_line: false, has_event: false }
+    }
+
+    /// Prints the events of a file. One that has lines, but no event, is another file.
+    fn write(&self, log: &str, out: &mut Out) -> Result<(), Failure> {
+        if self.has_line && !self.has_event {
+            return Err(Failure::Usage(format!(
+                "{log} has no events of an audit log; name the file of `kentd --audit FILE`"
+            )));
+        }
+        self.lines.iter().try_for_each(|event| event.write(out))
+    }
+
     fn add_if_wanted(&mut self, line: &[u8], args: &AuditTailArgs) {
-        self.lines.extend(Event::parse(line).filter(|event| event.is_wanted(args)));
+        let event = Event::parse(line);
+        self.has_line = true;
+        self.has_event |= event.is_some();
+        self.lines.extend(event.filter(|event| event.is_wanted(args)));
         if self.lines.len() > self.max {
             self.lines.pop_front();
         }

@@ -14,14 +14,16 @@ use crate::prefix::PrefixFormat;
 use crate::table::{Cell, Table, facts};
 
 /// A list of regions.
-pub(crate) fn table(regions: &[Region], is_wide: bool, prefixes: PrefixFormat) -> Table {
+pub(crate) fn table(regions: &[Region], is_wide: bool, has_spaces: bool, prefixes: PrefixFormat) -> Table {
     const NARROW: [&str; 9] = ["REGION", "PREFIX", ">P", ">Z", ">S", "KIND", ">ISSUED", ">CAPACITY", ">SHARE"];
     const WIDE: [&str; 6] = ["ORDER", ">PER SECOND", "FULL IN", "OWNER", "LABELS", "DESCRIPTION"];
-    let mut table = Table::new(NARROW.into_iter().chain(WIDE.into_iter().filter(|_| is_wide)));
+    let space = has_spaces.then_some("SPACE");
+    let mut table = Table::new(space.into_iter().chain(NARROW).chain(WIDE.into_iter().filter(|_| is_wide)));
     for region in regions {
         let counts = region.kind() != Kind::Closed;
         let or_dash = |text: String| if counts && !text.is_empty() { text } else { "-".to_owned() };
-        let mut cells = vec![
+        let mut cells: Vec<Cell> = has_spaces.then(|| names::space_of(&region.name).into()).into_iter().collect();
+        cells.extend([
             Cell::from(names::short(&region.name)),
             prefixes.text(&region.prefix).into(),
             region.prefix.len().into(),
@@ -31,7 +33,7 @@ pub(crate) fn table(regions: &[Region], is_wide: bool, prefixes: PrefixFormat) -
             or_dash(number::grouped(&region.issued)).into(),
             or_dash(number::power_of_two(&region.capacity)).into(),
             or_dash(number::share(&region.issued, &region.capacity).map(number::percent).unwrap_or_default()).into(),
-        ];
+        ]);
         if is_wide {
             let labels: Vec<_> = region.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
             cells.extend([
@@ -365,7 +367,7 @@ mod tests {
             region("some", "all", "10", 2, Kind::Partial),
         ];
         assert_eq!(
-            table(&regions, false, PrefixFormat::Bits).render(Palette::PLAIN),
+            table(&regions, false, false, PrefixFormat::Bits).render(Palette::PLAIN),
             "\
 REGION  PREFIX  P  Z   S  KIND     ISSUED  CAPACITY    SHARE
 orders  0       1  5  10  open        256      2^10  25.00 %
@@ -378,7 +380,7 @@ some    10      2  2  12  partial   1_024      2^12  25.00 %
         orders.labels = [("team", "a"), ("tier", "1")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         (orders.rate, orders.full_in_seconds) = (2.5, Some(7200.0));
         assert_eq!(
-            table(&[orders, all], true, PrefixFormat::Hex).render(Palette::PLAIN),
+            table(&[orders, all], true, false, PrefixFormat::Hex).render(Palette::PLAIN),
             "\
 REGION  PREFIX  P  Z   S  KIND    ISSUED  CAPACITY    SHARE  ORDER       PER SECOND  FULL IN  OWNER  LABELS         DESCRIPTION
 orders  0x0/1   1  5  10  open       256      2^10  25.00 %  sequential         2.5  2 hours  shop   team=a,tier=1  -

@@ -79,6 +79,8 @@ fn timed_out(limit: Duration, waiting_for: Option<&str>) -> String {
 #[derive(Debug)]
 pub(crate) struct InvalidId {
     pub(crate) text: String,
+    /// The number of its line in standard input.
+    pub(crate) line: Option<u64>,
     /// The error name of formats.md, such as `bad-hex`.
     pub(crate) code: &'static str,
     pub(crate) message: String,
@@ -413,22 +415,28 @@ pub(crate) fn rounded(delay: Duration) -> Duration {
 
 impl InvalidId {
     pub(crate) fn render(&self, json: bool) -> String {
-        let Self { text, code, message } = self;
+        let Self { text, line, code, message } = self;
         if !json {
+            let place = line.map(|line| format!("standard input, line {line}: ")).unwrap_or_default();
             return match *code {
                 // With an invalid option, the text itself may be valid, so do not mention it.
-                "bad-format" | "bad-layout" | "bad-precision" | "bad-width" => format!("error: {message} ({code})\n"),
+                "bad-format" | "bad-layout" | "bad-precision" | "bad-width" => {
+                    format!("error: {place}{message} ({code})\n")
+                }
                 "unrecognised" => format!(
-                    "error: {text:?} is not a valid identifier: {message} ({code}); for example: kent inspect 5Jxqwr73FDS\n"
+                    "error: {place}{text:?} is not a valid identifier: {message} ({code}); for example: kent inspect 5Jxqwr73FDS\n"
                 ),
-                _ => format!("error: {text:?} is not a valid identifier: {message} ({code})\n"),
+                _ => format!("error: {place}{text:?} is not a valid identifier: {message} ({code})\n"),
             };
         }
         let value = json!({"error": {
             "code": "INVALID_ARGUMENT",
             "reason": code.to_uppercase().replace('-', "_"),
             "message": message,
-            "details": {"text": text},
+            "details": match line {
+                Some(line) => json!({"text": text, "line": line.to_string()}),
+                None => json!({"text": text}),
+            },
         }});
         format!("{value}\n")
     }
@@ -457,8 +465,10 @@ const SAID: [&str; 17] = [
 
 impl Refusal {
     fn to_text(&self) -> String {
-        let reason = self.reason.as_deref().map(|reason| format!(", {reason}")).unwrap_or_default();
-        let mut text = format!("error: {} ({}{reason})\n", self.message, code_name(self.code));
+        let code = code_name(self.code);
+        let reason = self.reason.as_deref().filter(|reason| *reason != code);
+        let reason = reason.map(|reason| format!(", {reason}")).unwrap_or_default();
+        let mut text = format!("error: {} ({code}{reason})\n", self.message);
         // The message often contains the descriptions of the violations.
         let unsaid = self.violations.iter().filter(|violation| !self.message.contains(&violation.description));
         let violations = unsaid.map(|violation| (&violation.subject, &violation.description));
@@ -568,7 +578,7 @@ mod tests {
         let failure: Failure = Status::with_error_details(Code::PermissionDenied, "token:a lacks it", details).into();
         assert_eq!(
             failure.render(false).expect("a message"),
-            "error: token:a lacks it (PERMISSION_DENIED, PERMISSION_DENIED)\n  `kent whoami` shows who you are and what you may do\n"
+            "error: token:a lacks it (PERMISSION_DENIED)\n  `kent whoami` shows who you are and what you may do\n"
         );
         assert_eq!(failure.to_json()["error"]["details"]["permission"], "edit:space:default");
     }

@@ -35,21 +35,23 @@ pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut O
     for ids in args.ids.chunk_by(|id, next| id != STDIN && next != STDIN) {
         if ids != [STDIN] {
             for batch in ids.chunks(BATCH) {
-                invalid.extend(shower.show(batch)?);
+                invalid.extend(shower.show(batch)?.into_iter().map(|(_, id)| id));
             }
             continue;
         }
         let mut lines = Lines::of_stdin();
         loop {
-            let batch: Vec<String> = lines.next_batch(BATCH)?.into_iter().map(|line| line.text).collect();
+            let (numbers, batch): (Vec<u64>, Vec<String>) =
+                lines.next_batch(BATCH)?.into_iter().map(|line| (line.number, line.text)).unzip();
             if batch.is_empty() {
                 break;
             }
-            let refused = shower.show(&batch)?;
+            let mut refused = shower.show(&batch)?;
+            refused.iter_mut().for_each(|(at, id)| id.line = numbers.get(*at).copied());
             shower.out.flush()?;
             invalid_lines += refused.len() as u64; // OK because a usize has at most 64 bits
             let json = shower.out.is_json();
-            refused.iter().for_each(|id| notice::write(&id.render(json), json));
+            refused.iter().for_each(|(_, id)| notice::write(&id.render(json), json));
         }
     }
     match (invalid.is_empty(), invalid_lines) {
@@ -69,8 +71,8 @@ struct Shower<'a> {
 }
 
 impl Shower<'_> {
-    /// Shows the valid identifiers, and returns the invalid ones.
-    fn show(&mut self, texts: &[String]) -> Result<Vec<InvalidId>, Failure> {
+    /// Shows the valid identifiers, and returns the invalid ones with their places in the list.
+    fn show(&mut self, texts: &[String]) -> Result<Vec<(usize, InvalidId)>, Failure> {
         // In parallel, because each answer is independent and bound by computation.
         let inspected: Vec<_> = texts.par_iter().map(|text| kent_codec::inspect(text, &self.reading)).collect();
         let places = match self.regions {
@@ -83,7 +85,7 @@ impl Shower<'_> {
         };
         let answers: Vec<_> = inspected.into_par_iter().enumerate().map(show).collect();
         let mut invalid = Vec::new();
-        for (text, answer) in texts.iter().zip(answers) {
+        for (at, (text, answer)) in texts.iter().zip(answers).enumerate() {
             match answer {
                 Ok(answer) => {
                     if mem::replace(&mut self.shown, true) && !json {
@@ -92,7 +94,8 @@ impl Shower<'_> {
                     self.out.text(&answer)?;
                 }
                 Err(error) => {
-                    invalid.push(InvalidId { text: text.clone(), code: error.code, message: error.message });
+                    let (text, line) = (text.clone(), None);
+                    invalid.push((at, InvalidId { text, line, code: error.code, message: error.message }));
                 }
             }
         }

@@ -14,10 +14,11 @@ use crate::names;
 use crate::number;
 use crate::output::{Out, Palette};
 use crate::pages::{PRESENT, pages};
+use crate::space;
 
 pub(crate) async fn run(args: &LsArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let (mut lister, mut all) = (Lister::new(args, out), Vec::new());
-    let take = |mut page: Vec<Region>| {
+    let mut take = |mut page: Vec<Region>| {
         page.retain(|region| {
             args.filters.iter().all(|filter| filter.holds(region))
                 && args.selectors.iter().all(|selector| selector.holds(region))
@@ -28,7 +29,14 @@ pub(crate) async fn run(args: &LsArgs, daemon: &Daemon, out: &mut Out) -> Result
         }
         Ok(())
     };
-    pages(&args.space.space, PRESENT, daemon, take).await?;
+    match args.all_spaces {
+        false => pages(&args.space.space, PRESENT, daemon, take).await?,
+        true => {
+            for space in space::all(daemon).await? {
+                pages(names::short(&space.name), PRESENT, daemon, &mut take).await?;
+            }
+        }
+    }
     if let Some(order) = &args.sort {
         all.sort_by(|left, right| compare(left, right, order.key, order.is_descending));
         lister.print(&all)?;
@@ -39,6 +47,8 @@ pub(crate) async fn run(args: &LsArgs, daemon: &Daemon, out: &mut Out) -> Result
 /// Prints regions, page by page.
 struct Lister<'a> {
     output: OutputArg,
+    /// Whether the spaces of the regions are printed.
+    has_spaces: bool,
     /// The palette and the widths of the columns, once they have been chosen.
     palette: Option<Palette>,
     widths: Vec<usize>,
@@ -48,14 +58,19 @@ struct Lister<'a> {
 impl<'a> Lister<'a> {
     fn new(args: &LsArgs, out: &'a mut Out) -> Self {
         let output = if out.is_json() { OutputArg::Json } else { args.output };
-        Self { output, palette: None, widths: Vec::new(), out }
+        Self { output, has_spaces: args.all_spaces, palette: None, widths: Vec::new(), out }
     }
 
     fn print(&mut self, regions: &[Region]) -> Result<(), Failure> {
         match self.output {
             OutputArg::Json => regions.iter().try_for_each(|region| self.out.json(&describe::to_json(region)))?,
             OutputArg::Name => {
-                regions.iter().try_for_each(|region| self.out.text(&format!("{}\n", names::short(&region.name))))?;
+                let has_spaces = self.has_spaces;
+                let name = |Region { name, .. }: &Region| match has_spaces {
+                    true => format!("{}@{}\n", names::short(name), names::space_of(name)),
+                    false => format!("{}\n", names::short(name)),
+                };
+                regions.iter().try_for_each(|region| self.out.text(&name(region)))?;
             }
             OutputArg::Table | OutputArg::Wide if regions.is_empty() => {}
             OutputArg::Table | OutputArg::Wide => self.print_table(regions)?,
@@ -64,8 +79,8 @@ impl<'a> Lister<'a> {
     }
 
     fn print_table(&mut self, regions: &[Region]) -> Result<(), Failure> {
-        let is_wide = self.output == OutputArg::Wide;
-        let table = |palette: Palette| describe::table(regions, is_wide, palette.prefixes);
+        let (is_wide, has_spaces) = (self.output == OutputArg::Wide, self.has_spaces);
+        let table = |palette: Palette| describe::table(regions, is_wide, has_spaces, palette.prefixes);
         let fitting = || self.out.fitting(|palette| table(palette).render(palette));
         let palette = self.palette.unwrap_or_else(fitting);
         self.palette = Some(palette);

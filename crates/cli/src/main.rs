@@ -58,7 +58,7 @@ use std::process::ExitCode;
 use kent_client::Client;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::{Command, DaemonCommand, Global};
+use crate::args::{Command, DaemonCommand, Global, RegionCommand};
 use crate::failure::Failure;
 use crate::output::Out;
 use crate::reach::Reach;
@@ -142,6 +142,11 @@ fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
             alloc::run(&args, client(&global, &settings)?, &runtime()?, json)
         }
         Command::Daemon(command) => with_output(out, |out| {
+            if let DaemonCommand::Region(region) = &command
+                && let RegionCommand::Ls(args) = &**region
+            {
+                args.check_space(settings.get("space").1 == Origin::Option)?;
+            }
             let (client, runtime) = (client(&global, &settings)?, runtime()?);
             if let Some(edit) = edited::find_out(&command) {
                 runtime.spawn(interrupt::watch(edit, reach, json));

@@ -2,24 +2,24 @@
 //! and the current context are in force anyway.
 
 /// The commands that ask a daemon.
-const COMMANDS: [&str; 13] = [
-    "alloc", "backup", "classify", "clock", "doctor", "region", "role", "series", "space", "status", "table", "token",
-    "whoami",
+const COMMANDS: [&str; 15] = [
+    "alloc", "backup", "budget", "classify", "clock", "doctor", "region", "role", "series", "space", "status", "table",
+    "token", "watch", "whoami",
 ];
 
 /// The options to repeat, each after a space.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reach(String);
+pub(crate) struct Reach(Vec<(&'static str, String)>);
 
 impl Reach {
     /// Repeats these options of the command line, given as names and values.
     pub(crate) fn of(options: impl IntoIterator<Item = (&'static str, String)>) -> Self {
         // A message may be JSON, in which these characters are escaped.
-        let options = options.into_iter().filter(|(_, text)| !text.contains(['"', '\'', '\\']));
-        Self(options.map(|(name, text)| format!(" --{name} {}", quoted(&text))).collect())
+        Self(options.into_iter().filter(|(_, text)| !text.contains(['"', '\'', '\\'])).collect())
     }
 
-    /// Adds the options to each command in a message.
+    /// Adds the options to each command in a message, unless the command has them: a refusal for lack of a permission asks for the token
+    /// of another.
     pub(crate) fn add_to(&self, message: &str) -> String {
         if self.0.is_empty() {
             return message.to_owned();
@@ -32,13 +32,15 @@ impl Reach {
             let is_word =
                 before.chars().nth_back("kent".len()).is_none_or(|mark| matches!(mark, ' ' | '`' | '(' | '"' | '\n'));
             // A command with an endpoint of its own is complete.
-            let end = command.find(['`', ')', '\n']).unwrap_or(command.len());
+            let end = command.find(['`', ')', ';', '\n']).unwrap_or(command.len());
             let is_complete = command[..end].contains(" --endpoint ");
             if is_word
                 && !is_complete
                 && COMMANDS.iter().any(|name| command.trim_start().split(' ').next() == Some(name))
             {
-                whole.push_str(&self.0);
+                let is_missing = |name: &str| !command[..end].contains(&format!(" --{name} "));
+                let options = self.0.iter().filter(|(name, _)| is_missing(name));
+                options.for_each(|(name, text)| whole.extend([" --", name, " ", &quoted(text)]));
             }
             rest = command;
         }
@@ -54,11 +56,27 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::args::Cli;
+
+    /// The commands that need no daemon, or only with an option.
+    const LOCAL: [&str; 8] = ["audit", "codec", "completions", "context", "inspect", "man", "migrate", "restore"];
+
+    #[test]
+    fn ok_every_command_is_known() {
+        let mut known = [&COMMANDS[..], &LOCAL].concat();
+        known.sort_unstable();
+        let line = Cli::command();
+        let mut commands: Vec<_> = line.get_subcommands().map(clap::Command::get_name).collect();
+        commands.sort_unstable();
+        assert_eq!(commands, known);
+    }
 
     #[test]
     fn ok_commands_reach_the_same_daemon() {
-        let reach = Reach(" --endpoint h:1".to_owned());
+        let reach = Reach::of([("endpoint", "h:1".to_owned())]);
         for (message, expected) in [
             ("sealed (kent region unseal r)", "sealed (kent --endpoint h:1 region unseal r)"),
             (
@@ -74,6 +92,16 @@ mod tests {
         ] {
             assert_eq!(reach.add_to(message), expected);
             assert_eq!(Reach::default().add_to(message), message);
+        }
+        let reach = Reach::of([("endpoint", "h:1".to_owned()), ("token-file", "my token".to_owned())]);
+        for (message, expected) in [
+            ("(kent role ls)", "(kent --endpoint h:1 --token-file 'my token' role ls)"),
+            (
+                "(kent budget show; kent role ls --token-file FILE)",
+                "(kent --endpoint h:1 --token-file 'my token' budget show; kent --endpoint h:1 role ls --token-file FILE)",
+            ),
+        ] {
+            assert_eq!(reach.add_to(message), expected);
         }
         assert_eq!(
             (quoted("[::1]:7600").as_str(), quoted("http://a:1,b:2").as_str()),

@@ -35,7 +35,8 @@ async fn list(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     out.text(&text)
 }
 
-async fn all(daemon: &Daemon) -> Result<Vec<Space>, Failure> {
+/// All spaces that the caller may see.
+pub(crate) async fn all(daemon: &Daemon) -> Result<Vec<Space>, Failure> {
     let mut spaces = Vec::new();
     let mut page_token = String::new();
     loop {

@@ -106,10 +106,13 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
     let last = path.last().copied().unwrap_or(root);
     if last.get_arguments().any(|arg| arg.get_long() == Some("space")) {
         if ALL_SPACES.contains(&typed) {
-            return vec![format!(
-                "`{}` is about one space, --space NAME; `kent space ls` lists all spaces",
-                name(path)
-            )];
+            return vec![match last.get_arguments().any(|arg| arg.get_long() == Some("all-spaces")) {
+                true => "for this, use --all-spaces, or -A".to_owned(),
+                false => format!(
+                    "`{}` is about one space, --space NAME; `kent space ls` lists all spaces, `kent region ls -A` their regions",
+                    name(path)
+                ),
+            }];
         }
         if SPACE.contains(&typed) {
             return vec!["for this, use --space NAME".to_owned()];
@@ -372,7 +375,7 @@ mod tests {
             ("kent region ls -n parts", &["for this, use --space: kent region ls --space parts\n"]),
             ("kent region ls --namespace parts --json", &["kent region ls --space parts --json\n"]),
             ("kent region ls -n", &["for this, use --space NAME"]),
-            ("kent region ls -A", &["is about one space, --space NAME; `kent space ls` lists all spaces"]),
+            ("kent region ls --all-namespaces", &["for this, use --all-spaces, or -A"]),
             ("kent region tree --all-namespaces", &["`kent region tree` is about one space"]),
             ("kent backup --data d", &["--data is a setting of the daemon, `kentd --data`", "--endpoint"]),
             ("kent status --listen 127.0.0.1:1", &["`kentd --listen`", "--endpoint"]),

@@ -2,7 +2,12 @@
 
 use alloc::{collections::BTreeMap, string::String};
 
-use crate::{count::Count, limits::TEXT_BYTES_MAX, rare::Usual, refusal::Refusal};
+use crate::{
+    count::Count,
+    limits::{LABEL_BYTES_MAX, TEXT_BYTES_MAX},
+    rare::Usual,
+    refusal::Refusal,
+};
 
 /// The order in which a region's suffixes are issued. It is fixed when the region is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -108,9 +113,23 @@ impl Texts {
     }
 
     pub(crate) fn check(&self) -> Result<(), Refusal> {
+        for (name, value) in &self.labels {
+            if !is_label_text(name) || !name.starts_with(|first: char| first.is_ascii_alphanumeric()) {
+                return Err(Refusal::LabelName { name: name.clone() });
+            }
+            if !is_label_text(value) {
+                return Err(Refusal::LabelValue { name: name.clone(), value: value.clone() });
+            }
+        }
         let bytes = self.bytes();
         if bytes > TEXT_BYTES_MAX { Err(Refusal::TextTooLong { bytes }) } else { Ok(()) }
     }
+}
+
+/// Whether a text can be the value of a label: selectors and shells take it as it is, without quotes.
+fn is_label_text(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+".contains(&byte);
+    (1..=LABEL_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
 impl Policy {
@@ -246,6 +265,23 @@ mod tests {
         let texts = |owner: usize| Texts { owner: "o".repeat(owner), ..Texts::default() };
         assert_eq!(texts(4096).check(), Ok(()));
         assert_eq!(texts(4097).check(), Err(Refusal::TextTooLong { bytes: 4097 }));
+    }
+
+    #[test]
+    fn ok_and_err_labels() {
+        let check = |name: &str, value: &str| {
+            Texts { labels: [(name.into(), value.into())].into(), ..Texts::default() }.check()
+        };
+        for (name, value) in [("team", "shop"), ("a.example/team", "a@b.c"), ("7", "-1"), ("url", "https://x:1/a+b")] {
+            assert_eq!(check(name, value), Ok(()), "{name}={value}");
+        }
+        let long = "x".repeat(64);
+        for name in ["", "a b", "-a", "a=", "!a", "\u{e9}", "a,b", &long] {
+            assert_eq!(check(name, "a"), Err(Refusal::LabelName { name: name.into() }));
+        }
+        for value in ["", "x y", "x,y", "x=y", "x\n", "'", "\u{e9}", &long] {
+            assert_eq!(check("a", value), Err(Refusal::LabelValue { name: "a".into(), value: value.into() }));
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub use forest::{Forest, TableKey};
 pub use granting::{NotGranting, Seal};
 pub use index::Index;
 pub use indexing::Indexing;
-pub use limits::{BITS_MAX, TEXT_BYTES_MAX};
+pub use limits::{BITS_MAX, LABEL_BYTES_MAX, TEXT_BYTES_MAX};
 pub use pace::Pace;
 pub use plan::{Choice, CounterMove, Plan};
 pub use prefix::{BadPrefix, Prefix};

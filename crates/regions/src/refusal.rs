@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::{
     count::Count,
-    limits::TEXT_BYTES_MAX,
+    limits::{LABEL_BYTES_MAX, TEXT_BYTES_MAX},
     prefix::{BadPrefix, Prefix, bits as noun},
     revision::Revision,
 };
@@ -323,6 +323,26 @@ pub enum Refusal {
         /// The name of the region.
         region: String,
     },
+    /// `bad-input`: the name of a label that a selector cannot name.
+    #[error(
+        "the name {name:?} of a label is not valid: use 1 to {LABEL_BYTES_MAX} of a-z A-Z 0-9 - _ . / : @ +, the first a letter or a digit, \
+         such as team"
+    )]
+    LabelName {
+        /// The name.
+        name: String,
+    },
+    /// `bad-input`: the value of a label that a selector cannot name.
+    #[error(
+        "the value {value:?} of the label {name:?} is not valid: use 1 to {LABEL_BYTES_MAX} of a-z A-Z 0-9 - _ . / : @ +, such as \
+         {name}=checkout; a description may have any text"
+    )]
+    LabelValue {
+        /// The name of the label.
+        name: String,
+        /// The value.
+        value: String,
+    },
     /// `bad-input`: the texts of a region are too long.
     #[error(
         "owner, description and labels together have {}, but may have at most {}",
@@ -521,6 +541,8 @@ impl Refusal {
             Self::IsHeir { .. } => "is-heir",
             Self::SpaceInUse { .. } => "space-in-use",
             Self::TextTooLong { .. }
+            | Self::LabelName { .. }
+            | Self::LabelValue { .. }
             | Self::BadPolicy { .. }
             | Self::StrictAndBounds { .. }
             | Self::StrictScrambled

@@ -11,7 +11,7 @@ use kent_store::Version;
 
 use super::{Access, AccessError, BUDGETS_EACH_MAX, check_admin, check_budgets, check_covers, find_role, find_token};
 use crate::{
-    auth::{Caller, Denied, Snapshot, Write},
+    auth::{Caller, Snapshot, Write},
     records::failure::StoreFailure,
 };
 
@@ -104,9 +104,12 @@ impl Access {
         holder: Option<&Holder>,
         after: Option<(Holder, BudgetId)>,
         most: usize,
-    ) -> Result<Vec<Arc<Budget>>, Denied> {
+    ) -> Result<Vec<Arc<Budget>>, AccessError> {
         check_admin(caller)?;
         let snapshot = self.auth.table().snapshot();
+        if let Some(holder) = holder {
+            check_holder(&snapshot, caller, holder, None)?;
+        }
         let after = after.map_or(Unbounded, Excluded);
         let budgets = snapshot.budgets().range((after, Unbounded)).map(|(_, budget)| budget).filter(|budget| {
             holder.is_none_or(|holder| budget.holder() == holder)

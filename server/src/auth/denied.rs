@@ -24,18 +24,21 @@ pub(crate) enum Denied {
     )]
     NoCredential(DeniedTo),
     /// There is no such token, or its secret is wrong.
-    #[error("the token is not valid: there is no such token, or its secret is wrong")]
+    #[error(
+        "the token is not valid: there is no such token, or its secret is wrong; send the whole token, in the header \
+         authorization: Bearer kent_ID_SECRET"
+    )]
     BadCredential(DeniedTo),
     /// The caller has the secret of a token that has ended.
     #[error(
-        "{who} is {why}: ask an operator for another token (kent token create NAME --allow ACTION:RESOURCE)",
+        "{who} is {why}: ask an operator for another token (kent token create NAME --allow ACTION:RESOURCE --token-file FILE)",
         who = .0.principal, why = .1
     )]
     Refused(DeniedTo, Refused),
     /// The caller lacks a permission.
     #[error(
-        "{who} lacks the permission {what} (`kent whoami` shows what it has; an operator can give it another token: \
-         kent token create NAME --allow {what})",
+        "{who} lacks the permission {what} (`kent whoami` shows what it has; an operator, with the token in FILE, can make another one \
+         for it: kent token create NAME --allow {what} --token-file FILE)",
         who = .0.principal, what = .1
     )]
     Missing(DeniedTo, String),

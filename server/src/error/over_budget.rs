@@ -9,8 +9,8 @@ use super::were;
 /// A budget has fewer identifiers left than were requested.
 #[derive(Clone, Debug, Error)]
 #[error(
-    "the budget of {holder} for {resource} has {} left, but {} requested; an operator can raise it: kent budget add {holder} \
-     {resource} +{}",
+    "the budget of {holder} for {resource} has {} left, but {} requested; an operator, with the token in FILE, can raise it: \
+     kent budget add {holder} {resource} +{} --token-file FILE",
     counted(left, "identifier"),
     were(*requested),
     grouped(requested.saturating_sub(*left)),

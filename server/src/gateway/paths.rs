@@ -5,6 +5,7 @@ use std::{fmt::Write, sync::Arc};
 
 use axum::{
     Router,
+    body::HttpBody,
     extract::{Path, Query, Request, State, rejection::QueryRejection},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
@@ -29,14 +30,14 @@ use super::{
     failure::{self, Form},
     json,
 };
-use crate::status;
+use crate::{grant::TEXTS_MAX, status};
 
 /// The short paths.
 pub(super) fn router() -> Router<Arc<Shared>> {
     Router::new()
         .route("/v1/alloc/{*source}", post(alloc).fallback(only_post))
-        .route("/v1/inspect/{*text}", get(inspect))
-        .route("/v1/classify/{*text}", get(classify))
+        .route("/v1/inspect/{*text}", get(inspect).fallback(only_get))
+        .route("/v1/classify/{*text}", get(classify).fallback(only_get))
 }
 
 #[derive(Deserialize)]
@@ -54,9 +55,14 @@ async fn alloc(
     request: Request,
 ) -> Response {
     let (form, from) = (form(request.headers()), From::new(&request, None));
+    let has_body = !request.body().is_end_stream();
     let took = async {
         let _permit = shared.calls.begin()?;
         let Query(query) = query.map_err(|rejected| bad_query(&rejected, "n and request_id"))?;
+        if has_body {
+            let problem = "this path takes no body, but n and request_id after a ?, such as ?n=3";
+            return Err(status::from_invalid(&Invalid::new("body", problem)));
+        }
         let ask = AllocateRequest {
             source,
             count: count(query.n.as_deref())?,
@@ -77,12 +83,22 @@ async fn alloc(
 /// Answers that identifiers are taken with POST. Browsers, link previews and proxies may send GET ahead of time or
 /// twice, and each GET would use up identifiers.
 async fn only_post(request: Request) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7601");
-    let hint = format!(
-        "identifiers are taken with POST, because browsers and proxies may repeat GET: curl -X POST 'http://{host}{}'\n",
-        request.uri()
-    );
+    let url = url(&request);
+    let hint =
+        format!("identifiers are taken with POST, because browsers and proxies may repeat GET: curl -X POST '{url}'\n");
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")], hint).into_response()
+}
+
+/// Answers that identifiers are decoded with GET.
+async fn only_get(request: Request) -> Response {
+    let hint = format!("identifiers are decoded with GET: curl '{}'\n", url(&request));
+    (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], hint).into_response()
+}
+
+/// The URL of a request, for a suggested command.
+fn url(request: &Request) -> String {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7601");
+    format!("http://{host}{}", request.uri())
 }
 
 #[derive(Deserialize)]
@@ -197,8 +213,9 @@ fn form(headers: &HeaderMap) -> Form {
 }
 
 fn count(n: Option<&str>) -> Result<u64, Status> {
-    let parsed = n.map_or(Ok(1), str::parse);
-    parsed.map_err(|_| status::from_invalid(&Invalid::new("n", "must be a whole number from 1 to 10000, such as n=3")))
+    let count = n.map_or(Ok(1), str::parse).ok().filter(|count| (1..=TEXTS_MAX).contains(count));
+    let wrong = || Invalid::new("n", format!("must be a whole number from 1 to {TEXTS_MAX}, such as n=3"));
+    count.ok_or_else(|| status::from_invalid(&wrong()))
 }
 
 fn bad_query(rejected: &QueryRejection, allowed: &str) -> Status {

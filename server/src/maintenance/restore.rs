@@ -142,6 +142,8 @@ pub struct Restore {
     pub reserved_until: UnixSeconds,
     /// The number of tokens that are disabled.
     pub disabled_tokens: usize,
+    /// The number of budgets of which the use since the backup is not known.
+    pub marked_budgets: usize,
     /// The archive that is restored; then nothing was lost.
     pub archive: Option<FromArchive>,
     records: BTreeMap<Key, Vec<u8>>,

@@ -93,8 +93,8 @@ async fn ok_all_of_a_budget_can_be_had_and_no_more() {
         assert_eq!(
             refused.message(),
             format!(
-                "the budget of {of} for {resource} has 100 identifiers left, but 300 were requested; an operator can raise it: \
-                 kent budget add {of} {resource} +200"
+                "the budget of {of} for {resource} has 100 identifiers left, but 300 were requested; an operator, with the token \
+                 in FILE, can raise it: kent budget add {of} {resource} +200 --token-file FILE"
             )
         );
         let details = refused.get_error_details();
@@ -289,6 +289,9 @@ async fn ok_a_backup_holds_budgets_and_a_restore_marks_them() {
     daemon.kill();
     let restored = restore(&file, &data, &["--keep-tokens", "--clock-error", "1s", "--yes"]);
     assert!(restored.status.success(), "{}", said(&restored));
+    let told = "2 budgets are counted from the backup on: what was used since is not known. Lower each total by what may have been used (kent \
+                budget show, kent budget set HOLDER RESOURCE TOTAL)\n";
+    assert!(said(&restored).contains(told), "{}", said(&restored));
     let daemon = Daemon::spawn(&mut guarded_on(&data));
     let budgets = show(&daemon, &admin, "role:shop").await;
     let facts: Vec<_> = budgets.iter().map(|it| (&*it.resource, it.used, it.restored_unix_ms > 0)).collect();

@@ -307,3 +307,23 @@ async fn ok_grpc_web_has_calls_refusals_and_streams() {
     let next = changes.message().await.expect("no error").expect("a change");
     assert_ne!(first, next);
 }
+
+#[test]
+fn err_a_mistake_on_a_short_path_says_what_the_path_takes() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    for (method, path, body, code, part) in [
+        ("POST", "/v1/alloc/uuidv7?n=0", "", 400, "n: must be a whole number from 1 to 10000, such as n=3"),
+        ("POST", "/v1/alloc/uuidv7?n=10001", "", 400, "n: must be a whole number from 1 to 10000, such as n=3"),
+        ("POST", "/v1/alloc/uuidv7?n=-1", "", 400, "n: must be a whole number from 1 to 10000, such as n=3"),
+        ("POST", "/v1/alloc/uuidv7", "{\"n\": 3}", 400, "this path takes no body, but n and request_id after a ?"),
+        ("POST", "/v1/inspect/42", "", 405, "identifiers are decoded with GET: curl 'http://"),
+        ("DELETE", "/v1/inspect/42", "", 405, "identifiers are decoded with GET: curl 'http://"),
+    ] {
+        let answer = send(&daemon, method, path, &[], body);
+        assert_eq!(answer.code, code, "{method} {path}: {}", answer.body);
+        assert!(answer.body.contains(part), "{method} {path}: {}", answer.body);
+    }
+    assert_eq!(send(&daemon, "POST", "/v1/alloc/uuidv7?n=10000", &[], "").body.lines().count(), 10_000);
+    assert_eq!(send(&daemon, "HEAD", "/v1/inspect/42", &[], "").code, 200);
+}

@@ -273,3 +273,32 @@ fn ok_an_identifier_of_a_delegated_region_is_issued_if_its_own_space_says_so() {
         assert_eq!(operator.json(&format!("classify {id}"))["issued"], expected, "{id}");
     }
 }
+
+#[test]
+fn ok_regions_of_all_spaces_are_listed() {
+    let operator = shop();
+    operator.kent("space create parts --bits 32");
+    operator.kent("region create bolts --suffix 10 --space parts");
+    operator.kent("region set bolts --owner billing --space parts");
+    for (words, expected) in [
+        ("-A", &["eu-orders@default", "us-orders@default", "invoices@default", "bolts@parts"][..]),
+        ("--all-spaces --filter owner=billing", &["eu-orders@default", "us-orders@default", "bolts@parts"]),
+        ("-A -l tier", &["eu-orders@default"]),
+        ("-A --sort name", &["bolts@parts", "eu-orders@default", "invoices@default", "us-orders@default"]),
+    ] {
+        check_names(&operator, words, expected);
+    }
+    operator.kent("alloc region:bolts@parts");
+    for words in ["region ls -A", "region ls -A -o wide", "region ls -A --sort -fill"] {
+        let list = operator.kent(words);
+        let lines: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0][..2], ["SPACE", "REGION"], "{words}: {list}");
+        assert!(lines[1..].iter().any(|line| line[..2] == ["parts", "bolts"]), "{words}: {list}");
+        assert_eq!((lines.len(), list.matches("PREFIX").count()), (5, 1), "{words}: {list}");
+    }
+    let lines = operator.kent("region ls -A --json");
+    assert_eq!(lines.lines().count(), 4);
+    assert!(lines.contains("\"resource\":\"spaces/parts/regions/bolts\""), "{lines}");
+    let (code, _, stderr) = operator.run("region ls -A --space parts");
+    assert!(code == 2 && stderr.contains("leave out --space, or -A"), "{stderr}");
+}

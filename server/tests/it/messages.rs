@@ -27,7 +27,7 @@ const SETUP: [&str; 19] = [
 ];
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 60] = [
+const REFUSED: [(&str, &[&str]); 67] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     (
         "region shrink few --by 30",
@@ -112,6 +112,16 @@ const REFUSED: [(&str, &[&str]); 60] = [
         &["(`kent space ls` shows", "`kent inspect 017f22e2-79b0-7cc3-98c4-dc0c0c07398f` explains"],
     ),
     ("region set orders --label a=1 --label a=2", &["the label \"a\" is given twice", "--label a=VALUE"]),
+    (
+        "region set orders --label a/b=c;d",
+        &["the value \"c;d\" of the label \"a/b\"", "1 to 63 of a-z A-Z 0-9 - _ . / : @ +"],
+    ),
+    ("region set orders --label té=c", &["the name \"té\" of a label", "such as team"]),
+    ("budget set shop uuidv7 -5", &["'-5' for '<TOTAL>'", "from 1 to 2^64 - 1"]),
+    ("budget add shop uuidv7 -5", &["'-5' for '<COUNT>'", "from 1 to 2^64 - 1"]),
+    ("audit tail /etc/hostname", &["/etc/hostname has no events", "`kentd --audit FILE`"]),
+    ("audit tail /dev/null --action foo", &["region, space, series"]),
+    ("audit tail /nonexistent", &["cannot read the audit log /nonexistent", "`kentd --audit FILE`"]),
     ("region set orders --auto-expand 101:1", &["1 to 100 percent", "such as 80:2:50"]),
     ("region set orders --chunk -1:5", &["MIN is at least 1 and at most MAX, such as 1:64"]),
     ("region show region:orders", &["write orders;"]),

@@ -241,3 +241,24 @@ fn ok_two_operators_who_change_parts_of_a_role_at_once_keep_both_changes() {
     let refused = guarded.refused("admin.token", "role set new --certificate a.example");
     assert!(refused.contains("`kent role set new --allow allocate:uuidv7`"), "{refused}");
 }
+
+#[test]
+fn err_a_refusal_suggests_the_credential_of_another() {
+    let guarded = Guarded::start();
+    guarded.token("shop", "--allow allocate:uuidv7");
+    let (endpoint, file) = (guarded.daemon.grpc_address(), guarded.path("shop"));
+    let run = |words: &str| run_in(&[], &format!("--endpoint {endpoint} --token-file {file} {words}")).2;
+    let lacks = run("region ls");
+    let command =
+        format!("kent --endpoint {endpoint} token create NAME --allow read:region:default/* --token-file FILE");
+    assert!(lacks.contains(&command) && lacks.ends_with("(PERMISSION_DENIED)\n"), "{lacks}");
+    let admin = guarded.path("admin.token");
+    let missing = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget rm nobody uuidv7")).2;
+    assert!(missing.contains(&format!("(kent --endpoint {endpoint} --token-file {admin} role ls)")), "{missing}");
+    let show = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget show nobody"));
+    assert!(show.0 == 1 && show.2.contains("there is no role \"nobody\" (kent "), "{show:?}");
+    guarded.kent("admin.token", "role set ops --allow read:*");
+    let missing = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget rm ops uuidv7")).2;
+    let command = format!("kent --endpoint {endpoint} --token-file {admin} budget show role:ops");
+    assert!(missing.contains(&command), "{missing}");
+}

@@ -19,7 +19,10 @@ impl Place {
     pub(super) fn prepare(path: Option<&Path>, replaces: bool) -> Result<Self, Failure> {
         let Some(path) = path else { return Ok(Self::Output) };
         if !replaces && path.symlink_metadata().is_ok() {
-            return Err(unwritable(path, &io::Error::new(io::ErrorKind::AlreadyExists, "it exists already")));
+            return Err(unwritable(
+                path,
+                &io::Error::new(io::ErrorKind::AlreadyExists, "it exists already; name a new file"),
+            ));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // A temporary file has the mode 0600.

@@ -40,7 +40,7 @@ pub(crate) enum BudgetCommand {
         #[arg(value_parser = parse_resource)]
         resource: String,
         /// The number of identifiers in total. A unit may follow: k, M or G.
-        #[arg(value_parser = parse_total)]
+        #[arg(value_parser = parse_total, allow_negative_numbers = true)]
         total: u64,
     },
     /// Add to the total of a budget.
@@ -53,7 +53,7 @@ pub(crate) enum BudgetCommand {
         #[arg(value_parser = parse_resource)]
         resource: String,
         /// The number of identifiers to add. A unit may follow: k, M or G.
-        #[arg(value_parser = parse_more)]
+        #[arg(value_parser = parse_more, allow_negative_numbers = true)]
         count: u64,
     },
     /// Remove a budget, after asking for confirmation on a terminal: its holder may take any number.

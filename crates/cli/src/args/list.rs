@@ -7,6 +7,7 @@ use kent_ids::DEFAULT_SPACE;
 
 use super::InSpace;
 use super::value::{parse_bits, parse_positive, parse_space};
+use crate::failure::Failure;
 use crate::filter::{Condition, Selector};
 
 #[derive(Debug, Args)]
@@ -30,6 +31,9 @@ pub(crate) struct LsArgs {
     /// The output format; json is the same as --json.
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     pub(crate) output: OutputArg,
+    /// List the regions of all spaces: the table has a column SPACE, and names are NAME@SPACE, as `kent alloc` takes them.
+    #[arg(short = 'A', long)]
+    pub(crate) all_spaces: bool,
     #[command(flatten)]
     pub(crate) space: InSpace,
 }
@@ -39,7 +43,8 @@ Examples:
   kent region ls
   kent region ls --filter owner=billing --filter 'fill>80'
   kent region ls -l team=checkout --sort -fill -o wide
-  kent region ls --filter 'name=eu-*' -o name --space parts";
+  kent region ls --filter 'name=eu-*' -o name --space parts
+  kent region ls -A --sort -fill";
 
 /// The form of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -70,6 +75,16 @@ pub(crate) enum SortKey {
     Issued,
     Rate,
     Full,
+}
+
+impl LsArgs {
+    /// Fails if `--space` is an option beside `--all-spaces`: it would have no effect.
+    pub(crate) fn check_space(&self, is_option: bool) -> Result<(), Failure> {
+        match self.all_spaces && is_option {
+            true => Err(Failure::Usage("-A lists the regions of all spaces: leave out --space, or -A".to_owned())),
+            false => Ok(()),
+        }
+    }
 }
 
 impl FromStr for SortOrder {

@@ -1,7 +1,7 @@
 //! The options of `kent` by the fields of the API that they set. A refusal names the field; a person knows the option.
 
 /// A field, and its option or argument. A message about a field without one names it in its own words.
-const OPTIONS: [(&str, &str); 29] = [
+const OPTIONS: [(&str, &str); 30] = [
     ("after_revision", "--after"),
     ("at_least_bits", "--at-least"),
     ("at_revision", "--at"),
@@ -23,6 +23,7 @@ const OPTIONS: [(&str, &str); 29] = [
     ("region_id", ""),
     ("regions", ""),
     ("request_id", "--request-id"),
+    ("set_labels", "--label"),
     ("source", ""),
     ("space_id", ""),
     ("split_donor", "--split-donor"),

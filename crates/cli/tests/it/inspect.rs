@@ -45,8 +45,11 @@ fn ok_identifiers_are_read_from_standard_input() {
     let formats: Vec<_> = json_lines(&run.stdout).iter().map(|line| line["format"].clone()).collect();
     assert_eq!(formats.len(), 5000);
     assert!(formats.chunks(2).all(|pair| pair == [json!("uuidv7"), json!("xid")]));
-    let run = kent_with("inspect -", &format!("{V7}\nnonsense\n"));
+    let run = kent_with("inspect -", &format!("{V7}\n\nnonsense\n"));
     assert_eq!(run.code, Some(2), "{}", run.stdout);
+    assert!(run.stderr.starts_with("error: standard input, line 3: \"nonsense\" is not"), "{}", run.stderr);
+    let run = kent_with("inspect - --json", "\nnonsense\n");
+    assert_eq!(json_lines(&run.stderr)[0]["error"]["details"]["line"], json!("2"), "{}", run.stderr);
     assert!(run.stderr.contains("nonsense") && run.stdout.contains(V7), "{}", run.stderr);
 }
 

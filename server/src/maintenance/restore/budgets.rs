@@ -23,6 +23,7 @@ impl Restore {
             .collect::<Result<_, _>>()
             .map_err(StoreFailure::from)?;
         let restored = i64::try_from(now.get() / 1_000_000).ok();
+        self.marked_budgets = keys.len();
         for key in keys {
             let spent = self.records.get(&key).map_or(Ok(Spent::default()), |value| decode_spent(value));
             let spent = Spent { restored, ..spent.map_err(StoreFailure::from)? };

@@ -36,6 +36,7 @@ impl Restore {
             skips: Vec::new(),
             sealed: 0,
             disabled_tokens: 0,
+            marked_budgets: 0,
             archive: None,
             reserved_until: until.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
             records: records.into_iter().collect(),

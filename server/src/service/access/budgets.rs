@@ -55,7 +55,7 @@ impl AccessService {
         let after = page.after.as_deref().map(parse_place).transpose()?;
         let holder = (!holder.is_empty()).then(|| parse_holder(&holder)).transpose()?;
         let budgets = self.access().budgets(&caller, holder.as_ref(), after, page.size + 1);
-        let mut budgets = budgets.map_err(|denied| status::from_denied(&denied))?;
+        let mut budgets = budgets.map_err(|error| status::from_access(&error))?;
         let more = budgets.len() > page.size;
         budgets.truncate(page.size);
         let next_page_token = budgets.last().filter(|_| more).map(|last| model::page_token(&place(last)));
