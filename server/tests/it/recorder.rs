@@ -51,13 +51,13 @@ fn ok_edits_slots_and_conflicts_are_recorded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_a_grant_that_waits_is_recorded() {
     let operator = Operator::new();
-    // An xid has 2^24 numbers in a second, so one of these grants waits for the clock.
-    for _ in 0..4 {
-        let ask = request("xid", 16_000_000, Encoding::Lease);
+    // About a second's numbers of this format each, so the later grants wait for the clock.
+    for _ in 0..3 {
+        let ask = request("uid11-snowish", 4_000_000, Encoding::Lease);
         operator.daemon.allocator().allocate(ask).await.expect("granted");
     }
     let waited = events(&operator, "grant-waited");
-    let is_of = |event: &Value| event["figures"]["source"] == "xid" && event["figures"]["count"] == "16000000";
+    let is_of = |event: &Value| event["figures"]["source"] == "uid11-snowish" && event["figures"]["count"] == "4000000";
     assert!(waited.iter().any(is_of), "{waited:?}");
 }
 
