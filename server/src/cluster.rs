@@ -22,7 +22,12 @@ use tracing::{debug, error, info, warn};
 use crate::{
     auth::AccessTable,
     config::WINDOW_MAX,
-    host::{Environment, clock::Clock, touch::Touch},
+    host::{
+        Environment,
+        clock::Clock,
+        flight::{self, Happened},
+        touch::Touch,
+    },
     issuing::slots::Slots,
     records::{
         failure::{LoadError, StoreFailure},
@@ -325,6 +330,7 @@ impl Cluster {
                     error!(%error, "the records of the other replicas cannot be used; stopping");
                     break;
                 }
+                flight::record(Happened::OutOfTouch);
                 warn!(%error, "cannot reach the other replicas; continuing with the window and the chunks in memory");
             }
         }
@@ -419,6 +425,7 @@ impl Cluster {
                 if let Ok(name) = keys::parse_present(&key)
                     && let Some(gone) = self.lock().replicas.remove(name)
                 {
+                    flight::record(Happened::ReplicaGone { address: gone.note.address.as_str().into() });
                     info!(replica = gone.note.address, "a replica has disappeared");
                 }
             }

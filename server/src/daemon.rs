@@ -33,6 +33,7 @@ use crate::{
         entropy::{self, SystemEntropy},
         process::open_files_max,
         tasks::{Calls, Tasks},
+        watched::Watched,
     },
     http::{self, Stage},
     maintenance::witness::{Witness, WitnessError},
@@ -193,7 +194,8 @@ impl Daemon {
         let address = config.advertise.clone().unwrap_or(first_address);
         let place = Place { kind, location, address, directories: directories(&config) };
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
-        let environment = Environment { store: store.clone(), clock: clock.clone(), entropy };
+        let watched = Arc::new(Watched::new(store.clone(), clock.clone()));
+        let environment = Environment { store: watched, clock: clock.clone(), entropy };
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
             // Absolute, because a witness knows stores by their location.
             let absolute = data.and_then(|dir| dir.canonicalize().ok()).map(|dir| dir.display().to_string());

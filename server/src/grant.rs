@@ -28,9 +28,11 @@ use crate::{
     budgets::{Account, Budgets, NotReserved},
     error::{AllocateError, OverBudget},
     host::{
+        call,
         clock::Clock,
         deadline::WaitLimit,
         entropy::{self, Entropy},
+        flight::{self, Happened, LONG_WAIT, Name},
         tasks::Tasks,
     },
     issuing::{pacing::Pacing, slots::Slots},
@@ -139,6 +141,23 @@ impl Grants {
         &self,
         request: &AllocateInput,
         caller: &Caller,
+        wait: Wait,
+        wait_limit: WaitLimit,
+    ) -> Result<Granted, AllocateError> {
+        let began = self.clock.steady();
+        let granted = self.finish_unrecorded(request, caller, wait, wait_limit).await;
+        let waited = self.clock.steady().saturating_sub(began);
+        if waited >= LONG_WAIT {
+            let (source, count) = (Name::of(&request.source), request.count.get());
+            flight::record(Happened::GrantWaited { source, count, waited, granted: granted.is_ok() });
+        }
+        granted
+    }
+
+    async fn finish_unrecorded(
+        &self,
+        request: &AllocateInput,
+        caller: &Caller,
         mut wait: Wait,
         wait_limit: WaitLimit,
     ) -> Result<Granted, AllocateError> {
@@ -218,7 +237,7 @@ impl Grants {
         wait_limit: WaitLimit,
     ) -> Result<Option<Granted>, AllocateError> {
         let left = wait_limit.left(self.clock.steady());
-        match time::timeout(left, self.tasks.spawn_work_local(reservation)).await {
+        match time::timeout(left, self.tasks.spawn_work_local(call::inherited(reservation))).await {
             Ok(Ok(reserved)) => self.pacing.wait(reserved, wait_limit).await.map(|()| None),
             Ok(Err(_)) | Err(_) => Err(AllocateError::Late),
         }

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use kent_store::Store;
 
 pub(crate) mod address;
+pub(crate) mod call;
 pub mod clock;
 pub(crate) mod computing;
 pub(crate) mod deadline;
 pub mod entropy;
+pub mod flight;
 pub(crate) mod process;
 pub(crate) mod tasks;
 pub(crate) mod touch;
+pub(crate) mod watched;
 
 /// The store, the clock and the random bits that a daemon uses; the simulator supplies its own.
 #[derive(Clone, Debug)]

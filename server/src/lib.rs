@@ -68,7 +68,7 @@ pub use config::{
     Settings, Span, StoreKind, TlsSettings, Values, misspelt_variables,
 };
 pub use daemon::{Daemon, StartError, attest, transport};
-pub use host::{Environment, clock, entropy};
+pub use host::{Environment, clock, entropy, flight};
 pub use maintenance::{
     archive::{FromArchive, NotRestored},
     backup::BadBackup,

@@ -10,7 +10,7 @@ use anstyle::AnsiColor;
 use kentd::{
     Args, Command, Config, Daemon, LogFormat,
     audit::{Audit, By, Event, Outcome},
-    chain, misspelt_variables, telemetry,
+    chain, flight, misspelt_variables, telemetry,
 };
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -66,6 +66,7 @@ fn main() -> ExitCode {
         Ok(started) => started,
         Err(error) => return fail(USAGE, &error),
     };
+    flight::log_on_panic();
     let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for (variable, near) in misspelt_variables(names) {
         warn!(variable, "kentd does not read this variable; did you mean {near}?");
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
                     code = run(config, audit.clone()) => code,
                     () = repeats.report() => ExitCode::FAILURE, // `report` never returns
                     () = report(audit.as_ref()) => ExitCode::FAILURE, // nor does this
+                    () = toggle_debug() => ExitCode::FAILURE, // nor does this
                 }
             });
             // Looking up the name of a host may still block a thread.
@@ -94,6 +96,19 @@ const DAEMON_THREADS: usize = 4;
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(DAEMON_THREADS).enable_all().build()
+}
+
+/// Turns the log's level `debug` on or off at each SIGUSR1. Never returns.
+async fn toggle_debug() {
+    match signal(SignalKind::user_defined1()) {
+        Ok(mut signals) => {
+            while signals.recv().await.is_some() {
+                telemetry::toggle_debug();
+            }
+        }
+        Err(error) => warn!(%error, "cannot listen for SIGUSR1"),
+    }
+    future::pending().await
 }
 
 /// Writes the summaries of the audit log. Never returns.

@@ -1,11 +1,12 @@
 //! Structured logs on standard error, and the audit log.
 
+mod level;
 mod repeats;
 
 use std::io::{self, IsTerminal};
 
 use thiserror::Error;
-use tracing::Subscriber;
+use tracing::{Subscriber, info};
 use tracing_subscriber::{
     Layer,
     filter::{LevelFilter, Targets},
@@ -15,10 +16,11 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+pub(crate) use self::level::{Change, Filters, change};
 use self::repeats::Limited;
 pub use self::repeats::Repeats;
 use crate::{
-    audit::{self, Audit, AuditTo, Rotation},
+    audit::{Audit, AuditTo, By, Event, Outcome, Rotation},
     config::{Config, LogFormat},
 };
 
@@ -46,6 +48,19 @@ pub enum NoLogs {
     },
 }
 
+impl NoLogs {
+    /// What is wrong with a filter that a call sets, after its name.
+    pub(crate) fn problem(&self) -> String {
+        match self {
+            Self::BadFilter { filter, part } => format!(
+                "is {filter:?}, but {part:?} is not a level: use off, error, warn, info, debug or trace, alone or for a module, as in \
+                 `kent log-level info,tonic=debug`"
+            ),
+            Self::Audit { .. } => self.to_string(),
+        }
+    }
+}
+
 /// Writes the process's logs to standard error, with the format and the filter of the configuration, and the audit log. Returns the
 /// counts of repeated messages, which the caller must write with [`Repeats::report`], and the audit log, for [`Audit::report`].
 ///
@@ -53,9 +68,7 @@ pub enum NoLogs {
 ///
 /// [`NoLogs`].
 pub fn start(config: &Config) -> Result<(Repeats, Option<Audit>), NoLogs> {
-    let filter = parse_filter(&config.set.log)?;
-    // The audit log is complete, whatever the filter says, and the other log does not repeat it.
-    let filter = filter.with_target(audit::TARGET, LevelFilter::OFF);
+    let filter = level::start(&config.set.log)?;
     let repeats = Repeats::default();
     let logs = layer(config.set.log_format, std::io::stderr().is_terminal(), std::io::stderr, repeats.clone());
     let open = |to| {
@@ -75,6 +88,16 @@ pub fn start_audit(to: &AuditTo, rotation: Rotation) -> Result<Audit, NoLogs> {
     let audit = Audit::open(to, rotation, true).map_err(|source| unwritable(to, source))?;
     tracing_subscriber::registry().with(audit.clone()).init();
     Ok(audit)
+}
+
+/// Turns the level `debug` on, and off again, as SIGUSR1 asks.
+pub fn toggle_debug() {
+    // OK because `debug` is a filter, and that of the settings has been checked.
+    if let Ok(Some(filters)) = change(Some(Change::ToggleDebug)) {
+        info!(filter = filters.present, previous = filters.previous, "the filter of the log has changed (SIGUSR1)");
+        let note = format!("{} -> {}", filters.previous, filters.present);
+        Event::new("log.filter", &By::daemon(), "").note(&note).record(Outcome::Done);
+    }
 }
 
 /// Parses a filter. A word without a level is refused: to `Targets` it is a module, so a misspelled level would silence the log.

@@ -44,6 +44,7 @@ mod it {
     mod proxy;
     mod python;
     mod raw;
+    mod recorder;
     mod refusals;
     mod restore;
     mod retention;

@@ -38,6 +38,8 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
         | DaemonCommand::Backup { .. }
         | DaemonCommand::Clock { .. }
         | DaemonCommand::Doctor
+        | DaemonCommand::Debug(_)
+        | DaemonCommand::LogLevel(_)
         | DaemonCommand::Status => None,
     }
 }

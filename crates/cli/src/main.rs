@@ -17,6 +17,7 @@ mod confirm;
 mod connect;
 mod context;
 mod contexts;
+mod debug;
 mod describe;
 mod doctor;
 mod edit;
@@ -190,6 +191,8 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
         DaemonCommand::Budget(command) => access::budget(&command, &client.connect().await?, out).await,
         DaemonCommand::Whoami => access::who_am_i(&client.connect().await?, out).await,
         DaemonCommand::Doctor => doctor::run(&client.connect().await?, out).await,
+        DaemonCommand::Debug(command) => debug::run(&command, &client.connect().await?, out).await,
+        DaemonCommand::LogLevel(args) => debug::log_level(&args, &client.connect().await?, out).await,
         DaemonCommand::Status => status::run(&client.connect().await?, out).await,
     }
 }

@@ -208,7 +208,7 @@ const COMMANDS: [Habit; 9] = [
 ];
 
 /// The commands of `kent`; those that both have, such as `restore`, are not here.
-const CLIENT_COMMANDS: [&str; 19] = [
+const CLIENT_COMMANDS: [&str; 21] = [
     "alloc",
     "audit",
     "backup",
@@ -217,8 +217,10 @@ const CLIENT_COMMANDS: [&str; 19] = [
     "codec",
     "completions",
     "context",
+    "debug",
     "doctor",
     "inspect",
+    "log-level",
     "region",
     "role",
     "series",

@@ -32,6 +32,8 @@ use tokio_util::{
 };
 use tracing::error;
 
+use super::{call, flight};
+
 /// Spawns the daemon's tasks and stops them together.
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks {
@@ -88,12 +90,12 @@ impl Tasks {
     }
 
     /// Spawns work that ends by itself, such as a commit that must not be abandoned midway. It continues when the handle is
-    /// dropped, and [`Tasks::stop`] waits for it.
+    /// dropped, and [`Tasks::stop`] waits for it. Its lines of the log name the call that spawned it.
     pub(crate) fn spawn_work<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        self.tracker.spawn_on(work, &self.calls)
+        self.tracker.spawn_on(call::inherited(work), &self.calls)
     }
 
     /// Like [`Tasks::spawn_work`], but on the caller's thread, which saves waking another one. The thread must wait for
@@ -171,6 +173,7 @@ impl Tasks {
     pub(crate) fn fail_broken(&self, broken: &dyn Error) {
         self.broken.store(true, Ordering::SeqCst);
         error!(%broken, "an invariant is broken; no more identifiers are issued");
+        flight::log();
         self.failed.cancel();
     }
 

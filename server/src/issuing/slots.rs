@@ -27,6 +27,7 @@ use crate::{
         clock::Clock,
         deadline::WaitLimit,
         entropy::{self, Entropy},
+        flight::{self, Happened},
     },
     records::{failure::StoreFailure, keys},
 };
@@ -276,7 +277,9 @@ impl Slots {
             };
             match self.commit(&plan).await {
                 Ok(version) => {
-                    info!(slot = plan.slot().get(), epoch = plan.record().epoch.get(), "slot taken");
+                    let (slot, epoch) = (plan.slot().get(), plan.record().epoch.get());
+                    info!(slot, epoch, "slot taken");
+                    flight::record(Happened::SlotTaken { slot, epoch });
                     self.committed(plan, version);
                     return Ok(());
                 }
@@ -302,6 +305,7 @@ impl Slots {
             (Some(_), _) if is_refused => {}
             (Some(Quarantine { ahead, .. }), _) => {
                 error!(ahead_s = ahead.as_secs(), "the clock is too far ahead of every recorded time");
+                flight::record(Happened::ClockAhead { by: ahead });
             }
             (None, Some(recorded)) if now.is_some_and(|now| now < recorded.offset(-HOUR_NANOS)) => {
                 warn!(
@@ -337,6 +341,7 @@ impl Slots {
             Extended::Until(_) => self.supplied.notify_waiters(),
             Extended::Fenced => {
                 warn!(slot = slot.get(), "another daemon has taken the slot; taking a new one");
+                flight::record(Happened::SlotLost { slot: slot.get() });
                 self.wanted.notify_one();
             }
         }
@@ -387,7 +392,10 @@ impl Slots {
     async fn give_back(&self) {
         let Some(plan) = self.lock().issuer.plan_give_back() else { return };
         match self.commit(&plan).await {
-            Ok(_) => info!(slot = plan.slot().get(), "slot returned"),
+            Ok(_) => {
+                info!(slot = plan.slot().get(), "slot returned");
+                flight::record(Happened::SlotReturned { slot: plan.slot().get() });
+            }
             Err(error) => {
                 warn!(%error, slot = plan.slot().get(), "could not return the slot; it is free after its window")
             }
@@ -408,8 +416,12 @@ fn trusted_time(state: &mut State, reading: Reading) -> Result<UnixNanos, Refusa
     match (before, after) {
         (None, Some(Quarantine { ahead, .. })) => {
             error!(ahead_s = ahead.as_secs(), "the clock jumped further ahead than the daemon accepts");
+            flight::record(Happened::ClockAhead { by: ahead });
         }
-        (Some(_), None) => info!("the clock is trusted again"),
+        (Some(_), None) => {
+            info!("the clock is trusted again");
+            flight::record(Happened::ClockTrusted);
+        }
         _ => {}
     }
     now.ok_or(Refusal::Quarantined { ahead: after.map(|quarantine| quarantine.ahead).unwrap_or_default() })
@@ -421,6 +433,7 @@ const KEEPER_INTERVAL: Duration = Duration::from_millis(250);
 const HOUR_NANOS: i128 = 3_600_000_000_000;
 
 fn log_step(back: Duration) {
+    flight::record(Happened::ClockBack { by: back });
     warn!(back_ms = back.as_millis(), "the clock went back beyond the tolerance; changing to another slot");
 }
 

@@ -13,8 +13,10 @@ use kent_ids::{Series, Source, SourceError};
 use kent_issue::Quarantine;
 use kent_proto::v1::{
     self, AcceptClockRequest, BackupPart, BackupRequest, ChunkStatus, ClockQuarantine, ClockStatus,
-    CreateSeriesRequest, DiagnoseRequest, Diagnosis, ForgetSeriesRequest, GetStatusRequest, Limits, ListSeriesRequest,
-    ListSeriesResponse, ReplicaStatus, SlotStatus, Status as StatusMessage, StoreStatus, admin_server::Admin,
+    CreateSeriesRequest, DiagnoseRequest, Diagnosis, DumpEventsRequest, DumpEventsResponse, ForgetSeriesRequest,
+    GetStatusRequest, Limits, ListSeriesRequest, ListSeriesResponse, LogFilter, NotableEvent, ReplicaStatus,
+    SetLogFilterRequest, SlotStatus, Status as StatusMessage, StoreStatus, admin_server::Admin, notable_event,
+    set_log_filter_request,
 };
 use kent_proto::{model::Invalid, note::ReplicaNote};
 use tonic::{Request, Response, Status};
@@ -28,11 +30,13 @@ use crate::{
     cluster::{Cluster, Replica},
     engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
     grant::ListedSeries,
+    host::flight::{self, Recorded},
     issuing::slots::HeldSlot,
     maintenance::{backup, diagnosis},
     records::failure::StoreFailure,
     service::diagnose,
     status,
+    telemetry::{self, Change, Filters},
 };
 
 /// The service.
@@ -204,6 +208,31 @@ impl Admin for AdminService {
         Ok(Response::new(diagnose::message(self.status(), measured)))
     }
 
+    async fn dump_events(&self, request: Request<DumpEventsRequest>) -> Result<Response<DumpEventsResponse>, Status> {
+        caller_who_may(&self.engine, &request, Action::Operate)?;
+        let (events, total) = flight::events();
+        Ok(Response::new(DumpEventsResponse { events: events.iter().map(event).collect(), total }))
+    }
+
+    async fn set_log_filter(&self, request: Request<SetLogFilterRequest>) -> Result<Response<LogFilter>, Status> {
+        let Author { by, .. } = author_who_may(&self.engine, &request, Action::Operate)?;
+        let change = match request.into_inner().change {
+            Some(set_log_filter_request::Change::Filter(filter)) => Some(Change::To(filter)),
+            Some(set_log_filter_request::Change::Reset(true)) => Some(Change::Reset),
+            Some(set_log_filter_request::Change::Reset(false)) | None => None,
+        };
+        let is_change = change.is_some();
+        let changed = telemetry::change(change)
+            .map_err(|bad| status::from_invalid(&Invalid::new("filter", bad.problem())))
+            .map(Option::unwrap_or_default);
+        if is_change {
+            let note = changed.as_ref().map(|filters| format!("{} -> {}", filters.previous, filters.present));
+            record(Event::new("log.filter", &by, "").note(&note.unwrap_or_default()), &changed, Outcome::Done);
+        }
+        let Filters { present, previous, configured } = changed?;
+        Ok(Response::new(LogFilter { filter: present, previous, configured }))
+    }
+
     async fn get_status(&self, request: Request<GetStatusRequest>) -> Result<Response<StatusMessage>, Status> {
         let caller = caller(&self.engine, &request)?;
         Ok(Response::new(match caller.may(Action::Operate, Target::Daemon) {
@@ -272,6 +301,15 @@ fn quarantine(quarantine: Quarantine) -> ClockQuarantine {
     ClockQuarantine {
         ahead_ms: millis(quarantine.ahead),
         instead_unix_nanos: quarantine.instead.map(|instead| i64::try_from(instead.get()).unwrap_or(i64::MAX)),
+    }
+}
+
+fn event(recorded: &Recorded) -> NotableEvent {
+    let figures = recorded.happened.figures().into_iter();
+    NotableEvent {
+        unix_nanos: i64::try_from(recorded.at.get()).unwrap_or(i64::MAX),
+        kind: recorded.happened.kind().to_owned(),
+        figures: figures.map(|(name, value)| notable_event::Figure { name: name.to_owned(), value }).collect(),
     }
 }
 

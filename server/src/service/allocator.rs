@@ -25,9 +25,13 @@ use crate::{
     engine::Engine,
     error::{AllocateError, Exhausted},
     grant::{Granted, TryGrant, Wait},
-    host::deadline::{WaitLimit, deadline},
+    host::{
+        call,
+        deadline::{WaitLimit, deadline},
+    },
     metrics::{SourceMetrics, StreamGuard},
     status,
+    transport::peer::Peer,
 };
 
 /// The service.
@@ -61,7 +65,10 @@ impl Allocator for AllocatorService {
             }
             Ok(TryGrant::Wait(wait)) => {
                 let caller = caller.asking(asked(&request));
-                call.finish(&input, (&caller, charge), wait, wait_limit()).await.map(Response::new)
+                let peer = request.extensions().get::<Peer>().map(|peer| peer.address);
+                let of = call::Call::new(ALLOCATE, caller.proved().unwrap_or_default().to_owned(), peer);
+                let of = of.with_request_id(&input.request_id);
+                call::of(of, call.finish(&input, (&caller, charge), wait, wait_limit())).await.map(Response::new)
             }
             Err(error) => Err(refuse_unary(call.give_back(&caller, charge), &request, error)),
         }
@@ -295,7 +302,9 @@ fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: Alloc
     }
 }
 
+/// The method that grants.
+const ALLOCATE: &str = "kent.v1.Allocator/Allocate";
+
 fn asked(request: &Request<AllocateRequest>) -> Arc<Asked> {
-    let (method, on_behalf_of) = ("kent.v1.Allocator/Allocate", on_behalf_of(request));
-    Arc::new(Asked { method, on_behalf_of, ..Asked::default() })
+    Arc::new(Asked { method: ALLOCATE, on_behalf_of: on_behalf_of(request), ..Asked::default() })
 }

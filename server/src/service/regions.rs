@@ -36,7 +36,7 @@ use crate::{
     cluster::Unconfirmed,
     engine::{Engine, WATCHERS_MAX},
     error::{EditError, NoSuchRegion},
-    host::computing::yielding,
+    host::{call, computing::yielding},
     status,
     tables::{
         edits::{EditCommand, Edited},
@@ -91,6 +91,7 @@ impl RegionsService {
     /// Makes an edit of a table; every edit except undo uses this function.
     async fn edit(&self, author: Author, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
+        call::set_request_id(&options.request_id);
         let operation = edit.operation();
         let (subject, action) = match &edit {
             Edit::Import { .. } => ("", "table.import".to_owned()),
@@ -286,6 +287,7 @@ impl Regions for RegionsService {
         let author = author(&self.engine, &request)?;
         let input = UndoInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         let UndoInput { space, region, options } = input;
+        call::set_request_id(&options.request_id);
         let (action, resource) = ("table.undo".to_owned(), resource(&space, region.as_deref().unwrap_or_default()));
         let audited = Audited { author, action, resource, options: options.clone() };
         let (principal, caller) = (audited.author.describe(), audited.caller());

@@ -29,6 +29,7 @@ use super::{
 use crate::{
     auth::Caller,
     error::{EditError, NoSuchSpace},
+    host::flight::{self, Happened},
     issuing::requests::Request,
     records::{
         counters::read_counter,
@@ -562,6 +563,12 @@ fn delegated(plan: &Plan) -> impl Iterator<Item = &Region> {
 }
 
 fn log_edit(space: &Space, command: &EditCommand, plan: &Plan) {
+    flight::record(Happened::Edit {
+        space: space.name().as_str().into(),
+        operation: command.edit.operation(),
+        region: command.edit.subject().into(),
+        revision: plan.revision.0,
+    });
     info!(
         space = space.name(),
         operation = command.edit.operation(),

@@ -20,7 +20,11 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use crate::host::clock::{Clock, SystemClock};
+use crate::host::{
+    call,
+    clock::{Clock, SystemClock},
+    flight,
+};
 
 /// The time between two messages from one place of the code.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -50,7 +54,7 @@ impl Repeats {
     fn admit(&self, event: &Event<'_>, now: Duration) -> Option<u64> {
         let level = *event.metadata().level();
         // A less severe message records an event, such as an edit, so none is left out.
-        if level > Level::WARN || event.metadata().target() == TARGET {
+        if level > Level::WARN || [TARGET, flight::TARGET].contains(&event.metadata().target()) {
             return Some(0);
         }
         let mut places = self.places();
@@ -138,23 +142,32 @@ where
         match self.repeats.admit(event, self.repeats.clock.steady()) {
             // An empty line is not written.
             None => Ok(()),
-            Some(0) => self.inner.format_event(context, writer, event),
             Some(held) => {
+                let fields = call::fields();
+                if held == 0 && fields.is_empty() {
+                    return self.inner.format_event(context, writer, event);
+                }
                 let mut line = String::new();
                 self.inner.format_event(context, Writer::new(&mut line), event)?;
-                writer.write_str(&with_count(&line, held, self.is_json))
+                writer.write_str(&with_fields(&line, held, &fields, self.is_json))
             }
         }
     }
 }
 
-/// The line of an event with the number of those left out before it.
-fn with_count(line: &str, held: u64, is_json: bool) -> String {
+/// The line of an event with the number of those left out before it, if there are any, and the fields of its call.
+fn with_fields(line: &str, held: u64, call: &[(&'static str, String)], is_json: bool) -> String {
     let line = line.trim_end();
-    match line.strip_suffix('}').filter(|_| is_json) {
-        Some(object) => format!("{object},\"suppressed\":{held}}}\n"),
-        None => format!("{line} suppressed={held}\n"),
-    }
+    let Some(object) = line.strip_suffix('}').filter(|_| is_json) else {
+        let suppressed = (held > 0).then(|| format!(" suppressed={held}")).unwrap_or_default();
+        let fields: String = call.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
+        return format!("{line}{suppressed}{fields}\n");
+    };
+    let suppressed = (held > 0).then(|| format!(",\"suppressed\":{held}")).unwrap_or_default();
+    let fields: serde_json::Map<_, _> =
+        call.iter().map(|(name, value)| ((*name).to_owned(), serde_json::Value::from(value.as_str()))).collect();
+    let call = if fields.is_empty() { String::new() } else { format!(",\"call\":{}", serde_json::Value::from(fields)) };
+    format!("{object}{suppressed}{call}}}\n")
 }
 
 #[cfg(test)]
@@ -245,5 +258,21 @@ mod tests {
             .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an object")["suppressed"].as_u64())
             .collect();
         assert_eq!(counts, [None, Some(1)]);
+    }
+
+    #[test]
+    fn ok_a_line_names_its_call() {
+        let call = [("method", "kent.v1.Regions/Seal".to_owned()), ("principal", "a \"b\"".to_owned())];
+        for (line, held, is_json, expected) in [
+            ("INFO edited\n", 0, false, "INFO edited method=\"kent.v1.Regions/Seal\" principal=\"a \\\"b\\\"\"\n"),
+            (
+                "{\"level\":\"WARN\"}\n",
+                2,
+                true,
+                "{\"level\":\"WARN\",\"suppressed\":2,\"call\":{\"method\":\"kent.v1.Regions/Seal\",\"principal\":\"a \\\"b\\\"\"}}\n",
+            ),
+        ] {
+            assert_eq!(with_fields(line, held, &call, is_json), expected);
+        }
     }
 }

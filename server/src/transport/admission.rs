@@ -8,7 +8,10 @@ use std::{
 use tracing::warn;
 
 use super::meters::PortMetrics;
-use crate::host::address::{Address, Host};
+use crate::host::{
+    address::{Address, Host},
+    flight::{self, Happened},
+};
 
 /// The limits of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +68,14 @@ impl Admission {
         if own >= limits.each {
             metrics.refused_for_address.inc();
             drop(open);
+            flight::record(Happened::Refused { peer: *address, connections: own });
             warn!(peer = %address, connections = own, "refused a connection: its address has too many (connections-per-address)");
             return None;
         }
         if is_counted && total >= limits.total {
             metrics.refused_for_total.inc();
             drop(open);
+            flight::record(Happened::Refused { peer: *address, connections: total });
             warn!(peer = %address, connections = total, "refused a connection: the port has too many (connections)");
             return None;
         }

@@ -33,7 +33,16 @@ use tonic::{
     server::NamedService,
 };
 
-use crate::{host::tasks::Tasks, status};
+use super::{methods, peer::Peer};
+use crate::{
+    auth::Caller,
+    host::{
+        address::Address,
+        call::{self, Call},
+        tasks::Tasks,
+    },
+    status,
+};
 
 /// The maximum number of concurrent calls of one service. Each may have an answer of several megabytes in memory.
 const CALLS_MAX: usize = 256;
@@ -45,7 +54,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const STREAMS: [&str; 2] = ["/WatchTable", "/Backup"];
 
 /// Calls whose answers may be large: these are written only when no other thread needs the processor.
-const LARGE: [&str; 5] = ["/Inspect", "/Encode", "/ListRegions", "/ListFreeBlocks", "/Classify"];
+const LARGE: [&str; 6] = ["/Inspect", "/Encode", "/ListRegions", "/ListFreeBlocks", "/Classify", "/DumpEvents"];
 
 /// The size of a piece of an answer: 16 KiB, a frame of HTTP/2. A grant on the same connection waits for at most one piece.
 const PIECE_BYTES: usize = 16 * 1024;
@@ -98,7 +107,8 @@ where
         let request = request.map(|body| Body::new(TimelyBody { body, timeout: None }));
         let tasks = self.tasks.clone();
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
-        let call = self.service.call(request);
+        let of = Call::new(methods::known(request.uri().path()), principal(&request), peer(&request));
+        let call = call::of(of, self.service.call(request));
         // Aborted when its caller disconnects, as on the connection's thread.
         let call = self.tasks.spawn_call(async move {
             let Ok(response) = call.await;
@@ -128,6 +138,16 @@ where
             }
         })
     }
+}
+
+/// What the caller has proved to be; empty if nothing.
+fn principal(request: &Request<Body>) -> String {
+    let proved = request.extensions().get::<Caller>().and_then(Caller::proved);
+    proved.unwrap_or_default().to_owned()
+}
+
+fn peer(request: &Request<Body>) -> Option<Address> {
+    request.extensions().get::<Peer>().map(|peer| peer.address)
 }
 
 /// A piece of an answer for the connection.

@@ -1,6 +1,10 @@
 //! Replicas stop and issue nothing more when their etcd is replaced or rolled back.
 
-use std::{path::Path, time::Duration};
+use std::{
+    fs::{self, File},
+    path::Path,
+    time::Duration,
+};
 
 use kent_proto::v1::{CreateRegionRequest, Encoding};
 use kent_test_etcd::Etcd;
@@ -10,9 +14,10 @@ use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
 
 const SOURCES: [&str; 3] = ["uuidv7", "region:orders", "uid11-fullrand"];
 
-fn replica(etcd: &Etcd) -> Daemon {
+fn replica(etcd: &Etcd, log: &Path) -> Daemon {
     let mut command = kentd(data_dir().path());
-    Daemon::spawn(command.args(["--store", &etcd.address("kent"), "--window", "20s", "--log", "off"]))
+    let command = command.args(["--store", &etcd.address("kent"), "--window", "20s", "--log", "error"]);
+    Daemon::spawn(command.stderr(File::create(log).expect("created")))
 }
 
 async fn draw(daemon: &Daemon, ledger: &mut Ledger, count: u64) {
@@ -26,7 +31,9 @@ async fn draw(daemon: &Daemon, ledger: &mut Ledger, count: u64) {
 /// Checks that two replicas that have issued many chunks since `keep` stop after `set_back`.
 async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: impl FnOnce(&mut Etcd, &Path)) {
     let mut etcd = Etcd::start(1);
-    let replicas = [(); 2].map(|()| replica(&etcd));
+    let logs = data_dir();
+    let log = |replica: usize| logs.path().join(replica.to_string());
+    let replicas = [0, 1].map(|number| replica(&etcd, &log(number)));
     let orders = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
         region_id: "orders".to_owned(),
@@ -43,9 +50,13 @@ async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: imp
         }
     }
     set_back(&mut etcd, &kept);
-    for daemon in replicas {
+    for (number, daemon) in replicas.into_iter().enumerate() {
         let ended = timeout(Duration::from_secs(30), daemon.wait()).await.expect("it stops");
         assert_eq!(ended.code(), Some(1), "the exit code reports a failure");
+        // The flight recorder's events follow the error.
+        let log = fs::read_to_string(log(number)).expect("readable");
+        let events = log.split_once("an invariant is broken").map(|(_, after)| after).unwrap_or_default();
+        assert!(events.contains("kentd::flight: recorded event") && events.contains("slot-taken"), "{log}");
     }
 }
 

@@ -1,0 +1,95 @@
+//! The call that a line of the log belongs to.
+//!
+//! A task of a call carries it, and the log asks for it only when it writes a line.
+
+use std::{
+    future::Future,
+    sync::{Arc, OnceLock},
+};
+
+use super::address::Address;
+
+/// What the log says about a call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// `SERVICE/METHOD`.
+    pub(crate) method: &'static str,
+    /// What the caller has proved to be; empty if nothing.
+    pub(crate) principal: String,
+    pub(crate) peer: Option<Address>,
+    /// The ID of the request, once the message is read.
+    request_id: OnceLock<String>,
+}
+
+tokio::task_local! {
+    static CALL: Option<Arc<Call>>;
+}
+
+impl Call {
+    pub(crate) fn new(method: &'static str, principal: String, peer: Option<Address>) -> Self {
+        Self { method, principal, peer, request_id: OnceLock::new() }
+    }
+
+    /// The same call, whose request has this ID.
+    pub(crate) fn with_request_id(self, request_id: &str) -> Self {
+        // OK because the first ID of a request is its only one.
+        let _ = self.request_id.set(request_id.to_owned());
+        self
+    }
+
+    /// The fields that are known, in the order in which the log shows them.
+    pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
+        let request_id = self.request_id.get().cloned().unwrap_or_default();
+        let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
+        let fields = [
+            ("method", self.method.to_owned()),
+            ("principal", self.principal.clone()),
+            ("request_id", request_id),
+            ("peer", peer),
+        ];
+        fields.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+    }
+}
+
+/// Runs a task of this call.
+pub(crate) fn of<F: Future>(call: Call, task: F) -> impl Future<Output = F::Output> {
+    CALL.scope(Some(Arc::new(call)), task)
+}
+
+/// The same task, which belongs to the call of the present one, if there is one.
+pub(crate) fn inherited<F: Future>(task: F) -> impl Future<Output = F::Output> {
+    CALL.scope(CALL.try_with(Clone::clone).unwrap_or_default(), task)
+}
+
+/// Notes the ID of the request of the present call.
+pub(crate) fn set_request_id(request_id: &str) {
+    // OK because outside of a call there is nothing to note.
+    let _ = CALL.try_with(|call| call.as_ref().map(|call| call.request_id.set(request_id.to_owned())));
+}
+
+/// The fields of the present call; empty outside of a call.
+pub(crate) fn fields() -> Vec<(&'static str, String)> {
+    CALL.try_with(|call| call.as_ref().map(|call| call.fields())).ok().flatten().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn ok_a_task_of_a_call_knows_its_fields() {
+        assert!(fields().is_empty());
+        let call = Call::new("kent.v1.Regions/CreateRegion", "ann".to_owned(), None);
+        let shown = of(call, async {
+            let before = fields();
+            set_request_id("r-1");
+            (before, inherited(async { fields() }).await)
+        });
+        let (before, after) = shown.await;
+        let method = ("method", "kent.v1.Regions/CreateRegion".to_owned());
+        let principal = ("principal", "ann".to_owned());
+        assert_eq!(before, [method.clone(), principal.clone()]);
+        assert_eq!(after, [method, principal, ("request_id", "r-1".to_owned())]);
+        assert!(fields().is_empty());
+    }
+}
