@@ -52,6 +52,7 @@ mod it {
     mod sockets;
     mod start;
     mod suggestions;
+    mod supervision;
     mod tables;
     mod tls;
     mod token_commands;
