@@ -245,6 +245,11 @@ impl Daemon {
         self.http
     }
 
+    /// The reasons that the daemon cannot grant from every source. Empty if it can.
+    pub fn reasons_not_ready(&self) -> Vec<String> {
+        self.node.engine().readiness().reasons()
+    }
+
     /// Completes when a task of the daemon has failed, so that the daemon must stop.
     pub async fn failed(&self) {
         tokio::select! {

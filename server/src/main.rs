@@ -3,6 +3,7 @@
 mod auditing;
 mod migrating;
 mod restoring;
+mod supervision;
 
 use std::{env, future, io, process::ExitCode};
 
@@ -156,6 +157,7 @@ async fn run(config: Config, audit: Option<Audit>) -> ExitCode {
     let note = format!("kentd {} at {}", env!("CARGO_PKG_VERSION"), daemon.grpc_addresses());
     Event::new("daemon.start", &By::daemon(), "").note(&note).record(Outcome::Done);
     println!("kentd serves gRPC on {} and HTTP on {}", daemon.grpc_addresses(), daemon.http_address());
+    supervision::report_serving(&daemon);
     let by_signal = tokio::select! {
         name = signals.next() => { info!(signal = name, "draining"); true }
         () = daemon.failed() => { error!("a part of the daemon failed; stopping"); false }
@@ -163,7 +165,9 @@ async fn run(config: Config, audit: Option<Audit>) -> ExitCode {
             error!("the audit log cannot be written, and --audit-required is set; stopping");
             false
         }
+        () = supervision::report_alive(&daemon) => false, // never returns
     };
+    supervision::report_stopping();
     let clean = daemon.stop().await;
     Event::new("daemon.stop", &By::daemon(), "").record(if clean { Outcome::Done } else { Outcome::Failed });
     match (by_signal, clean) {

@@ -55,6 +55,7 @@ mod it {
     mod sockets;
     mod start;
     mod suggestions;
+    mod supervision;
     mod tables;
     mod tls;
     mod token_commands;
