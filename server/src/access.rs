@@ -22,7 +22,7 @@ use crate::{
     tables::directory::Directory,
 };
 
-pub(crate) use self::budgets::NewTotal;
+pub(crate) use self::budgets::{BudgetLeft, BudgetsLeft, NewTotal};
 
 /// Changes tokens, roles and budgets.
 #[derive(Clone, Debug)]

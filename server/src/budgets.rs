@@ -8,7 +8,7 @@ mod account;
 mod purse;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -185,6 +185,25 @@ impl Budgets {
         let _reserving = account.reserving.lock().await;
         let held = account.share.left();
         Ok(read().await?.give_back(held))
+    }
+
+    /// What is left of each of these budgets, with what this replica holds of it, by one read of the store. The answer
+    /// may miss changes that are made meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer, or a record is malformed.
+    pub(crate) async fn left(&self, budgets: &[Arc<Budget>]) -> Result<Vec<u64>, StoreFailure> {
+        let mut spent = HashMap::new();
+        for (key, record) in self.store.scan(&keys::SPENT).await? {
+            spent.insert(keys::parse_spent(&key)?, stored::decode_spent(&record.value)?);
+        }
+        let accounts = self.lock();
+        let left = budgets.iter().map(|budget| {
+            let held = accounts.get(&budget.id()).map_or(0, |account| account.share.left());
+            spent.remove(&budget.id()).unwrap_or_default().give_back(held).left(budget.total())
+        });
+        Ok(left.collect())
     }
 
     /// Returns unused shares to the store until `stop`. `is_known` says whether a budget still exists.

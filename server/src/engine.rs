@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::{
-    access::Access,
+    access::{Access, BudgetsLeft},
     auth::{AccessTable, Auth, Caller},
     budgets::Budgets,
     cluster::{Cluster, Watches},
@@ -377,8 +377,8 @@ impl Engine {
         Readiness { chunks: regions.into_iter().chain(series).collect(), ..self.readiness() }
     }
 
-    /// All metrics in a text format.
-    pub(crate) fn render_metrics(&self, exposition: Exposition) -> String {
+    /// All metrics in a text format, with those of these budgets ([`Access::budgets_left`]).
+    pub(crate) fn render_metrics(&self, exposition: Exposition, budgets: &BudgetsLeft) -> String {
         let (gauges, totals) = (self.metrics.gauges(), self.metrics.totals());
         let readiness = self.report();
         let slot = readiness.slot;
@@ -393,6 +393,7 @@ impl Engine {
         totals.set_limited(self.auth().limited());
         totals.set_store(self.store.stats());
         self.metrics.regions().set(&self.selection.select(&self.directory, &*self.clock));
+        self.metrics.budgets().set(budgets);
         self.metrics.process().set(&ProcessUse::read());
         self.metrics.render(exposition)
     }

@@ -161,12 +161,13 @@ async fn answer(connection: Connection, routes: Router, stop: CancellationToken)
 /// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after
 /// that show the rest of the window and the chunks.
 async fn readyz(State(reports): State<Arc<Reports>>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
-    match reports.write("GET /readyz", (&peer, &headers), Engine::report).await {
-        Ok(readiness) => {
+    match reports.admit("GET /readyz", (&peer, &headers)) {
+        Ok(engine) => {
+            let readiness = reports.write(engine, Engine::report).await;
             let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             (code, readiness.to_string()).into_response()
         }
-        Err(starting) => starting,
+        Err(refusal) => *refusal,
     }
 }
 
@@ -176,25 +177,18 @@ async fn metrics(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Response {
-    let by = (&peer, &headers);
+    let engine = match reports.admit("GET /metrics", (&peer, &headers)) {
+        Ok(engine) => engine,
+        Err(refusal) => return *refusal,
+    };
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let exposition = Exposition::accepted(&accept.collect::<Vec<_>>().join(","));
-    let written = match exposition {
-        Exposition::OpenMetrics => {
-            reports.write(METRICS, by, |engine| engine.render_metrics(Exposition::OpenMetrics)).await
-        }
-        Exposition::Prometheus => {
-            reports.write(METRICS, by, |engine| engine.render_metrics(Exposition::Prometheus)).await
-        }
-    };
-    match written {
-        Ok(text) => ([(header::CONTENT_TYPE, exposition.content_type())], text).into_response(),
-        Err(starting) => starting,
-    }
+    // Before the report, so that no other report waits for the store.
+    let asked = engine.clone();
+    let budgets = on_calls(&engine, async move { asked.access().budgets_left().await }).await;
+    let text = reports.write(engine, move |engine| engine.render_metrics(exposition, &budgets)).await;
+    ([(header::CONTENT_TYPE, exposition.content_type())], text).into_response()
 }
-
-/// The method in the audit log.
-const METRICS: &str = "GET /metrics";
 
 /// Answers a request for the API.
 async fn api(State(reports): State<Arc<Reports>>, request: Request) -> Response {
@@ -206,6 +200,11 @@ async fn api(State(reports): State<Arc<Reports>>, request: Request) -> Response 
         // The reason may be private, as for /readyz.
         Reached::Starting(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: see /readyz\n").into_response(),
     }
+}
+
+/// The answer while the daemon is starting.
+fn not_ready(text: String) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
 /// The answer to a caller that may not see a report.
@@ -229,8 +228,21 @@ struct Reports {
 }
 
 impl Reports {
+    /// Returns the engine, or the answer to a caller that may not see reports, or while the daemon is starting.
+    fn admit(&self, method: &'static str, by: (&Peer, &HeaderMap)) -> Result<Arc<Engine>, Box<Response>> {
+        match self.stage.get() {
+            Reached::Serving(engine, _) => match self.check(&engine, method, by) {
+                Ok(()) => Ok(engine),
+                Err(denied) => Err(Box::new(refuse(&denied))),
+            },
+            // Tokens are not known yet.
+            Reached::Starting(_) if self.asks => Err(Box::new(not_ready("not ready\n".to_owned()))),
+            Reached::Starting(doing) => Err(Box::new(not_ready(format!("not ready\nreason: {doing}\n")))),
+        }
+    }
+
     /// Fails if the caller may not see reports.
-    fn admit(&self, engine: &Engine, method: &'static str, by: (&Peer, &HeaderMap)) -> Result<(), Denied> {
+    fn check(&self, engine: &Engine, method: &'static str, by: (&Peer, &HeaderMap)) -> Result<(), Denied> {
         if !self.asks {
             return Ok(());
         }
@@ -240,36 +252,26 @@ impl Reports {
         caller.map_err(|denied| denied.of_call(asked.clone()))?.asking(asked).check_daemon(Action::Operate)
     }
 
-    /// Returns the report, or the answer to a caller that may not see it, or while the daemon is starting.
+    /// Writes a report.
     async fn write<T: Send + 'static>(
         &self,
-        method: &'static str,
-        by: (&Peer, &HeaderMap),
-        report: fn(&Engine) -> T,
-    ) -> Result<T, Response> {
-        let engine = match self.stage.get() {
-            Reached::Serving(engine, _) => {
-                self.admit(&engine, method, by).map_err(|denied| refuse(&denied))?;
-                engine
-            }
-            // Tokens are not known yet.
-            Reached::Starting(_) if self.asks => {
-                return Err((StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response());
-            }
-            Reached::Starting(doing) => {
-                return Err((StatusCode::SERVICE_UNAVAILABLE, format!("not ready\nreason: {doing}\n")).into_response());
-            }
-        };
+        engine: Arc<Engine>,
+        report: impl FnOnce(&Engine) -> T + Send + 'static,
+    ) -> T {
         let _writing = self.writing.lock().await;
-        let tasks = engine.tasks().clone();
-        let call = tasks.spawn_call(async move { report(&engine) });
-        match call.await {
-            Ok(written) => Ok(written),
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                // The daemon has stopped, so no caller is left to answer.
-                Err(_) => future::pending().await,
-            },
-        }
+        let reported = engine.clone();
+        on_calls(&engine, async move { report(&reported) }).await
+    }
+}
+
+/// Runs a part of a report on the runtime of calls.
+async fn on_calls<T: Send + 'static>(engine: &Engine, part: impl Future<Output = T> + Send + 'static) -> T {
+    match engine.tasks().spawn_call(part).await {
+        Ok(done) => done,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The daemon has stopped, so no caller is left to answer.
+            Err(_) => future::pending().await,
+        },
     }
 }

@@ -3,6 +3,7 @@
 //! The counters of a source are looked up once and then kept, so that a grant costs a few atomic additions and no map lookup.
 //! `docs/metrics.md` lists all metrics; a test compares it with the metrics of a real daemon.
 
+mod budgets;
 mod process;
 mod regions;
 mod text;
@@ -31,7 +32,7 @@ use prometheus_client::{
 };
 
 pub(crate) use self::text::Exposition;
-use self::{process::ProcessMetrics, regions::RegionMetrics};
+use self::{budgets::BudgetMetrics, process::ProcessMetrics, regions::RegionMetrics};
 use crate::transport::meters::PortsMetrics;
 
 /// A gauge that may be a fraction.
@@ -53,6 +54,7 @@ pub(crate) struct Metrics {
     totals: Totals,
     process: ProcessMetrics,
     regions: RegionMetrics,
+    budgets: BudgetMetrics,
     sources: Mutex<HashMap<String, Arc<SourceMetrics>>>,
 }
 
@@ -139,6 +141,7 @@ impl Metrics {
             totals: Totals::default(),
             process: ProcessMetrics::new(started),
             regions: RegionMetrics::default(),
+            budgets: BudgetMetrics::default(),
             sources: Mutex::default(),
         };
         metrics.register();
@@ -193,6 +196,7 @@ impl Metrics {
         kent.register("streams", "Open AllocateStream calls", gauges.streams.clone());
         kent.register("limited", "Calls refused because of a limit of their caller", totals.limited.clone());
         self.regions.register(kent);
+        self.budgets.register(kent);
     }
 
     /// The counters of a source that exists.
@@ -245,6 +249,11 @@ impl Metrics {
     /// The metrics of regions, to be set before the metrics are rendered.
     pub(crate) fn regions(&self) -> &RegionMetrics {
         &self.regions
+    }
+
+    /// The metrics of budgets, to be set before the metrics are rendered.
+    pub(crate) fn budgets(&self) -> &BudgetMetrics {
+        &self.budgets
     }
 
     /// Adds the metrics of the ports, which are older than these.

@@ -1,13 +1,16 @@
 //! Changes of budgets.
 
 use std::{
+    iter,
     ops::Bound::{Excluded, Unbounded},
     sync::Arc,
+    time::Duration,
 };
 
 use kent_access::{Bound, Budget, BudgetId, Holder, Right, Spent, TokenId};
 use kent_proto::model::Invalid;
 use kent_store::Version;
+use tokio::time;
 
 use super::{Access, AccessError, BUDGETS_EACH_MAX, check_admin, check_budgets, check_covers, find_role, find_token};
 use crate::{
@@ -23,6 +26,31 @@ pub(crate) enum NewTotal {
     /// More than before.
     More(u64),
 }
+
+/// A budget of a source that exists, for the metrics.
+#[derive(Debug)]
+pub(crate) struct BudgetLeft {
+    pub(crate) holder: Holder,
+    /// The source, as `kent budget show` names it.
+    pub(crate) resource: String,
+    pub(crate) total: u64,
+    /// `None` if the store has not answered.
+    pub(crate) left: Option<u64>,
+}
+
+/// The budgets with metrics.
+#[derive(Debug)]
+pub(crate) struct BudgetsLeft {
+    pub(crate) shown: Vec<BudgetLeft>,
+    /// The number of other budgets, beyond [`SHOWN_BUDGETS_MAX`].
+    pub(crate) omitted: usize,
+}
+
+/// The maximum number of budgets with metrics.
+const SHOWN_BUDGETS_MAX: usize = 1000;
+
+/// How long the metrics wait for the store.
+const STORE_WAIT_MAX: Duration = Duration::from_millis(500);
 
 impl Access {
     /// Makes a budget, or changes its total. Returns it, and the version that includes the change.
@@ -126,6 +154,33 @@ impl Access {
     /// If the store does not answer, or the record is malformed.
     pub(crate) async fn spent(&self, budget: &Budget) -> Result<Spent, StoreFailure> {
         self.auth.budgets().spent(budget.id()).await
+    }
+
+    /// The budgets of sources that exist, those of roles first, with what is left of them.
+    pub(crate) async fn budgets_left(&self) -> BudgetsLeft {
+        let snapshot = self.auth.table().snapshot();
+        let is_role = |budget: &&Arc<Budget>| matches!(budget.holder(), Holder::Role(_));
+        let all = || snapshot.budgets().values().filter(|budget| self.is_present(budget));
+        let mut budgets: Vec<_> =
+            all().filter(is_role).chain(all().filter(|budget| !is_role(budget))).cloned().collect();
+        let omitted = budgets.len().saturating_sub(SHOWN_BUDGETS_MAX);
+        budgets.truncate(SHOWN_BUDGETS_MAX);
+        let left = match budgets.is_empty() {
+            true => Vec::new(),
+            // The metrics do not fail because the store does.
+            false => match time::timeout(STORE_WAIT_MAX, self.auth.budgets().left(&budgets)).await {
+                Ok(Ok(left)) => left,
+                Ok(Err(_)) | Err(_) => Vec::new(),
+            },
+        };
+        let lefts = left.into_iter().map(Some).chain(iter::repeat(None));
+        let shown = budgets.iter().zip(lefts).map(|(budget, left)| BudgetLeft {
+            holder: budget.holder().clone(),
+            resource: self.describe_resource(budget.right()),
+            total: budget.total(),
+            left,
+        });
+        BudgetsLeft { shown: shown.collect(), omitted }
     }
 
     /// The budgets of a new token.

@@ -63,9 +63,18 @@ pub(crate) fn budget(holder: &Holder, id: BudgetId) -> Key {
     })
 }
 
+/// The records of what is used of all budgets.
+pub(crate) const SPENT: Key = Key::from_static("budget/");
+
 /// The record of what is used of a budget.
 pub(crate) fn spent(id: BudgetId) -> Key {
     valid(format!("budget/{id}"))
+}
+
+/// Parses a key that begins with [`SPENT`].
+pub(crate) fn parse_spent(key: &Key) -> Result<BudgetId, Malformed> {
+    let id = key.as_str().strip_prefix(SPENT.as_str()).and_then(|id| id.parse().ok());
+    id.ok_or(Malformed { what: "the key of what is used of a budget" })
 }
 
 /// Parses the end of the key of a budget.

@@ -275,6 +275,48 @@ async fn ok_a_repeated_strict_grant_takes_nothing() {
 }
 
 #[tokio::test]
+async fn ok_budgets_have_metrics() {
+    let dir = data_dir();
+    let guarded = Guarded::start(dir.path()).await;
+    let (daemon, admin) = (&guarded.daemon, &guarded.admin);
+    let metric = |name: &str, of: &str, resource: &str| {
+        let head = format!("kent_budget_{name}{{holder=\"{of}\",resource=\"{resource}\"}} ");
+        let text = daemon.get("/metrics").1;
+        text.lines().find_map(|line| line.strip_prefix(&head)?.parse::<f64>().ok())
+    };
+    let both = |of: &str, resource: &str| (metric("capacity", of, resource), metric("left", of, resource));
+    guarded.create(admin, "orders").await.expect("created");
+    guarded.role("shop", &["allocate:*"], &[]).await;
+    let token = token_of(&guarded, "shop").await;
+    let of = format!("token:{}", token.id);
+    assert_eq!(both(&of, ORDERS), (None, None));
+    set(daemon, admin, "role:shop", ORDERS, Change::Total(1000)).await.expect("set");
+    set(daemon, admin, &of, "uuidv7", Change::Total(50)).await.expect("set");
+    assert_eq!(
+        (both(&of, "uuidv7"), both("role:shop", ORDERS)),
+        ((Some(50.0), Some(50.0)), (Some(1000.0), Some(1000.0)))
+    );
+    // Shares that the daemon holds are not used.
+    for (taken, left) in [(1, 999.0), (1, 998.0), (100, 898.0)] {
+        take(daemon, &token, "region:orders", taken).await.expect("granted");
+        assert_eq!(both("role:shop", ORDERS), (Some(1000.0), Some(left)));
+    }
+    set(daemon, admin, "role:shop", ORDERS, Change::Total(100)).await.expect("set");
+    assert_eq!(both("role:shop", ORDERS), (Some(100.0), Some(0.0)));
+    // Budgets that limit nothing have no metrics.
+    let delete = DeleteBudgetRequest { holder: of.clone(), resource: "uuidv7".to_owned() };
+    guarded.access().delete_budget(admin.send(delete)).await.expect("removed");
+    assert_eq!(both(&of, "uuidv7"), (None, None));
+    guarded.create(admin, "brief").await.expect("created");
+    set(daemon, admin, &of, "region:default/brief", Change::Total(5)).await.expect("set");
+    assert_eq!(both(&of, "region:default/brief"), (Some(5.0), Some(5.0)));
+    let delete = DeleteRegionRequest { name: name("brief"), ..Default::default() };
+    daemon.regions().delete_region(admin.send(delete)).await.expect("deleted");
+    assert_eq!(both(&of, "region:default/brief"), (None, None));
+    assert!(daemon.get("/metrics").1.contains("\nkent_budget_metrics_omitted 0\n"));
+}
+
+#[tokio::test]
 async fn ok_a_backup_holds_budgets_and_a_restore_marks_them() {
     let dir = data_dir();
     let guarded = Guarded::start(&dir.path().join("old")).await;

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, path::Path};
 
 use futures_util::future::join_all;
-use kent_proto::v1::{CreateRegionRequest, CreateSpaceRequest, Encoding, ExpandRegionRequest};
+use kent_proto::v1::{
+    CreateRegionRequest, CreateSpaceRequest, CreateTokenRequest, Encoding, ExpandRegionRequest, NewBudget,
+    access_client::AccessClient,
+};
 use kent_test_etcd::Etcd;
 
 use super::harness::{Daemon, data_dir, kentd, kentd_in_memory, request};
@@ -198,6 +201,10 @@ async fn ok_the_page_lists_all_metrics() {
     // Every metric with labels gets a sample.
     create(&daemon, "default", "orders", 20).await;
     take(&daemon, "region:orders", 5).await;
+    let budgets = vec![NewBudget { resource: "uuidv7".to_owned(), total: 5 }];
+    let (name, permissions) = ("test".to_owned(), vec!["lease:uuidv7".to_owned()]);
+    let token = CreateTokenRequest { name, permissions, budgets, ..CreateTokenRequest::default() };
+    AccessClient::new(daemon.channel()).create_token(token).await.expect("made");
     daemon.allocator().allocate(request("region:none", 1, Encoding::Lease)).await.expect_err("there is no such region");
     let text = daemon.get("/metrics").1;
     assert!(samples(&text).keys().any(|name| name.starts_with("kent_errors_total{")), "{text}");
