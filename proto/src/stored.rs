@@ -631,10 +631,10 @@ mod tests {
     fn ok_requests_and_grants_survive_encoding_and_decoding() {
         let unchanged = Unchanged { operation: "seal".to_owned(), region: "r".to_owned(), number: RegionNumber(3) };
         for unchanged in [None, Some(unchanged)] {
-            let made = EditMade { revision: Revision(9), unchanged };
+            let made = EditMade { revision: Revision(9), unchanged, caller: "token:a".to_owned() };
             assert_eq!(decode_request(&encode_request(&made)), Ok(made));
         }
-        let grant = StrictGrant { first: 1 << 90, count: 7, unix_nanos: 3 };
+        let grant = StrictGrant { first: 1 << 90, count: 7, unix_nanos: 3, caller: "local".to_owned() };
         assert_eq!(decode_grant(&encode_grant(&grant)), Ok(grant));
         let before = UnixNanos::new(1_763_667_000_123_456_789);
         assert_eq!(decode_forgotten_requests(&encode_forgotten_requests(before)), Ok(before));

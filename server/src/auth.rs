@@ -172,10 +172,10 @@ impl Auth {
         let limits = roles.clone().fold(Limits::default(), |limits, role| limits.greatest(role.limits));
         let rights = roles.flat_map(|role| role.rights.iter()).chain(&token.rights).cloned().collect();
         let left = expires.map_or(Duration::MAX, |end| Duration::from_millis(u64::try_from(end - now).unwrap_or(0)));
-        let (name, roles) = (principal(), token.roles.clone());
+        let (name, roles, identity) = (principal(), token.roles.clone(), format!("token:{}", token.id));
         let limits = token.limits.or(limits).or(self.usages.defaults());
         let usage = self.usages.of(&name, steady);
-        Ok((Principal { name, rights: Rights::new(rights), roles, expires, limits, usage, purse }, left))
+        Ok((Principal { name, identity, rights: Rights::new(rights), roles, expires, limits, usage, purse }, left))
     }
 
     /// Finds the principal of a certificate. The end of the certificate ends its connection.
@@ -188,6 +188,7 @@ impl Auth {
         let roles: Vec<_> = roles.iter().map(|role| role.name.clone()).collect();
         let principal = Principal {
             usage: self.usages.of(&name, steady),
+            identity: name.clone(),
             name,
             rights: Rights::new(rights),
             purse: self.purse(&snapshot, None, &roles),

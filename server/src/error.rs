@@ -201,6 +201,9 @@ pub(crate) enum AllocateError {
         /// The number of identifiers granted under it.
         count: u64,
     },
+    /// Another caller used the request ID before.
+    #[error("was used before, by another caller: use a new one, or the token or certificate of the first request")]
+    OthersId,
     /// The request ID is rejected.
     #[error(transparent)]
     Request(#[from] RequestRefusal),

@@ -166,7 +166,9 @@ impl Grants {
             if !matches!(wait, Wait::Time(..)) {
                 attempt += 1;
             }
-            if let Some(granted) = self.wait(request, wait, wait_limit).await.map_err(|error| self.refused(error))? {
+            if let Some(granted) =
+                self.wait(request, caller, wait, wait_limit).await.map_err(|error| self.refused(error))?
+            {
                 return self.check_whole().map(|()| granted);
             }
             if attempt >= ATTEMPTS && wait_limit.left(self.clock.steady()).is_zero() {
@@ -184,6 +186,7 @@ impl Grants {
     async fn wait(
         &self,
         request: &AllocateInput,
+        caller: &Caller,
         wait: Wait,
         wait_limit: WaitLimit,
     ) -> Result<Option<Granted>, AllocateError> {
@@ -201,7 +204,7 @@ impl Grants {
             Wait::Region(space, number) => {
                 self.reserved(self.regions.clone().reserve(space, number, request.count), wait_limit).await
             }
-            Wait::Budget(account, strict) => self.reserve_budget(request, account, strict, wait_limit).await,
+            Wait::Budget(account, strict) => self.reserve_budget(request, caller, (account, strict), wait_limit).await,
             Wait::Series(series) => self.reserved(self.series.clone().reserve(series, request.count), wait_limit).await,
         }
     }
@@ -211,8 +214,8 @@ impl Grants {
     async fn reserve_budget(
         &self,
         request: &AllocateInput,
-        account: Arc<Account>,
-        strict: Option<(Arc<Space>, RegionNumber)>,
+        caller: &Caller,
+        (account, strict): (Arc<Account>, Option<(Arc<Space>, RegionNumber)>),
         wait_limit: WaitLimit,
     ) -> Result<Option<Granted>, AllocateError> {
         let (budgets, count) = (self.budgets.clone(), request.count.get());
@@ -223,7 +226,8 @@ impl Grants {
         };
         match (self.reserved(reserve, wait_limit).await, strict) {
             (Err(AllocateError::OverBudget(over)), Some((space, number))) => {
-                let before = self.regions.granted_before(&space, number, request.count, &request.request_id).await?;
+                let asked = (request.count, &*request.request_id);
+                let before = self.regions.granted_before(&space, number, asked, caller).await?;
                 before.map(|block| Some(self.granted(block))).ok_or(AllocateError::OverBudget(over))
             }
             (reserved, _) => reserved,

@@ -45,7 +45,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
             precondition_with("SEALED", region, message, [("sealed_by", &*by)])
         }
         AllocateError::External { region, .. } => precondition("EXTERNAL", region, message),
-        AllocateError::Reused { .. } => from_invalid(&Invalid::new("request_id", message)),
+        AllocateError::Reused { .. } | AllocateError::OthersId => from_invalid(&Invalid::new("request_id", message)),
         AllocateError::Request(refusal) => from_request(refusal),
         AllocateError::Exhausted(full) => exhausted(full, message),
         AllocateError::OverBudget(over) => {

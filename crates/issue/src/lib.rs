@@ -28,7 +28,9 @@ pub use pace::{BURST, Lapse, PaceClock, TooFast, affordable, pay, series_pace};
 pub use retention::{DatedRequest, Forgotten, REQUEST_AHEAD_MAX, RequestPolicy, RequestRefusal};
 pub use sequence::{Exhausted, Sequence};
 pub use slot::{AllSlotsReserved, BadHolder, HolderId, SlotPlan, SlotRecord, choose_slot};
-pub use strict::{RequestRules, Run, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState};
+pub use strict::{
+    Earlier, RequestRules, Run, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState,
+};
 pub use time::{Clock, ClockPolicy, Extended, Refusal, TimeGrant, TimeIssuer};
 pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
 

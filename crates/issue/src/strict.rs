@@ -30,8 +30,17 @@ pub struct StrictId<'k, K> {
     pub key: &'k K,
     /// The request ID with its creation time, if it is dated.
     pub dated: Option<DatedRequest>,
-    /// The suffixes granted earlier under this request ID.
-    pub before: Option<Run>,
+    /// The grant that was made earlier under this request ID.
+    pub before: Option<Earlier>,
+}
+
+/// A grant that was made earlier under a request ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Earlier {
+    /// The suffixes.
+    pub run: Run,
+    /// Whether the caller of the request is the one who got them.
+    pub is_own: bool,
 }
 
 /// Consecutive suffixes.
@@ -102,6 +111,9 @@ pub enum StrictRefusal {
         /// The number of suffixes granted before.
         count: u64,
     },
+    /// Another caller used the request ID before. Its suffixes are not this caller's.
+    #[error("the same request_id was used before, by another caller")]
+    OthersId,
     /// The request ID must not be used.
     #[error(transparent)]
     Request(#[from] RequestRefusal),
@@ -126,7 +138,10 @@ impl StrictState {
         let mut keys = BTreeSet::new();
         for request in requests {
             let outcome = match request.id {
-                Some(StrictId { before: Some(run), .. }) => Self::repeat(run, request.count.get()),
+                Some(StrictId { before: Some(earlier), .. }) => {
+                    let repeated = earlier.check(request.count.get());
+                    repeated.map_or_else(StrictOutcome::Refused, |run| StrictOutcome::GrantedBefore(run.first))
+                }
                 // Of two requests with one request ID, the second returns the first one's grant once that is durable.
                 Some(StrictId { key, .. }) if !keys.insert(key) => StrictOutcome::Again,
                 _ => plan.add(bound, rules, request).unwrap_or_else(StrictOutcome::Refused),
@@ -135,11 +150,19 @@ impl StrictState {
         }
         plan
     }
+}
 
-    fn repeat(run: Run, count: u64) -> StrictOutcome {
-        match run.count == count {
-            true => StrictOutcome::GrantedBefore(run.first),
-            false => StrictOutcome::Refused(StrictRefusal::Reused { count: run.count }),
+impl Earlier {
+    /// Checks that a request for `count` suffixes repeats the one that was granted.
+    ///
+    /// # Errors
+    ///
+    /// [`StrictRefusal::OthersId`] or [`StrictRefusal::Reused`].
+    pub fn check(self, count: u64) -> Result<Run, StrictRefusal> {
+        match self {
+            Self { is_own: false, .. } => Err(StrictRefusal::OthersId),
+            Self { run, .. } if run.count != count => Err(StrictRefusal::Reused { count: run.count }),
+            Self { run, .. } => Ok(run),
         }
     }
 }

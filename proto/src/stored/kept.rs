@@ -16,6 +16,8 @@ pub struct EditMade {
     pub revision: Revision,
     /// Set if it changed nothing, and so is not in the history.
     pub unchanged: Option<Unchanged>,
+    /// The caller, or an empty string if the daemon asked for no credentials.
+    pub caller: String,
 }
 
 /// An edit that changed nothing.
@@ -36,7 +38,7 @@ pub fn encode_request(made: &EditMade) -> Vec<u8> {
         region: unchanged.region.clone(),
         number: unchanged.number.0,
     });
-    records::RequestRecord { revision: made.revision.0, unchanged }.encode_to_vec()
+    records::RequestRecord { revision: made.revision.0, unchanged, caller: made.caller.clone() }.encode_to_vec()
 }
 
 /// Decodes a record of [`encode_request`].
@@ -51,11 +53,11 @@ pub fn decode_request(value: &[u8]) -> Result<EditMade, Malformed> {
         region: unchanged.region,
         number: RegionNumber(unchanged.number),
     });
-    Ok(EditMade { revision: Revision(record.revision), unchanged })
+    Ok(EditMade { revision: Revision(record.revision), unchanged, caller: record.caller })
 }
 
 /// A grant of a strict region that was made with a request ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictGrant {
     /// The first suffix.
     pub first: u128,
@@ -63,12 +65,15 @@ pub struct StrictGrant {
     pub count: u64,
     /// The time of the grant in Unix nanoseconds.
     pub unix_nanos: i64,
+    /// The caller, or an empty string if the daemon asked for no credentials.
+    pub caller: String,
 }
 
 /// Encodes the record of a strict grant.
 pub fn encode_grant(grant: &StrictGrant) -> Vec<u8> {
     let first = count_bytes(Count::Below(grant.first));
-    records::GrantRecord { first, count: grant.count, unix_nanos: grant.unix_nanos }.encode_to_vec()
+    let StrictGrant { count, unix_nanos, ref caller, .. } = *grant;
+    records::GrantRecord { first, count, unix_nanos, caller: caller.clone() }.encode_to_vec()
 }
 
 /// Decodes a record of [`encode_grant`].
@@ -79,7 +84,7 @@ pub fn encode_grant(grant: &StrictGrant) -> Vec<u8> {
 pub fn decode_grant(value: &[u8]) -> Result<StrictGrant, Malformed> {
     let record: records::GrantRecord = decode(value, "the record of a grant")?;
     let first = count_from(&record.first)?.get().ok_or(malformed("the record of a grant"))?;
-    Ok(StrictGrant { first, count: record.count, unix_nanos: record.unix_nanos })
+    Ok(StrictGrant { first, count: record.count, unix_nanos: record.unix_nanos, caller: record.caller })
 }
 
 /// Encodes which edits of a table are forgotten.

@@ -18,6 +18,8 @@ use crate::{
 pub(crate) struct Principal {
     /// `token:ID (NAME)` or `certificate:NAME`.
     pub(crate) name: String,
+    /// `token:ID` or `certificate:NAME`: what request IDs belong to. A token that is rotated keeps it.
+    pub(crate) identity: String,
     pub(crate) rights: Rights,
     /// The names of its roles.
     pub(crate) roles: Vec<String>,
@@ -112,6 +114,15 @@ impl Caller {
             Who::Anyone => "anyone",
             Who::Local => "local",
             Who::Known(known) => &known.principal.name,
+        }
+    }
+
+    /// What its request IDs belong to. Empty if the daemon asks for no credentials.
+    pub(crate) fn identity(&self) -> &str {
+        match &self.who {
+            Who::Daemon | Who::Local => self.name(),
+            Who::Anyone => "",
+            Who::Known(known) => &known.principal.identity,
         }
     }
 

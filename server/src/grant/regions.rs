@@ -115,7 +115,7 @@ impl RegionGrants {
             }
         };
         if cut.facts.chunk == ChunkPolicy::Strict {
-            let pending = self.enqueue(&space, &cut, (count, request_id, charge), wait_limit());
+            let pending = self.enqueue(&space, &cut, (count, request_id, charge), caller, wait_limit());
             return Ok(TryGrant::Wait(Wait::Strict(pending)));
         }
         if !request_id.is_empty() {
@@ -272,9 +272,11 @@ impl RegionGrants {
         space: &Arc<Space>,
         Cut { facts, cell, .. }: &Cut,
         (count, request_id, charge): (NonZeroU64, &str, Charge),
+        caller: &Caller,
         wait_limit: WaitLimit,
     ) -> PendingGrant {
-        let request = Request::new(request_id, RequestScope { space: space.key(), number: Some(facts.number) });
+        let scope = RequestScope { space: space.key(), number: Some(facts.number) };
+        let request = Request::new(request_id, scope, caller.identity());
         let (pending, must_lead) =
             cell.with_queue(|queue| queue.add(QueuedRequest { count, request, charge }, wait_limit));
         if must_lead {
@@ -290,18 +292,18 @@ impl RegionGrants {
         &self,
         space: &Space,
         number: RegionNumber,
-        count: NonZeroU64,
-        request_id: &str,
+        (count, request_id): (NonZeroU64, &str),
+        caller: &Caller,
     ) -> Result<Option<Block>, AllocateError> {
-        let Some(request) = Request::new(request_id, RequestScope { space: space.key(), number: Some(number) }) else {
-            return Ok(None);
-        };
+        let scope = RequestScope { space: space.key(), number: Some(number) };
+        let Some(request) = Request::new(request_id, scope, caller.identity()) else { return Ok(None) };
         let Some(facts) = granting(space, number) else { return Ok(None) };
-        match strict::granted_before(&*self.store, &request).await? {
-            None => Ok(None),
-            Some(run) if run.count != count.get() => Err(AllocateError::Reused { count: run.count }),
-            Some(run) => Block::region(facts.constants, run.first, run.count).map(Some).map_err(AllocateError::Broken),
-        }
+        let Some(earlier) = strict::granted_before(&*self.store, &request).await? else { return Ok(None) };
+        let run = earlier.check(count.get()).map_err(|refusal| match refusal {
+            StrictRefusal::Reused { count } => AllocateError::Reused { count },
+            _ => AllocateError::OthersId,
+        })?;
+        Block::region(facts.constants, run.first, run.count).map(Some).map_err(AllocateError::Broken)
     }
 
     /// Commits for all waiting requests, until the queue is empty.
@@ -413,6 +415,7 @@ impl RegionGrants {
                 }
                 StrictRefusal::Unsure => unsure(space, region),
                 StrictRefusal::Reused { count } => AllocateError::Reused { count },
+                StrictRefusal::OthersId => AllocateError::OthersId,
                 StrictRefusal::Request(refusal) => refusal.into(),
             }),
             strict::Granted::Again => Ok(None),

@@ -25,6 +25,8 @@ pub(crate) struct Request {
     /// The key of the record of the grant or edit.
     pub(crate) key: Key,
     pub(crate) kind: RequestKind,
+    /// Who asks. A request ID belongs to the caller who used it first.
+    pub(crate) caller: Box<str>,
 }
 
 /// The retention of a request ID.
@@ -47,15 +49,15 @@ pub(crate) struct Requests {
 
 impl Request {
     /// Returns the request ID, or `None` if it is empty.
-    pub(crate) fn new(request_id: &str, requested: RequestScope<'_>) -> Option<Self> {
+    pub(crate) fn new(request_id: &str, requested: RequestScope<'_>, caller: &str) -> Option<Self> {
         if request_id.is_empty() {
             return None;
         }
-        let request = match DatedRequest::parse(request_id) {
-            Some(dated) => Self { key: requested.dated(dated), kind: RequestKind::Dated(dated) },
-            None => Self { key: requested.undated(request_id), kind: RequestKind::Undated(requested.count()) },
+        let (key, kind) = match DatedRequest::parse(request_id) {
+            Some(dated) => (requested.dated(dated), RequestKind::Dated(dated)),
+            None => (requested.undated(request_id), RequestKind::Undated(requested.count())),
         };
-        Some(request)
+        Some(Self { key, kind, caller: caller.into() })
     }
 }
 

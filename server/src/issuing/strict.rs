@@ -5,7 +5,7 @@
 use futures_util::future::try_join_all;
 use kent_ids::Position;
 use kent_issue::{
-    Reserved, Run, Stored, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState,
+    Earlier, Reserved, Run, Stored, StrictId, StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState,
 };
 use kent_proto::stored::{self, StrictGrant};
 use kent_regions::Count;
@@ -91,7 +91,8 @@ pub(crate) async fn grant(
     };
     let txn = queued.iter().zip(plan.outcomes()).fold(txn, |txn, (one, outcome)| match (&one.request, outcome) {
         (Some(request), StrictOutcome::Granted(first)) => {
-            let grant = StrictGrant { first: first.get(), count: one.count.get(), unix_nanos };
+            let caller = request.caller.to_string();
+            let grant = StrictGrant { first: first.get(), count: one.count.get(), unix_nanos, caller };
             txn.expect(request.key.clone(), Version::ABSENT).put(request.key.clone(), stored::encode_grant(&grant))
         }
         _ => txn,
@@ -140,7 +141,7 @@ fn to_state(Stored { version, value }: Stored<stored::Counter>) -> StrictState {
 
 /// Returns a request with the earlier grant under its request ID, if there is one.
 async fn read_before<'a>(store: &dyn Store, queued: &'a QueuedRequest) -> Result<StrictRequest<'a, Key>, StoreFailure> {
-    let Some(request @ Request { key, kind }) = &queued.request else {
+    let Some(request @ Request { key, kind, .. }) = &queued.request else {
         return Ok(StrictRequest { count: queued.count, id: None });
     };
     let before = granted_before(store, request).await?;
@@ -152,10 +153,10 @@ async fn read_before<'a>(store: &dyn Store, queued: &'a QueuedRequest) -> Result
 }
 
 /// Returns the grant that was made under a request ID, if there is one.
-pub(crate) async fn granted_before(store: &dyn Store, request: &Request) -> Result<Option<Run>, StoreFailure> {
+pub(crate) async fn granted_before(store: &dyn Store, request: &Request) -> Result<Option<Earlier>, StoreFailure> {
     let Some(read) = store.get(&request.key).await? else { return Ok(None) };
-    let StrictGrant { first, count, .. } = stored::decode_grant(&read.value)?;
-    Ok(Some(Run { first: Position::new(first), count }))
+    let StrictGrant { first, count, caller, .. } = stored::decode_grant(&read.value)?;
+    Ok(Some(Earlier { run: Run { first: Position::new(first), count }, is_own: *caller == *request.caller }))
 }
 
 #[cfg(test)]

@@ -102,7 +102,9 @@ impl Directory {
             let is_made = |entry: &HistoryEntry| is_same(entry, edit);
             let is_unchanged =
                 |earlier: &Unchanged| earlier.operation == edit.operation() && earlier.region == edit.subject();
-            if let Some(plan) = self.find_earlier_edit(&space, &command.options, is_made, is_unchanged).await? {
+            if let Some(plan) =
+                self.find_earlier_edit(&space, (&command.options, &command.caller), is_made, is_unchanged).await?
+            {
                 check_plan(&space, &command.caller, &plan)?;
                 self.check_declared(&space, command, &plan).await?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
@@ -159,13 +161,19 @@ impl Directory {
     pub(super) async fn find_earlier_edit(
         &self,
         space: &Space,
-        options: &EditOptions,
+        (options, caller): (&EditOptions, &Caller),
         is_same: impl Fn(&HistoryEntry) -> bool,
         is_same_unchanged: impl Fn(&Unchanged) -> bool,
     ) -> Result<Option<Plan>, EditError> {
-        let Some(request) = request(space, options).filter(|_| !options.validate_only) else { return Ok(None) };
+        let Some(request) = request(space, options, caller).filter(|_| !options.validate_only) else { return Ok(None) };
         let Some(record) = self.store.get(&request.key).await.map_err(StoreFailure::from)? else { return Ok(None) };
-        let EditMade { revision, unchanged } = stored::decode_request(&record.value).map_err(StoreFailure::from)?;
+        let EditMade { revision, unchanged, caller } =
+            stored::decode_request(&record.value).map_err(StoreFailure::from)?;
+        // Without the operation and the revision, which this caller may not be allowed to know.
+        if *caller != *request.caller {
+            let problem = "was used before, by another caller: use a new one";
+            return Err(Invalid::new("request_id", problem).into());
+        }
         let other = |operation: &str| {
             let problem = format!("was used before, for another edit ({operation} in revision {revision})");
             EditError::from(Invalid::new("request_id", problem))
@@ -290,11 +298,12 @@ impl Directory {
         command: &EditCommand,
         plan: Plan,
     ) -> Result<Option<Plan>, EditError> {
-        let Some(request) = request(space, &command.options) else { return Ok(Some(plan)) };
+        let Some(request) = request(space, &command.options, &command.caller) else { return Ok(Some(plan)) };
         let Some(number) = plan.subject().map(|region| region.number) else { return Ok(Some(plan)) };
         let (operation, region) = (command.edit.operation().to_owned(), command.edit.subject().to_owned());
         let unchanged = Some(Unchanged { operation, region, number });
-        let record = stored::encode_request(&EditMade { revision: plan.base, unchanged });
+        let record =
+            stored::encode_request(&EditMade { revision: plan.base, unchanged, caller: request.caller.to_string() });
         let (version, _) = space.versions(RegionNumber(0));
         let txn = Txn::new().expect(keys::space(space.key()), version);
         let txn = self.requests.record(&*self.store, txn, &request, record).await??;
@@ -345,9 +354,10 @@ impl Directory {
     /// Commits the edit, if nothing that it depends on has changed.
     async fn commit(&self, space: &Space, command: &EditCommand, draft: &Draft) -> Result<CommitOutcome, EditError> {
         let txn = self.transaction(space, draft, command);
-        let txn = match request(space, &command.options) {
+        let txn = match request(space, &command.options, &command.caller) {
             Some(request) => {
-                let made = EditMade { revision: draft.plan.revision, unchanged: None };
+                let caller = request.caller.to_string();
+                let made = EditMade { revision: draft.plan.revision, unchanged: None, caller };
                 let record = stored::encode_request(&made);
                 self.requests.record(&*self.store, txn, &request, record).await??
             }
@@ -539,8 +549,8 @@ fn set_counters(space: &Space, changes: &mut [Change]) {
 }
 
 /// The request ID of an edit.
-fn request(space: &Space, options: &EditOptions) -> Option<Request> {
-    Request::new(&options.request_id, RequestScope { space: space.key(), number: None })
+fn request(space: &Space, options: &EditOptions, caller: &Caller) -> Option<Request> {
+    Request::new(&options.request_id, RequestScope { space: space.key(), number: None }, caller.identity())
 }
 
 /// Whether an edit of the history is this one.

@@ -51,7 +51,9 @@ impl Directory {
                 let region = command.region.as_deref();
                 entry.undoes.is_some() && region.is_none_or(|name| entry.changes.iter().any(|it| concerns(it, name)))
             };
-            if let Some(plan) = self.find_earlier_edit(&space, &command.options, is_same, |_| false).await? {
+            if let Some(plan) =
+                self.find_earlier_edit(&space, (&command.options, &command.caller), is_same, |_| false).await?
+            {
                 check_plan(&space, &command.caller, &plan)?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }

@@ -44,8 +44,13 @@ fn dated(count: u64, key: &u32, ago: i128) -> StrictRequest<'_, u32> {
     StrictRequest { id: Some(StrictId { key, dated: Some(dated.unwrap()), before: None }), ..ask(count) }
 }
 
-fn again<'k>(mut request: StrictRequest<'k, u32>, first: u128, count: u64) -> StrictRequest<'k, u32> {
-    request.id.as_mut().unwrap().before = Some(Run { first: Position::new(first), count });
+fn again<'k>(request: StrictRequest<'k, u32>, first: u128, count: u64) -> StrictRequest<'k, u32> {
+    earlier(request, first, count, true)
+}
+
+fn earlier<'k>(mut request: StrictRequest<'k, u32>, first: u128, count: u64, is_own: bool) -> StrictRequest<'k, u32> {
+    let run = Run { first: Position::new(first), count };
+    request.id.as_mut().unwrap().before = Some(Earlier { run, is_own });
     request
 }
 
@@ -58,12 +63,22 @@ fn outcomes(plan: &StrictPlan) -> Vec<String> {
         StrictOutcome::Refused(StrictRefusal::TooFast(_)) => "too fast".into(),
         StrictOutcome::Refused(StrictRefusal::Unsure) => "unsure".into(),
         StrictOutcome::Refused(StrictRefusal::Reused { count }) => format!("reused {count}"),
+        StrictOutcome::Refused(StrictRefusal::OthersId) => "of another".into(),
         StrictOutcome::Refused(StrictRefusal::Request(RequestRefusal::TooMany { .. })) => "too many".into(),
         StrictOutcome::Refused(StrictRefusal::Request(RequestRefusal::TooOld { .. })) => "too old".into(),
         StrictOutcome::Refused(StrictRefusal::Request(RequestRefusal::TooNew { .. })) => "too new".into(),
         StrictOutcome::Again => "again".into(),
     };
     plan.outcomes().iter().map(one).collect()
+}
+
+#[test]
+fn err_a_request_id_of_another_caller_gets_none_of_its_suffixes() {
+    let key = 1;
+    let requests = [earlier(named(3, &key), 0, 3, false), earlier(named(4, &key), 0, 3, false)];
+    let plan = stored(7).plan(&BOUND, &RULES, &requests);
+    assert_eq!(outcomes(&plan), ["of another", "of another"], "nor is the count told");
+    assert!(plan.is_empty());
 }
 
 #[test]
@@ -220,11 +235,11 @@ proptest! {
                         prop_assert_eq!(first.get(), issued);
                         issued += u128::from(*count);
                         if *key >= 3 {
-                            prop_assert_eq!(known[*key as usize].replace(Run { first, count: *count }), None);
+                            prop_assert_eq!(known[*key as usize].replace(Earlier { run: Run { first, count: *count }, is_own: true }), None);
                         }
                     }
                     StrictOutcome::GrantedBefore(first) => {
-                        prop_assert_eq!(known[*key as usize], Some(Run { first, count: *count }));
+                        prop_assert_eq!(known[*key as usize], Some(Earlier { run: Run { first, count: *count }, is_own: true }));
                     }
                     StrictOutcome::Refused(_) | StrictOutcome::Again => {}
                 }

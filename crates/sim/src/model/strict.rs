@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
 use kent_ids::{Position, UnixNanos};
 use kent_issue::{
-    Bound, DatedRequest, RequestPolicy, RequestRefusal, RequestRules, Reserved, Run, Stored, StrictId, StrictOutcome,
-    StrictPlan, StrictRefusal, StrictRequest, StrictState,
+    Bound, DatedRequest, Earlier, RequestPolicy, RequestRefusal, RequestRules, Reserved, Run, Stored, StrictId,
+    StrictOutcome, StrictPlan, StrictRefusal, StrictRequest, StrictState,
 };
 use kent_regions::Pace;
 use stateright::{Model, Property};
@@ -221,7 +221,11 @@ impl StrictModelState {
         let keys: Vec<_> = looked_up.iter().map(|(id, _)| *id).collect();
         let requests = looked_up.iter().zip(&keys).map(|((request, before), key)| {
             let dated = if *request == RequestId::Dated { dated() } else { None };
-            let id = (*request != RequestId::None).then_some(StrictId { key, dated, before: *before });
+            let id = (*request != RequestId::None).then_some(StrictId {
+                key,
+                dated,
+                before: before.map(|run| Earlier { run, is_own: true }),
+            });
             StrictRequest { count: count(*request), id }
         });
         let plan = state.plan(&bound, &rules, &requests.collect::<Vec<_>>());

@@ -98,10 +98,15 @@ impl Region {
 
 /// A request with a request ID, in the region with this number.
 fn named(count: u64, request_id: &str, number: u64) -> QueuedRequest {
+    named_by("", count, request_id, number)
+}
+
+/// The same, for a caller.
+fn named_by(caller: &str, count: u64, request_id: &str, number: u64) -> QueuedRequest {
     let requested = keys::RequestScope { space: "default", number: Some(RegionNumber(number)) };
     QueuedRequest {
         count: NonZeroU64::new(count).expect("some"),
-        request: Request::new(request_id, requested),
+        request: Request::new(request_id, requested, caller),
         charge: Charge::default(),
     }
 }
@@ -119,6 +124,7 @@ fn describe(attempted: &Attempted) -> Vec<String> {
         Granted::Refused(StrictRefusal::TooFast(_)) => "too fast".to_owned(),
         Granted::Refused(StrictRefusal::Unsure) => "unsure".to_owned(),
         Granted::Refused(StrictRefusal::Reused { count }) => format!("reused {count}"),
+        Granted::Refused(StrictRefusal::OthersId) => "of another caller".to_owned(),
         Granted::Refused(StrictRefusal::Request(_)) => "refused".to_owned(),
         Granted::Again => "again".to_owned(),
         Granted::Failed(_) => "failed".to_owned(),
@@ -292,4 +298,21 @@ async fn ok_the_state_after_a_commit_is_taken_once() {
     queue.set_last(left);
     assert_eq!(queue.take_last().map(|last| last.counter), Some(left.counter));
     assert!(queue.take_last().is_none());
+}
+
+/// Otherwise two services that number their requests 1, 2, 3 would get the same identifiers.
+#[tokio::test]
+async fn err_a_request_id_belongs_to_the_caller_who_used_it_first() {
+    let region = Region::new().await;
+    for id in ["1", DATED[0]] {
+        // Also of two in one commit: the second one is attempted again.
+        let together = [named_by("token:a", 3, id, 1), named_by("token:b", 3, id, 1)];
+        let first = describe(&region.attempt(&together, None).await);
+        assert!(first[0].starts_with("from") && first[1] == "again", "{first:?}");
+        let again = describe(&region.attempt(&together, None).await);
+        assert_eq!(again, [format!("before {}", first[0]), "of another caller".to_owned()]);
+        // The number of identifiers is not said, either.
+        let other = describe(&region.attempt(&[named_by("", 4, id, 1), named_by("token:b", 5, id, 1)], None).await);
+        assert_eq!(other, ["of another caller", "of another caller"]);
+    }
 }
