@@ -60,7 +60,7 @@ fn check(scenario: &str, arguments: &str, contenders: &[&str]) {
 
 #[test]
 fn ok_grant() {
-    check("grant", "--peers none", &["bare", "kentd"]);
+    check("grant", "--peers none", &["bare", "kentd", "kentd, token", "bare, tls", "kentd, tls"]);
 }
 
 #[test]
@@ -106,6 +106,12 @@ fn ok_start() {
 fn ok_classify() {
     let of = ["kentd, 1 region", "kentd, 100 regions", "copy, 100 regions"];
     check("classify", "--regions 1,100 --identifiers 100", &of);
+}
+
+#[test]
+fn ok_greedy() {
+    let limited = ["during limited calls", "during limited packed"];
+    check("greedy", "", &[&["alone", "during calls", "during packed", "during handshakes"][..], &limited].concat());
 }
 
 #[test]
