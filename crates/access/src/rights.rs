@@ -112,7 +112,6 @@ impl Rights {
         scope.everything
             || match target {
                 Target::Series(Series::FullRand) => scope.full_rand,
-                Target::Region { space, number, first_name } => scope.includes_region(space, number, first_name),
                 target => scope.includes(target),
             }
     }
@@ -183,13 +182,11 @@ impl Scope {
                 Target::Space { key } => self.has_space(key),
                 Target::Some { space } => self.all_regions || self.has_space_prefix(space) || self.find(space).is_ok(),
                 Target::Table { space } => self.has_regions(space, ""),
-                Target::Region { space, number, first_name } => self.includes_region(space, number, first_name),
+                Target::Region { space, number, first_name } => {
+                    number.is_some_and(|number| self.has_region(space, number))
+                        || self.has_first_name(space, first_name)
+                }
             }
-    }
-
-    #[inline]
-    fn includes_region(&self, space: &str, number: Option<u64>, first_name: &str) -> bool {
-        number.is_some_and(|number| self.has_region(space, number)) || self.has_first_name(space, first_name)
     }
 
     /// Whether it includes the regions that were or will be created with this name.
