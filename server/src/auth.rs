@@ -78,6 +78,7 @@ impl Auth {
     }
 
     /// Whether callers must prove who they are.
+    #[inline]
     pub(crate) fn is_required(&self) -> bool {
         self.is_required
     }
@@ -114,39 +115,50 @@ impl Auth {
         if shown.header.is_none() && shown.is_local {
             return Ok(Caller::LOCAL);
         }
+        let generation = self.table.generation();
+        if let Some(caller) = shown.known.and_then(|known| self.remembered(known, shown.header, now)) {
+            return Ok(caller);
+        }
         if shown.header.is_none() && shown.certificate.is_none() {
             return Err(Denied::NoCredential(DeniedTo::unknown(shown.address)));
         }
-        if self.touch.as_ref().is_some_and(|touch| !touch.is_recent()) {
+        if !self.is_in_touch() {
             return Err(Denied::OutOfTouch(DeniedTo::unknown(shown.address)));
-        }
-        let (generation, header) = (self.table.generation(), shown.header.unwrap_or_default());
-        if let Some(known) = shown.known
-            && let Some(known) = known.get(generation, header, now)
-        {
-            return Ok(Caller::known(known));
         }
         let (principal, until) = match shown.header {
             Some(header) => self.by_token(header, shown.address, now)?,
             None => self.by_certificate(shown.certificate.unwrap_or_default(), now),
         };
-        let until = now + until.min(KNOWN_FOR);
+        let until = (now + until.min(KNOWN_FOR)).as_secs();
         let known = Arc::new(Known { principal, address: shown.address, generation, until });
         if let Some(remembering) = shown.known {
             let refused =
                 |limited| Denied::Limited(DeniedTo::new(known.principal.name.clone(), shown.address), limited);
-            remembering.set(header, known.clone()).map_err(refused)?;
+            remembering.set(shown.header, known.clone()).map_err(refused)?;
         }
-        Ok(Caller::known(known))
+        Ok(Caller::identified(known))
+    }
+
+    /// The caller that a connection remembers, if the credentials of the call are the same and no token or role has changed
+    /// since. Most calls need no more than this to find their caller.
+    #[inline]
+    pub(crate) fn remembered(&self, known: &KnownCaller, header: Option<&[u8]>, now: Duration) -> Option<Caller> {
+        let known = known.get(self.table.generation(), header, now)?;
+        self.is_in_touch().then(|| Caller::identified(known))
     }
 
     /// Whether the caller of a long call is still the same: its token is not revoked and has not ended, and no rights
     /// have changed since.
     #[inline]
     pub(crate) fn is_current(&self, caller: &Caller, now: Duration) -> bool {
-        !self.is_required
-            || (caller.is_as_of(self.table.generation(), now)
-                && self.touch.as_ref().is_none_or(|touch| touch.is_recent()))
+        let is_current = |known: &Known| known.is_as_of(self.table.generation(), now) && self.is_in_touch();
+        caller.known().is_none_or(is_current)
+    }
+
+    /// Whether the tokens and roles are those of the store, as far as this replica must know.
+    #[inline]
+    fn is_in_touch(&self) -> bool {
+        self.touch.as_ref().is_none_or(|touch| touch.is_recent())
     }
 
     /// Finds the principal of a token, and how long the token is valid.

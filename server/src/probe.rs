@@ -8,7 +8,7 @@ use kent_store::{MemoryStore, StoreId};
 use tonic::Request;
 
 use crate::{
-    auth::{AccessTable, Auth, Write},
+    auth::{AccessTable, Auth, Caller, Write},
     budgets::Budgets,
     host::{address::Address, clock::Clock, entropy::SystemEntropy},
     records::failure::StoreFailure,
@@ -99,6 +99,14 @@ impl Authorizing {
         caller.may(Action::Allocate, target)
     }
 
+    /// The same, and counts the call and an identifier towards the limits of the caller: all that a unary grant asks about its
+    /// caller. Returns whether it is allowed.
+    pub fn authorize_limited(&self) -> bool {
+        let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
+        let target = Target::Region { space: "default", number: Some(7), first_name: "orders" };
+        is_within_limits(&caller) && caller.may(Action::Allocate, target)
+    }
+
     /// Decides about calls of a stream, whose caller is identified already. Returns whether all are allowed.
     pub fn authorize_stream(&self, calls: u64) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
@@ -111,9 +119,11 @@ impl Authorizing {
     /// Counts calls of a stream towards the limits of their caller. Returns whether all are within these.
     pub fn charge_stream(&self, calls: u64) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
-        let is_within = |_| {
-            caller.charge_call(Duration::ZERO).is_ok() && caller.charge_ids(NonZeroU64::MIN, Duration::ZERO).is_ok()
-        };
-        (0..calls).all(is_within)
+        (0..calls).all(|_| is_within_limits(&caller))
     }
+}
+
+/// Counts a call for one identifier.
+fn is_within_limits(caller: &Caller) -> bool {
+    caller.charge_call(Duration::ZERO).is_ok() && caller.charge_ids(NonZeroU64::MIN, Duration::ZERO).is_ok()
 }

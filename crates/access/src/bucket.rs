@@ -36,8 +36,10 @@ impl Bucket {
     /// # Errors
     ///
     /// The time until the bucket holds one.
+    #[inline]
     pub fn charge(&self, rate: NonZeroU64, count: u64, now: Duration) -> Result<Charge, Duration> {
-        let (at, one, cost) = (nanos(now), cost(rate, 1), cost(rate, count));
+        let (at, one) = (nanos(now), SECOND.div_ceil(rate.get()));
+        let cost = if count == 1 { one } else { cost(rate, count) };
         // Costs are rounded up, so that a second's worth taken one by one costs a little more than a second.
         let second = one.saturating_mul(rate.get()).min(SECOND + one / 2);
         let latest = at.saturating_add(second).saturating_sub(one);
@@ -71,8 +73,9 @@ fn cost(rate: NonZeroU64, count: u64) -> u64 {
 }
 
 /// OK because 2^64 nanoseconds are 584 years.
+#[inline]
 fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    time.as_secs().saturating_mul(SECOND).saturating_add(u64::from(time.subsec_nanos()))
 }
 
 #[cfg(test)]

@@ -71,6 +71,9 @@ struct Scope {
     space_prefixes: Vec<String>,
     /// Sorted by [`by_length`] of their keys.
     spaces: Vec<(String, InSpace)>,
+    /// Single regions: their numbers, and the keys of their spaces, which are also in `spaces`. Sorted by number, so that most grants
+    /// find their region by comparing one text.
+    regions: Vec<(u64, String)>,
 }
 
 /// What one action is allowed on in one space.
@@ -78,8 +81,6 @@ struct Scope {
 struct InSpace {
     /// The space itself and all regions.
     whole: bool,
-    /// The numbers of regions, sorted.
-    numbers: Vec<u64>,
     /// The beginnings of the names with which regions were created.
     prefixes: Vec<String>,
 }
@@ -140,9 +141,10 @@ impl Scope {
             (Resource::Space(_), Bound::Space(key)) => self.space(key).whole = true,
             (Resource::Regions { prefix, .. }, Bound::Space(key)) => self.space(key).prefixes.push(prefix.clone()),
             (Resource::Region { .. }, Bound::Region(place)) => {
-                let numbers = &mut self.space(&place.space).numbers;
-                if let Err(at) = numbers.binary_search(&place.number) {
-                    numbers.insert(at, place.number);
+                self.space(&place.space);
+                if !self.has_region(&place.space, place.number) {
+                    let at = self.regions.partition_point(|(other, _)| *other < place.number);
+                    self.regions.insert(at, (place.number, place.space.clone()));
                 }
             }
             // OK because a right is always bound to what it names; otherwise it allows nothing.
@@ -181,11 +183,24 @@ impl Scope {
                 Target::Some { space } => self.all_regions || self.has_space_prefix(space) || self.find(space).is_ok(),
                 Target::Table { space } => self.has_regions(space, ""),
                 Target::Region { space, number, first_name } => {
-                    self.all_regions
-                        || self.has_space_prefix(space)
-                        || self.in_space(space).is_some_and(|it| it.includes(number, first_name))
+                    number.is_some_and(|number| self.has_region(space, number))
+                        || self.has_first_name(space, first_name)
                 }
             }
+    }
+
+    /// Whether it includes the regions that were or will be created with this name.
+    fn has_first_name(&self, space: &str, first_name: &str) -> bool {
+        self.all_regions
+            || self.has_space_prefix(space)
+            || self.in_space(space).is_some_and(|it| it.includes(first_name))
+    }
+
+    /// Whether it includes this single region by itself.
+    #[inline]
+    fn has_region(&self, space: &str, number: u64) -> bool {
+        let first = self.regions.partition_point(|(other, _)| *other < number);
+        self.regions[first..].iter().take_while(|(other, _)| *other == number).any(|(_, key)| key == space)
     }
 
     fn has_format(&self, token: &str) -> bool {
@@ -240,10 +255,8 @@ impl Scope {
 }
 
 impl InSpace {
-    fn includes(&self, number: Option<u64>, first_name: &str) -> bool {
-        self.whole
-            || number.is_some_and(|number| self.numbers.binary_search(&number).is_ok())
-            || self.prefixes.iter().any(|prefix| first_name.starts_with(prefix.as_str()))
+    fn includes(&self, first_name: &str) -> bool {
+        self.whole || self.prefixes.iter().any(|prefix| first_name.starts_with(prefix.as_str()))
     }
 }
 

@@ -1,14 +1,14 @@
 //! The setup of most scenarios: a fresh daemon, the bare transport, and a runtime for the load on both.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use kent_client::Client;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use tokio_rustls::rustls::ClientConfig;
 
 use crate::{
     contest::{Contender, Contest, Options, Slice, Unit},
+    lean::Caller,
     load::{self, Load},
     process::Served,
 };
@@ -48,17 +48,12 @@ impl Arena {
 
     /// Runs one slice of load on a server.
     pub(crate) fn slice(&self, server: &Served, load: &Load) -> anyhow::Result<Slice> {
-        self.slice_over(server, None, load)
+        self.slice_as(server, &Caller::default(), load)
     }
 
-    /// Runs one slice of load on a server, over TLS if there is a configuration for it.
-    pub(crate) fn slice_over(
-        &self,
-        server: &Served,
-        tls: Option<&Arc<ClientConfig>>,
-        load: &Load,
-    ) -> anyhow::Result<Slice> {
-        let slice = || self.runtime.block_on(load::run_over(load, &server.address, tls, self.options.length()));
+    /// Runs one slice of load on a server, as a caller with TLS or a token.
+    pub(crate) fn slice_as(&self, server: &Served, caller: &Caller, load: &Load) -> anyhow::Result<Slice> {
+        let slice = || self.runtime.block_on(load::run_as(load, &server.address, caller, self.options.length()));
         server.process.watched(slice)
     }
 

@@ -2,11 +2,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use anyhow::{Context, anyhow};
@@ -19,16 +15,14 @@ use kent_client::{
         codec_client::CodecClient, regions_client::RegionsClient,
     },
 };
-use thread_priority::{
-    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
-};
-use tokio::{runtime, task::JoinSet};
+use tokio::task::JoinSet;
 use tonic::{Code, transport::Channel};
 use uuid::Uuid;
 
 use crate::{
-    contest::{Bound, Contender, Contest, Options, Slice, Unit},
+    contest::{Bound, Contender, Contest, Options, Unit},
     load::{self, Load, lease},
+    other,
     process::Served,
     regions, table,
 };
@@ -85,7 +79,11 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
         let mut contenders = vec![Contender::new("alone", alone)];
         for other in OtherCaller::ALL {
             let address = &daemon.address;
-            contenders.push(Contender::new(other.name(), move || other.during(address, alone)));
+            let during = move || {
+                let address = address.clone();
+                other::during(alone, async move |stop| other.repeat(&address, stop).await)
+            };
+            contenders.push(Contender::new(other.name(), during));
         }
         let outcomes = contest.run(source, contenders)?;
         for other in OtherCaller::ALL {
@@ -170,27 +168,6 @@ impl OtherCaller {
             Self::OldTable => "during old listings",
             Self::All => "during all three",
         }
-    }
-
-    /// Repeats the requests while a slice runs.
-    fn during(self, address: &str, slice: impl FnOnce() -> anyhow::Result<Slice>) -> anyhow::Result<Slice> {
-        let (address, stop) = (address.to_owned(), Arc::new(AtomicBool::new(false)));
-        let stopped = stop.clone();
-        let other = thread::spawn(move || {
-            // In practice, the other caller is on another machine, so this thread must not take processor time from the
-            // daemon. OK because it fails only where the system forbids changing priorities.
-            let _ = set_thread_priority_and_policy(
-                thread_native_id(),
-                ThreadPriority::Min,
-                ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle),
-            );
-            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(self.repeat(&address, &stopped))
-        });
-        let slice = slice();
-        stop.store(true, Relaxed);
-        other.join().map_err(|_| anyhow!("the other caller panicked"))??;
-        slice
     }
 
     async fn repeat(self, address: &str, stop: &AtomicBool) -> anyhow::Result<()> {

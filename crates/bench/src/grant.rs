@@ -13,8 +13,9 @@ use crate::{
 
 /// Compare grants of 1000 uuidv7 per call with the bare transport and peers: requests per second and latencies.
 ///
-/// The bare transport answers every call with the same message, so no gRPC server can be faster on this machine. With 64 calls
-/// in flight, both are also measured over TLS 1.3. A request to a peer raises a durable counter by 1000. The column `ratio` is the
+/// The bare transport answers every call with the same message, so no gRPC server can be faster on this machine. With 1 and with
+/// 64 calls in flight, both are also measured over TLS 1.3 (`bare, tls` and `kentd, tls`), and a daemon with `--auth required`
+/// whose caller sends a token with each call (`kentd, token`). A request to a peer raises a durable counter by 1000. The column `ratio` is the
 /// rate relative to the first contender, the last column `p99` is the 99th percentile of the latency relative to it, and `cpu us`
 /// is the processor time of the server per request in microseconds. The processor time says more than the rate when the load
 /// generator limits the rate.
@@ -30,7 +31,7 @@ pub(crate) struct GrantArgs {
 struct Rivals {
     arena: Arena,
     peers: Peers,
-    /// The servers over TLS, if they are measured.
+    /// The servers over TLS or with tokens, if they are measured.
     secure: Option<Secure>,
 }
 
@@ -38,6 +39,7 @@ struct Rivals {
 pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
     let mut rivals = Rivals::open("grant", args, true)?;
     let unary = |connections, in_flight| Load::Unary { request: lease("uuidv7", 1000), connections, in_flight };
+    rivals.secure = Some(Secure::start(&rivals.arena)?);
     let Peers { redis, postgres, etcd } = &rivals.peers;
     let one = rivals.run(
         "1 client",
@@ -46,9 +48,10 @@ pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
         1,
         &[("redis", as_peer(redis)), ("postgres", as_peer(postgres)), ("etcd", as_peer(etcd))],
     )?;
+    let secure = rivals.secure.take();
     rivals.run("8 clients", &unary(8, 8), 8, 1, &[("postgres", as_peer(postgres)), ("etcd", as_peer(etcd))])?;
     let fifty = rivals.run("50 clients", &unary(50, 50), 50, 1, &[("redis", as_peer(redis))])?;
-    rivals.secure = Some(Secure::start(&rivals.arena)?);
+    rivals.secure = secure;
     let deep = rivals.run("64 calls, 1 connection", &unary(1, 64), 1, 1, &[])?;
     rivals.secure = None;
     let deeper = rivals.run("256 calls, 1 connection", &unary(1, 256), 1, 1, &[])?;
@@ -57,12 +60,15 @@ pub(crate) fn grant(args: &GrantArgs) -> anyhow::Result<()> {
         rivals.fact(format!("{load} in flight, kentd / bare"), ratio, Bound::AtLeast(0.9));
         rivals.fact(format!("{load} in flight, p99, kentd / bare"), p99, Bound::AtMost(1.25));
     }
-    for (name, other, bound) in [
-        ("kentd, tls", "kentd", Bound::AtLeast(0.8)),
-        ("kentd, tls", "bare, tls", Bound::AtLeast(0.9)),
-        ("bare, tls", "bare", Bound::Any),
-    ] {
-        rivals.fact(format!("64 calls in flight, {name} of {other}"), deep.ratio(name, other), bound);
+    for (load, outcomes) in [("1 call", &one), ("64 calls", &deep)] {
+        for (name, other, bound) in [
+            ("kentd, token", "kentd", Bound::Any),
+            ("kentd, tls", "kentd", Bound::AtLeast(0.8)),
+            ("kentd, tls", "bare, tls", Bound::AtLeast(0.9)),
+            ("bare, tls", "bare", Bound::Any),
+        ] {
+            rivals.fact(format!("{load} in flight, {name} / {other}"), outcomes.ratio(name, other), bound);
+        }
     }
     for (load, outcomes) in [("1 client", &one), ("50 clients", &fifty)] {
         rivals.fact(format!("{load}, kentd / Redis"), outcomes.ratio("kentd", "redis"), Bound::AtLeast(1.0));
@@ -116,10 +122,8 @@ impl Rivals {
     ) -> anyhow::Result<Outcomes> {
         let arena = &self.arena;
         let mut contenders = vec![arena.bare(load), arena.kentd(load)];
-        if let Some(Secure { bare, daemon, config }) = &self.secure {
-            for (name, server) in [("bare, tls", bare), ("kentd, tls", daemon)] {
-                contenders.push(Contender::new(name, || arena.slice_over(server, Some(config), load)));
-            }
+        for (name, server, caller) in self.secure.iter().flat_map(Secure::contenders) {
+            contenders.push(Contender::new(*name, || arena.slice_as(server, caller, load)));
         }
         for (name, peer) in peers.iter().filter_map(|(name, peer)| Some((*name, (*peer)?))) {
             let depth = if name.ends_with("unpipelined") { 1 } else { depth };

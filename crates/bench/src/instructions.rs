@@ -53,6 +53,8 @@ enum Hot {
     GrantChunk,
     /// Identify the caller of a unary call by its token, and decide whether it may allocate from a region.
     Authorise,
+    /// The same for a caller with limits, with the call counted towards them.
+    AuthoriseLimited,
     /// Decide whether the caller of a stream may have one more block.
     AuthoriseStream,
     /// Count a call of a stream towards the limits of its caller.
@@ -123,6 +125,10 @@ pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
         Hot::Authorise => {
             let authorizing = on_runtime(Authorizing::begin())?;
             ensure!((0..calls).all(|_| black_box(&authorizing).authorize()), "a call is refused");
+        }
+        Hot::AuthoriseLimited => {
+            let authorizing = on_runtime(Authorizing::limited())?;
+            ensure!((0..calls).all(|_| black_box(&authorizing).authorize_limited()), "a call is refused");
         }
         Hot::AuthoriseStream => {
             let authorizing = on_runtime(Authorizing::begin())?;

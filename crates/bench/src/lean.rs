@@ -18,11 +18,23 @@ use tokio_util::either::Either;
 
 use crate::{contest::Slice, figures::now};
 
+/// How a caller connects, and how it proves who it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Caller {
+    /// The configuration of TLS; without one, the connection is plain.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) token: Option<String>,
+}
+
 /// A connection and its calls in flight.
 pub(crate) struct Lean {
     stream: Either<TcpStream, TlsStream<TcpStream>>,
     /// `:method` and `:scheme`.
     common: [u8; 2],
+    /// The field `authorization`, if the caller has a token.
+    authorization: Vec<u8>,
+    /// Whether a refusal ends a call like an answer.
+    is_refusable: bool,
     received: Vec<u8>,
     /// The bytes to send next.
     out: Vec<u8>,
@@ -66,21 +78,19 @@ const PLAIN: [u8; 2] = [0x83, 0x86];
 const SECURE: [u8; 2] = [0x83, 0x87];
 /// `:path`, `:authority`, `content-type` and `te` by their indices, after [`literal_fields`] has added them in this order.
 const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
+/// `authorization` as a literal that no table keeps (RFC 7541, 6.2.2), as tonic's client sends it with each call.
+const AUTHORIZATION: [u8; 2] = [0x0f, 23 - 15];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
 /// The size of one read in bytes: responses to more than a hundred calls.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Lean {
-    /// Opens a connection that sends this message in every call, over TLS if there is a configuration for it.
-    pub(crate) async fn connect(
-        address: &str,
-        tls: Option<&Arc<ClientConfig>>,
-        message: &impl Message,
-    ) -> anyhow::Result<Self> {
+    /// Opens a connection of a caller that sends this message in every call.
+    pub(crate) async fn connect(address: &str, caller: &Caller, message: &impl Message) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await.context("cannot connect")?;
         stream.set_nodelay(true)?;
-        let (stream, common) = match tls {
+        let (stream, common) = match &caller.tls {
             None => (Either::Left(stream), PLAIN),
             Some(config) => {
                 let name = stream.peer_addr()?.ip().into();
@@ -93,8 +103,18 @@ impl Lean {
         let mut out = PREFACE.to_vec();
         frame(&mut out, SETTINGS, 0, 0, &[]);
         frame(&mut out, WINDOW_UPDATE, 0, 0, &WINDOW.to_be_bytes());
-        let (received, in_flight) = <(Vec<u8>, VecDeque<Call>)>::default();
-        let mut lean = Self { stream, common, received, out, message: prefixed, next: 1, most: usize::MAX, in_flight };
+        let mut lean = Self {
+            stream,
+            common,
+            authorization: caller.token.as_deref().map(authorization).unwrap_or_default(),
+            is_refusable: false,
+            received: Vec::new(),
+            out,
+            message: prefixed,
+            next: 1,
+            most: usize::MAX,
+            in_flight: VecDeque::new(),
+        };
         lean.send().await?;
         // Wait for the server's settings, which come first.
         while lean.out.is_empty() {
@@ -103,8 +123,13 @@ impl Lean {
         Ok(lean)
     }
 
+    /// The same connection, on which a refusal counts like an answer.
+    pub(crate) fn refusable(self) -> Self {
+        Self { is_refusable: true, ..self }
+    }
+
     /// Repeats the call until `end`, with `depth` calls in flight.
-    pub(crate) async fn run(mut self, depth: usize, end: Instant) -> anyhow::Result<Slice> {
+    pub(crate) async fn run(&mut self, depth: usize, end: Instant) -> anyhow::Result<Slice> {
         let (mut slice, depth) = (Slice::default(), depth.min(self.most));
         while now() < end {
             let before = slice.count;
@@ -136,6 +161,7 @@ impl Lean {
                 1 => fields.extend(literal_fields()),
                 _ => fields.extend(INDEXED_FIELDS),
             }
+            fields.extend(&self.authorization);
             frame(&mut self.out, HEADERS, END_HEADERS, self.next, &fields);
             frame(&mut self.out, DATA, END_STREAM, self.next, &self.message);
             self.in_flight.push_back(Call { stream: self.next, sent, is_answered: false });
@@ -189,7 +215,7 @@ impl Lean {
                 let call = &mut self.in_flight[place];
                 call.is_answered |= kind == DATA && !payload.is_empty();
                 if flags & END_STREAM != 0 {
-                    ensure!(call.is_answered, "a call was refused");
+                    ensure!(call.is_answered || self.is_refusable, "a call was refused");
                     slice.call(answered - call.sent);
                     slice.count += 1;
                     self.in_flight.remove(place);
@@ -229,6 +255,13 @@ fn literal_fields() -> Vec<u8> {
     }
     fields.extend(b"\x40\x02te\x08trailers");
     fields
+}
+
+/// Returns the field `authorization` with a token.
+fn authorization(token: &str) -> Vec<u8> {
+    let value = format!("Bearer {token}");
+    // OK because a token has 61 bytes, and a length below 127 has one byte.
+    [&AUTHORIZATION[..], &[value.len() as u8], value.as_bytes()].concat()
 }
 
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {

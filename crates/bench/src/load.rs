@@ -4,7 +4,6 @@
 
 use std::{
     collections::VecDeque,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,10 +13,13 @@ use kent_client::proto::{
     allocator_client::AllocatorClient,
 };
 use tokio::{task::JoinSet, time::sleep};
-use tokio_rustls::rustls::ClientConfig;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{contest::Slice, figures::now, lean::Lean};
+use crate::{
+    contest::Slice,
+    figures::now,
+    lean::{Caller, Lean},
+};
 
 /// A kind of load.
 #[derive(Clone, Debug)]
@@ -40,12 +42,17 @@ const SETTLE_EACH: Duration = Duration::from_micros(100);
 
 /// Connects to a gRPC server.
 pub(crate) async fn connect(address: &str) -> anyhow::Result<Channel> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))?
+    let endpoint = with_windows(Endpoint::from_shared(format!("http://{address}"))?);
+    endpoint.connect().await.context("cannot connect")
+}
+
+/// Returns an endpoint with windows for large responses.
+pub(crate) fn with_windows(endpoint: Endpoint) -> Endpoint {
+    endpoint
         .tcp_nodelay(true)
         .initial_connection_window_size(WINDOW_BYTES)
         .initial_stream_window_size(WINDOW_BYTES)
-        .max_frame_size(Some(FRAME_BYTES));
-    endpoint.connect().await.context("cannot connect")
+        .max_frame_size(Some(FRAME_BYTES))
 }
 
 /// Returns a request for a lease, which the client expands.
@@ -60,23 +67,18 @@ pub(crate) fn packed(source: &str, count: u64) -> AllocateRequest {
 
 /// Puts load on a server for the length of a slice.
 pub(crate) async fn run(load: &Load, address: &str, length: Duration) -> anyhow::Result<Slice> {
-    run_over(load, address, None, length).await
+    run_as(load, address, &Caller::default(), length).await
 }
 
-/// Like [`run`], over TLS if there is a configuration for it, which only unary calls use.
-pub(crate) async fn run_over(
-    load: &Load,
-    address: &str,
-    tls: Option<&Arc<ClientConfig>>,
-    length: Duration,
-) -> anyhow::Result<Slice> {
+/// Like [`run`], as a caller with TLS or a token, which only unary calls use.
+pub(crate) async fn run_as(load: &Load, address: &str, caller: &Caller, length: Duration) -> anyhow::Result<Slice> {
     let mut tasks = JoinSet::new();
     let (began, connections) = match load {
         Load::Unary { request, connections, in_flight } => {
             let callers = (*connections).min(*in_flight);
             let mut own: Vec<Vec<Lean>> = (0..callers).map(|_| Vec::new()).collect();
             for number in 0..*connections {
-                own[number % callers].push(Lean::connect(address, tls, request).await?);
+                own[number % callers].push(Lean::connect(address, caller, request).await?);
             }
             let began = now();
             for (number, own) in own.into_iter().enumerate() {
@@ -131,7 +133,7 @@ pub(crate) async fn gather(mut tasks: JoinSet<anyhow::Result<Slice>>, began: Ins
 /// Makes calls on one connection with `depth` calls in flight, or on several connections in turn, one call at a time.
 async fn call(mut own: Vec<Lean>, depth: usize, end: Instant) -> anyhow::Result<Slice> {
     if own.len() == 1
-        && let Some(only) = own.pop()
+        && let Some(mut only) = own.pop()
     {
         return only.run(depth, end).await;
     }

@@ -12,12 +12,14 @@ mod codec;
 mod contest;
 mod figures;
 mod grant;
+mod greedy;
 mod http;
 mod index;
 mod instructions;
 mod interrupt;
 mod lean;
 mod load;
+mod other;
 mod packed;
 mod peers;
 mod plot;
@@ -61,6 +63,7 @@ enum Bench {
     Text(text::TextArgs),
     Classify(classify::ClassifyArgs),
     Bystander(bystander::BystanderArgs),
+    Greedy(greedy::GreedyArgs),
     Scale(scale::ScaleArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
@@ -89,6 +92,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Text(args) => text::run(&args),
         Bench::Classify(args) => classify::run(&args),
         Bench::Bystander(args) => bystander::run(&args),
+        Bench::Greedy(args) => greedy::run(&args),
         Bench::Scale(args) => scale::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),

@@ -1,35 +1,85 @@
-//! The daemon and the bare transport over TLS, with a certificate for the measurement.
+//! Servers that callers reach over TLS or with a token, and what these callers need.
 
-use std::{fs, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
+use kent_client::{
+    Client,
+    proto::{CallerLimits, CreateTokenRequest},
+};
 use kent_tls::{Certificates, Pem, Pems};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use tokio_rustls::rustls::ClientConfig;
 
-use crate::{arena::Arena, process::Served};
+use crate::{arena::Arena, lean::Caller, process::Served};
 
-/// The servers over TLS, and how a caller trusts them.
-pub(crate) struct Secure {
-    pub(crate) bare: Served,
-    pub(crate) daemon: Served,
-    pub(crate) config: Arc<ClientConfig>,
+/// The contenders that protect calls: their names, the servers, and how their callers connect.
+pub(crate) struct Secure(Vec<(&'static str, Served, Caller)>);
+
+/// A server's certificate for the measurement, and its key, in files.
+pub(crate) struct ServerCertificate {
+    path: String,
+    key_path: String,
+    /// What callers trust.
+    pub(crate) certificates: Certificates,
 }
 
 impl Secure {
     pub(crate) fn start(arena: &Arena) -> anyhow::Result<Self> {
+        let (kentd, certificate) = (arena.options.kentd.as_ref(), ServerCertificate::write(arena.data())?);
+        let store = |name: &str| store(arena.data(), name);
+        let guarded = Served::kentd_with(kentd, &store("guarded"), &["--auth", "required"])?;
+        let token = arena.runtime.block_on(token(&store("guarded"), "bench", CallerLimits::default()))?;
+        let with_token = Caller { tls: None, token: Some(token) };
+        let bare = Served::bare_with(&["--cert", &certificate.path, "--key", &certificate.key_path])?;
+        let daemon = Served::kentd_with(kentd, &store("secure"), &certificate.arguments())?;
+        let tls = arena.runtime.block_on(certificate.certificates.refresh())?;
+        let over_tls = Caller { tls: Some(tls), token: None };
+        Ok(Self(vec![
+            ("kentd, token", guarded, with_token),
+            ("bare, tls", bare, over_tls.clone()),
+            ("kentd, tls", daemon, over_tls),
+        ]))
+    }
+
+    pub(crate) fn contenders(&self) -> &[(&'static str, Served, Caller)] {
+        &self.0
+    }
+}
+
+impl ServerCertificate {
+    /// Makes a certificate for 127.0.0.1, and writes it to this directory.
+    pub(crate) fn write(dir: &Path) -> anyhow::Result<Self> {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
-        let (path, key_path) = (arena.data().join("cert.pem"), arena.data().join("key.pem"));
+        let (path, key_path) = (dir.join("cert.pem"), dir.join("key.pem"));
         fs::write(&path, cert.pem())?;
         fs::write(&key_path, signing_key.serialize_pem())?;
-        let (path, key_path) = (path.display().to_string(), key_path.display().to_string());
         let pems = Pems { ca: Some(Pem::Text(cert.pem().into_bytes())), identity: None };
         let certificates = Certificates::open(pems)?;
-        let store = arena.data().join("secure").join("store");
-        let arguments = ["--tls-cert", &path, "--tls-key", &key_path];
-        Ok(Self {
-            bare: Served::bare_with(&["--cert", &path, "--key", &key_path])?,
-            daemon: Served::kentd_with(arena.options.kentd.as_ref(), &store, &arguments)?,
-            config: arena.runtime.block_on(certificates.refresh())?,
-        })
+        Ok(Self { path: path.display().to_string(), key_path: key_path.display().to_string(), certificates })
     }
+
+    /// The arguments of a daemon with this certificate.
+    pub(crate) fn arguments(&self) -> [&str; 4] {
+        ["--tls-cert", &self.path, "--tls-key", &self.key_path]
+    }
+}
+
+/// The store of another daemon in a directory; its witness is beside it.
+pub(crate) fn store(dir: &Path, name: &str) -> PathBuf {
+    dir.join(name).join("store")
+}
+
+/// Makes a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store. Where `limits` has
+/// none, those of `--caller-limits` apply.
+pub(crate) async fn token(store: &Path, name: &str, limits: CallerLimits) -> anyhow::Result<String> {
+    let client = Client::new(format!("unix:{}", store.join("kent.sock").display()))?;
+    let request = CreateTokenRequest {
+        name: name.to_owned(),
+        permissions: ["lease:*", "allocate:*"].map(str::to_owned).into(),
+        limits: Some(limits),
+        ..CreateTokenRequest::default()
+    };
+    Ok(client.connect().await?.access().create_token(request).await?.into_inner().secret)
 }

@@ -220,7 +220,7 @@ pub(crate) struct LogLevelArgs {
 const DEBUG_HELP: &str = "\
 Examples:
   kent debug dump
-  kent debug dump -o json | jq 'select(.event == \"slow-commit\")'";
+  kent debug dump --json | jq 'select(.event == \"slow-commit\")'";
 
 const LOG_LEVEL_HELP: &str = "\
 Examples:

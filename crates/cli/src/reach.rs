@@ -2,9 +2,24 @@
 //! and the current context are in force anyway.
 
 /// The commands that ask a daemon.
-const COMMANDS: [&str; 15] = [
-    "alloc", "backup", "budget", "classify", "clock", "doctor", "region", "role", "series", "space", "status", "table",
-    "token", "watch", "whoami",
+const COMMANDS: [&str; 17] = [
+    "alloc",
+    "backup",
+    "budget",
+    "classify",
+    "clock",
+    "debug",
+    "doctor",
+    "log-level",
+    "region",
+    "role",
+    "series",
+    "space",
+    "status",
+    "table",
+    "token",
+    "watch",
+    "whoami",
 ];
 
 /// The options to repeat, each after a space.

@@ -39,8 +39,9 @@ pub(crate) struct Known {
     pub(super) address: Option<Address>,
     /// The generation of the table of tokens and roles that its rights come from.
     pub(super) generation: u64,
-    /// When it must be identified again, on the steady clock.
-    pub(super) until: Duration,
+    /// When it must be identified again, on the steady clock, in seconds. Rounded down, because too early does no harm, and each
+    /// call compares it.
+    pub(super) until: u64,
 }
 
 impl Known {
@@ -48,7 +49,7 @@ impl Known {
     /// at `now`.
     #[inline]
     pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
-        self.generation == generation && now < self.until
+        self.generation == generation && now.as_secs() < self.until
     }
 }
 
@@ -75,14 +76,16 @@ impl Caller {
     /// The daemon itself.
     pub(crate) const DAEMON: Self = Self::of(Who::Daemon);
 
-    pub(super) const ANYONE: Self = Self::of(Who::Anyone);
+    /// Anyone, because the daemon asks for no credentials.
+    pub(crate) const ANYONE: Self = Self::of(Who::Anyone);
     pub(super) const LOCAL: Self = Self::of(Who::Local);
 
     const fn of(who: Who) -> Self {
         Self { who, asked: None }
     }
 
-    pub(super) fn known(known: Arc<Known>) -> Self {
+    #[inline]
+    pub(super) fn identified(known: Arc<Known>) -> Self {
         Self::of(Who::Known(known))
     }
 
@@ -135,20 +138,15 @@ impl Caller {
     }
 
     /// The principal; `None` if it may do everything.
+    #[inline]
     pub(crate) fn principal(&self) -> Option<&Principal> {
-        match &self.who {
-            Who::Known(known) => Some(&known.principal),
-            Who::Daemon | Who::Anyone | Who::Local => None,
-        }
+        self.known().map(|known| &known.principal)
     }
 
     /// Whether it may do this.
     #[inline]
     pub(crate) fn may(&self, action: Action, target: Target<'_>) -> bool {
-        match &self.who {
-            Who::Known(known) => known.principal.rights.may(action, target),
-            Who::Daemon | Who::Anyone | Who::Local => true,
-        }
+        self.principal().is_none_or(|principal| principal.rights.may(action, target))
     }
 
     /// Takes `count` identifiers of a source from its budgets.
@@ -157,9 +155,9 @@ impl Caller {
     ///
     /// The account with too small a share on this replica: reserve more, and try again.
     pub(crate) fn charge_budgets(&self, target: Target<'_>, count: u64) -> Result<Charge, Arc<Account>> {
-        match &self.who {
-            Who::Known(known) => known.principal.purse.charge(target, count),
-            Who::Daemon | Who::Anyone | Who::Local => Ok(Charge::default()),
+        match self.principal() {
+            Some(principal) => principal.purse.charge(target, count),
+            None => Ok(Charge::default()),
         }
     }
 
@@ -207,20 +205,15 @@ impl Caller {
     }
 
     pub(super) fn denied_to(&self) -> DeniedTo {
-        let address = match &self.who {
-            Who::Known(known) => known.address,
-            Who::Daemon | Who::Anyone | Who::Local => None,
-        };
-        DeniedTo::new(self.name().to_owned(), address)
+        DeniedTo::new(self.name().to_owned(), self.known().and_then(|known| known.address))
     }
 
-    /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again
-    /// at `now`.
+    /// How it was identified, if it was by a token or a certificate.
     #[inline]
-    pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
+    pub(super) fn known(&self) -> Option<&Known> {
         match &self.who {
-            Who::Known(known) => known.is_as_of(generation, now),
-            Who::Daemon | Who::Anyone | Who::Local => true,
+            Who::Known(known) => Some(known),
+            Who::Daemon | Who::Anyone | Who::Local => None,
         }
     }
 }

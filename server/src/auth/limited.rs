@@ -49,26 +49,17 @@ impl Caller {
         opened.map(Some).map_err(|limited| self.limited(limited))
     }
 
-    /// Most callers have no limit, so only the look-up is inlined.
     #[inline]
     fn charge(&self, kind: LimitKind, count: u64, now: Duration) -> Result<Option<Charge>, Denied> {
-        match self.principal().and_then(|principal| principal.limits.get(kind)) {
-            None => Ok(None),
-            Some(limit) => self.charge_limited((kind, limit), count, now),
+        let Some(principal) = self.principal() else { return Ok(None) };
+        let Some(limit) = principal.limits.get(kind) else { return Ok(None) };
+        match principal.usage.charge(kind, limit, count, now) {
+            Ok(charge) => Ok(Some(charge)),
+            Err(limited) => Err(self.limited(limited)),
         }
     }
 
     #[cold]
-    fn charge_limited(
-        &self,
-        (kind, limit): (LimitKind, NonZeroU64),
-        count: u64,
-        now: Duration,
-    ) -> Result<Option<Charge>, Denied> {
-        let Some(principal) = self.principal() else { return Ok(None) };
-        principal.usage.charge(kind, limit, count, now).map(Some).map_err(|limited| self.limited(limited))
-    }
-
     fn limited(&self, limited: Limited) -> Denied {
         self.refusal(Denied::Limited(self.denied_to(), limited))
     }

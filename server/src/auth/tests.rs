@@ -165,10 +165,10 @@ async fn ok_a_change_takes_effect_with_the_next_call() {
 #[tokio::test]
 async fn ok_a_token_ends_on_time_also_on_a_connection_that_knows_it() {
     let daemon = Daemon::start().await;
-    let outdated = Some(Outdated { hash: presented(2).hash(), until: 500 });
-    daemon.write(written(Token { expires: Some(1000), outdated, ..token(&["allocate:*"], &[]) })).await;
+    let outdated = Some(Outdated { hash: presented(2).hash(), until: 5000 });
+    daemon.write(written(Token { expires: Some(10_000), outdated, ..token(&["allocate:*"], &[]) })).await;
     for (at, new, old) in
-        [(0, true, true), (499, true, true), (500, true, false), (999, true, false), (1000, false, false)]
+        [(0, true, true), (4999, true, true), (5000, true, false), (9999, true, false), (10_000, false, false)]
     {
         daemon.advance(at);
         assert_eq!(daemon.may(&presented(1)).is_ok(), new, "{at}");
@@ -216,6 +216,20 @@ async fn ok_a_certificate_has_the_roles_that_name_it() {
         assert_eq!(caller.may(Action::Allocate, Target::Format(format)), allocates, "{name}");
         assert_eq!(caller.may(Action::Inspect, Target::Daemon), inspects, "{name}");
     }
+}
+
+#[tokio::test]
+async fn err_an_empty_token_is_not_the_certificate_that_the_connection_remembers() {
+    let daemon = Daemon::start().await;
+    let shown = |header| Credentials {
+        certificate: Some("spiffe://example/orders"),
+        known: Some(&daemon.known),
+        ..Credentials::unknown(header)
+    };
+    let identify = |header| daemon.auth.identify(&shown(header), daemon.clock.steady());
+    assert_eq!(identify(None).expect("known").name(), "certificate:spiffe://example/orders");
+    assert!(matches!(identify(Some(b"")), Err(Denied::BadCredential(_))));
+    assert!(identify(None).is_ok());
 }
 
 #[tokio::test]

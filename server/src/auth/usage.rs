@@ -131,6 +131,7 @@ impl Usage {
     /// # Errors
     ///
     /// [`Limited`].
+    #[inline]
     pub(super) fn charge(
         &self,
         kind: LimitKind,
@@ -147,6 +148,7 @@ impl Usage {
         self.ids.refund(charge, now);
     }
 
+    #[cold]
     fn refuse(&self, kind: LimitKind, limit: NonZeroU64, wait: Option<Duration>) -> Limited {
         self.refusals.0[kind as usize].fetch_add(1, Relaxed);
         Limited { kind, limit, wait }

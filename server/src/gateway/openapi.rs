@@ -59,7 +59,7 @@ pub(super) fn document(pool: &DescriptorPool) -> Value {
             "responses": answers::components(),
             "parameters": parameters(),
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "A token made by `kent token create`."},
+                "token": {"type": "http", "scheme": "bearer", "description": "A token, such as `kent token create ci --allow allocate:uuidv7` makes."},
             },
         },
     })

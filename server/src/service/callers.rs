@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kent_access::Action;
 use tokio::time;
-use tonic::{Request, Status, codegen::http::HeaderMap};
+use tonic::{Request, Status};
 
 use crate::{
     audit::By,
@@ -34,12 +34,16 @@ pub(super) fn caller_who_may<T>(engine: &Engine, request: &Request<T>, action: A
 }
 
 /// Identifies the caller of a call that began at `now`, on the steady clock.
+#[inline]
 pub(crate) fn identify<T>(auth: &Auth, request: &Request<T>, now: Duration) -> Result<Caller, Denied> {
-    auth.identify(&credentials(request.metadata().as_ref(), request.extensions().get()), now)
-}
-
-fn credentials<'c>(headers: &'c HeaderMap, peer: Option<&'c Peer>) -> Credentials<'c> {
-    shown(authorization(headers), peer)
+    if !auth.is_required() {
+        return Ok(Caller::ANYONE);
+    }
+    let (header, peer) = (authorization(request.metadata().as_ref()), request.extensions().get::<Peer>());
+    match peer.and_then(|peer| auth.remembered(peer.known(), header, now)) {
+        Some(caller) => Ok(caller),
+        None => auth.identify(&shown(header, peer), now),
+    }
 }
 
 fn shown<'c>(header: Option<&'c [u8]>, peer: Option<&'c Peer>) -> Credentials<'c> {

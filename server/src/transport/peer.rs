@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio_rustls::rustls::pki_types::CertificateDer;
-use tonic::codegen::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
 
 use crate::{
@@ -16,21 +16,25 @@ use crate::{
 pub(crate) struct Peer {
     pub(crate) address: Address,
     pub(crate) certificate: Option<Arc<Certificate>>,
+    /// Whether it is the daemon's own user.
+    is_local: bool,
     /// What the connection remembers of its last caller.
     known: Arc<KnownCaller>,
 }
 
 impl Peer {
     pub(crate) fn new(address: Address, certificate: Option<Certificate>) -> Self {
-        Self { address, certificate: certificate.map(Arc::new), known: Arc::default() }
+        let is_local = match address {
+            Address::Tcp(_) => false,
+            Address::Unix(process) => is_own_user(process.uid),
+        };
+        Self { address, certificate: certificate.map(Arc::new), is_local, known: Arc::default() }
     }
 
-    /// The user at the other end of a Unix socket.
-    fn local_uid(&self) -> Option<u32> {
-        match self.address {
-            Address::Tcp(_) => None,
-            Address::Unix(process) => Some(process.uid),
-        }
+    /// What the connection remembers of its last caller.
+    #[inline]
+    pub(crate) fn known(&self) -> &KnownCaller {
+        &self.known
     }
 
     /// What a call with this header `authorization` shows of its caller.
@@ -38,7 +42,7 @@ impl Peer {
         Credentials {
             header,
             certificate: self.certificate.as_ref().and_then(|certificate| certificate.name.as_deref()),
-            is_local: self.local_uid().is_some_and(is_own_user),
+            is_local: self.is_local,
             address: Some(self.address),
             known: Some(&self.known),
         }
@@ -46,8 +50,11 @@ impl Peer {
 }
 
 /// The header `authorization` of a call.
+#[inline]
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
-    headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)
+    // A constant would be made and dropped with each call.
+    static NAME: HeaderName = AUTHORIZATION;
+    headers.get(&NAME).map(HeaderValue::as_bytes)
 }
 
 /// The name that a caller gives itself in `kent-principal`, which proves nothing.
