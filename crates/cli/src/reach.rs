@@ -1,5 +1,5 @@
-//! Suggested commands that reach the same daemon: an `--endpoint`, a `--context` the certificates and the token of the command line are repeated in them. Variables
-//! and the current context are in force anyway.
+//! Suggested commands that reach the same daemon: they repeat the `--endpoint`, `--context`, certificates and token of the command
+//! line. Variables and the current context apply anyway.
 
 /// The commands that ask a daemon.
 const COMMANDS: [&str; 17] = [

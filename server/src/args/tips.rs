@@ -115,7 +115,7 @@ const OPTIONS: [Habit; 23] = [
     habit(
         "kentd",
         &["daemon", "d", "detach", "background", "fork"],
-        "kentd stays in the foreground, where a service manager expects it (deploy/kentd.service)",
+        "kentd stays in the foreground, where a service manager expects it (deploy/debian/kentd.service)",
         "kentd --data /var/lib/kent &",
     ),
     habit(

@@ -142,7 +142,7 @@ mod tests {
         let patch = Patch {
             owner: Some("the shop".to_owned()),
             description: Some("it's new".to_owned()),
-            labels: [("team".to_owned(), Some("a b".to_owned())), ("x".to_owned(), Some("1".to_owned()))].into(),
+            labels: [("team".to_owned(), Some("b".to_owned())), ("x".to_owned(), Some("1".to_owned()))].into(),
             sealed: Some(true),
             policy: PolicyPatch { auto_expand, cap, strict, ..PolicyPatch::default() },
             ..Patch::default()
@@ -154,7 +154,7 @@ mod tests {
         }
         let region = table.named("r").expect("there").clone();
         let parent = Some(("p".to_owned(), "01".parse().expect("a prefix")));
-        let attributes = "--owner 'the shop' --description \"it's new\" --label 'team=a b' --label 'x=1' --auto-expand 80:2:30 --cap 9 --strict";
+        let attributes = "--owner 'the shop' --description \"it's new\" --label 'team=b' --label 'x=1' --auto-expand 80:2:30 --cap 9 --strict";
         let set = ["kent", "region set r --space a/b", attributes, "&& kent region seal r --space a/b"].join(" ");
         for (parent, at_old_place, create) in [
             (None, true, "kent region create r --suffix 20 --prefix 0101 --pace 1073741824 --space a/b"),

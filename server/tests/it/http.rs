@@ -160,7 +160,7 @@ fn err_bad_requests_say_what_is_allowed() {
         ),
         ("GET", "/v1/alloc/uuidv7?n=3", &[], "", 405, "curl -X POST 'http://127.0.0.1:"),
         ("POST", "/v1/alloc/uuidv7?n=3k", &[], "", 400, "such as n=3"),
-        ("POST", "/v1/alloc/uuidv7?n=10001", &[], "", 400, "at most 10_000 identifiers fit as text"),
+        ("POST", "/v1/alloc/uuidv7?n=10001", &[], "", 400, "from 1 to 10000, such as n=3"),
         ("POST", "/v1/alloc/uuidv7?count=3", &[], "", 400, "this path takes n and request_id"),
         ("POST", "/v1/alloc/uuid7", &[], "", 400, "uuidv7"),
         ("GET", "/v1/inspect/nonsense", &[], "", 400, "is not a UUID"),

@@ -125,7 +125,7 @@ fn ok_sigusr1_turns_debug_on_and_off() {
 #[test]
 fn ok_a_line_of_an_edit_names_its_call() {
     let dir = data_dir();
-    let daemon = logged(dir.path(), &["--log-format", "json"]);
+    let daemon = logged(dir.path(), &["--log", "info", "--log-format", "json"]);
     kent(&daemon, "region create orders --suffix 20 --request-id r-1");
     let log = log(dir.path());
     let line = log.lines().find(|line| line.contains("table edited")).unwrap_or_else(|| panic!("no edit: {log}"));

@@ -85,7 +85,7 @@ async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
 }
 
 /// A copy of the directory from before a move must be refused on the same machine. The daemon runs as a systemd service, as in
-/// deploy/kentd.service, and the operator runs `kentd migrate` in a shell.
+/// deploy/debian/kentd.service, and the operator runs `kentd migrate` in a shell.
 #[tokio::test(flavor = "multi_thread")]
 async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     let dir = data_dir();

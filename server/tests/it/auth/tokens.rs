@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use kent_proto::v1::{
-    BackupRequest, CreateTokenRequest, DeleteRoleRequest, ListRolesRequest, ListTokensRequest, PutRoleRequest,
-    RevokeTokenRequest, Role, RotateTokenRequest, WatchTableRequest, WhoAmIRequest, allocate_stream_response::Outcome,
+    AllocateRequest, BackupRequest, CreateTokenRequest, DeleteRoleRequest, Encoding, ExpandRegionRequest,
+    ListRolesRequest, ListTokensRequest, Policy, PutRoleRequest, RevokeTokenRequest, Role, RotateTokenRequest,
+    UpdateRegionRequest, WatchTableRequest, WhoAmIRequest, allocate_stream_response::Outcome,
 };
 use kent_test_etcd::Etcd;
 use tokio::{
@@ -12,12 +13,12 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Code;
+use tonic::{Code, Status};
 
-use super::{Guarded, Holder, anonymous, guarded, holder, make, missing, owned, packed, refusal};
+use super::{Guarded, Holder, anonymous, guarded, holder, make, missing, owned, packed, refusal, region};
 use crate::it::{
     backup::{backup_as, restore, said},
-    harness::{Daemon, SPACE, data_dir},
+    harness::{Daemon, SPACE, data_dir, identifiers, request},
 };
 
 const DENIED: Code = Code::Unauthenticated;
@@ -257,4 +258,43 @@ async fn ok_a_revocation_reaches_all_replicas() {
     assert_eq!(refusal(draw(&one, &token).await), (Code::Unavailable, "OUT_OF_TOUCH".to_owned()));
     etcd.resume(0);
     crate::it::cluster::eventually("the token works again", async || draw(&one, &token).await.is_ok()).await;
+}
+
+/// Otherwise two services that number their requests 1, 2, 3 would get the same identifiers, and an edit would silently not be made.
+#[tokio::test]
+async fn err_a_request_id_belongs_to_the_caller_who_used_it_first() {
+    let dir = data_dir();
+    let guarded = Guarded::start(dir.path()).await;
+    guarded.create(&guarded.admin, "orders").await.expect("created");
+    guarded.create(&guarded.admin, "secret").await.expect("created");
+    let policy = Some(Policy { strict: true, ..Policy::default() });
+    let strict = UpdateRegionRequest { name: region("orders"), policy, ..Default::default() };
+    guarded.daemon.regions().update_region(guarded.admin.send(strict)).await.expect("strict");
+    let permissions = ["allocate:region:default/orders", "edit:region:default/orders"];
+    let (one, other) = (guarded.token(&permissions).await, guarded.token(&permissions).await);
+
+    let take = async |by: &Holder, count: u64| {
+        let ask = AllocateRequest { request_id: "1".to_owned(), ..request("region:orders", count, Encoding::Packed) };
+        let reply = guarded.daemon.allocator().allocate(by.send(ask)).await?;
+        Ok::<_, Status>(identifiers(reply.get_ref()))
+    };
+    assert_eq!(take(&one, 3).await.expect("granted"), [0, 1, 2]);
+    assert_eq!(take(&one, 3).await.expect("the same"), [0, 1, 2]);
+    for count in [3, 4] {
+        let refused = take(&other, count).await.expect_err("of another caller");
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+        assert!(refused.message().contains("used before, by another caller: use a new one"), "{refused:?}");
+        assert!(!refused.message().contains('3'), "{refused:?}");
+    }
+
+    let expand = async |by: &Holder, name: &str| {
+        let expand =
+            ExpandRegionRequest { name: region(name), by_bits: 1, request_id: "e".to_owned(), ..Default::default() };
+        guarded.daemon.regions().expand_region(by.send(expand)).await.map(tonic::Response::into_inner)
+    };
+    let made = expand(&guarded.admin, "secret").await.expect("expanded");
+    assert_eq!(expand(&guarded.admin, "secret").await.expect("the same").revision, made.revision);
+    // Neither the operation nor the revision of an edit that the caller may not see.
+    let refused = expand(&one, "orders").await.expect_err("of another caller");
+    assert!(refused.message().ends_with("was used before, by another caller: use a new one"), "{refused:?}");
 }
