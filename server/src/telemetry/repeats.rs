@@ -159,11 +159,11 @@ where
 fn with_fields(line: &str, held: u64, call: &[(&'static str, String)], is_json: bool) -> String {
     let line = line.trim_end();
     let Some(object) = line.strip_suffix('}').filter(|_| is_json) else {
-        let suppressed = (held > 0).then(|| format!(" suppressed={held}")).unwrap_or_default();
+        let suppressed = if held > 0 { format!(" suppressed={held}") } else { String::new() };
         let fields: String = call.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
         return format!("{line}{suppressed}{fields}\n");
     };
-    let suppressed = (held > 0).then(|| format!(",\"suppressed\":{held}")).unwrap_or_default();
+    let suppressed = if held > 0 { format!(",\"suppressed\":{held}") } else { String::new() };
     let fields: serde_json::Map<_, _> =
         call.iter().map(|(name, value)| ((*name).to_owned(), serde_json::Value::from(value.as_str()))).collect();
     let call = if fields.is_empty() { String::new() } else { format!(",\"call\":{}", serde_json::Value::from(fields)) };
