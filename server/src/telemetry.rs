@@ -28,16 +28,8 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum NoLogs {
     /// The log filter is not valid.
-    #[error(
-        "log is {filter:?}, but {part:?} is not a level: use off, error, warn, info, debug or trace, alone or for a module, as in \
-         `kentd --log info,tonic=debug`"
-    )]
-    BadFilter {
-        /// The filter.
-        filter: String,
-        /// The part of it that is not valid.
-        part: String,
-    },
+    #[error("log {}", .0.problem("kentd --log"))]
+    BadFilter(BadFilter),
     /// The file of the audit log cannot be opened.
     #[error("the audit log cannot be written to {file} (--audit)")]
     Audit {
@@ -48,16 +40,22 @@ pub enum NoLogs {
     },
 }
 
-impl NoLogs {
-    /// What is wrong with a filter that a call sets, after its name.
-    pub(crate) fn problem(&self) -> String {
-        match self {
-            Self::BadFilter { filter, part } => format!(
-                "is {filter:?}, but {part:?} is not a level: use off, error, warn, info, debug or trace, alone or for a module, as in \
-                 `kent log-level info,tonic=debug`"
-            ),
-            Self::Audit { .. } => self.to_string(),
-        }
+/// A log filter that is not valid.
+#[derive(Debug)]
+pub struct BadFilter {
+    filter: String,
+    /// The part of it that is not valid.
+    part: String,
+}
+
+impl BadFilter {
+    /// What is wrong, after the name of the setting or field. `command` is the one that sets it.
+    pub(crate) fn problem(&self, command: &str) -> String {
+        let Self { filter, part } = self;
+        format!(
+            "is {filter:?}, but {part:?} is not a level: use off, error, warn, info, debug or trace, alone or for a module, as in \
+             `{command} info,tonic=debug`"
+        )
     }
 }
 
@@ -68,7 +66,7 @@ impl NoLogs {
 ///
 /// [`NoLogs`].
 pub fn start(config: &Config) -> Result<(Repeats, Option<Audit>), NoLogs> {
-    let filter = level::start(&config.set.log)?;
+    let filter = level::start(&config.set.log).map_err(NoLogs::BadFilter)?;
     let repeats = Repeats::default();
     let logs = layer(config.set.log_format, std::io::stderr().is_terminal(), std::io::stderr, repeats.clone());
     let open = |to| {
@@ -101,11 +99,11 @@ pub fn toggle_debug() {
 }
 
 /// Parses a filter. A word without a level is refused: to `Targets` it is a module, so a misspelled level would silence the log.
-fn parse_filter(filter: &str) -> Result<Targets, NoLogs> {
+fn parse_filter(filter: &str) -> Result<Targets, BadFilter> {
     let parts = filter.split(',').map(str::trim);
     let mut is_level =
         parts.map(|part| (part, part.rsplit('=').next().is_some_and(|it| it.parse::<LevelFilter>().is_ok())));
-    let bad = |part: &str| NoLogs::BadFilter { filter: filter.to_owned(), part: part.to_owned() };
+    let bad = |part: &str| BadFilter { filter: filter.to_owned(), part: part.to_owned() };
     match is_level.find(|(_, is_level)| !is_level) {
         Some((part, _)) => Err(bad(part)),
         None => filter.parse().map_err(|_| bad(filter)),
@@ -144,7 +142,7 @@ mod tests {
     #[test]
     fn err_a_misspelled_level_is_not_a_module() {
         for (filter, part) in [("warning", "warning"), ("info,verbose", "verbose"), ("kentd=inof", "kentd=inof")] {
-            let refused = parse_filter(filter).expect_err(filter).to_string();
+            let refused = parse_filter(filter).expect_err(filter).problem("kentd --log");
             assert!(
                 refused.starts_with(&format!("log is {filter:?}, but {part:?} is not a level: use off, error")),
                 "{refused}"

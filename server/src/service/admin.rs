@@ -223,7 +223,7 @@ impl Admin for AdminService {
         };
         let is_change = change.is_some();
         let changed = telemetry::change(change)
-            .map_err(|bad| status::from_invalid(&Invalid::new("filter", bad.problem())))
+            .map_err(|bad| status::from_invalid(&Invalid::new("filter", bad.problem("kent log-level"))))
             .map(Option::unwrap_or_default);
         if is_change {
             let note = changed.as_ref().map(|filters| format!("{} -> {}", filters.previous, filters.present));

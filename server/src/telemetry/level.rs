@@ -11,7 +11,7 @@ use tracing_subscriber::{
     reload::{self, Handle},
 };
 
-use super::{NoLogs, parse_filter};
+use super::{BadFilter, parse_filter};
 use crate::audit;
 
 /// The filters of the log: the one in force, the one before a change, and that of the settings.
@@ -45,7 +45,7 @@ static CONTROL: OnceLock<Control> = OnceLock::new();
 const DEBUG: &str = "debug";
 
 /// Makes the filter of the log from that of the settings.
-pub(super) fn start(configured: &str) -> Result<reload::Layer<Targets, Registry>, NoLogs> {
+pub(super) fn start(configured: &str) -> Result<reload::Layer<Targets, Registry>, BadFilter> {
     let (filter, handle) = reload::Layer::new(targets(configured)?);
     let present = Mutex::new(configured.to_owned());
     // OK because a process starts its log once.
@@ -54,7 +54,7 @@ pub(super) fn start(configured: &str) -> Result<reload::Layer<Targets, Registry>
 }
 
 /// Parses a filter. The audit log is complete, whatever the filter says, and the other log does not repeat it.
-fn targets(filter: &str) -> Result<Targets, NoLogs> {
+fn targets(filter: &str) -> Result<Targets, BadFilter> {
     Ok(parse_filter(filter)?.with_target(audit::TARGET, LevelFilter::OFF))
 }
 
@@ -62,8 +62,8 @@ fn targets(filter: &str) -> Result<Targets, NoLogs> {
 ///
 /// # Errors
 ///
-/// [`NoLogs::BadFilter`].
-pub(crate) fn change(change: Option<Change>) -> Result<Option<Filters>, NoLogs> {
+/// [`BadFilter`].
+pub(crate) fn change(change: Option<Change>) -> Result<Option<Filters>, BadFilter> {
     let Some(control) = CONTROL.get() else { return Ok(None) };
     let mut present = control.present();
     let (previous, configured) = (present.clone(), control.configured.clone());

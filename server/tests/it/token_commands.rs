@@ -253,10 +253,10 @@ fn err_a_refusal_suggests_the_credential_of_another() {
         format!("kent --endpoint {endpoint} token create NAME --allow read:region:default/* --token-file FILE");
     assert!(lacks.contains(&command) && lacks.ends_with("(PERMISSION_DENIED)\n"), "{lacks}");
     let admin = guarded.path("admin.token");
-    let missing = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget rm nobody uuidv7")).2;
+    let missing = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget rm absent uuidv7")).2;
     assert!(missing.contains(&format!("(kent --endpoint {endpoint} --token-file {admin} role ls)")), "{missing}");
-    let show = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget show nobody"));
-    assert!(show.0 == 1 && show.2.contains("there is no role \"nobody\" (kent "), "{show:?}");
+    let show = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget show absent"));
+    assert!(show.0 == 1 && show.2.contains("there is no role \"absent\" (kent "), "{show:?}");
     guarded.kent("admin.token", "role set ops --allow read:*");
     let missing = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget rm ops uuidv7")).2;
     let command = format!("kent --endpoint {endpoint} --token-file {admin} budget show role:ops");

@@ -216,6 +216,7 @@ proptest! {
         let keys: Vec<u32> = (0..6).collect();
         let rules = RequestRules { policy: RequestPolicy { undated_max: 4, ..RULES.policy }, ..RULES };
         let (mut state, mut issued, mut known) = (stored(0), 0_u128, vec![None; 6]);
+        let own = |first, count| Earlier { run: Run { first, count }, is_own: true };
         for (number, batch) in batches.iter().enumerate() {
             // Keys below 3 stand for requests without a request ID.
             let request = |(count, key): &(u64, u32)| match *key {
@@ -235,11 +236,11 @@ proptest! {
                         prop_assert_eq!(first.get(), issued);
                         issued += u128::from(*count);
                         if *key >= 3 {
-                            prop_assert_eq!(known[*key as usize].replace(Earlier { run: Run { first, count: *count }, is_own: true }), None);
+                            prop_assert_eq!(known[*key as usize].replace(own(first, *count)), None);
                         }
                     }
                     StrictOutcome::GrantedBefore(first) => {
-                        prop_assert_eq!(known[*key as usize], Some(Earlier { run: Run { first, count: *count }, is_own: true }));
+                        prop_assert_eq!(known[*key as usize], Some(own(first, *count)));
                     }
                     StrictOutcome::Refused(_) | StrictOutcome::Again => {}
                 }
