@@ -144,7 +144,7 @@ mod tests {
         for (filter, part) in [("warning", "warning"), ("info,verbose", "verbose"), ("kentd=inof", "kentd=inof")] {
             let refused = parse_filter(filter).expect_err(filter).problem("kentd --log");
             assert!(
-                refused.starts_with(&format!("log is {filter:?}, but {part:?} is not a level: use off, error")),
+                refused.starts_with(&format!("is {filter:?}, but {part:?} is not a level: use off, error")),
                 "{refused}"
             );
         }
