@@ -7,6 +7,7 @@ pub mod codec;
 pub mod model;
 pub mod note;
 pub mod packed;
+pub mod pieces;
 pub mod stored;
 
 /// Generated code of package `kent.v1`.

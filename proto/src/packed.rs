@@ -86,7 +86,7 @@ pub(crate) fn fence(block: &Block) -> (u64, u64) {
 const MANY: u64 = 64;
 
 /// Passes the packed identifiers of a block to `take`, in batches.
-fn pack(block: &Block, take: impl FnMut(&[u8])) {
+pub(crate) fn pack(block: &Block, take: impl FnMut(&[u8])) {
     match block.count() {
         0..MANY => block.pack(rand::rng(), take),
         _ => block.pack(Tails::from_rng(&mut rand::rng()), take),
@@ -99,14 +99,19 @@ const DATA: u32 = 2;
 const FENCE_SUBJECT: u32 = 3;
 const FENCE_TOKEN: u32 = 4;
 
+/// Encodes what comes before `len` bytes of identifiers.
+pub(crate) fn encode_data_key(len: usize, buf: &mut impl BufMut) {
+    encoding::encode_key(DATA, WireType::LengthDelimited, buf);
+    encoding::encode_varint(len as u64, buf); // OK because a usize has at most 64 bits
+}
+
 impl Message for PackedIdentifiers {
     fn encode_raw(&self, buf: &mut impl BufMut) {
         if self.width != 0 {
             encoding::uint32::encode(WIDTH, &self.width, buf);
         }
         if !self.data.is_empty() {
-            encoding::encode_key(DATA, WireType::LengthDelimited, buf);
-            encoding::encode_varint(self.data.len() as u64, buf); // OK because a usize has at most 64 bits
+            encode_data_key(self.data.len(), buf);
             match &self.data {
                 PackedData::Bytes(bytes) => buf.put_slice(bytes),
                 PackedData::Block(block) => pack(block, |lot| buf.put_slice(lot)),

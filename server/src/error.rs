@@ -246,8 +246,8 @@ pub(crate) enum AllocateError {
     /// The store failed while a chunk was reserved.
     #[error("no chunk could be reserved: {0}")]
     Store(#[from] StoreFailure),
-    /// Other replicas reserved first in every attempt.
-    #[error("no chunk could be reserved: {attempts} attempts conflicted with other replicas")]
+    /// Other calls or replicas took what every attempt needed.
+    #[error("no chunk could be reserved: other calls or replicas were first in {attempts} attempts; try again")]
     Contended {
         /// The number of attempts.
         attempts: u32,

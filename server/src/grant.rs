@@ -329,7 +329,8 @@ fn check_source(request: &AllocateInput, caller: &Caller) -> Result<(), Denied> 
     caller.check(action(request), target, || ("", ""))
 }
 
-fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {
+/// Checks how many identifiers are requested at once.
+pub(crate) fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {
     match count > max {
         true => Err(Invalid::new(
             "count",

@@ -8,6 +8,8 @@ pub(crate) mod meters;
 pub(crate) mod methods;
 pub(crate) mod offload;
 pub(crate) mod peer;
+pub(crate) mod pieces;
 pub(crate) mod port;
 pub(crate) mod tls;
+mod turns;
 pub mod workers;

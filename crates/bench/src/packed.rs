@@ -21,8 +21,8 @@ pub(crate) struct PackedArgs {
     #[command(flatten)]
     options: Options,
     /// Reply sizes in KiB.
-    #[arg(long, value_delimiter = ',', default_values_t = [64, 256, 1024, 2048], value_name = "KIB,...")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=2048))]
+    #[arg(long, value_delimiter = ',', default_values_t = [16, 64, 128], value_name = "KIB,...")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=128))]
     sizes: Vec<u64>,
     /// Also measure this ferroid-tonic-server. `cargo install ferroid-tonic-server` builds it and needs protoc. It
     /// leaves Nagle's algorithm on, which sometimes delays it by 40 ms; for a fair comparison, replace

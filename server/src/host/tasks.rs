@@ -1,8 +1,9 @@
 //! Tasks. This is the only file of the daemon that spawns them.
 //!
-//! Tasks run on three runtimes. The daemon's own tasks (slot keeper, heartbeat, health reporter) have a runtime that no gRPC call
-//! uses. Calls that may take a long time run on a second one with low priority. Work that keeps a processor busy and holds no lock
-//! runs on a third one, whose threads run only when no other thread needs the processor.
+//! Tasks run on four runtimes. The daemon's own tasks (slot keeper, heartbeat, health reporter) have a runtime that no gRPC call
+//! uses. Calls that may take a long time run on a second one with low priority, and TLS handshakes on another, which leaves processors free
+//! for grants when many callers connect. Work that keeps a processor busy and holds no lock
+//! runs on the last one, whose threads run only when no other thread needs the processor.
 //!
 //! Each of the daemon's own tasks has a name. If one ends early, by an error or a panic, the daemon stops rather than continuing
 //! without it.
@@ -41,6 +42,7 @@ pub(crate) struct Tasks {
     runtime: Handle,
     /// The runtime of calls, and of work that outlives them.
     calls: Handle,
+    handshakes: Handle,
     /// The runtime of work that keeps a processor busy.
     busy: Handle,
     /// Whether calls and busy work have threads of their own.
@@ -58,14 +60,32 @@ impl Tasks {
     /// Creates an empty set of tasks, which all run on the current runtime.
     pub(crate) fn new() -> Self {
         let (stop, failed) = <(CancellationToken, CancellationToken)>::default();
-        let (runtime, calls, busy) = (Handle::current(), Handle::current(), Handle::current());
+        let runtime = Handle::current();
+        let [calls, handshakes, busy] = std::array::from_fn(|_| runtime.clone());
         let (tracker, local_work) = (TaskTracker::new(), TaskTracker::new());
-        Self { runtime, calls, busy, has_threads: false, tracker, local_work, stop, failed, broken: Arc::default() }
+        Self {
+            runtime,
+            calls,
+            handshakes,
+            busy,
+            has_threads: false,
+            tracker,
+            local_work,
+            stop,
+            failed,
+            broken: Arc::default(),
+        }
     }
 
     /// Creates an empty set of tasks. The daemon's own tasks run on the current runtime, calls on theirs.
     pub(crate) fn with_calls(calls: &Calls) -> Self {
-        Self { calls: calls.calls.handle.clone(), busy: calls.busy.handle.clone(), has_threads: true, ..Self::new() }
+        Self {
+            calls: calls.calls.handle.clone(),
+            handshakes: calls.handshakes.handle.clone(),
+            busy: calls.busy.handle.clone(),
+            has_threads: true,
+            ..Self::new()
+        }
     }
 
     /// Spawns a task of the daemon. It must run until [`Tasks::stopping`] is canceled; if it ends earlier, the daemon stops.
@@ -124,6 +144,14 @@ impl Tasks {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         AbortOnDropHandle::new(self.calls.spawn(call))
+    }
+
+    /// Spawns a handshake that is aborted when the handle is dropped.
+    pub(crate) fn spawn_handshake(
+        &self,
+        handshake: impl Future<Output = ()> + Send + 'static,
+    ) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(self.handshakes.spawn(handshake))
     }
 
     /// Like [`Tasks::spawn_call`], but the task runs only when no other thread needs the processor: for large answers. The task
@@ -206,10 +234,11 @@ fn run_when_idle() {
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
 }
 
-/// The runtimes of calls and of busy work. Dropping them does not wait: their work has been awaited before, or is abandoned.
+/// The runtimes of calls, handshakes and busy work. Dropping them does not wait: their work has been awaited before, or is abandoned.
 #[derive(Debug)]
 pub(crate) struct Calls {
     calls: Background,
+    handshakes: Background,
     busy: Background,
 }
 
@@ -221,7 +250,8 @@ impl Calls {
     /// If a thread cannot be started.
     pub(crate) fn start(threads: usize) -> io::Result<Self> {
         let calls = Background::start("calls", threads, lower_priority)?;
-        Ok(Self { calls, busy: Background::start("busy", 1, run_when_idle)? })
+        let handshakes = Background::start("handshakes", (threads / 2).max(1), lower_priority)?;
+        Ok(Self { calls, handshakes, busy: Background::start("busy", 1, run_when_idle)? })
     }
 }
 

@@ -10,7 +10,8 @@ use std::{
 use futures_util::Stream;
 use kent_access::Charge;
 use kent_proto::{
-    model::{AllocateInput, Encoding, code_name, texts},
+    model::{AllocateInput, Encoding, Invalid, code_name, texts},
+    pieces::Pieces,
     v1::{
         self, AllocateRequest, AllocateResponse, AllocateStreamResponse, allocate_response::Identifiers,
         allocate_stream_response::Outcome, allocator_server::Allocator,
@@ -24,14 +25,14 @@ use crate::{
     auth::{Asked, Caller, Denied, Open},
     engine::Engine,
     error::{AllocateError, Exhausted},
-    grant::{Granted, TryGrant, Wait},
+    grant::{Granted, TryGrant, Wait, check_max},
     host::{
         call,
         deadline::{WaitLimit, deadline},
     },
     metrics::{SourceMetrics, StreamGuard},
     status,
-    transport::peer::Peer,
+    transport::{peer::Peer, pieces::Large},
 };
 
 /// The service.
@@ -61,14 +62,15 @@ impl Allocator for AllocatorService {
         match self.engine.grants().try_grant(&input, &caller, wait_limit) {
             Ok(TryGrant::Granted(granted, now)) => {
                 call.metrics().granted(granted.block.count(), now.saturating_sub(call.began));
-                Ok(Response::new(call.respond(&granted, &input)))
+                Ok(call.answer(&granted, &input, &request))
             }
             Ok(TryGrant::Wait(wait)) => {
                 let caller = caller.asking(asked(&request));
                 let peer = request.extensions().get::<Peer>().map(|peer| peer.address);
                 let of = call::Call::new(ALLOCATE, caller.proved().unwrap_or_default().to_owned(), peer);
                 let of = of.with_request_id(&input.request_id);
-                call::of(of, call.finish(&input, (&caller, charge), wait, wait_limit())).await.map(Response::new)
+                let granted = call::of(of, call.finish(&input, (&caller, charge), wait, wait_limit())).await?;
+                Ok(call.answer(&granted, &input, &request))
             }
             Err(error) => Err(refuse_unary(call.give_back(&caller, charge), &request, error)),
         }
@@ -155,7 +157,7 @@ impl Stream for Replies {
             this.waiting = Some(Box::pin(async move {
                 let call = Call { engine: &engine, request: &request, began };
                 match call.finish(&input, (&caller, charge), wait, call.wait_limit(None)).await {
-                    Ok(granted) => Outcome::Granted(granted),
+                    Ok(granted) => Outcome::Granted(call.respond(&granted, &input)),
                     Err(refused) => Outcome::Refused(status::to_wire(&refused)),
                 }
             }));
@@ -219,6 +221,7 @@ impl<'a> Call<'a> {
             }
             None => Arc::new(AllocateInput::try_from(self.request).map_err(|bad| self.refuse(&bad.into()))?),
         };
+        check_streamed(&input).map_err(|bad| self.refuse(&bad.into()))?;
         let charge = caller.charge_ids(input.count, self.began).map_err(|denied| self.refuse(&denied.into()))?;
         let tried = self.engine.grants().try_grant(&input, caller, || self.wait_limit(None));
         let tried = tried.map_err(|error| self.give_back(caller, charge).refuse(&error))?;
@@ -245,13 +248,13 @@ impl<'a> Call<'a> {
         (caller, charge): (&'a Caller, Option<Charge>),
         wait: Wait,
         wait_limit: WaitLimit,
-    ) -> Pin<Box<dyn Future<Output = Result<AllocateResponse, Status>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Granted, Status>> + Send + 'a>> {
         Box::pin(async move {
             match self.engine.grants().finish(input, caller, wait, wait_limit).await {
                 Ok(granted) => {
                     let took = self.engine.clock().steady().saturating_sub(self.began);
                     self.metrics().granted(granted.block.count(), took);
-                    Ok(self.respond(&granted, input))
+                    Ok(granted)
                 }
                 Err(error) => Err(self.give_back(caller, charge).refuse(&error)),
             }
@@ -280,6 +283,28 @@ impl<'a> Call<'a> {
         refused
     }
 
+    /// Answers a unary call.
+    fn answer(
+        self,
+        granted: &Granted,
+        input: &AllocateInput,
+        request: &Request<AllocateRequest>,
+    ) -> Response<AllocateResponse> {
+        let count = granted.block.count();
+        let pieces = match input.encoding {
+            Encoding::Packed if count > PACKED_WHOLE => Pieces::packed(&granted.block, granted.clock_epoch),
+            Encoding::Text if count > TEXT_WHOLE => {
+                let form = self.engine.grants().text_form(&input.source);
+                Pieces::texts(&granted.block, form, granted.clock_epoch)
+            }
+            _ => return Response::new(self.respond(granted, input)),
+        };
+        let permits = request.extensions().get::<Peer>().map(Peer::unread);
+        let mut response = Response::new(AllocateResponse::default());
+        response.extensions_mut().insert(Large::new(pieces, permits));
+        response
+    }
+
     fn respond(self, granted: &Granted, input: &AllocateInput) -> AllocateResponse {
         let identifiers = match input.encoding {
             Encoding::Lease => Identifiers::Lease(v1::Block::from(&granted.block)),
@@ -294,6 +319,15 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Checks the size of an answer in a stream, where each is made as a whole.
+fn check_streamed(input: &AllocateInput) -> Result<(), Invalid> {
+    match input.encoding {
+        Encoding::Lease => Ok(()),
+        Encoding::Packed => check_max(input.count.get(), PACKED_STREAMED, "packed in one reply of a stream"),
+        Encoding::Text => check_max(input.count.get(), TEXT_STREAMED, "as text in one reply of a stream"),
+    }
+}
+
 /// The refusal of a unary call, which names the call only now: most are granted.
 fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: AllocateError) -> Status {
     match error {
@@ -301,6 +335,14 @@ fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: Alloc
         error => call.refuse(&error),
     }
 }
+
+/// Answers of unary calls with more identifiers are made in pieces.
+const PACKED_WHOLE: u64 = 4096;
+const TEXT_WHOLE: u64 = 1000;
+
+/// The maximum number of identifiers in an answer of a stream. Such an answer, of up to 256 KiB, is made as a whole.
+const PACKED_STREAMED: u64 = 16_384;
+const TEXT_STREAMED: u64 = TEXT_WHOLE;
 
 /// The method that grants.
 const ALLOCATE: &str = "kent.v1.Allocator/Allocate";

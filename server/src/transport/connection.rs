@@ -5,25 +5,34 @@ use std::{
     future::Future,
     io::{self, IoSlice},
     pin::Pin,
-    task::{Context, Poll},
+    sync::Arc,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take},
     net::{TcpStream, UnixStream},
     time::{Sleep, sleep},
 };
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::{admission::Seat, listen::Socket, peer::Peer};
+use super::{
+    admission::Seat,
+    listen::Socket,
+    peer::Peer,
+    turns::{Turn, Turns},
+};
 
 /// A connection that is ready for requests.
 #[derive(Debug)]
 pub(crate) struct Connection {
     peer: Peer,
-    stream: Stream,
+    /// The limit is the number of bytes that may be read in this turn.
+    stream: Take<Stream>,
+    /// Set on a thread that serves several connections.
+    turn: Option<Turn>,
     /// What is left of the beginning, until it has arrived.
     beginning: Option<Box<Beginning>>,
     _seat: Seat,
@@ -65,12 +74,21 @@ impl Connection {
             Socket::Tcp(stream) => Stream::Tcp(stream),
             Socket::Unix(stream) => Stream::Unix(stream),
         };
-        Self { peer, stream, beginning: None, _seat: seat }
+        Self::new(stream, peer, seat)
     }
 
     pub(crate) fn tls(stream: TlsStream<TcpStream>, peer: Peer, ended: Option<Ended>, seat: Seat) -> Self {
-        let stream = Stream::Tls(Box::new(Secured { stream, ended }));
-        Self { peer, stream, beginning: None, _seat: seat }
+        Self::new(Stream::Tls(Box::new(Secured { stream, ended })), peer, seat)
+    }
+
+    fn new(stream: Stream, peer: Peer, seat: Seat) -> Self {
+        Self { peer, stream: stream.take(u64::MAX), turn: None, beginning: None, _seat: seat }
+    }
+
+    /// The same connection, which reads and writes in turn with the others of its thread.
+    pub(super) fn in_turn(mut self, turns: &Arc<Turns>) -> Self {
+        self.turn = Some(turns.join());
+        self
     }
 
     /// The same connection, which fails if its first bytes, from which a server knows the version of HTTP, do not arrive in time. It
@@ -83,7 +101,7 @@ impl Connection {
 
     fn poll_beginning(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = self.stream.poll_read(cx, buf);
+        let read = self.poll_in_turn(cx, buf);
         let Some(beginning) = &mut self.beginning else { return read };
         let arrived = buf.filled().len().saturating_sub(before);
         beginning.bytes_left = beginning.bytes_left.saturating_sub(arrived);
@@ -94,19 +112,74 @@ impl Connection {
         }
         read
     }
+
+    fn poll_in_turn(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Some(turn) = &mut self.turn else { return Pin::new(&mut self.stream).poll_read(cx, buf) };
+        let limit = ready!(turn.poll_read(cx));
+        self.stream.set_limit(limit);
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        turn.has_read(limit - self.stream.limit(), &read);
+        read
+    }
 }
 
-impl Stream {
+impl AsyncRead for Stream {
     /// Fails once the caller's certificate has expired or is no longer accepted. A server always reads, so this also ends a
     /// connection in the middle of an answer.
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(secured) => match secured.ended.as_mut().map(|ended| ended.as_mut().poll(cx)) {
                 Some(Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
                 Some(Poll::Pending) | None => Pin::new(&mut secured.stream).poll_read(cx, buf),
             },
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tls(secured) => Pin::new(&mut secured.stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Tls(secured) => Pin::new(&mut secured.stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Unix(stream) => stream.is_write_vectored(),
+            Self::Tls(secured) => secured.stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(secured) => Pin::new(&mut secured.stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(secured) => Pin::new(&mut secured.stream).poll_shutdown(cx),
         }
     }
 }
@@ -128,7 +201,7 @@ impl fmt::Debug for Secured {
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.beginning.is_some() {
-            false => self.stream.poll_read(cx, buf),
+            false => self.poll_in_turn(cx, buf),
             true => self.poll_beginning(cx, buf),
         }
     }
@@ -136,11 +209,13 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
-            Stream::Tls(secured) => Pin::new(&mut secured.stream).poll_write(cx, buf),
-        }
+        let this = &mut *self;
+        let stream = Pin::new(this.stream.get_mut());
+        let Some(turn) = &mut this.turn else { return stream.poll_write(cx, buf) };
+        let limit = ready!(turn.poll_write(cx));
+        let written = stream.poll_write(cx, &buf[..buf.len().min(limit)]);
+        turn.has_written(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -148,34 +223,30 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Stream::Tls(secured) => Pin::new(&mut secured.stream).poll_write_vectored(cx, bufs),
-        }
+        let this = &mut *self;
+        let stream = Pin::new(this.stream.get_mut());
+        let Some(turn) = &mut this.turn else { return stream.poll_write_vectored(cx, bufs) };
+        let limit = ready!(turn.poll_write(cx));
+        let written = match bufs.iter().map(|buf| buf.len()).sum::<usize>() <= limit {
+            true => stream.poll_write_vectored(cx, bufs),
+            false => {
+                let first = bufs.iter().find(|buf| !buf.is_empty()).map_or(&[][..], |buf| buf);
+                stream.poll_write(cx, &first[..first.len().min(limit)])
+            }
+        };
+        turn.has_written(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Stream::Tcp(stream) => stream.is_write_vectored(),
-            Stream::Unix(stream) => stream.is_write_vectored(),
-            Stream::Tls(secured) => secured.stream.is_write_vectored(),
-        }
+        self.stream.get_ref().is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Tls(secured) => Pin::new(&mut secured.stream).poll_flush(cx),
-        }
+        Pin::new(self.stream.get_mut()).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Tls(secured) => Pin::new(&mut secured.stream).poll_shutdown(cx),
-        }
+        Pin::new(self.stream.get_mut()).poll_shutdown(cx)
     }
 }

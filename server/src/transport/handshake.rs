@@ -1,6 +1,6 @@
 //! From an accepted socket to a connection: directly, or by a TLS handshake.
 //!
-//! Handshakes run on the runtime of calls, because a thread that serves connections answers grants within microseconds
+//! Handshakes run on threads of their own, because a thread that serves connections answers grants within microseconds
 //! and a handshake takes a thousand. They are limited in number and time.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -122,7 +122,7 @@ impl Secure {
         }
         if self.running.len() >= HANDSHAKES_MAX {
             // The oldest is the one that makes least progress. If new sockets were refused instead, silent callers
-            // could lock all others out.
+            // could keep all other callers from connecting.
             self.running.pop_front();
         }
         let config = match self.port {
@@ -130,7 +130,7 @@ impl Secure {
             PortKind::Http => self.tls.http(),
         };
         let (tls, clock, admission) = (self.tls.clone(), self.clock.clone(), admission.clone());
-        self.running.push_back(self.tasks.spawn_call(async move {
+        self.running.push_back(self.tasks.spawn_handshake(async move {
             match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, (address, &admission), &*clock))
                 .await
             {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::sync::Semaphore;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
 use x509_parser::{error::X509Error, extensions::GeneralName, nom, parse_x509_certificate};
@@ -18,9 +19,20 @@ pub(crate) struct Peer {
     pub(crate) certificate: Option<Arc<Certificate>>,
     /// Whether it is the daemon's own user.
     is_local: bool,
-    /// What the connection remembers of its last caller.
-    known: Arc<KnownCaller>,
+    connection: Arc<Shared>,
 }
+
+/// What all calls of a connection share.
+#[derive(Debug)]
+struct Shared {
+    /// What the connection remembers of its last caller.
+    known: KnownCaller,
+    /// Permits for the pieces of large answers that the other end has not read yet.
+    unread: Arc<Semaphore>,
+}
+
+/// The maximum number of pieces of large answers that a connection has in memory: 1 MiB.
+const UNREAD_MAX: usize = 64;
 
 impl Peer {
     pub(crate) fn new(address: Address, certificate: Option<Certificate>) -> Self {
@@ -28,13 +40,19 @@ impl Peer {
             Address::Tcp(_) => false,
             Address::Unix(process) => is_own_user(process.uid),
         };
-        Self { address, certificate: certificate.map(Arc::new), is_local, known: Arc::default() }
+        let shared = Shared { known: KnownCaller::default(), unread: Arc::new(Semaphore::new(UNREAD_MAX)) };
+        Self { address, certificate: certificate.map(Arc::new), is_local, connection: Arc::new(shared) }
     }
 
     /// What the connection remembers of its last caller.
     #[inline]
     pub(crate) fn known(&self) -> &KnownCaller {
-        &self.known
+        &self.connection.known
+    }
+
+    /// The permits for the pieces of large answers of the connection.
+    pub(crate) fn unread(&self) -> Arc<Semaphore> {
+        self.connection.unread.clone()
     }
 
     /// What a call with this header `authorization` shows of its caller.
@@ -44,7 +62,7 @@ impl Peer {
             certificate: self.certificate.as_ref().and_then(|certificate| certificate.name.as_deref()),
             is_local: self.is_local,
             address: Some(self.address),
-            known: Some(&self.known),
+            known: Some(&self.connection.known),
         }
     }
 }

@@ -24,6 +24,7 @@ use tonic::{
 use super::{
     methods,
     peer::{Peer, authorization, on_behalf_of},
+    pieces::Answer,
 };
 use crate::{
     auth::{Asked, Auth, Credentials, Denied},
@@ -79,7 +80,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Either<S::Future, Either<<Routes as Service<Request<Body>>>::Future, Refused>>;
+    type Future = Either<Answer<S::Future>, Either<<Routes as Service<Request<Body>>>::Future, Refused>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         match self.allocator.poll_ready(cx) {
@@ -91,10 +92,10 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let is_allocator = is_of(S::NAME, request.uri().path());
         if is_allocator && request.uri().path().ends_with(FREQUENT) {
-            return Either::Left(self.allocator.call(request));
+            return Either::Left(Answer(self.allocator.call(request)));
         }
         match self.admit(&mut request) {
-            Ok(()) if is_allocator => Either::Left(self.allocator.call(request)),
+            Ok(()) if is_allocator => Either::Left(Answer(self.allocator.call(request))),
             Ok(()) => Either::Right(Either::Left(self.others.call(request))),
             Err(denied) => Either::Right(Either::Right(future::ready(Ok(status::from_denied(&denied).into_http())))),
         }

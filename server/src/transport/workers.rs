@@ -3,7 +3,7 @@
 //! A connection stays on one thread, which reads, answers and writes its calls, so nothing is passed between
 //! processors. Connections go to the threads in turn, so that two connections of one client use two processors.
 
-use std::{convert::Infallible, io, thread, time::Duration};
+use std::{convert::Infallible, io, sync::Arc, thread, time::Duration};
 
 use tokio::{
     net::{TcpStream, UnixStream},
@@ -31,6 +31,7 @@ use super::{
     connection::Connection,
     handshake::Handshakes,
     listen::{Listeners, Socket},
+    turns::Turns,
 };
 
 /// The pause after a failure to accept a connection: the usual cause, too many open files, does not end immediately.
@@ -153,9 +154,13 @@ where
 {
     async fn serve(self) {
         let connections = UnboundedReceiverStream::new(self.connections);
-        let connections = connections.map(|connection| io::Result::Ok(connection.expecting_http()));
+        let turns = Arc::new(Turns::default());
+        let connections = connections.map(|connection| io::Result::Ok(connection.expecting_http().in_turn(&turns)));
         let stop = self.stop.cancelled_owned();
-        let served = self.transport.serve_with_incoming_shutdown(self.service, connections, stop).await;
+        let served = select! {
+            served = self.transport.serve_with_incoming_shutdown(self.service, connections, stop) => served,
+            never = turns.run() => match never {},
+        };
         if let Err(error) = served {
             error!(%error, "the gRPC port failed");
         }

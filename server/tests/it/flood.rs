@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use kent_proto::v1::Encoding;
+use kent_proto::v1::{AllocateRequest, Encoding};
+use prost::Message;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -29,8 +30,10 @@ pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 
 /// A frame of HTTP/2.
@@ -248,6 +251,62 @@ async fn ok_a_thousand_hostile_connections_cost_bounded_memory_and_others_are_se
     assert!(granted.load(Relaxed) > 100);
     assert!(cost < STATED, "{cost} bytes");
     assert_eq!(daemon.get("/livez").0, 200);
+}
+
+/// Windows that no answer fills.
+fn large_windows() -> Vec<u8> {
+    let initial_window = [&[0, 4][..], &(i32::MAX as u32).to_be_bytes()].concat();
+    let connection = (i32::MAX as u32 - 65_535).to_be_bytes();
+    [
+        PREFACE,
+        &frame(SETTINGS, 0, 0, &initial_window),
+        &frame(SETTINGS, ACK, 0, &[]),
+        &frame(WINDOW_UPDATE, 0, 0, &connection),
+    ]
+    .concat()
+}
+
+/// A call of `Allocate` with this message.
+fn unary(stream_id: u32, message: &AllocateRequest) -> Vec<u8> {
+    let message = message.encode_to_vec();
+    let prefix = [0, 0, 0, 0, u8::try_from(message.len()).expect("small")];
+    let data = frame(DATA, END_STREAM, stream_id, &[&prefix[..], &message].concat());
+    [frame(HEADERS, END_HEADERS, stream_id, &call(&[])), data].concat()
+}
+
+#[tokio::test]
+async fn ok_answers_that_nobody_reads_take_bounded_memory() {
+    // docs/limits.md states these for a connection. The bytes that the system keeps for a socket do not count for the daemon.
+    const CONNECTIONS: u64 = 8;
+    const STATED: u64 = 4 << 20;
+    let dir = data_dir();
+    let daemon = Daemon::start(&dir.path().join("data"));
+    let before = memory(&daemon, "VmRSS");
+    for (grants, (count, encoding)) in (1..).zip([(1 << 17, Encoding::Packed), (10_000, Encoding::Text)]) {
+        let asked = request("uuidv7", count, encoding);
+        let calls: Vec<u8> = (1..256).step_by(2).flat_map(|stream_id| unary(stream_id, &asked)).collect();
+        let mut open = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut stream = TcpStream::connect(daemon.grpc_address()).await.expect("connected");
+            stream.write_all(&[large_windows(), calls.clone()].concat()).await.expect("written");
+            open.push(stream);
+        }
+        let (mut most, mut granted) = (0, 0);
+        while granted < grants * CONNECTIONS * 128 {
+            sleep(Duration::from_millis(50)).await;
+            most = most.max(memory(&daemon, "VmRSS"));
+            let metrics = daemon.get("/metrics").1;
+            let line = metrics.lines().find_map(|line| line.strip_prefix("kent_grants_total{source=\"uuidv7\"} "));
+            granted = line.map_or(0, |number| number.parse::<u64>().expect("a number"));
+        }
+        let cost = most.saturating_sub(before);
+        assert!(cost < CONNECTIONS * STATED, "{encoding:?}: {} MiB for {CONNECTIONS} connections", cost >> 20);
+        // What is read is whole.
+        let mut first = open.swap_remove(0);
+        let mut bytes = vec![0; 1 << 20];
+        timeout(Duration::from_secs(30), first.read_exact(&mut bytes)).await.expect("in time").expect("read");
+    }
+    daemon.allocator().allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("granted");
 }
 
 #[tokio::test]

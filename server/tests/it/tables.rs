@@ -322,7 +322,8 @@ async fn ok_regions_that_swap_names_under_load_issue_no_duplicates() {
                 let source = if caller % 2 == 0 { "region:a" } else { "region:b" };
                 match allocator.allocate(request(source, 1, Encoding::Packed)).await {
                     Ok(reply) => numbers.extend(identifiers(reply.get_ref())),
-                    Err(gone) => assert_eq!(gone.code(), Code::NotFound, "{gone}"),
+                    // A caller whose chunks the others take in every attempt is told to try again.
+                    Err(gone) => assert!(matches!(gone.code(), Code::NotFound | Code::Unavailable), "{gone}"),
                 }
             }
             numbers

@@ -1,0 +1,116 @@
+//! Large answers, which are made piece by piece as the caller reads them.
+//!
+//! A connection holds a limited number of pieces in memory, so callers that do not read their answers cost little. Between two pieces
+//! the thread serves its other connections.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{BufMut, Bytes};
+use http_body::Frame;
+use kent_proto::pieces::Pieces;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::PollSemaphore;
+use tonic::{
+    Code, Status,
+    body::Body,
+    codegen::http::{HeaderMap, HeaderValue, Response},
+};
+
+/// The message of a response, instead of the one that its body has.
+#[derive(Clone, Debug)]
+pub(crate) struct Large {
+    pieces: Pieces,
+    permits: Option<Arc<Semaphore>>,
+}
+
+impl Large {
+    /// `permits` are those of the connection, if there is one.
+    pub(crate) fn new(pieces: Pieces, permits: Option<Arc<Semaphore>>) -> Self {
+        Self { pieces, permits }
+    }
+}
+
+/// Gives a response the body that its extension [`Large`] describes.
+pub(super) fn replace(mut response: Response<Body>) -> Response<Body> {
+    match response.extensions_mut().remove::<Large>() {
+        None => response,
+        Some(large) => response.map(|_| Body::new(Pieced::new(large))),
+    }
+}
+
+/// The answer of a unary call, in which a large message is made piece by piece.
+#[derive(Debug)]
+pub(crate) struct Answer<F>(pub(super) F);
+
+impl<F: Future<Output = Result<Response<Body>, Infallible>> + Unpin> Future for Answer<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(&mut self.0).poll(cx).map_ok(replace)
+    }
+}
+
+/// A body with one message.
+struct Pieced {
+    /// The prefix of the message (gRPC over HTTP/2, "Length-Prefixed-Message").
+    prefix: Option<Vec<u8>>,
+    /// `None` after the end.
+    pieces: Option<Pieces>,
+    permits: Option<PollSemaphore>,
+    is_others_turn: bool,
+}
+
+impl Pieced {
+    fn new(Large { pieces, permits }: Large) -> Self {
+        let mut prefix = vec![0];
+        prefix.put_u32(pieces.encoded_len() as u32); // OK because `--packed-bytes` is at most 1 GiB
+        Self {
+            prefix: Some(prefix),
+            pieces: Some(pieces),
+            permits: permits.map(PollSemaphore::new),
+            is_others_turn: false,
+        }
+    }
+}
+
+impl http_body::Body for Pieced {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        let Some(pieces) = &mut this.pieces else { return Poll::Ready(None) };
+        if std::mem::take(&mut this.is_others_turn) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let permit = match &mut this.permits {
+            Some(permits) => ready!(permits.poll_acquire(cx)),
+            None => None,
+        };
+        let Some(data) = this.prefix.take().or_else(|| pieces.next()) else {
+            this.pieces = None;
+            let status = HeaderValue::from(Code::Ok as i32);
+            return Poll::Ready(Some(Ok(Frame::trailers(HeaderMap::from_iter([(Status::GRPC_STATUS, status)])))));
+        };
+        this.is_others_turn = true;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(Piece { data, _permit: permit })))))
+    }
+}
+
+/// A piece that counts as unread until it is written to the socket.
+struct Piece {
+    data: Vec<u8>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
