@@ -41,7 +41,7 @@ async fn call(daemon: &Daemon, method: &str, metadata: MetadataMap) -> Result<()
     let mut request = Request::new(tokio_stream::once(()));
     *request.metadata_mut() = metadata;
     let path: PathAndQuery = method.parse().expect("a path");
-    // Every method can be called like this: a unary one is a stream with one message.
+    // A bidirectional call works for every method: a unary call is a stream with one message.
     let answers = grpc.streaming(request, path, ProstCodec::<(), ()>::default()).await?;
     // Health watches never end.
     let first = tokio::time::timeout(std::time::Duration::from_millis(300), answers.into_inner().message()).await;
