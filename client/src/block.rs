@@ -46,7 +46,7 @@ impl<T: Identifier> Handle<T> {
 }
 
 impl<T> FetchBlock<T> {
-    /// Sets a request ID of at most 64 bytes. Only strict regions accept one, and grant once for each. A retry, even after a crash,
+    /// Sets a request ID of at most 64 bytes. Only strict regions accept a request ID, and grant each one once. A retry, even after a crash,
     /// returns the same block. A retry with another count fails with [`Error::Refused`], field `request_id`. Use a UUID of version 7:
     /// the daemon keeps it for 30 days by default, and any other text forever, up to a limit.
     ///
@@ -63,8 +63,8 @@ impl<T> FetchBlock<T> {
         self
     }
 
-    /// Says how many identifiers the program still needs, this block included, if it fetches them in several blocks. The daemon's
-    /// advice counts them all if the region is too full, such as by how much to expand it.
+    /// Sets the number of identifiers that the program still needs, including this block, if it fetches them in several blocks. If the
+    /// region is too full, the daemon's advice takes all of them into account, such as by how much to expand the region.
     pub fn needed(mut self, count: u64) -> Self {
         self.needed = count;
         self

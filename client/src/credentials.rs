@@ -26,11 +26,11 @@ struct Shared {
 }
 
 struct State {
-    /// `Bearer kent_ID_SECRET`, which is marked as sensitive: it is neither shown nor kept by header compression.
+    /// `Bearer kent_ID_SECRET`, marked as sensitive: it is not printed, and header compression does not store it.
     header: MetadataValue<Ascii>,
-    /// What the file looked like when it was read.
+    /// The stamp of the file when it was read.
     stamp: Option<Stamp>,
-    /// The time of the last look at the file.
+    /// The time of the last check of the file.
     looked: Instant,
     /// The number of changes of the token.
     generation: u64,
@@ -39,17 +39,17 @@ struct State {
 /// Device, inode, length, and the time of the last change: a file with other content has another stamp.
 type Stamp = (u64, u64, u64, i64, i64);
 
-/// Where a client has its token from.
+/// The origin of a client's token.
 #[derive(Clone)]
 pub(crate) enum TokenFrom {
     Text(String),
     File(PathBuf),
 }
 
-/// The time between two looks at the file.
+/// The time between two checks of the file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The maximum length of a token, in bytes. Those of a daemon have less than a hundred.
+/// The maximum length of a token, in bytes. A daemon's tokens have less than a hundred.
 const TOKEN_BYTES_MAX: usize = 1000;
 
 impl fmt::Debug for Credentials {
@@ -73,7 +73,7 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, without the token itself.
+    /// A description of the problem, without the token itself.
     pub(crate) fn read(from: &TokenFrom) -> Result<Self, String> {
         let (file, read) = match from {
             TokenFrom::Text(text) => (None, header(text).map(|header| (header, None))),
@@ -153,7 +153,7 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
 /// Reads a file with a token.
 fn read(path: &Path) -> Result<(MetadataValue<Ascii>, Stamp), String> {
     let file = || -> io::Result<(String, Stamp)> {
-        // The stamp is older than the text, so a change in between is noticed later.
+        // The stamp is taken before the text is read, so a change in between is noticed later.
         let stamp = stamp(&fs::metadata(path)?);
         Ok((fs::read_to_string(path)?, stamp))
     };

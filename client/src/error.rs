@@ -25,7 +25,7 @@ use tonic_types::StatusExt;
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The daemon refused the request. A retry fails as well until the cause is removed.
+    /// The daemon refused the request. A retry fails, too, until the cause is removed.
     #[error("the daemon refused ({code:?}): {message}")]
     #[non_exhaustive]
     Refused {
@@ -113,7 +113,7 @@ impl Error {
     }
 }
 
-/// The error of a caller that would have to wait for one of its limits for too long, if that is what the status says.
+/// [`Error::Limited`], if the status says that the caller has used up one of its limits, and the wait would be too long.
 pub(crate) fn limited(status: &Status, retry_after: Duration) -> Option<Error> {
     let details = status.get_error_details();
     let info = details.error_info().filter(|info| info.reason == LIMIT)?;

@@ -21,7 +21,7 @@ pub(crate) struct Stock {
     failure: Option<Error>,
     /// The number of finished fetches.
     ended: u64,
-    /// The number of blocks rejected in a row by the fences.
+    /// The number of consecutive blocks that the fences rejected.
     refused: u32,
     stats: Stats,
 }

@@ -41,7 +41,7 @@ use crate::{
 /// ```
 ///
 /// A seal covers all regions inside the sealed one. [`Seal::over`](kent_regions::Seal::over) finds the seal that covers a region of the
-/// copy. The seals of the regions around the space of a delegated region are no part of its table: see [`TableCopy::sealed_by`].
+/// copy. The seals of the regions around the space of a delegated region are not part of its table: see [`TableCopy::sealed_by`].
 #[derive(Clone)]
 pub struct TableCopy {
     shared: Arc<Shared>,

@@ -63,13 +63,13 @@ pub struct Config {
     pub advertise: Option<String>,
     /// The files of the certificates, if the ports use TLS.
     pub tls: Option<TlsFiles>,
-    /// The regions that have metrics of their own.
+    /// The regions that have separate metrics.
     pub metrics_regions: RegionPatterns,
     /// The origins of web pages that may call the API on the HTTP port.
     pub http_origins: Origins,
-    /// The limits of callers that have no others.
+    /// The default limits of callers.
     pub limits: Limits,
-    /// Where the audit log is written, if a setting says so.
+    /// The place of the audit log, if it is enabled.
     pub audit: Option<AuditTo>,
     /// The newest schema of records that this daemon writes.
     pub schema: u16,

@@ -334,7 +334,7 @@ impl Engine {
         self.cluster.as_ref()
     }
 
-    /// Who callers are, and what they may do.
+    /// Identifies callers, and decides what they may do.
     pub(crate) fn auth(&self) -> &Arc<Auth> {
         &self.access.auth
     }

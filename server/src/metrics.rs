@@ -256,7 +256,7 @@ impl Metrics {
         &self.budgets
     }
 
-    /// Adds the metrics of the ports, which are older than these.
+    /// Adds the metrics of the ports, which are created before these.
     pub(crate) fn add_ports(&self, ports: &PortsMetrics) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         ports.register(registry.sub_registry_with_prefix("kent"));

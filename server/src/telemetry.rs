@@ -49,7 +49,7 @@ pub struct BadFilter {
 }
 
 impl BadFilter {
-    /// What is wrong, after the name of the setting or field. `command` is the one that sets it.
+    /// Describes the problem, after the name of the setting or field. `command` is the command that sets the filter.
     pub(crate) fn problem(&self, command: &str) -> String {
         let Self { filter, part } = self;
         format!(
@@ -88,7 +88,7 @@ pub fn start_audit(to: &AuditTo, rotation: Rotation) -> Result<Audit, NoLogs> {
     Ok(audit)
 }
 
-/// Turns the level `debug` on, and off again, as SIGUSR1 asks.
+/// Turns the level `debug` on, or off again, for SIGUSR1.
 pub fn toggle_debug() {
     // OK because `debug` is a filter, and that of the settings has been checked.
     if let Ok(Some(filters)) = change(Some(Change::ToggleDebug)) {

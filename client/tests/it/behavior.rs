@@ -360,7 +360,7 @@ async fn ok_a_token_is_sent_with_each_call_and_read_again_when_it_is_not_accepte
     let client = builder(&daemon).token_file(&file).build().expect("valid");
     client.uuid_v7().fetch_block(1).await.expect("granted");
     std::fs::write(&file, "kent_a_2\n").expect("written");
-    // The client has looked at the file less than a second ago, so that only the refusal makes it look again.
+    // The client has checked the file less than a second ago, so only the refusal makes it check again.
     daemon.script.push(Answer::Refuse(Status::unauthenticated("revoked")));
     client.uuid_v7().fetch_block(1).await.expect("granted with the new token");
     daemon.script.push(Answer::Refuse(Status::unauthenticated("revoked")));

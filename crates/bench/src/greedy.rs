@@ -1,4 +1,4 @@
-//! `kent-bench greedy`: the latency of one caller's grants while another caller takes all that it can get.
+//! `kent-bench greedy`: the latency of one caller's grants while another caller takes as much as it can.
 
 use std::{
     sync::{
@@ -41,7 +41,7 @@ pub(crate) struct GreedyArgs {
     /// Number of threads on which the daemon serves connections. With 1, both callers share the thread.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// The limits of the greedy caller where it is limited, as the daemon's setting of this name.
+    /// Limits of the greedy caller in the limited runs, in the form of `kentd --caller-limits`.
     #[arg(long, value_name = "LIMIT=NUMBER,...", default_value = "ids=100k/s,calls=1k/s,streams=20,connections=50")]
     caller_limits: String,
 }

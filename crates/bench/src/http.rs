@@ -1,4 +1,4 @@
-//! `kent-bench http`: 100 uuidv7 as text over HTTP, by the short path and as Connect JSON, beside a bare axum handler
+//! `kent-bench http`: 100 uuidv7 as text over HTTP, by the short path and as Connect JSON, compared with a bare axum handler
 //! that answers with the same bytes.
 
 use std::{fs, time::Instant};
@@ -21,7 +21,7 @@ use crate::{
 /// Compare grants of 100 uuidv7 as text over HTTP with a bare axum handler that answers with the same bytes: requests per second and
 /// latencies.
 ///
-/// Each connection has one request in flight, as those of most HTTP clients. The column `ratio` is the rate relative to the bare
+/// Each connection has one request in flight, as in most HTTP clients. The column `ratio` is the rate relative to the bare
 /// handler, and `cpu us` is the processor time of the server per request in microseconds.
 #[derive(Debug, Args)]
 pub(crate) struct HttpArgs {
@@ -29,7 +29,7 @@ pub(crate) struct HttpArgs {
     options: Options,
 }
 
-/// A request, and the least ratio of the daemon's rate to the bare handler's.
+/// A request, and the minimum ratio of the daemon's rate to the bare handler's.
 struct Call {
     name: &'static str,
     path: &'static str,
@@ -122,7 +122,7 @@ async fn repeat(mut connection: Connection, request: String, end: Instant) -> an
     Ok(slice)
 }
 
-/// A connection of HTTP/1.1 that reads only what it needs of an answer, so that the load generator is not the limit.
+/// A connection of HTTP/1.1 that parses as little of an answer as possible, so that the load generator is not the bottleneck.
 struct Connection {
     socket: TcpStream,
     read: Vec<u8>,

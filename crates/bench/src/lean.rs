@@ -18,7 +18,7 @@ use tokio_util::either::Either;
 
 use crate::{contest::Slice, figures::now};
 
-/// How a caller connects, and how it proves who it is.
+/// The TLS settings and the credential of a caller.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Caller {
     /// The configuration of TLS; without one, the connection is plain.

@@ -1,4 +1,4 @@
-//! Servers that callers reach over TLS or with a token, and what these callers need.
+//! Servers with TLS or tokens, and the credentials of their callers.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 
 use crate::{arena::Arena, lean::Caller, process::Served};
 
-/// The contenders that protect calls: their names, the servers, and how their callers connect.
+/// The contenders with TLS or tokens: their names, their servers, and how their callers connect.
 pub(crate) struct Secure(Vec<(&'static str, Served, Caller)>);
 
 /// A server's certificate for the measurement, and its key, in files.
@@ -71,8 +71,8 @@ pub(crate) fn store(dir: &Path, name: &str) -> PathBuf {
     dir.join(name).join("store")
 }
 
-/// Makes a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store. Where `limits` has
-/// none, those of `--caller-limits` apply.
+/// Makes a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store. The limits of
+/// `--caller-limits` apply where `limits` has none.
 pub(crate) async fn token(store: &Path, name: &str, limits: CallerLimits) -> anyhow::Result<String> {
     let client = Client::new(format!("unix:{}", store.join("kent.sock").display()))?;
     let request = CreateTokenRequest {

@@ -1,6 +1,6 @@
-//! What the path of a grant may not do: allocate memory to authorize a caller or to count its limits.
+//! Checks that a grant allocates no memory to authorize its caller or to count the caller's limits.
 //!
-//! These tests have a program of their own, because the crate that counts replaces the allocator.
+//! These tests are a separate program, because the crate that counts allocations replaces the allocator.
 
 use std::hint::black_box;
 
@@ -9,7 +9,7 @@ use kentd::probe::Authorizing;
 
 const CALLS: u64 = 100;
 
-/// Sets up a connection of a caller, and counts the allocations of what it does.
+/// Sets up a connection of a caller, and counts the allocations of its calls.
 fn allocations(of: impl FnOnce(&Authorizing) -> bool) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let authorizing = runtime.block_on(Authorizing::limited()).expect("the store is in memory");

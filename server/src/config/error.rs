@@ -55,7 +55,7 @@ pub enum ConfigError {
     Needs {
         /// The setting.
         setting: &'static str,
-        /// What the setting needs.
+        /// The requirement.
         needed: &'static str,
     },
     /// A file that a setting names cannot be read.
@@ -74,17 +74,17 @@ pub enum ConfigError {
     /// The certificates for etcd cannot be used.
     #[error("the certificates for etcd (store-ca, store-cert and store-key) cannot be used")]
     EtcdTls(#[source] CertificateError),
-    /// A file for etcd does not hold what its setting needs.
+    /// A file for etcd does not have the required contents.
     #[error("{setting} needs a PEM file with {needed}")]
     EtcdPem {
         /// The setting.
         setting: &'static str,
-        /// What the file should hold.
+        /// The required contents.
         needed: &'static str,
-        /// What the file holds.
+        /// The contents found.
         source: Unfit,
     },
-    /// Both ports have one address.
+    /// Both ports have the same address.
     #[error(
         "listen and http are both {address}: give two ports, such as --listen 127.0.0.1:7600 --http 127.0.0.1:7601"
     )]

@@ -49,7 +49,7 @@ impl From<StoreKind> for String {
     }
 }
 
-/// Whether callers must prove who they are.
+/// Whether callers must authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthMode {
@@ -71,7 +71,7 @@ impl FromStr for AuthMode {
     }
 }
 
-/// The limits of callers that have no others.
+/// The default limits of callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CallerLimits(pub Limits);

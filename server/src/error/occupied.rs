@@ -1,4 +1,4 @@
-//! The error of a space with regions, which cannot be deleted yet, with the command that comes first.
+//! The error for deleting a space that still has regions, with the command to run first.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 8;
 pub(crate) struct Occupied {
     /// Its name.
     pub(crate) space: String,
-    /// The region whose delegation made the space, if that is what should end.
+    /// The region whose delegation made the space, if the request is to end the delegation.
     delegated: Option<String>,
     /// The number of its regions.
     regions: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Occupied {
     first: Obstacle,
 }
 
-/// A region that keeps its space.
+/// A region that prevents the deletion of its space.
 #[derive(Clone, Debug)]
 enum Obstacle {
     /// Its numbers may be in use.
@@ -37,7 +37,7 @@ enum Obstacle {
 }
 
 impl Occupied {
-    /// The regions that keep a space, or `None` if it has none.
+    /// The regions that prevent the deletion of a space, or `None` if it has no regions.
     pub(crate) fn of(space: String, table: &Table) -> Option<Self> {
         let named = table.iter().take(NAMED_MAX).map(|region| region.name.clone()).collect();
         let used = table.iter().find(|region| region.issued != Count::ZERO);

@@ -17,7 +17,7 @@ use super::were;
     resource = self.resource(),
 )]
 pub(crate) struct OverBudget {
-    /// Whose budget it is.
+    /// The holder of the budget.
     pub(crate) holder: Holder,
     /// The source, as the caller named it.
     pub(crate) from: Source,

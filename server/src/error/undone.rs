@@ -1,4 +1,4 @@
-//! What to do about an edit that cannot be undone: commands that work when pasted.
+//! Advice for an edit that cannot be undone: commands that work when pasted.
 
 use kent_regions::{AutoExpand, Change, ChunkPolicy, NotUndone, Order, Pace, Prefix, Refusal, Region};
 
@@ -21,7 +21,7 @@ impl Deleted {
         Some(Self { parent: parent_of(&region), region })
     }
 
-    /// The commands that create the region anew with all its attributes, at its old place or at another one.
+    /// The commands that create the region again with all its attributes, at its old place or at another one.
     fn commands(&self, space: &str, at_old_place: bool) -> String {
         let Self { region, parent } = self;
         let (name, suffix) = (&region.name, region.suffix);
@@ -100,7 +100,7 @@ fn quoted(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// What to do instead of the reversal.
+/// The advice in place of the reversal.
 pub(super) fn hint(space: &str, reason: &NotUndone, deleted: Option<&Deleted>) -> String {
     let NotUndone::Refused(refusal) = reason else { return String::new() };
     match (refusal, deleted) {

@@ -1,4 +1,4 @@
-//! Archives: copies of all commits of a daemon, and restores from them, which neither lose nor skip anything.
+//! Archives: copies of all commits of a daemon, and restores from them, which lose no commit and skip no identifier.
 //!
 //! An archive contains every acknowledged commit (`kent_store::Archiving`), so it is exact, independent of clocks and tables. The
 //! old daemon must not continue next to the restored store: the restore locks the archive and records in it which store replaces

@@ -1,4 +1,4 @@
-//! Measures what the daemon depends on: its disk, its store and its limits. Nothing here holds a lock that grants need.
+//! Measures what the daemon depends on: its disk, its store and its limits. It does not block grants.
 
 use std::{
     io,

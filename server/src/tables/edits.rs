@@ -48,7 +48,7 @@ pub(crate) struct EditCommand {
     pub(crate) options: EditOptions,
     /// The author of the edit, for the history.
     pub(crate) principal: String,
-    /// The author, for the decision whether the edit is allowed.
+    /// The author, whose permissions decide whether the edit is allowed.
     pub(crate) caller: Caller,
     /// The revision whose edit it reverts.
     pub(crate) undoes: Option<Revision>,
@@ -185,7 +185,7 @@ impl Directory {
             };
         }
         if space.read(Table::revision) < revision {
-            // Its commit seemed lost, and arrived later.
+            // Its commit seemed lost, but arrived later.
             self.reload(space).await?;
         }
         let entry = match history::expected(&*self.store, space, revision).await {
@@ -259,7 +259,7 @@ impl Directory {
         if counters.is_empty() {
             return self.check_sure(space, plan);
         }
-        // A declaration up to the counter makes an unsure counter sure.
+        // A declaration of the numbers up to the counter confirms a counter that was uncertain after a restore.
         if !command.edit.names_a_floor() || is_unsure || !plan.changes_nothing() {
             return Ok(plan);
         }
@@ -630,7 +630,7 @@ mod tests {
         };
         assert_eq!(planned(None).expect("by name"), busy);
         assert_eq!(planned(Some(busy)).expect("by number"), busy);
-        // As if `other` had had the name `busy` when its policy required the expansion.
+        // As if `other` had been named `busy` when its policy required the expansion.
         assert!(matches!(planned(Some(other)), Err(EditError::Refused { .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! What callers may do to regions and spaces.
+//! Checks the permissions of callers for regions and spaces.
 //!
 //! A name is looked up only to find the number to which rights are bound. A caller without a right gets the same answer for a region
 //! that exists and for one that does not.
@@ -124,7 +124,7 @@ pub(super) fn conceal(table: &Table, space: &str, caller: &Caller, mut refusal: 
     refusal
 }
 
-/// Stands in a refusal for the name of a region that the caller may not read.
+/// Replaces, in a refusal, the name of a region that the caller may not read.
 const UNKNOWN: &str = "(another region)";
 
 /// Whether the caller may read a region.
@@ -153,7 +153,7 @@ fn target_in<'t>(space: &'t str, region: &'t Region) -> Target<'t> {
     Target::Region { space, number: Some(region.number.0), first_name: region.first_name() }
 }
 
-/// A region that is not there, or not yet.
+/// A region that does not exist, or not yet.
 fn new_region<'t>(space: &'t str, name: &'t str) -> Target<'t> {
     Target::Region { space, number: None, first_name: name }
 }

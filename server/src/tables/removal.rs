@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Directory {
-    /// Deletes a space without regions. If it is the space of a delegated region, the region grants its suffixes itself again.
+    /// Deletes a space without regions. If the space belongs to a delegated region, its delegation ends and the region can grant again.
     /// A dry run only checks whether the space can be deleted.
     pub(crate) async fn delete_space(
         &self,

@@ -29,7 +29,7 @@ pub(crate) struct UndoCommand {
     pub(crate) options: EditOptions,
     /// The author of the reversal.
     pub(crate) principal: String,
-    /// The author, for the decision whether the reversal is allowed.
+    /// The author, whose permissions decide whether the reversal is allowed.
     pub(crate) caller: Caller,
 }
 
@@ -59,7 +59,7 @@ impl Directory {
             }
             let base = space.read(Table::revision);
             let edit = self.reversal(&space, command, base).await?;
-            // The author asked for the reversal of the edit that was the last one then, not of one that came since, such as a seal.
+            // The author wants to revert the edit that was the last one at the time of the request, not a later one, such as a seal.
             let (undoes, expected) = *first.get_or_insert((edit.undoes, base));
             if edit.undoes != undoes {
                 return Err(EditError::Stale { space: space.name(), expected: expected.0, present: base });
@@ -93,13 +93,13 @@ impl Directory {
         let (mut rests, mut changes) = (Vec::new(), entry.changes.clone());
         let _reserving = lock_all(&counters).await;
         for (number, cell) in &counters {
-            // As if the rest of this daemon's chunk were returned, which the edit does.
+            // Plan as if the rest of this daemon's chunk were returned, because the edit returns it.
             let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
             set_inherited(&mut changes, *number, read.value.reserved);
             rests.push((*number, cell.rest_of(read)));
         }
         let edit = match entry.follows {
-            // A restore sealed the regions, because edits may be lost. Its operator unseals them, and so declares that the table is right.
+            // A restore seals the regions, because edits may be lost. Only the operator may unseal them, to declare that the table is right.
             Some(_) => Err(NotUndone::NoEdit),
             None => space.read_as_if(&rests, |table| table.undo(&changes, entry.declared.is_some())),
         };
@@ -159,7 +159,7 @@ impl Directory {
     }
 }
 
-/// The regions whose counters decide whether an edit can be reverted: those of a reversal as a whole, or the one that it changed.
+/// The regions whose counters decide whether an edit can be reverted: the only changed one, or those of [`reverted_counters`].
 fn counted(changes: &[Change]) -> Vec<RegionNumber> {
     match changes {
         [only] => only.after.iter().map(|after| after.number).collect(),
@@ -185,7 +185,7 @@ fn set_inherited(changes: &mut [Change], closed: RegionNumber, reserved: Count) 
     }
 }
 
-/// Whether a change is of a region that had this name before or after.
+/// Whether a change affects a region that had this name before or after it.
 fn concerns(change: &Change, name: &str) -> bool {
     change.before.iter().chain(&change.after).any(|region| region.name == name)
 }

@@ -1,6 +1,6 @@
 //! The filter of the log, which operators change while the daemon runs: `kent log-level` and SIGUSR1.
 //!
-//! There is one in the process, as there is one log.
+//! A process has one log, and so one filter.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -84,7 +84,7 @@ pub(crate) fn change(change: Option<Change>) -> Result<Option<Filters>, BadFilte
 
 impl Control {
     fn present(&self) -> MutexGuard<'_, String> {
-        // OK because no change stops half-way.
+        // OK because no change stops halfway.
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

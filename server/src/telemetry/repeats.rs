@@ -107,7 +107,7 @@ impl Repeats {
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<Identifier, Place>> {
-        // OK because no operation on the map stops half-way.
+        // OK because no operation on the map stops halfway.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

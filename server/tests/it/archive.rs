@@ -293,7 +293,7 @@ async fn ok_an_interrupted_restore_is_finished() {
 }
 
 #[tokio::test]
-async fn err_a_data_directory_is_not_an_archive_and_the_reverse() {
+async fn err_a_data_directory_is_not_an_archive_and_vice_versa() {
     let dir = data_dir();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("archive")).expect("created");

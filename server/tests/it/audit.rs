@@ -153,7 +153,7 @@ async fn err_a_denied_call_is_in_the_log_with_its_method_and_its_request() {
         if let Ok(replies) = allocator.allocate_stream(stream).await {
             replies.into_inner().message().await.expect("answered");
         }
-        // Not a method: a caller cannot fill the log with names of its own.
+        // An unknown method is not named, so that a caller cannot fill the log with invented names.
         let path = "/kent.v1.Regions/Invented".parse().expect("a path");
         let mut grpc = tonic::client::Grpc::new(guarded.daemon.channel());
         grpc.ready().await.expect("connected");
@@ -172,7 +172,7 @@ async fn err_a_denied_call_is_in_the_log_with_its_method_and_its_request() {
         "kent.v1.Regions/CreateRegion ada a-1 edit:region:default/a PERMISSION_DENIED",
         "kent.v1.Allocator/Allocate ada draw-1 allocate:region:default/b PERMISSION_DENIED",
         "kent.v1.Allocator/AllocateStream ada draw-1 allocate:serial:C PERMISSION_DENIED",
-        // Nobody knows the message of a call that is not admitted.
+        // The message of a call that is not admitted is never read.
         "kent.v1.Regions/CreateRegion ada   NO_CREDENTIAL",
         "kent.v1.Allocator/Allocate ada draw-1  NO_CREDENTIAL",
         "kent.v1.Allocator/AllocateStream ada   NO_CREDENTIAL",

@@ -1,4 +1,4 @@
-//! Tokens and roles against real daemons: who gets in, and who may do what.
+//! Tokens and roles against real daemons: which callers are admitted, and what each may do.
 
 mod certificates;
 mod doors;
@@ -26,7 +26,7 @@ use tonic_types::StatusExt;
 
 use super::harness::{Daemon, kentd, name, request};
 
-/// A daemon that asks for credentials, and the token of an administrator.
+/// A daemon that requires credentials, and the token of an administrator.
 pub(super) struct Guarded {
     pub(super) daemon: Daemon,
     pub(super) admin: Holder,
@@ -39,7 +39,7 @@ pub(super) struct Holder {
     pub(super) id: String,
 }
 
-/// The command line of a daemon that asks for credentials.
+/// The command line of a daemon that requires credentials.
 pub(super) fn guarded(data: &Path) -> Command {
     let mut command = kentd(data);
     command.args(["--auth", "required"]);
@@ -47,7 +47,7 @@ pub(super) fn guarded(data: &Path) -> Command {
 }
 
 impl Guarded {
-    /// Makes the first token while the daemon asks for none, and starts it again.
+    /// Creates the first token while the daemon requires none, then restarts the daemon with credentials required.
     pub(super) async fn start(data: &Path) -> Self {
         let open = Daemon::start(data);
         let admin = make(&mut AccessClient::new(open.channel()), &anonymous(), &["admin:*"], 0).await.expect("made");
@@ -59,7 +59,7 @@ impl Guarded {
         AccessClient::new(self.daemon.channel())
     }
 
-    /// Makes a token with these permissions.
+    /// Creates a token with these permissions.
     pub(super) async fn token(&self, permissions: &[&str]) -> Holder {
         make(&mut self.access(), &self.admin, permissions, 0).await.expect("made")
     }
@@ -108,7 +108,7 @@ pub(super) fn anonymous() -> Holder {
     Holder { secret: String::new(), id: String::new() }
 }
 
-/// Makes a token.
+/// Creates a token.
 pub(super) async fn make<T>(
     access: &mut AccessClient<T>,
     by: &Holder,

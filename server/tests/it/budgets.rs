@@ -1,4 +1,4 @@
-//! Budgets against real daemons: what a token or a role may take in total is never exceeded, and all of it can be had.
+//! Budgets against real daemons: a token or role never gets more than its total, and can get all of it.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -35,7 +35,7 @@ async fn show(daemon: &Daemon, by: &Holder, of: &str) -> Vec<Budget> {
     AccessClient::new(daemon.channel()).list_budgets(by.send(list)).await.expect("listed").into_inner().budgets
 }
 
-/// What is used of the only budget of a holder.
+/// The used part of a holder's only budget.
 async fn used(daemon: &Daemon, by: &Holder, of: &str) -> u64 {
     let budgets = show(daemon, by, of).await;
     assert_eq!(budgets.len(), 1, "{budgets:?}");
@@ -66,14 +66,14 @@ fn spent() -> (Code, String) {
     (Code::ResourceExhausted, "BUDGET".to_owned())
 }
 
-/// Makes a token with a role.
+/// Creates a token with a role.
 async fn token_of(guarded: &Guarded, role: &str) -> Holder {
     let new = CreateTokenRequest { name: "test".to_owned(), roles: owned(&[role]), ..Default::default() };
     holder(guarded.access().create_token(guarded.admin.send(new)).await.expect("made"))
 }
 
 #[tokio::test]
-async fn ok_all_of_a_budget_can_be_had_and_no_more() {
+async fn ok_a_budget_can_be_used_up_but_not_exceeded() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
     let (daemon, admin) = (&guarded.daemon, &guarded.admin);
@@ -102,7 +102,7 @@ async fn ok_all_of_a_budget_can_be_had_and_no_more() {
         let facts: HashMap<_, _> = facts.map(|(name, fact)| (name.to_owned(), fact.to_owned())).into();
         assert_eq!(details.error_info().expect("a reason").metadata, facts);
         assert!(details.retry_info().is_none(), "waiting does not help");
-        // The last ones can be had in small requests, by several callers at once.
+        // The last ones are granted to small requests of several concurrent callers.
         let takers = (0..4).map(|_| take_all(daemon, &token, source, 3));
         let granted: u64 = futures_util::future::join_all(takers).await.into_iter().sum();
         assert_eq!(granted, 99, "{source}");
@@ -110,11 +110,11 @@ async fn ok_all_of_a_budget_can_be_had_and_no_more() {
         assert_eq!(used(daemon, admin, &of).await, 1000, "{source}");
         // Other sources are not limited.
         take(daemon, &token, "uuidv6", 1000).await.expect("granted");
-        // More, while the daemon runs.
+        // The total can be raised while the daemon runs.
         let raised = set(daemon, admin, &of, resource, Change::Add(5)).await.expect("set");
         assert_eq!((raised.total, raised.left), (1005, 5));
         assert_eq!(take_all(daemon, &token, source, 1).await, 5, "{source}");
-        // A lower total than what is used allows nothing; one that is removed limits nothing.
+        // A total below the used part allows nothing; a removed budget limits nothing.
         set(daemon, admin, &of, resource, Change::Total(10)).await.expect("set");
         assert_eq!(refusal(take(daemon, &token, source, 1).await), spent());
         let delete = DeleteBudgetRequest { holder: of.clone(), resource: resource.to_owned() };
@@ -125,7 +125,7 @@ async fn ok_all_of_a_budget_can_be_had_and_no_more() {
 }
 
 #[tokio::test]
-async fn ok_all_that_have_a_role_share_its_budget() {
+async fn ok_all_holders_of_a_role_share_its_budget() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
     let (daemon, admin) = (&guarded.daemon, &guarded.admin);
@@ -133,7 +133,7 @@ async fn ok_all_that_have_a_role_share_its_budget() {
     guarded.role("shop", &["allocate:region:default/orders"], &[]).await;
     let [one, two] = [token_of(&guarded, "shop").await, token_of(&guarded, "shop").await];
     set(daemon, admin, "role:shop", ORDERS, Change::Total(500)).await.expect("set");
-    // One of them has a budget of its own, too: both must have enough.
+    // One token has its own budget, too: both budgets must have enough.
     let of = format!("token:{}", one.id);
     set(daemon, admin, &of, ORDERS, Change::Total(100)).await.expect("set");
     assert_eq!(take_all(daemon, &one, "region:orders", 10).await, 100);
@@ -141,14 +141,14 @@ async fn ok_all_that_have_a_role_share_its_budget() {
     assert_eq!(take_all(daemon, &two, "region:orders", 10).await, 400);
     let refused = take(daemon, &two, "region:orders", 1).await.expect_err("used up");
     assert!(refused.message().starts_with("the budget of role:shop for region:default/orders has 0"), "{refused}");
-    // A rename moves nothing.
+    // A budget survives a rename of its region.
     let rename = RenameRegionRequest { name: name("orders"), region_id: "old".to_owned(), ..Default::default() };
     daemon.regions().rename_region(admin.send(rename)).await.expect("renamed");
     guarded.create(admin, "orders").await.expect("created");
     assert_eq!(refusal(take(daemon, &two, "region:old", 1).await), spent());
     missing(take(daemon, &two, "region:orders", 1).await);
     assert_eq!(show(daemon, admin, "role:shop").await[0].resource, "region:default/old");
-    // A budget of a deleted region limits nothing, and can be removed by the name that is shown.
+    // A budget of a deleted region limits nothing. It can be removed by the name in the list.
     let spare = guarded.token(&["allocate:uuidv7"]).await;
     guarded.create(admin, "brief").await.expect("created");
     let spare_of = format!("token:{}", spare.id);
@@ -192,7 +192,7 @@ async fn ok_a_token_can_be_made_with_budgets() {
         let refused = guarded.access().create_token(admin.send(new(bad))).await.expect_err("refused");
         assert!(refused.code() == Code::InvalidArgument && refused.message().contains(problem), "{refused}");
     }
-    // A caller sets budgets only for what it has `admin` for, and only of holders that it may manage.
+    // A caller can set budgets only for sources for which it has `admin`, and only for holders that it may manage.
     let team = make(&mut guarded.access(), admin, &["admin:uuidv7"], 0).await.expect("made");
     let inner = make(&mut guarded.access(), &team, &["allocate:uuidv7"], 0).await.expect("made");
     let of = format!("token:{}", inner.id);
@@ -201,7 +201,7 @@ async fn ok_a_token_can_be_made_with_budgets() {
     missing(set(daemon, &team, &format!("token:{}", token.id), "uuidv7", Change::Total(9)).await);
     missing(set(daemon, &inner, &of, "uuidv7", Change::Add(9)).await);
     assert_eq!(show(daemon, &team, "").await.len(), 1);
-    // Pages, and totals beyond what fits.
+    // Pages, and totals that are too large.
     let page = ListBudgetsRequest { page_size: 2, ..Default::default() };
     let first = guarded.access().list_budgets(admin.send(page.clone())).await.expect("listed").into_inner();
     let page = ListBudgetsRequest { page_token: first.next_page_token.clone(), ..page };
@@ -235,7 +235,7 @@ async fn ok_a_restart_exceeds_no_budget_and_a_stop_loses_nothing() {
         }
         daemon = Daemon::spawn(&mut guarded_on(dir.path()));
         let after = used(&daemon, &admin, &of).await;
-        // A share of a replica that is killed stays counted; one that stops returns it.
+        // The share of a killed replica stays counted as used. A replica that stops returns its share.
         assert!(if is_killed { after >= before } else { after == before }, "{before} {after}");
     }
     granted += take_all(&daemon, &token, "uuidv7", 1).await;
@@ -296,7 +296,7 @@ async fn ok_budgets_have_metrics() {
         (both(&of, "uuidv7"), both("role:shop", ORDERS)),
         ((Some(50.0), Some(50.0)), (Some(1000.0), Some(1000.0)))
     );
-    // Shares that the daemon holds are not used.
+    // Shares that the daemon holds do not count as used.
     for (taken, left) in [(1, 999.0), (1, 998.0), (100, 898.0)] {
         take(daemon, &token, "region:orders", taken).await.expect("granted");
         assert_eq!(both("role:shop", ORDERS), (Some(1000.0), Some(left)));
@@ -366,7 +366,7 @@ async fn ok_replicas_share_a_budget_under_load() {
     });
     let granted: u64 = futures_util::future::join_all(takers).await.into_iter().sum();
     assert!(granted <= 3000, "{granted}");
-    // Whatever a replica holds goes back after some seconds, or when it stops.
+    // A replica returns its share after some seconds without use, or when it stops.
     let mut rest = 0;
     eventually("the last identifiers are granted", async || {
         rest += take_all(&one, &token, "region:orders", 1).await + take_all(&two, &token, "region:orders", 1).await;
@@ -374,7 +374,7 @@ async fn ok_replicas_share_a_budget_under_load() {
     })
     .await;
     assert_eq!(used(&one, &admin, &of).await, 3000);
-    // More reaches both replicas at once, and one that is killed keeps its share.
+    // A raised total takes effect on both replicas at once. The share of a killed replica stays counted as used.
     set(&one, &admin, &of, ORDERS, Change::Add(2000)).await.expect("set");
     let mut more = 0;
     for _ in 0..50 {

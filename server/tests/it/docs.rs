@@ -1,8 +1,8 @@
 //! Runs the commands that README and docs show against real daemons, and compares the output with the pages.
 //!
 //! A ```` ```console ```` block continues the session of the block before it. Lines that begin with `$ ` are commands, which run in
-//! one directory and share exported variables. The other lines are the expected output. Times, random bits and the like are masked,
-//! and the widths of columns are ignored.
+//! one directory and share exported variables. The other lines are the expected output. Values that differ between runs, such as
+//! times, are masked, and the widths of columns are ignored.
 //!
 //! A page begins with a session that has one daemon. The comments of [`SESSIONS`] before a block begin another session. A command
 //! `kentd` starts a daemon on free ports, which the other commands reach by the addresses on the page.
@@ -201,7 +201,7 @@ impl Shell {
         printed
     }
 
-    /// Offers what the commands in Python need: the program on the page, the protocol and an environment. Returns whether Python is there.
+    /// Provides the program on the page, the protocol and an environment for Python commands. Returns whether Python is installed.
     fn offer_python(&self, page: &str) -> bool {
         let Some(python) = python() else { return false };
         let (_, program) = page.split_once("```python\n").expect("a program");

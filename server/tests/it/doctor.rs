@@ -100,7 +100,7 @@ fn err_a_daemon_without_files_for_connections_is_wrong() {
 }
 
 #[test]
-fn err_a_full_region_is_wrong() {
+fn err_a_full_region_is_a_problem() {
     let operator = Operator::new();
     operator.kent("space create parts --bits 32");
     operator.kent("region create bolts --suffix 4 --space parts");

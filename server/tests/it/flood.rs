@@ -60,7 +60,7 @@ pub(super) fn header(name: &str, value: &str) -> Vec<u8> {
     [vec![0], length(name), name.into(), length(value), value.into()].concat()
 }
 
-/// The headers of a call of `Allocate`, with others.
+/// The headers of a call of `Allocate`, and additional ones.
 fn call(others: &[(&str, &str)]) -> Vec<u8> {
     let own = [
         (":method", "POST"),
@@ -78,7 +78,7 @@ pub(super) fn beginning() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[]), &frame(SETTINGS, ACK, 0, &[])].concat()
 }
 
-/// Connects from an address of its own, because the daemon limits each.
+/// Connects from a separate address, because the daemon limits connections per address.
 async fn connect(from: Ipv4Addr, to: &str) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((from, 0).into())?;
@@ -109,11 +109,11 @@ const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// The attacks on a connection that is open.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
-    /// Says nothing.
+    /// Sends nothing.
     Silence,
-    /// Begins the preface only.
+    /// Sends only the beginning of the preface.
     HalfOpen,
-    /// Says nothing after the preface.
+    /// Sends nothing after the preface.
     Idle,
     /// Calls that never end.
     SlowCalls,
@@ -326,7 +326,7 @@ async fn err_connections_beyond_the_limits_are_refused_and_counted() {
         let other = &mut connect(Ipv4Addr::new(127, 0, 0, 4), port).await.expect("connected");
         assert!(is_closed(other, Duration::from_secs(5)).await, "six are the most of all");
     }
-    // The socket in the data directory is not counted with the network.
+    // The socket in the data directory has a separate limit.
     let socket = dir.path().join("data/kent.sock");
     let endpoint = tonic::transport::Endpoint::from_shared(format!("unix:{}", socket.display())).expect("valid");
     let mut local = kent_proto::v1::allocator_client::AllocatorClient::new(endpoint.connect_lazy());

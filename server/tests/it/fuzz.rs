@@ -95,7 +95,7 @@ fn seeds_of(surface: Surface, host: &str) -> Vec<Seed> {
             path == format!("/{}/{}", method.parent_service().full_name(), method.name())
         });
         let input = methods.iter().find(is_method).expect("a method").input();
-        // Numbers of 128 bits have another form here; what is left out is mutated as JSON.
+        // Numbers of 128 bits have another form here. The requests left out are mutated as JSON.
         let message = DynamicMessage::deserialize_with_options(
             input.clone(),
             &json,
@@ -158,7 +158,7 @@ const WAIT: Duration = Duration::from_millis(50);
 /// How messages of tonic begin about frames that are not valid, for which the specification of gRPC demands INTERNAL.
 const FRAMING: [&str; 3] = ["protocol%20error", "Unexpected%20EOF%20decoding", "Missing%20request%20message"];
 
-/// Sends bytes to a surface. Returns what is wrong with the answer.
+/// Sends bytes to a surface. Returns the problem with the answer, if any.
 async fn send(
     surface: Surface,
     daemon: &Daemon,
@@ -210,7 +210,7 @@ async fn send(
     is_bad.then(|| format!("{} {code:?} {message} {}", head.status, String::from_utf8_lossy(&said)))
 }
 
-/// Sends bytes on a connection of their own.
+/// Sends bytes on a new connection.
 async fn raw(address: &str, bytes: &[u8]) -> Option<String> {
     let talked = async {
         let mut stream = TcpStream::connect(address).await?;

@@ -102,7 +102,7 @@ async fn ok_every_unary_method_has_a_path_and_every_refusal_is_that_of_grpc() {
                     assert_eq!((answer.code, json["code"].as_str()), (501, Some("unimplemented")), "{name}");
                 } else {
                     unary += 1;
-                    // An empty message lacks what most methods need.
+                    // An empty message lacks required fields of most methods.
                     let is_served = json["details"][0]["debug"]["reason"] != "NO_SUCH_PATH";
                     assert!(is_served && ![500, 501].contains(&answer.code), "{name}: {} {json}", answer.code);
                 }
@@ -258,7 +258,7 @@ fn ok_pages_of_other_origins_are_refused_unless_listed() {
         send(&daemon, "POST", "/v1/alloc/uuidv7", &[&format!("origin: {origin}"), &format!("host: {host}")], "")
     };
     assert_eq!(post("https://evil.example", &own).code, 403);
-    // A name of another site that resolves to this machine.
+    // A host name of another site that resolves to this machine.
     assert_eq!(post("http://evil.example", "evil.example").code, 403);
     assert_eq!(post(&format!("http://{own}"), &own).code, 200);
     let allowed = post(listed, &own);
@@ -277,7 +277,7 @@ fn ok_pages_of_other_origins_are_refused_unless_listed() {
 }
 
 #[test]
-fn ok_the_port_can_be_left_to_monitoring() {
+fn ok_the_http_port_can_serve_monitoring_only() {
     let data = data_dir();
     let mut command = super::harness::kentd(data.path());
     let daemon = Daemon::spawn(command.args(["--http-api", "false"]));

@@ -1,4 +1,4 @@
-//! Limits of callers against real daemons. Debts are of minutes, so that no test depends on how fast it runs.
+//! Limits of callers against real daemons. Callers overdraw their limits by minutes, so no test depends on its speed.
 
 use std::{fs, time::Duration};
 
@@ -25,7 +25,7 @@ fn limits(text: &str) -> Option<CallerLimits> {
     Some(text.parse::<Limits>().expect("limits").into())
 }
 
-/// Makes a token for UUIDs with these limits and roles.
+/// Creates a token for UUIDs with these limits and roles.
 async fn token(guarded: &Guarded, text: &str, roles: &[&str]) -> Holder {
     let new = CreateTokenRequest {
         name: "shop".to_owned(),
@@ -52,7 +52,7 @@ async fn take(channel: &Channel, by: &Holder, count: u64) -> Result<(), Status> 
     AllocatorClient::new(channel.clone()).allocate(by.send(lease(count))).await.map(drop)
 }
 
-/// The limit that refused a call, its value, and the delay.
+/// The limit that refused a call, its value, and the retry delay.
 #[track_caller]
 fn limit_of(status: &Status, by: &Holder) -> (String, String, Duration) {
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
@@ -87,7 +87,7 @@ fn limited_total(daemon: &Daemon, limit: &str) -> u64 {
     metrics.lines().find_map(|text| text.strip_prefix(&line)?.parse().ok()).expect("a count")
 }
 
-/// A stream of a caller, and the way to ask on it.
+/// A caller's stream, and the sender of its requests.
 struct Stream {
     asking: mpsc::Sender<AllocateRequest>,
     answers: Streaming<AllocateStreamResponse>,
@@ -125,7 +125,7 @@ async fn ok_connections_and_secrets_share_a_limit_and_others_are_not_affected() 
     let channel = || guarded.daemon.channel();
     let (first, second) = (channel(), channel());
     take(&second, &shop, 1).await.expect("granted");
-    // More than a second's worth passes, and what follows waits for a thousand seconds.
+    // A request for more than a second's worth passes, and the next one must wait for a thousand seconds.
     take(&first, &shop, 10_000).await.expect("granted");
     let refused = take(&first, &shop, 1).await.expect_err("refused");
     let (limit, value, delay) = limit_of(&refused, &shop);
@@ -197,7 +197,7 @@ async fn ok_identifiers_that_are_not_granted_are_not_counted() {
 }
 
 #[tokio::test]
-async fn ok_a_caller_has_as_many_streams_as_it_may() {
+async fn ok_streams_of_a_caller_are_limited() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
     let (shop, other) = (token(&guarded, "streams=2", &[]).await, token(&guarded, "", &[]).await);
@@ -215,7 +215,7 @@ async fn ok_a_caller_has_as_many_streams_as_it_may() {
 }
 
 #[tokio::test]
-async fn ok_a_caller_has_as_many_connections_as_it_may() {
+async fn ok_connections_of_a_caller_are_limited() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
     let (shop, other) = (token(&guarded, "connections=2", &[]).await, token(&guarded, "", &[]).await);
@@ -225,7 +225,7 @@ async fn ok_a_caller_has_as_many_connections_as_it_may() {
         take(&two, &shop, 1).await.expect("granted");
         is_limited(take(&three, &shop, 1).await, &shop, "connections", "2");
     }
-    // The connection serves another caller, and is that one's then.
+    // A connection counts for the caller of its last call.
     take(&three, &other, 1).await.expect("granted");
     take(&one, &other, 1).await.expect("granted");
     take(&three, &shop, 1).await.expect("granted");
@@ -247,14 +247,14 @@ async fn ok_limits_of_roles_change_without_a_new_connection() {
     for _ in 0..2 {
         stream.take(100_000).await.expect("no limit");
     }
-    // It was not counted before. The greatest limit of several roles counts.
+    // Calls before the limit was set do not count. The greatest limit of several roles applies.
     set_role(&guarded, "a", "ids=10/s,streams=1").await;
     stream.take(10_000).await.expect("granted");
     is_limited(stream.take(1).await, &shop, "ids", "10");
     set_role(&guarded, "b", "ids=20/s").await;
     is_limited(stream.take(1).await, &shop, "ids", "20");
     is_limited(take(&channel, &shop, 1).await, &shop, "ids", "20");
-    // The stream counts that was open before.
+    // A stream that was open before counts, too.
     is_limited(Stream::open(&channel, &shop).await.map(drop), &shop, "streams", "1");
     for role in ["a", "b"] {
         set_role(&guarded, role, "").await;
@@ -304,11 +304,11 @@ async fn ok_the_client_waits_for_a_limit_within_its_timeout() {
     };
     let ids = client(Duration::from_secs(60)).uuid_v7();
     ids.fetch_block(3_000).await.expect("granted");
-    // Two seconds' debt: it waits instead of asking again and again.
+    // The limit is overdrawn by two seconds: the client waits instead of retrying repeatedly.
     ids.fetch_block(100_000).await.expect("granted after the wait");
     let asked = limited_total(&guarded.daemon, "ids");
     assert!(asked <= 2, "it asked {asked} times");
-    // Now it would wait for longer than it may.
+    // Now the wait would exceed its timeout.
     for timeout in [Duration::from_secs(1), Duration::from_secs(2)] {
         let error = client(timeout).uuid_v7().next().await.expect_err("limited");
         assert!(error.is_retryable() && error.has_no_side_effects());
@@ -319,7 +319,7 @@ async fn ok_the_client_waits_for_a_limit_within_its_timeout() {
     assert_eq!(limited_total(&guarded.daemon, "ids"), asked + 2);
 }
 
-/// The token of an administrator in a file, and a daemon that asks for it.
+/// The token of an administrator in a file, and a daemon that requires it.
 async fn operator(dir: &std::path::Path) -> (Guarded, String) {
     let guarded = Guarded::start(&dir.join("data")).await;
     let file = dir.join("admin.token");
@@ -382,7 +382,7 @@ async fn ok_kent_alloc_waits_for_a_limit_and_says_so() {
     fs::write(&file, &shop.secret).expect("written");
     let channel = guarded.daemon.channel();
     take(&channel, &shop, 50_000).await.expect("granted");
-    // Four seconds' debt, with a request timeout of less.
+    // The limit is overdrawn by four seconds, longer than the request timeout.
     let (code, stdout, stderr) = run(&file, "alloc uuidv7 -n 11k --request-timeout 1s");
     assert_eq!((code, stdout.lines().count()), (0, 11_000), "{stderr}");
     let waiting = stderr.lines().find(|line| line.starts_with("waiting for 10_000 identifiers of uuidv7, "));

@@ -66,7 +66,7 @@ fn ok_lines_are_answered_as_they_arrive_and_bad_ones_are_reported() {
 
 /// If no process reads standard error, as in `2> >(head -1)`, the command still completes.
 #[test]
-fn ok_a_closed_standard_error_costs_no_answer() {
+fn ok_a_closed_standard_error_loses_no_answer() {
     let operator = Operator::new();
     let lines = "zebra\n5\n".repeat(2000);
     for (words, code, answers) in [("classify - --json", 2, 2000), ("inspect - --json", 2, 2000), ("region show", 2, 0)]

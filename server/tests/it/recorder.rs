@@ -51,7 +51,7 @@ fn ok_edits_slots_and_conflicts_are_recorded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_a_grant_that_waits_is_recorded() {
     let operator = Operator::new();
-    // About a second's numbers of this format each, so the later grants wait for the clock.
+    // Each grant takes about a second's worth of this format, so the later grants wait for the clock.
     for _ in 0..3 {
         let ask = request("uid11-snowish", 4_000_000, Encoding::Lease);
         operator.daemon.allocator().allocate(ask).await.expect("granted");

@@ -1,4 +1,4 @@
-//! Certificates that are replaced while programs run: those of clients, of the command line, and of the daemon at etcd; and those
+//! Certificates that are replaced while programs run: those of clients, of the command line, of the daemon as a client of etcd, and
 //! of a daemon under load.
 
 use std::{
@@ -27,7 +27,7 @@ use super::{
     tls::{Ca, Files, Identity, client, is_accepted, until},
 };
 
-/// The life of a certificate that a test outlives.
+/// The lifetime of a certificate that expires during the test.
 const BRIEF: Duration = Duration::from_secs(8);
 
 fn brief(ca: &Ca, name: &str, serial: u64) -> Identity {
@@ -61,7 +61,7 @@ async fn ok_a_client_outlives_its_certificate() {
     let held = client.connect().await.expect("connected");
     let watch = WatchTableRequest { parent: "spaces/default".to_owned(), ..Default::default() };
     let mut watch = held.regions().watch_table(watch).await.expect("watching").into_inner();
-    // First half of a pair, which changes nothing, then a whole one.
+    // First replace only half of a pair, which changes nothing, then both files.
     let second = ca.client("spiffe://example/a", 3);
     own.exchange(&second.certificate, &first.key, None, None);
     assert!(client.connect().await.is_ok(), "the previous pair is still valid");
@@ -70,7 +70,7 @@ async fn ok_a_client_outlives_its_certificate() {
     while let Ok(Some(_)) = watch.message().await {}
     assert!(!is_accepted(&daemon, &ca, Some(&first)).await);
     client.uuid_v7().next().await.expect("a new connection");
-    held.allocator().allocate(one()).await.expect("a stub connects anew as well");
+    held.allocator().allocate(one()).await.expect("a stub reconnects, too");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +114,7 @@ async fn ok_the_certificate_for_etcd_is_replaced_while_the_daemon_runs() {
     command.arg("--store-cert").arg(own.path("cert")).arg("--store-key").arg(own.path("key"));
     let daemon = Daemon::spawn(&mut command);
     daemon.regions().create_region(region("r")).await.expect("created");
-    // Identifiers whose chunks are small enough that the daemon commits all the time.
+    // The chunks are so small that the daemon commits all the time.
     let (stop, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (ids, is_done, failures) = (daemon.allocator(), stop.clone(), failed.clone());
     let mut load = JoinSet::new();
@@ -150,7 +150,7 @@ async fn ok_the_certificate_for_etcd_is_replaced_while_the_daemon_runs() {
     assert_eq!(failed.load(Relaxed), 0, "calls failed: {}", fs::read_to_string(&log).expect("a log"));
 }
 
-/// Both CAs together, as callers are moved from one to another.
+/// Both CAs together, as during a move of callers from one to the other.
 fn bundle(cas: &[&Ca]) -> Ca {
     let mut bundle = Ca::new("bundle");
     bundle.pem = cas.iter().map(|ca| &*ca.pem).collect();

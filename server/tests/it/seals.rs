@@ -107,7 +107,7 @@ async fn ok_a_watcher_gets_the_seals_around_its_space() {
         ("default/emea", "y", false, &outer),
         ("default", "outer", false, ""),
     ] {
-        // An edit that does not matter sends nothing.
+        // An edit without effect on the seal sends nothing.
         seal(&daemon, "default", "beside", seals).await;
         seal(&daemon, space, region, seals).await;
         assert_eq!(next(&mut events).await, around(expected));

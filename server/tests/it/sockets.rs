@@ -35,7 +35,7 @@ fn with_socket(data: &Path, socket: &Path) -> Command {
     command
 }
 
-/// What a daemon that does not start says.
+/// The error of a daemon that does not start.
 fn refusal(command: &mut Command) -> String {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("kentd starts");
     let mut text = String::new();

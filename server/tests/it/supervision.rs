@@ -30,7 +30,7 @@ impl Manager {
 }
 
 #[test]
-fn ok_a_service_manager_hears_that_the_daemon_serves_lives_and_stops() {
+fn ok_the_service_manager_is_notified_of_start_health_and_stop() {
     let (data, dir) = (data_dir(), data_dir());
     let path = dir.path().join("notify");
     let manager = Manager::listen(&path);

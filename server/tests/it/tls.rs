@@ -351,7 +351,7 @@ async fn ok_an_expired_certificate_ends_its_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ok_silent_sockets_do_not_lock_others_out() {
+async fn ok_silent_sockets_do_not_block_other_clients() {
     let (data, ca) = (data_dir(), Ca::new("kent"));
     let files = Files::new(&ca.server(), Some(&ca), None);
     let daemon = files.daemon(data.path());

@@ -10,14 +10,14 @@ use super::{
     operator::run_in,
 };
 
-/// A daemon that asks for credentials, and a directory with the token of an administrator.
+/// A daemon that requires credentials, and a directory with the token of an administrator.
 struct Guarded {
     daemon: Daemon,
     dir: tempfile::TempDir,
 }
 
 impl Guarded {
-    /// Creates the first token while the daemon asks for none, and starts it again.
+    /// Creates the first token while the daemon requires none, then restarts the daemon with credentials required.
     fn start() -> Self {
         let dir = data_dir();
         let data = dir.path().join("data");
@@ -243,7 +243,7 @@ fn ok_two_operators_who_change_parts_of_a_role_at_once_keep_both_changes() {
 }
 
 #[test]
-fn err_a_refusal_suggests_the_credential_of_another() {
+fn err_a_refusal_suggests_a_command_for_an_operator() {
     let guarded = Guarded::start();
     guarded.token("shop", "--allow allocate:uuidv7");
     let (endpoint, file) = (guarded.daemon.grpc_address(), guarded.path("shop"));

@@ -169,7 +169,7 @@ async fn ok_a_commit_of_unknown_outcome_is_made_once_and_changes_nothing_if_it_a
         // All commits arrive again, after a replica has granted.
         let granted = contents(&store).await;
         let sent: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
-        // A step that was found to be made is not sent again.
+        // A step that is already made is not sent again.
         let is_applied = matches!(fault(), Fault::AppliedUnknown);
         assert_eq!(sent.len(), COMMITS + usize::from(!is_applied), "{faulty}, {:?}", fault());
         for late in sent {
@@ -295,7 +295,7 @@ async fn err_other_records_are_not_touched() {
         assert_eq!(after, before, "{key}");
     }
     check(keys::CLUSTER, source_key()).await;
-    // Even records that it would write itself.
+    // Even records equal to those that the filling would write.
     check(COUNTER, vec![1]).await;
     check(keys::slot(kent_ids::Slot::new(3).expect("a slot")), vec![1]).await;
     let others = Mark { origin: [8; 16], attempt: [0; 16], step: 1 };

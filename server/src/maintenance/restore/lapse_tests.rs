@@ -70,7 +70,7 @@ fn restores_of(restore: &Restore) -> Vec<Restored> {
 }
 
 /// Monday's backup was restored on Monday evening as store 1. Tuesday's backup is of store 1. The backup already records that
-/// store 1 skipped what may have been issued since Monday. Naming a backup from in between must not forget that.
+/// store 1 skipped what may have been issued since Monday. A restore that names a backup from between the two must still know that.
 #[test]
 fn ok_naming_an_older_backup_never_shortens_a_lapse_that_the_backup_records() {
     let monday = TAKEN;

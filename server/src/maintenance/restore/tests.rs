@@ -349,7 +349,7 @@ fn ok_the_latest_time_of_a_directory_is_the_last_write_of_a_slot() {
     };
     let slots = Slot::all().zip([TAKEN, TAKEN.offset(HOUR), TAKEN.offset(-HOUR)]);
     let records: Vec<_> = slots.map(|(slot, seen)| (keys::slot(slot), stored::encode_slot(&record(seen)))).collect();
-    // It was rounded up.
+    // The recorded time was rounded up.
     assert_eq!(latest(&records), Ok(TAKEN.offset(HOUR - SECOND)));
     assert_eq!(latest(&[]), Ok(UnixNanos::new(0)));
 }
@@ -373,7 +373,7 @@ fn ok_a_floor_may_equal_the_capacity() {
     assert!(matches!(refused, RestoreError::NoSuchSource { .. }), "{refused}");
     let listed = "no such region; its sources with a counter are region:mixed";
     assert!(refused.to_string().contains(listed), "{refused}");
-    // A series whose counter was lost has one, too.
+    // A floor may also name a series whose counter was lost.
     let restore = floored("serial:CD=17").expect("planned");
     assert_eq!(counter_of(&restore, &keys::series(&"serial:CD".parse().expect("one"))).reserved, Count::Below(17));
 }

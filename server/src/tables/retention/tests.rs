@@ -1,4 +1,4 @@
-//! Retention on replicas of one store, with clocks of their own.
+//! Retention on replicas of one store whose clocks differ.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

@@ -167,7 +167,7 @@ async fn list_exactly(node: &Node) -> Vec<(String, String, bool)> {
     regions.into_iter().map(|region| (short(region.name), region.reserved, region.needs_floor)).collect()
 }
 
-/// A region of a restored store issues nothing before its operator names a floor, and neither does a copy of it in another store.
+/// A region of a restored store issues nothing before its operator names a floor, nor does its imported copy in another store.
 #[tokio::test]
 async fn err_an_imported_region_needs_a_floor_if_it_says_so() {
     for (of_region, reserved) in [(false, "0"), (false, "7"), (true, "0"), (true, "7")] {
@@ -197,7 +197,7 @@ async fn err_an_imported_region_needs_a_floor_if_it_says_so() {
     }
 }
 
-/// A restore seals the only region, because edits may be lost. The unsealing is a declaration of the operator, and no undo.
+/// A restore seals the only region. By unsealing it, the operator declares that the table is right, which an undo must not do.
 #[tokio::test]
 async fn err_a_restore_is_not_undone() {
     let disk = disk();
@@ -226,7 +226,7 @@ async fn err_a_restore_is_not_undone() {
 }
 
 /// The answer to an edit that depends on the counter is lost, so the table is read again. Its region has a cap, so its chunk is given
-/// back then. No number is at stake, but every later edit of the space waited forever.
+/// back then. Without the fix, every later edit of the space waited forever.
 #[tokio::test]
 async fn ok_an_edit_of_a_capped_region_without_an_answer_ends() {
     let disk = disk();

@@ -1,6 +1,6 @@
-//! Random edits of all kinds on two replicas, with grants and restarts in between, and with commits whose answers are lost or that
-//! come late: deletions of regions and spaces, undo, imports of what was deleted, delegations and their ends. No number of a space is granted twice, not even of one that was
-//! deleted and created again, and nothing is granted under a seal that is in effect.
+//! Random edits of all kinds on two replicas, with grants and restarts, and with commits whose answers are lost or that arrive late.
+//! No number of a space is granted twice, even if the space was deleted and created again, and nothing is granted under a seal that
+//! is in effect.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -142,7 +142,7 @@ fn base(region: &Region, bits: u32) -> u128 {
     prefix << (bits - u32::try_from(region.prefix.len()).expect("few"))
 }
 
-/// Draws up to three numbers, and adds them to those of `s`.
+/// Takes up to three numbers, and records them as granted in `s`.
 async fn grant(node: &Node, dice: &mut Dice, kept: &mut Kept) {
     let (space, region) = pick(node, dice).await;
     let outer = space.strip_prefix("s/").map(|outer| outer.to_owned());
@@ -318,7 +318,7 @@ fn reverted(changes: &[RegionChange]) -> &'static str {
     }
 }
 
-/// Exports a table, or imports those regions of an earlier export that have been deleted since. From a deleted region nothing was granted.
+/// Exports a table, or imports those regions of an earlier export that have been deleted since. Nothing was granted from a deleted region.
 async fn import(
     node: &Node,
     dice: &mut Dice,

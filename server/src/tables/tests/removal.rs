@@ -1,4 +1,4 @@
-//! Deletions on several daemons: of a deletion and a reservation only one succeeds, and no number or key is used twice.
+//! Deletions on several daemons: a deletion and a concurrent reservation cannot both succeed, and no number or key is used twice.
 
 use futures_util::future::join;
 use kent_proto::v1::{

@@ -28,7 +28,7 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
     let files = Files::new(&ca.server(), Some(&ca), None);
     let [ops, orders, other] = [("ops", 2), ("team/orders", 3), ("other", 4)]
         .map(|(name, serial)| ca.client(&format!("spiffe://example/{name}"), serial));
-    // The first token is made while the daemon asks for none.
+    // The first token is created while the daemon requires none.
     let open = files.daemon(data.path());
     let admin = make(&mut access(&open, &ca, &ops).await, &anonymous(), &["admin:*"], 0).await.expect("made");
     open.kill();
@@ -43,7 +43,7 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
         };
         admin.send(PutRoleRequest { role: Some(role), update: Vec::new() })
     };
-    // A certificate alone is no permission.
+    // A certificate alone gives no permission.
     missing(access.list_roles(anonymous().send(kent_proto::v1::ListRolesRequest {})).await);
     access.put_role(role("ops", &["operate:*"], &["spiffe://example/ops"])).await.expect("put");
     access
@@ -56,13 +56,13 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
     let (by_orders, by_other) = (client(&daemon, &ca, Some(&orders)), client(&daemon, &ca, Some(&other)));
     draw(&by_orders, &anonymous()).await.expect("granted");
     assert_eq!(missing(draw(&by_other, &anonymous()).await), "allocate:uuidv7");
-    // A token takes the place of the certificate, also one that may less, or nothing.
+    // A token replaces the certificate, even if it has fewer permissions or none.
     draw(&by_other, &admin).await.expect("granted");
     let weak = make(&mut access, &admin, &["allocate:xid"], 0).await.expect("made");
     missing(draw(&by_orders, &weak).await);
     let bad = Holder { secret: "kent_x".to_owned(), id: String::new() };
     assert_eq!(refusal(draw(&by_orders, &bad).await), (Code::Unauthenticated, "BAD_CREDENTIAL".to_owned()));
-    // The end of the role ends streams and calls, on connections that are open.
+    // Deleting the role ends streams and calls on open connections.
     let watcher = by_orders.connect().await.expect("connected");
     let watch = WatchTableRequest { parent: SPACE.to_owned(), after_revision: 0 };
     let mut watch = watcher.regions().watch_table(watch).await.expect("open").into_inner();

@@ -1,4 +1,4 @@
-//! The intruder at each door: both ports, with TLS and without, and the certificates that open none.
+//! An intruder at both ports, with and without TLS, and with certificates that give no access.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::it::{
     tls::{Ca, Files, client, is_accepted},
 };
 
-/// The action, the reason, the principal and the method of each denial, with the number of those for which the line stands.
+/// The action, the reason, the principal and the method of each denial, with the number of denials that the line sums up.
 fn denials(audit: &Path) -> Vec<(String, u64)> {
     let text = fs::read_to_string(audit).expect("the log is there");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
@@ -28,7 +28,7 @@ fn denials(audit: &Path) -> Vec<(String, u64)> {
     denied.map(of).collect()
 }
 
-/// What a port answers to these bytes.
+/// The answer of a port to these bytes.
 fn answer(address: &str, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("accepted");
     // The port may end the connection before everything is sent.
@@ -39,7 +39,7 @@ fn answer(address: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn err_no_door_opens_to_an_intruder_and_the_log_has_each_attempt() {
+async fn err_an_intruder_is_refused_on_both_ports_and_each_attempt_is_logged() {
     let (data, ca, other) = (data_dir(), Ca::new("kent"), Ca::new("other"));
     let [good, revoked, unnamed] = [("good", 2), ("revoked", 3), ("nobody", 4)]
         .map(|(name, serial)| ca.client(&format!("spiffe://example/{name}"), serial));
@@ -52,7 +52,7 @@ async fn err_no_door_opens_to_an_intruder_and_the_log_has_each_attempt() {
     let mut command = files.command(&store);
     let daemon = Daemon::spawn(command.args(["--auth", "required", "--audit"]).arg(&audit));
 
-    // A certificate that the caller signs itself, with the name of one that may.
+    // A self-signed certificate with the name of a permitted caller.
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::default();
     params.subject_alt_names = vec![rcgen::SanType::URI("spiffe://example/good".try_into().expect("ASCII"))];
@@ -74,7 +74,7 @@ async fn err_no_door_opens_to_an_intruder_and_the_log_has_each_attempt() {
             assert!(matches!(said.first(), None | Some(0x15)), "{address}: {said:?}");
         }
     }
-    // The right CA, but no role lists the name; and a token does not lend its rights to the next call of the connection.
+    // The right CA, but no role lists the name. The rights of a token do not carry over to the connection's next call.
     let named = client(&daemon, &ca, Some(&unnamed)).connect().await.expect("connected");
     assert_eq!(missing(named.allocator().allocate(packed("uuidv7")).await), "allocate:uuidv7");
     named.allocator().allocate(token.send(packed("uuidv7"))).await.expect("granted");
@@ -92,7 +92,7 @@ async fn err_no_door_opens_to_an_intruder_and_the_log_has_each_attempt() {
     assert_eq!(count(&format!("call PERMISSION_DENIED {nobody}")), 2, "{found:?}");
     assert_eq!(count("call BAD_CREDENTIAL  kent.v1.Allocator/Allocate"), 1, "{found:?}");
 
-    // TLS at the ports without it gets nothing either.
+    // A TLS client at a port without TLS gets nothing either.
     let plain = Daemon::start(&data.path().join("plain"));
     assert!(!is_accepted(&plain, &ca, Some(&good)).await);
     for address in [plain.grpc_address(), plain.http_address()] {

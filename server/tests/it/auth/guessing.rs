@@ -1,4 +1,4 @@
-//! Names are not guessed: a caller without rights gets the same refusal for what exists and for what does not, by every call.
+//! Callers cannot guess names: every call refuses a caller without rights in the same way, whether the name exists or not.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -40,7 +40,7 @@ fn methods() -> Vec<(String, DescriptorProto)> {
     methods
 }
 
-/// A request whose texts all are `text`, and whose numbers are 1.
+/// A request in which every text is `text` and every number is 1.
 fn filled(request: &DescriptorProto, text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for field in &request.field {
@@ -67,7 +67,7 @@ async fn call(guarded: &Guarded, by: &Holder, method: &str, message: Vec<u8>) ->
     Ok(answers.into_inner().message().await?.map(|Bytes(answer)| answer).unwrap_or_default())
 }
 
-/// All that a caller sees of an answer, with the same text in place of the name.
+/// Everything that a caller sees of an answer, with a fixed text in place of the name.
 fn seen(answer: Result<Vec<u8>, Status>, name: &str) -> String {
     match answer {
         Ok(bytes) => {
@@ -123,7 +123,7 @@ async fn err_no_call_tells_whether_a_name_exists() {
         }
     }
     assert!(differing.is_empty(), "{differing:#?}");
-    // Most requests are well-formed enough to reach the decision.
+    // Most requests are valid enough to reach the permission check.
     assert!(asked > 40, "{asked}");
 }
 

@@ -1,4 +1,4 @@
-//! The intruder's round: nothing gets in without a credential, with a bad one, or with another's.
+//! Every call is refused without a credential, with an invalid one, or with one that lacks the permission.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use tonic_prost::ProstCodec;
 use super::{Guarded, Holder, anonymous, make, missing, refusal};
 use crate::it::harness::{Daemon, data_dir, http_get, kentd};
 
-/// Every method of every service, with the open ones last.
+/// Every method of every service; those open to all callers come last.
 fn methods() -> Vec<String> {
     let files = [kent_proto::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET]
         .map(|set| prost_types::FileDescriptorSet::decode(set).expect("a descriptor set"));
@@ -41,7 +41,7 @@ async fn call(daemon: &Daemon, method: &str, metadata: MetadataMap) -> Result<()
     let mut request = Request::new(tokio_stream::once(()));
     *request.metadata_mut() = metadata;
     let path: PathAndQuery = method.parse().expect("a path");
-    // Every method can be called like this: a unary one is a stream with one message.
+    // A bidirectional call works for every method: a unary call is a stream with one message.
     let answers = grpc.streaming(request, path, ProstCodec::<(), ()>::default()).await?;
     // Health watches never end.
     let first = tokio::time::timeout(std::time::Duration::from_millis(300), answers.into_inner().message()).await;
@@ -55,7 +55,7 @@ fn header(name: &'static str, value: &str) -> MetadataMap {
 }
 
 #[tokio::test]
-async fn err_no_method_answers_a_stranger() {
+async fn err_no_method_answers_a_caller_without_a_credential() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
     let good = &guarded.admin.secret;
@@ -100,7 +100,7 @@ async fn err_a_token_without_rights_gets_nothing_from_any_method() {
     let powerless = guarded.token(&["allocate:serial:NOTHING"]).await;
     for method in methods() {
         let answer = call(&guarded.daemon, &method, powerless.send(()).metadata().clone()).await;
-        // Those tell a caller only about itself, about the API, or what every client needs.
+        // These methods return only facts about the caller, about the API, or that every client needs.
         let open = ["/grpc.", "/kent.v1.Access/WhoAmI", "/kent.v1.Admin/GetStatus", "/kent.v1.Regions/ListSpaces"];
         let is_open = open.iter().any(|open| method.starts_with(open));
         // An empty stream or request may be refused for its form.
@@ -174,7 +174,7 @@ async fn err_a_caller_cannot_tell_whether_a_region_exists() {
 }
 
 #[tokio::test]
-async fn err_the_http_port_asks_for_a_token_if_it_is_told_to() {
+async fn err_the_http_port_requires_a_token_with_http_auth() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
     let (admin, weak) = (guarded.admin.secret.clone(), guarded.token(&["allocate:*"]).await.secret);

@@ -1,4 +1,4 @@
-//! The daemon's own user on its Unix socket may do everything: no first secret has to be found in a log.
+//! The daemon's own user on its Unix socket may do everything, so the first token needs no secret.
 
 use kent_proto::v1::{
     ListHistoryRequest, RevokeTokenRequest, WhoAmIRequest, access_client::AccessClient, regions_client::RegionsClient,
@@ -26,7 +26,7 @@ async fn ok_the_first_token_is_made_on_the_socket() {
     assert_eq!(refusal(strange), (Code::Unauthenticated, "NO_CREDENTIAL".to_owned()));
     let token = make(&mut access, &anonymous(), &["allocate:uuidv7"], 0).await.expect("made");
     daemon.allocator().allocate(token.send(packed("uuidv7"))).await.expect("granted");
-    // A token counts on the socket too, so that one can be tried, and a bad one is no way in.
+    // A token on the socket takes precedence: a good one can be tried there, and a bad one is refused.
     let who = access.who_am_i(token.send(WhoAmIRequest {})).await.expect("answered").into_inner();
     assert_eq!(who.name, format!("token:{} (test)", token.id));
     let bad = Holder { secret: "kent_x".to_owned(), id: String::new() };

@@ -1,4 +1,4 @@
-//! Rights follow the number of a region: none appears or vanishes when regions are renamed, split, delegated or deleted.
+//! Rights belong to a region's number: renaming, splitting, delegating or deleting regions neither adds nor removes any.
 
 use kent_proto::v1::{
     AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest,
@@ -89,7 +89,7 @@ async fn ok_packed_identifiers_and_leases_need_different_permissions() {
 }
 
 #[tokio::test]
-async fn ok_a_rename_moves_no_right() {
+async fn ok_a_rename_changes_no_right() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
     let admin = &guarded.admin;
@@ -102,16 +102,16 @@ async fn ok_a_rename_moves_no_right() {
     guarded.rename(admin, "team-a-1", "moved").await.expect("renamed");
     guarded.rename(admin, "other", "team-a-2").await.expect("renamed");
     guarded.create(admin, "orders").await.expect("created");
-    // The rights are where they were.
+    // The rights are unchanged.
     guarded.pack(&exact, "region:old").await.expect("granted");
     guarded.pack(&team, "region:moved").await.expect("granted");
-    // None have appeared.
+    // No rights were added.
     missing(guarded.pack(&exact, "region:orders").await);
     missing(guarded.pack(&team, "region:team-a-2").await);
     // The token shows the name that the region has now.
     let who = guarded.access().who_am_i(exact.send(WhoAmIRequest {})).await.expect("answered").into_inner();
     assert_eq!(who.permissions, ["allocate:region:default/old"]);
-    // A deleted region's rights end with it: the reversal of the deletion creates another one, with another number.
+    // A deleted region's rights end with it: the undo creates a region with another number.
     guarded.create(admin, "brief").await.expect("created");
     let brief = guarded.token(&["allocate:region:default/brief", "read:region:default/brief"]).await;
     guarded.delete(admin, "brief").await.expect("deleted");
@@ -149,23 +149,23 @@ async fn err_an_editor_edits_only_its_own_regions() {
         missing(guarded.undo(&team, &region(name)).await);
     }
     missing(guarded.undo(&team, SPACE).await);
-    // No name of others, neither by a rename nor by a new region.
+    // A caller cannot take a name that belongs to others, neither by a rename nor for a new region.
     missing(guarded.rename(&team, "team-a-1", "orders2").await);
     guarded.rename(&team, "team-a-1", "team-a-2").await.expect("renamed");
     missing(guarded.rename(&exact, "orders", "team-a-9").await);
     guarded.seal(&exact, "orders").await.expect("sealed");
     missing(guarded.create(&exact, "new").await);
-    // Newcomers of a split are checked.
+    // The rights are checked for the new regions of a split.
     missing(guarded.subdivide(&team, "team-a-2", "fresh", "1").await);
     guarded.subdivide(&team, "team-a-2", "team-a-3", "1").await.expect("divided");
     missing(guarded.seal(&exact, "team-a-3").await);
     guarded.seal(&team, "team-a-3").await.expect("sealed");
     guarded.undo(&team, &region("team-a-3")).await.expect("undone");
-    // An edit is not replayed by another: what it did is shown only to those who may do it.
+    // A repeated request ID shows an edit's result only to callers who may make the edit.
     let by_admin = SealRegionRequest { name: region("team-b-1"), request_id: "once".to_owned(), ..Default::default() };
     guarded.daemon.regions().seal_region(admin.send(by_admin.clone())).await.expect("sealed");
     missing(guarded.daemon.regions().seal_region(team.send(by_admin)).await);
-    // A dry run is no way around.
+    // A dry run needs the same rights.
     let dry = DeleteRegionRequest { name: region("orders"), validate_only: true, ..Default::default() };
     missing(guarded.daemon.regions().delete_region(team.send(dry)).await);
     let attribute = UpdateRegionRequest { name: region("orders"), owner: Some("me".to_owned()), ..Default::default() };
@@ -219,7 +219,7 @@ async fn ok_the_space_of_a_delegated_region_has_rights_of_its_own() {
     let inner = guarded.token(&["allocate:space:default/team", "edit:space:default/team"]).await;
     guarded.pack(&inner, "region:team-x@default/team").await.expect("granted");
     missing(guarded.seal(&inner, "team").await);
-    // A rename of the delegated region renames the space, and moves no right.
+    // Renaming the delegated region renames the space. The rights stay the same.
     guarded.rename(admin, "team", "other").await.expect("renamed");
     guarded.create(admin, "team").await.expect("created");
     guarded.pack(&inner, "region:team-x@default/other").await.expect("granted");
@@ -246,7 +246,7 @@ async fn ok_readers_see_what_they_may_read() {
     assert_eq!(guarded.names(&team).await, ["team-a-1", "team-a-2"]);
     assert_eq!(guarded.names(&all).await.len(), 5);
     let mut regions = guarded.daemon.regions();
-    // Pages end, also if they show little.
+    // Listing ends even if the caller may see few regions.
     let (mut page_token, mut seen) = (String::new(), 0);
     loop {
         let list = ListRegionsRequest { parent: SPACE.to_owned(), page_size: 1, page_token, ..Default::default() };
@@ -270,10 +270,10 @@ async fn ok_readers_see_what_they_may_read() {
             Err(refused) => assert!(!readable && refused.code() == Code::PermissionDenied, "{refused}"),
         }
     }
-    // What shows the whole table needs a right to all of it.
+    // Calls that show the whole table need a right to all of it.
     let watch = WatchTableRequest { parent: SPACE.to_owned(), after_revision: 0 };
     missing(regions.watch_table(team.send(watch.clone())).await.map(drop));
-    // The key of scrambled orders is for those who may have leases.
+    // Only callers who may lease get the key of scrambled orders.
     let leases = guarded.token(&["read:space:default", "lease:space:default"]).await;
     for (reader, has_key) in [(&all, false), (&leases, true)] {
         let mut copy = regions.watch_table(reader.send(watch.clone())).await.expect("open").into_inner();

@@ -1,4 +1,4 @@
-//! Tokens and roles: making, revoking, rotating, ending.
+//! Tokens and roles: creating, revoking, rotating, expiring.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn ok_a_token_is_made_shown_rotated_and_revoked() {
     let text = format!("{listed:?}");
     assert!(!text.contains(&token.secret[18..]) && text.contains(&token.id));
 
-    // The old secret works until its grace is over.
+    // The old secret works until its grace period ends.
     let rotate = |grace_seconds| RotateTokenRequest { id: token.id.clone(), grace_seconds };
     let second = holder(access.rotate_token(guarded.admin.send(rotate(2))).await.expect("rotated"));
     assert_eq!(second.id, token.id);
@@ -78,7 +78,7 @@ async fn ok_a_token_is_made_shown_rotated_and_revoked() {
 }
 
 #[tokio::test]
-async fn err_no_token_may_more_than_its_maker_or_lasts_longer() {
+async fn err_no_token_exceeds_the_permissions_or_lifetime_of_its_creator() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
     guarded.create(&guarded.admin, "orders").await.expect("created");
@@ -97,14 +97,14 @@ async fn err_no_token_may_more_than_its_maker_or_lasts_longer() {
         let put = PutRoleRequest { role: Some(role), update: Vec::new() };
         assert_eq!(missing(access.put_role(team.send(put)).await), lacks);
     }
-    // No roles of others: not by a token, and neither replaced nor deleted.
+    // A caller cannot give a token another owner's role, and cannot replace or delete that role.
     let new = CreateTokenRequest { name: "x".to_owned(), roles: owned(&["ops"]), ..Default::default() };
     missing(access.create_token(team.send(new)).await);
     let role = Role { name: "ops".to_owned(), ..Role::default() };
     missing(access.put_role(team.send(PutRoleRequest { role: Some(role), update: Vec::new() })).await);
     missing(access.delete_role(team.send(DeleteRoleRequest { name: "ops".to_owned() })).await);
     missing(access.delete_role(team.send(DeleteRoleRequest { name: "absent".to_owned() })).await);
-    // No tokens of others, of which it learns nothing.
+    // It neither sees nor changes the tokens of others.
     for id in [guarded.admin.id.clone(), "ffffffffffff".to_owned()] {
         missing(access.revoke_token(team.send(RevokeTokenRequest { id: id.clone() })).await);
         missing(access.rotate_token(team.send(RotateTokenRequest { id, grace_seconds: 0 })).await);
@@ -117,12 +117,12 @@ async fn err_no_token_may_more_than_its_maker_or_lasts_longer() {
     assert_eq!(ids, own);
     let roles = access.list_roles(team.send(ListRolesRequest {})).await.expect("listed").into_inner().roles;
     assert!(roles.is_empty(), "{roles:?}");
-    // No longer than its maker.
+    // A token does not outlive its creator's credential.
     let expires = |id: &str| listed.tokens.iter().find(|token| token.id == id).expect("listed").expires_unix_ms;
     assert_eq!(expires(&inner.id), expires(&team.id));
     let longer = make(&mut access, &team, &["allocate:region:default/team-a-x*"], 1000).await;
     assert_eq!(refusal(longer).0, Code::InvalidArgument);
-    // A token without `admin` makes none.
+    // A token without `admin` cannot create tokens.
     assert_eq!(missing(make(&mut access, &inner, &["allocate:region:default/team-a-x*"], 0).await), "admin:*");
     missing(access.list_tokens(inner.send(ListTokensRequest::default())).await);
 }
@@ -218,7 +218,7 @@ async fn ok_a_restore_disables_tokens_unless_told_otherwise() {
     }
 }
 
-/// Starts a replica that asks for credentials.
+/// Starts a replica that requires credentials.
 fn replica(address: &str) -> Daemon {
     let mut command = guarded(data_dir().path());
     Daemon::spawn(command.args(["--store", address, "--window", "4s", "--log", "error"]))
@@ -250,7 +250,7 @@ async fn ok_a_revocation_reaches_all_replicas() {
         assert_eq!(refusal(draw(&one, &token).await), ended(), "round {round}");
         assert_eq!(refusal(draw(&other, &token).await), ended(), "round {round}");
     }
-    // A replica that is cut off honors what it knew for the window at most.
+    // A replica that is cut off accepts the tokens it knew for at most the window.
     let token = make(&mut at_one, &admin, &["allocate:uuidv7"], 0).await.expect("made");
     etcd.pause(0);
     draw(&one, &token).await.expect("granted");
@@ -294,7 +294,7 @@ async fn err_a_request_id_belongs_to_the_caller_who_used_it_first() {
     };
     let made = expand(&guarded.admin, "secret").await.expect("expanded");
     assert_eq!(expand(&guarded.admin, "secret").await.expect("the same").revision, made.revision);
-    // Neither the operation nor the revision of an edit that the caller may not see.
+    // The refusal shows neither the operation nor the revision of an edit that the caller may not see.
     let refused = expand(&one, "orders").await.expect_err("of another caller");
     assert!(refused.message().ends_with("was used before, by another caller: use a new one"), "{refused:?}");
 }
