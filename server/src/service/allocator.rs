@@ -190,7 +190,7 @@ struct Call<'a> {
     began: Duration,
 }
 
-/// The outcome of the next request of a stream that is not rejected.
+/// The outcome of a stream's next request, unless it was rejected.
 enum Started {
     Granted(AllocateResponse),
     Wait(Arc<AllocateInput>, Option<Charge>, Wait),
@@ -206,7 +206,7 @@ impl<'a> Call<'a> {
         WaitLimit::new(self.began, deadline)
     }
 
-    /// Starts the next request of a stream, with the lookups of the one before.
+    /// Starts the next request of a stream, reusing the lookups of the previous one.
     fn start_next(self, known: &mut Option<Known>, caller: &Caller) -> Result<Started, Status> {
         caller.charge_call(self.began).map_err(|denied| self.refuse(&denied.into()))?;
         if known.as_ref().is_none_or(|known| known.source != self.request.source) {
@@ -258,7 +258,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Gives identifiers back that were not granted.
+    /// Credits the caller's limits with identifiers that were not granted.
     fn give_back(self, caller: &Caller, charge: Option<Charge>) -> Self {
         caller.give_back(charge, self.engine.clock().steady());
         self
@@ -294,7 +294,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The refusal of a unary call, which names the call only now: most are granted.
+/// The refusal of a unary call. The method is added only here, because most calls are granted.
 fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: AllocateError) -> Status {
     match error {
         AllocateError::Denied(denied) => call.refuse(&denied.of_call(asked(request)).into()),
@@ -302,7 +302,7 @@ fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: Alloc
     }
 }
 
-/// The method that grants.
+/// The method that made this request.
 const ALLOCATE: &str = "kent.v1.Allocator/Allocate";
 
 fn asked(request: &Request<AllocateRequest>) -> Arc<Asked> {
