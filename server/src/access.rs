@@ -1,6 +1,7 @@
 //! Changes of tokens, roles and budgets on behalf of callers.
 //!
-//! A caller gives only what it has `admin` over. So a token never may more than its maker, and does not last longer.
+//! A caller can give only rights over which it has `admin`. So a token never allows more than its creator may do, nor outlives the
+//! creator's credential.
 
 mod budgets;
 
@@ -32,16 +33,16 @@ pub(crate) struct Access {
     pub(crate) entropy: Arc<dyn Entropy>,
 }
 
-/// A token to make.
+/// A token to create.
 #[derive(Clone, Debug)]
 pub(crate) struct NewToken {
     pub(crate) name: String,
     pub(crate) permissions: Vec<String>,
     pub(crate) roles: Vec<String>,
-    /// How long it is valid, in seconds; 0: as long as the credential of its maker.
+    /// The validity in seconds; 0 means as long as its creator's credential.
     pub(crate) valid_seconds: u64,
     pub(crate) limits: Limits,
-    /// Sources, and what the token may take from them in total.
+    /// The token's budgets: sources, and the number of identifiers that it may take from each in total.
     pub(crate) budgets: Vec<(String, u64)>,
 }
 
@@ -54,7 +55,7 @@ pub(crate) struct RoleParts {
 }
 
 impl RoleParts {
-    /// Reads the names of the parts; without any, all are replaced.
+    /// Parses the names of the parts. An empty list replaces all parts.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ pub(crate) enum AccessError {
     /// There is no such budget.
     #[error("{holder} has no budget for {resource} (kent budget show {holder})")]
     NoSuchBudget {
-        /// Whose budget it would be.
+        /// The holder, a token or a role.
         holder: Holder,
         /// The source.
         resource: String,
@@ -113,7 +114,7 @@ pub(crate) enum AccessError {
     Ended {
         /// The ID.
         id: TokenId,
-        /// Why it is refused.
+        /// Why the token is no longer valid.
         reason: kent_access::Refused,
     },
     /// The maximum number of tokens or roles already exists.
@@ -123,7 +124,7 @@ pub(crate) enum AccessError {
         what: &'static str,
         /// The maximum.
         max: usize,
-        /// What helps.
+        /// How to get below the maximum.
         hint: &'static str,
     },
     /// The store failed.
@@ -134,7 +135,7 @@ pub(crate) enum AccessError {
     Abandoned,
 }
 
-/// The maximum number of tokens. All are in memory. Ended ones make way for new ones.
+/// The maximum number of tokens. All are in memory. A new token replaces one that has ended.
 const TOKENS_MAX: usize = 10_000;
 /// The maximum number of budgets. All are in memory.
 const BUDGETS_MAX: usize = 10_000;
@@ -164,7 +165,7 @@ impl Access {
         check_token_name(&new.name).map_err(|bad| Invalid::new("name", bad))?;
         check_count("roles", new.roles.len())?;
         if new.permissions.is_empty() && new.roles.is_empty() {
-            let problem = "is empty, and so is roles: a token without permissions may nothing, so name one, such as allocate:uuidv7";
+            let problem = "is empty, and so is roles: a token needs at least one permission or role, such as --allow allocate:uuidv7";
             return Err(Invalid::new("permissions", problem).into());
         }
         let rights = self.rights(caller, &new.permissions)?;
@@ -219,7 +220,7 @@ impl Access {
             let token = find_token(present, caller, id)?;
             let refused = Some(kent_access::Refused::Revoked);
             let revoked = Token { refused, outdated: None, ..Token::clone(token) };
-            // Nothing changes if it is revoked already; the answer still tells which replicas know this.
+            // Revoking it again changes nothing, but the answer still tells which replicas know of the revocation.
             let writes = if revoked == **token { Vec::new() } else { vec![Write::Token(Box::new(revoked))] };
             // Its budgets end with it.
             Ok(writes.into_iter().chain(present.no_budgets_of(&Holder::Token(id))).collect())
@@ -260,7 +261,7 @@ impl Access {
         Ok((presented, token.ok_or(AccessError::NoSuchToken { id })?, version))
     }
 
-    /// Creates a role, or replaces it or parts of it. Returns it as it is then.
+    /// Creates a role, or replaces it or parts of it. Returns the new role.
     ///
     /// # Errors
     ///
@@ -285,7 +286,7 @@ impl Access {
         let made = Mutex::new(None);
         let change = self.auth.table().change(|present| {
             let mut role = role.clone();
-            // What its holders have now would be lost.
+            // Its holders would lose their current permissions.
             match present.role(&role.name) {
                 Some(replaced) => {
                     check_covers(caller, &replaced.rights)?;
@@ -333,7 +334,7 @@ impl Access {
         change.await
     }
 
-    /// The tokens that the caller may manage, by ID, beginning after this one.
+    /// The tokens that the caller may manage, ordered by ID, starting after the given one.
     pub(crate) fn tokens(
         &self,
         caller: &Caller,
@@ -355,7 +356,7 @@ impl Access {
         Ok(roles.cloned().collect())
     }
 
-    /// A right as a permission, with the present names.
+    /// A right as a permission, with the current names.
     pub(crate) fn describe(&self, right: &Right) -> String {
         let present = || {
             let (key, number) = match right.bound() {
@@ -373,13 +374,13 @@ impl Access {
         present().unwrap_or_else(|| right.to_string())
     }
 
-    /// A right's resource, with the present names.
+    /// A right's resource, with the current names.
     pub(crate) fn describe_resource(&self, right: &Right) -> String {
         let described = self.describe(right);
         described.split_once(':').map_or(described.clone(), |(_, resource)| resource.to_owned())
     }
 
-    /// Parses permissions, binds them to what their names stand for now, and checks that the caller may give them.
+    /// Parses permissions, binds their names to the current spaces and regions, and checks that the caller may give them.
     fn rights(&self, caller: &Caller, texts: &[String]) -> Result<Vec<Right>, AccessError> {
         check_count("permissions", texts.len())?;
         let right = |text: &String| {
@@ -395,7 +396,7 @@ impl Access {
         texts.iter().map(right).collect()
     }
 
-    /// Binds a permission. If what it names does not exist, returns a right on nothing and the problem.
+    /// Binds a permission. If its space or region does not exist, returns a right that allows nothing, and the problem.
     fn bind(&self, permission: Permission) -> Result<(Right, Option<String>), kent_access::Unbound> {
         let mut missing = None;
         let bound = match permission.needs() {
@@ -443,7 +444,7 @@ impl Access {
         BudgetId::new(random)
     }
 
-    /// Draws a secret, and an ID unless there is one.
+    /// Generates a secret, and an ID if none is given.
     fn draw(&self, id: Option<TokenId>) -> Presented {
         let (mut random, mut secret) = ([0; 6], [0; 32]);
         self.entropy.fill(&mut random);
@@ -470,13 +471,13 @@ fn check_covers(caller: &Caller, rights: &[Right]) -> Result<(), Denied> {
     }
 }
 
-/// Whether the caller may manage a token: it may give all that the token may.
+/// Whether the caller may manage a token: it must be allowed to give every right of the token.
 fn covers_token(present: &Snapshot, caller: &Caller, token: &Token) -> bool {
     let mut roles = token.roles.iter().filter_map(|name| present.role(name));
     check_covers(caller, &token.rights).is_ok() && roles.all(|role| check_covers(caller, &role.rights).is_ok())
 }
 
-/// Finds a token that the caller may manage. Only a caller that may manage all learns which do not exist.
+/// Finds a token that the caller may manage. Only a caller that may manage all tokens learns that a token does not exist.
 fn find_token<'p>(present: &'p Snapshot, caller: &Caller, id: TokenId) -> Result<&'p Arc<Token>, AccessError> {
     match present.token(id).filter(|token| covers_token(present, caller, token)) {
         Some(token) => Ok(token),
@@ -498,7 +499,7 @@ fn find_role<'p>(present: &'p Snapshot, caller: &Caller, name: &str) -> Result<&
 /// The number of characters of a name that an error repeats.
 const SHOWN_MAX: usize = 80;
 
-/// Fails if there is no place for so many more budgets.
+/// Fails if this number of new budgets would exceed the maximum.
 fn check_budgets(present: &Snapshot, more: usize) -> Result<(), AccessError> {
     match present.budgets().len() + more <= BUDGETS_MAX {
         true => Ok(()),
@@ -509,7 +510,7 @@ fn check_budgets(present: &Snapshot, more: usize) -> Result<(), AccessError> {
     }
 }
 
-/// The end of a token: never after that of its maker's.
+/// When a token ends: never after its creator's credential.
 fn expiry(caller: &Caller, valid_seconds: u64, now: i64) -> Result<Option<i64>, Invalid> {
     if valid_seconds > VALID_MAX {
         let problem = format!("is {valid_seconds}, but must be at most {VALID_MAX}, a hundred years");
@@ -521,7 +522,7 @@ fn expiry(caller: &Caller, valid_seconds: u64, now: i64) -> Result<Option<i64>, 
         (Some(asked), Some(makers)) if asked > makers => {
             let left = makers.saturating_sub(now) / 1000;
             let problem = format!(
-                "is {valid_seconds}, but your own credential ends in {left} s: no token lasts longer than its maker's"
+                "is {valid_seconds}, but your own credential ends in {left} s: a token cannot outlive the credential that creates it"
             );
             Err(Invalid::new("valid_seconds", problem))
         }

@@ -75,12 +75,12 @@ impl Args {
     ///
     /// # Errors
     ///
-    /// What clap refuses, with the help of the option concerned: its purpose, its range and its default.
+    /// The error from clap, with the help of the option concerned: its purpose, its range and its default.
     pub fn read() -> Result<Self, clap::Error> {
         Self::parse_line(&env::args_os().collect::<Vec<_>>())
     }
 
-    /// Reads a line, which begins with the program.
+    /// Parses a command line, whose first word is the program.
     fn parse_line(line: &[OsString]) -> Result<Self, clap::Error> {
         let mut command = with_negative_numbers(Self::command()).mut_args(last_counts);
         let matches = command.try_get_matches_from_mut(line);
@@ -112,7 +112,7 @@ impl Args {
     }
 }
 
-/// The command line in which a negative number or duration is a value, so that the refusal says what is allowed.
+/// Accepts a negative number or duration as a value, so that the error says what is allowed.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let is_duration =
         |arg: &clap::Arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DURATION"));
@@ -124,7 +124,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_negative_numbers)
 }
 
-/// A setting that is given twice, as scripts do that append their own. A command that writes a store needs each of its options once.
+/// Lets a later setting override an earlier one, for scripts that append options. A command that writes a store takes each option once.
 fn last_counts(arg: clap::Arg) -> clap::Arg {
     match arg.get_action() {
         ArgAction::Set | ArgAction::SetTrue => {

@@ -1,4 +1,4 @@
-//! What `kentd restore` and `kentd migrate` write to the audit log.
+//! Audit events of `kentd restore` and `kentd migrate`.
 
 use std::{env, future::Future};
 
@@ -7,7 +7,7 @@ use kentd::{
     telemetry::{self, NoLogs},
 };
 
-/// Does the work of a command, and writes to the audit log that it begins and how it ends. Nothing is done if the log cannot be opened.
+/// Runs a command, and records its start and its outcome in the audit log. If the log cannot be opened, the command does not run.
 pub(super) async fn audited<T, E>(
     args: &AuditArgs,
     (action, note): (&str, &str),

@@ -35,7 +35,7 @@ pub(crate) struct Auth {
     table: Arc<AccessTable>,
     budgets: Arc<Budgets>,
     clock: Arc<dyn Clock>,
-    /// When the store was last reached, if other replicas share it.
+    /// When this replica last reached the store, if other replicas share it.
     touch: Option<Arc<Touch>>,
     usages: Usages,
 }
@@ -49,9 +49,9 @@ pub(crate) struct Credentials<'c> {
     pub(crate) certificate: Option<&'c str>,
     /// Whether the connection comes from the daemon's own user through its Unix socket.
     pub(crate) is_local: bool,
-    /// The other end of the connection.
+    /// The address of the connection's other end.
     pub(crate) address: Option<Address>,
-    /// What the connection remembers.
+    /// The cached caller of the connection.
     pub(crate) known: Option<&'c KnownCaller>,
 }
 
@@ -155,7 +155,7 @@ impl Auth {
         caller.known().is_none_or(is_current)
     }
 
-    /// Whether the tokens and roles are those of the store, as far as this replica must know.
+    /// Whether this replica's tokens and roles are recent enough to serve callers.
     #[inline]
     fn is_in_touch(&self) -> bool {
         self.touch.as_ref().is_none_or(|touch| touch.is_recent())

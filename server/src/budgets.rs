@@ -63,7 +63,7 @@ impl Budgets {
         Arc::new(Self { store, clock, accounts: Mutex::default(), reserved: Notify::new() })
     }
 
-    /// The account of a budget, as of a version of the tokens, roles and budgets.
+    /// The account of a budget, at a version of the tokens, roles and budgets.
     pub(crate) fn account(&self, budget: &Arc<Budget>, version: Version) -> Arc<Account> {
         let mut accounts = self.lock();
         let account = accounts.entry(budget.id()).or_insert_with(|| Arc::new(Account::new(budget.clone(), version)));
@@ -154,7 +154,7 @@ impl Budgets {
         account.share.keep_recalled(returned);
     }
 
-    /// Keeps what was to be returned for another attempt, unless the commit may have been made.
+    /// Keeps an unreturned share for another attempt, unless the commit may have been made.
     fn not_made(&self, account: &Account, returned: u64, error: CommitError) -> StoreFailure {
         match &error {
             CommitError::Unknown(unknown) => {
@@ -172,7 +172,7 @@ impl Budgets {
         }
     }
 
-    /// What is used of a budget, without what this replica holds of it.
+    /// The used part of a budget, without this replica's share.
     ///
     /// # Errors
     ///
@@ -181,13 +181,13 @@ impl Budgets {
         let read = async || decode(self.store.get(&keys::spent(id)).await?.map(|read| read.value));
         let account = self.lock().get(&id).cloned();
         let Some(account) = account else { return read().await };
-        // No share comes or goes meanwhile. The answer misses what is granted after the read.
+        // The lock keeps the share unchanged meanwhile. The answer misses identifiers granted after the read.
         let _reserving = account.reserving.lock().await;
         let held = account.share.left();
         Ok(read().await?.give_back(held))
     }
 
-    /// What is left of each of these budgets, with what this replica holds of it, by one read of the store. The answer
+    /// What is left of each of these budgets, including this replica's share, by one read of the store. The answer
     /// may miss changes that are made meanwhile.
     ///
     /// # Errors
@@ -255,7 +255,7 @@ impl Budgets {
     }
 }
 
-/// Decodes what is used of a budget, which is nothing if there is no record.
+/// Decodes the used part of a budget, which is 0 without a record.
 fn decode(value: Option<Vec<u8>>) -> Result<Spent, StoreFailure> {
     Ok(value.map_or(Ok(Spent::default()), |value| stored::decode_spent(&value))?)
 }

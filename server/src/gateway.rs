@@ -58,7 +58,7 @@ pub(crate) struct Gateway {
     needs_certificate: bool,
 }
 
-/// What the handlers of all requests share.
+/// The state that all handlers share.
 struct Shared {
     calls: Calls,
     methods: Methods,

@@ -1,6 +1,6 @@
 //! Grants blocks from formats, series and regions.
 //!
-//! [`Grants::try_grant`] grants without I/O, rejects the request, or returns the event that the caller has to wait for.
+//! [`Grants::try_grant`] does no I/O: it grants, rejects the request, or returns the event that the caller must wait for.
 //! [`Grants::finish`] waits and tries again until the caller's deadline.
 
 pub(crate) mod outcome;
@@ -311,7 +311,7 @@ fn not_reserved(not: NotReserved, account: &Account, from: Source, requested: u6
     }
 }
 
-/// What a request asks to do: a lease carries keys.
+/// The action that a request needs: leases need their own, because they contain keys.
 const fn action(request: &AllocateInput) -> Action {
     match request.encoding {
         Encoding::Lease => Action::Lease,

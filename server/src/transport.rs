@@ -1,4 +1,4 @@
-//! Connections, and the dispatch of calls to services. Each part exists because a benchmark showed a gain.
+//! Connections, and the dispatch of calls to services. Benchmarks justify the code that replaces tonic's.
 
 pub(crate) mod admission;
 pub(crate) mod connection;

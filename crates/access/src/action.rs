@@ -2,7 +2,7 @@
 
 use core::{fmt, str::FromStr};
 
-/// What a permission allows.
+/// An action that a permission allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// To get identifiers, packed or as text.
@@ -17,7 +17,7 @@ pub enum Action {
     Edit,
     /// To see the daemon's state, and to operate it: series, the clock, backups.
     Operate,
-    /// All of these, and to make tokens and roles for them.
+    /// All of these actions, and to create tokens and roles that allow them.
     Admin,
 }
 

@@ -10,14 +10,14 @@ use core::{
     time::Duration,
 };
 
-/// What a principal may still take at a rate. A new bucket is full.
+/// The amount that a principal may still take under a rate limit. A new bucket is full.
 #[derive(Debug, Default)]
 pub struct Bucket {
     /// When the bucket is full, in nanoseconds on the clock of its callers.
     full_at: AtomicU64,
 }
 
-/// What one call has taken.
+/// The amount that one call has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// The time in which the same amount flows into the bucket, in nanoseconds.
@@ -123,7 +123,7 @@ mod tests {
         let taken = bucket.charge(rate, 3000, ms(100)).expect("full");
         bucket.refund(taken, ms(100));
         assert!(bucket.is_full(ms(100)));
-        // What has flowed in since is not given back a second time.
+        // The amount that has flowed in since is not refunded twice.
         let taken = bucket.charge(rate, 1500, ms(100)).expect("full");
         bucket.refund(taken, ms(1100));
         assert!(!bucket.is_full(ms(1099)) && bucket.is_full(ms(1100)));

@@ -38,7 +38,7 @@ pub struct BudgetId([u8; ID_BYTES]);
 
 const ID_BYTES: usize = 8;
 
-/// Who takes from a budget.
+/// The holder of a budget.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
     /// The holder of one token.
@@ -47,7 +47,7 @@ pub enum Holder {
     Role(String),
 }
 
-/// What a holder may take from one source in total.
+/// The number of identifiers that a holder may take from one source in total.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     id: BudgetId,
@@ -93,7 +93,7 @@ impl Budget {
         }
     }
 
-    /// The permission from whose resource a budget can be made, for the text of a resource.
+    /// Parses a resource into a permission that [`Budget::new`] accepts.
     ///
     /// # Errors
     ///

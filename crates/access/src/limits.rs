@@ -65,7 +65,7 @@ impl Limits {
         self
     }
 
-    /// These limits, and those of `other` for the kinds without a limit here.
+    /// These limits, with those of `other` for the kinds that have no limit here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].or(other.0[kind])))
@@ -137,7 +137,7 @@ impl fmt::Display for Limits {
     }
 }
 
-/// Reads limits that are separated by commas; an empty text has none.
+/// Parses limits separated by commas; an empty text sets no limits.
 impl FromStr for Limits {
     type Err = BadLimit;
 

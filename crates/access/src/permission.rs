@@ -13,14 +13,14 @@ use thiserror::Error;
 
 use crate::action::Action;
 
-/// A permission: an action, and what it is allowed on.
+/// A permission: an action and the resource on which it is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Permission {
     action: Action,
     resource: Resource,
 }
 
-/// What an action is allowed on.
+/// The resource on which an action is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// `*`: everything.
@@ -58,7 +58,7 @@ pub enum Resource {
 /// What must be looked up before a permission can be bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs<'p> {
-    /// Nothing.
+    /// Nothing needs to be looked up.
     Nothing,
     /// The key of the space with this name.
     Space(&'p str),
@@ -135,7 +135,7 @@ impl Permission {
         &self.resource
     }
 
-    /// What must be looked up to bind it. A rename or a new region of the name does not move the right that is bound.
+    /// What must be looked up to bind it. A bound right stays with its region, even if the name moves to another one.
     pub fn needs(&self) -> Needs<'_> {
         match &self.resource {
             Resource::Space(space) | Resource::Regions { space, .. } => Needs::Space(space),
@@ -150,7 +150,7 @@ impl Permission {
         }
     }
 
-    /// The same permission with other names of the space and the region that it names, such as the present ones after a rename.
+    /// The same permission with other names of the space and the region that it names, such as the current ones after a rename.
     #[must_use]
     pub fn with_names(&self, space: &str, region: Option<&str>) -> Self {
         let space = space.to_owned();

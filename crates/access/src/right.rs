@@ -1,4 +1,4 @@
-//! Rights: permissions that are bound to what their names stood for when they were given.
+//! Rights: permissions bound to the spaces and regions that they named when they were given.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -7,15 +7,15 @@ use thiserror::Error;
 
 use crate::permission::{Needs, Permission};
 
-/// A permission, and what the names in it stood for when it was given. A region keeps its number and a space its key permanently, so a
-/// rename, or a new region under an old name, moves no right.
+/// A permission bound to the space or region that it named when it was given. Numbers of regions and keys of spaces never change,
+/// so a rename, or a new region under an old name, does not change a right.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Right {
     permission: Permission,
     bound: Bound,
 }
 
-/// What the names in a permission stood for.
+/// The space or region that a permission named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Bound {
     /// The permission names no space.
@@ -37,7 +37,7 @@ pub struct Place {
     pub first_name: String,
 }
 
-/// A permission that is bound to nothing, or to something of another kind.
+/// The error for a permission that is not bound to what it names.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the permission {permission} is not bound to what it names")]
 pub struct Unbound {
@@ -65,7 +65,7 @@ impl Right {
         &self.permission
     }
 
-    /// What the names in it stood for.
+    /// The space or region that it named.
     pub const fn bound(&self) -> &Bound {
         &self.bound
     }

@@ -57,7 +57,7 @@ pub enum Target<'t> {
     },
 }
 
-/// What one action is allowed on.
+/// The resources on which one action is allowed.
 #[derive(Clone, Debug, Default)]
 struct Scope {
     everything: bool,
@@ -76,7 +76,7 @@ struct Scope {
     regions: Vec<(u64, String)>,
 }
 
-/// What one action is allowed on in one space.
+/// The resources of one space on which one action is allowed.
 #[derive(Clone, Debug, Default)]
 struct InSpace {
     /// The space itself and all regions.
@@ -100,12 +100,12 @@ impl Rights {
         made
     }
 
-    /// The rights that it was made from.
+    /// The rights from which it was compiled.
     pub fn rights(&self) -> &[Right] {
         &self.rights
     }
 
-    /// Whether they allow an action.
+    /// Whether these rights allow an action.
     #[inline]
     pub fn may(&self, action: Action, target: Target<'_>) -> bool {
         let scope = &self.scopes[action as usize];
@@ -116,7 +116,7 @@ impl Rights {
             }
     }
 
-    /// Whether they allow to give this right to others: they must include `admin` over the whole of its resource.
+    /// Whether the holder may give this right to others, which takes `admin` over its whole resource.
     pub fn covers(&self, right: &Right) -> bool {
         self.scopes[Action::Admin as usize].covers(right)
     }
@@ -163,7 +163,7 @@ impl Scope {
         &mut self.spaces[at].1
     }
 
-    /// Where the space of this key is, or would be.
+    /// The position of the space with this key, or the position at which to insert it.
     fn find(&self, key: &str) -> Result<usize, usize> {
         self.spaces.binary_search_by(|(other, _)| by_length(other, key))
     }
@@ -196,7 +196,7 @@ impl Scope {
             || self.in_space(space).is_some_and(|it| it.includes(first_name))
     }
 
-    /// Whether it includes this single region by itself.
+    /// Whether the region is listed itself.
     #[inline]
     fn has_region(&self, space: &str, number: u64) -> bool {
         let first = self.regions.partition_point(|(other, _)| *other < number);
@@ -229,7 +229,7 @@ impl Scope {
             || self.in_space(space).is_some_and(|it| it.whole || it.prefixes.iter().any(is_within))
     }
 
-    /// Whether it includes the whole resource of a right.
+    /// Whether these resources include the whole resource of a right.
     fn covers(&self, right: &Right) -> bool {
         self.everything
             || match (right.permission().resource(), right.bound()) {
@@ -261,7 +261,7 @@ impl InSpace {
 }
 
 impl Target<'_> {
-    /// The resource as a permission would name it, for a refusal. `names` are those that the caller used, because it may know no
+    /// The resource as a permission would name it, for a refusal. `names` are those that the caller used, because it may not know
     /// others.
     pub fn describe(&self, space: &str, region: &str) -> String {
         match self {
@@ -483,7 +483,7 @@ mod tests {
     ];
 
     proptest! {
-        /// Nothing that a right allows is refused to those who may give it to others.
+        /// A caller that may give a right to others also has that right.
         #[test]
         fn ok_what_is_covered_allows_no_more(wide in prop::sample::select(&GIVEN[..]), narrow in prop::sample::select(&GIVEN[..])) {
             let (wide, narrow) = (format!("admin:{wide}"), format!("admin:{narrow}"));

@@ -81,7 +81,7 @@ impl Role {
 }
 
 impl NamePattern {
-    /// Whether it stands for this name.
+    /// Whether the pattern matches this name.
     pub fn matches(&self, name: &str) -> bool {
         if self.is_prefix { name.starts_with(&self.text) } else { name == self.text }
     }

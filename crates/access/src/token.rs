@@ -28,31 +28,31 @@ pub struct Hash([u8; 32]);
 /// The record of a token. It does not contain the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Its public part.
+    /// The ID, which is public.
     pub id: TokenId,
-    /// What it is for.
+    /// The purpose of the token.
     pub name: String,
-    /// What its holder may do.
+    /// The rights of its holder.
     pub rights: Vec<Right>,
     /// The names of roles, whose rights its holder has too.
     pub roles: Vec<String>,
-    /// Its own limits, which take the place of those of its roles.
+    /// Its own limits, which override those of its roles.
     pub limits: Limits,
-    /// When it was made, in milliseconds since 1970.
+    /// When the token was created, in milliseconds since 1970.
     pub created: i64,
-    /// When it ends, in milliseconds since 1970.
+    /// When the token ends, in milliseconds since 1970.
     pub expires: Option<i64>,
-    /// The name of the principal that made it.
+    /// The name of the principal that created it.
     pub created_by: String,
     /// The hash of its secret.
     pub hash: Hash,
     /// The secret before the last rotation.
     pub outdated: Option<Outdated>,
-    /// Whether it is refused permanently.
+    /// Why the token is permanently refused, if it is.
     pub refused: Option<Refused>,
 }
 
-/// A secret that was replaced, and works for a while.
+/// A replaced secret, which stays valid for a grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outdated {
     /// The hash of the secret.
@@ -67,10 +67,10 @@ pub enum Refused {
     /// An operator has revoked it.
     #[error("revoked")]
     Revoked,
-    /// It is older than a restore of the store.
+    /// The token was created before a restore of the store.
     #[error("disabled by a restore")]
     Restored,
-    /// It has ended.
+    /// The token has expired.
     #[error("expired")]
     Expired,
 }

@@ -1,4 +1,4 @@
-//! `kent token`, `kent role`, `kent budget` and `kent whoami`: who may do what.
+//! `kent token`, `kent role`, `kent budget` and `kent whoami`: credentials and permissions.
 
 mod budget;
 mod limits;
@@ -64,7 +64,7 @@ fn or_nothing(permissions: &[String]) -> String {
     if permissions.is_empty() { "nothing".to_owned() } else { permissions.join(", ") }
 }
 
-/// The time in UTC; 0 has none.
+/// The time in UTC, or nothing for 0.
 fn time(unix_ms: i64) -> Option<String> {
     let since = u64::try_from(unix_ms).ok().filter(|ms| *ms > 0)?;
     let at: SystemTime = UNIX_EPOCH.checked_add(Duration::from_millis(since))?;

@@ -43,7 +43,7 @@ const AHEAD_BLOCKS: usize = 1;
 /// After Ctrl-C, the time that a write in progress has to finish.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// With `--timeout`, the pause after a request that the client has given up.
+/// With `--timeout`, the pause before the next attempt when the client's own retries have failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: bool) -> Result<(), Failure> {
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     fetched.map_err(|failure| tally.stopped_by(if args.timeout.is_none() { with_hint(failure) } else { failure }))
 }
 
-/// Adds what helps to a temporary refusal: the `--timeout` that is long enough to wait for it, unless something else must happen first.
+/// Adds a hint to a temporary refusal: a `--timeout` that is long enough, unless waiting alone does not help.
 fn with_hint(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(mut refusal) => {
@@ -118,7 +118,7 @@ struct Fetcher {
     source: Source,
     request_id: String,
     missing: u64,
-    /// The time for all identifiers.
+    /// The time limit for all identifiers.
     limit: Option<Duration>,
     batch: Batch,
     client: Client,
@@ -170,7 +170,7 @@ impl Fetcher {
             let waiting = self.waiting.clone();
             let block = ids.fetch_block(count).needed(self.missing).request_id(&self.request_id);
             match block.on_failure(move |status| waiting.note(status)).await {
-                // The limit admits more then: only --timeout ends this.
+                // The limit admits more identifiers after the wait, so only --timeout ends the command.
                 Err(Error::Limited { retry_after, .. }) => sleep(retry_after).await,
                 Err(error) if error.is_retryable() && self.limit.is_some() => sleep(PAUSE).await,
                 answer => return answer,

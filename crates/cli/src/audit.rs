@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::notice;
 use crate::output::{Out, Palette, Role};
 
-/// The time between two looks at a log that is followed.
+/// The polling interval of --follow.
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(command: &AuditCommand, out: &mut Out) -> Result<(), Failure> {
@@ -63,7 +63,7 @@ fn pipe(args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
             last.add_if_wanted(&line, args);
         }
     }
-    // A log on standard error has other lines, too, so there may be no event.
+    // A log on standard error also has other lines, so it may contain no events.
     last.lines.iter().try_for_each(|event| event.write(out))
 }
 
@@ -78,7 +78,7 @@ fn show(line: &[u8], args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure>
 struct Last {
     lines: VecDeque<Event>,
     max: usize,
-    /// Whether the log has a line, and one that is an event.
+    /// Whether the log has any line, and whether it has any event.
     has_line: bool,
     has_event: bool,
 }
@@ -88,7 +88,7 @@ impl Last {
         Self { lines: VecDeque::new(), max, has_line: false, has_event: false }
     }
 
-    /// Prints the events of a file. One that has lines, but no event, is another file.
+    /// Prints the events of a file. Fails if the file has lines but no event, because it is not an audit log.
     fn write(&self, log: &str, out: &mut Out) -> Result<(), Failure> {
         if self.has_line && !self.has_event {
             return Err(Failure::Usage(format!(
@@ -116,7 +116,7 @@ struct Event {
 }
 
 impl Event {
-    /// Reads a line; `None` if it is not an event, as the other lines of a log on standard error.
+    /// Parses a line; `None` if it is not an event, like the other lines on standard error.
     fn parse(line: &[u8]) -> Option<Self> {
         let line = str::from_utf8(line).ok()?.trim_end().to_owned();
         let fields: Value = serde_json::from_str(&line).ok()?;

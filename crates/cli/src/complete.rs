@@ -125,7 +125,7 @@ impl EnvCompleter for Bash {
     }
 }
 
-/// What a value names.
+/// The kind of thing that a value names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     Region,

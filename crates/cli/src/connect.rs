@@ -51,10 +51,10 @@ pub(crate) struct Credentials {
     /// The PEM file with the private key of --cert.
     #[arg(long, global = true, env = "KENT_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// Send the token in this file with each call, as `kent token create` has made it. To other machines it is sent only under TLS.
+    /// Send the token in this file, from `kent token create`, with each call. To other machines it is sent only under TLS.
     #[arg(long, global = true, env = "KENT_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Send the token to other machines without TLS, too: others on the network can read it.
+    /// Send the token to other machines even without TLS. Anyone on the network path can read it.
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) allow_plain_token: bool,
 }
@@ -82,7 +82,7 @@ impl FromStr for Endpoints {
 
 impl Endpoints {
     /// A client that tries these endpoints in order, and gives each call this time.
-    /// `source` says who named the file of a setting.
+    /// `source` says where the path of a setting was given.
     pub(crate) fn client(
         &self,
         credentials: &Credentials,

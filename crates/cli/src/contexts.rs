@@ -22,13 +22,13 @@ pub(crate) struct Contexts {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
-    /// The context of commands that name no other.
+    /// The context that commands use by default.
     current: Option<String>,
     #[serde(default)]
     contexts: BTreeMap<String, Context>,
 }
 
-/// The settings of a context. Those that it lacks have their defaults.
+/// The settings of a context. Missing settings have their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Context {
@@ -175,7 +175,7 @@ impl Contexts {
         self.edit(|document| child(document.as_table_mut(), "contexts", true)?.remove(name).map(drop))
     }
 
-    /// Applies an edit of the text, and reads the result. An edit that does not find its place changes nothing.
+    /// Applies an edit of the text, and reads the result. An edit that does not fit the structure of the file changes nothing.
     fn edit(&mut self, edit: impl FnOnce(&mut DocumentMut) -> Option<()>) -> Result<(), Fault> {
         let mut document = self.document.clone();
         if edit(&mut document).is_some() {

@@ -197,7 +197,7 @@ pub(crate) fn state(region: &Region) -> String {
     state
 }
 
-/// The rows that a closed region lacks: widths, layout, identifiers and counts.
+/// The rows that only regions with a counter have: widths, layout, identifiers and counts.
 fn numbers(region: &Region, palette: Palette) -> Vec<(&'static str, String)> {
     let share = number::share(&region.issued, &region.capacity).map(number::percent).unwrap_or_default();
     let count = |decimal: &str| match (number::grouped(decimal), number::power_of_two(decimal)) {

@@ -238,7 +238,7 @@ fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(
     Ok(())
 }
 
-/// What an operator may not expect of a policy: a cap that is reached already, or an automatic expansion beyond the zone.
+/// Warnings about a policy without effect: a cap that is already reached, or an automatic expansion beyond the zone.
 fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
     let (name, space) = (names::short(&region.name), names::space_of(&region.name));
     let command = format!("kent region set {name} --space {space}");

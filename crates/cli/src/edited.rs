@@ -1,4 +1,4 @@
-//! The commands that edit, and how to find out whether an edit was made if no answer arrived.
+//! For each editing command, the command that shows whether the edit was made if no answer arrived.
 
 use crate::args::{
     BudgetCommand, DaemonCommand, RegionCommand, RoleCommand, SeriesCommand, SpaceCommand, TableCommand, TokenCommand,

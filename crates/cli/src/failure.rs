@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     /// Settings with which no client can be built.
     #[error("{0}")]
     Unconnectable(String),
-    /// A command line that clap rejects, and what helps.
+    /// A command line that clap rejects, with a hint.
     #[error("{message}")]
     BadLine { message: String, tips: Vec<String> },
     #[error("{} of the arguments are not valid identifiers", .0.len())]
@@ -96,7 +96,7 @@ pub(crate) struct Refusal {
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) violations: Vec<Violation>,
     pub(crate) retry_after: Option<Duration>,
-    /// What helps, for people.
+    /// A hint for people.
     pub(crate) advice: Vec<String>,
     /// The connection broke before the response arrived, so whether the call took effect is unknown.
     pub(crate) is_broken: bool,
@@ -165,7 +165,7 @@ impl Refusal {
     }
 }
 
-/// What helps a caller whom the daemon does not know, or who lacks a permission.
+/// A hint for a caller that the daemon does not know, or that lacks a permission.
 fn credential_advice(status: &Status) -> Vec<String> {
     let advice = match (status.code(), connect::token_file()) {
         (Code::Unauthenticated, Some(file)) => {
@@ -236,7 +236,7 @@ fn violations(details: &ErrorDetails) -> Vec<Violation> {
 }
 
 impl Failure {
-    /// The same failure, which names the endpoint and how to find out about an edit if no answer arrived.
+    /// Adds the endpoint to the failure and, if no answer arrived, how to find out whether the edit was made.
     pub(crate) fn at(self, endpoint: &str, edit: Option<Edit>) -> Self {
         match self {
             Self::Refused(refusal) => match Unanswered::new(refusal, endpoint.to_owned(), edit) {
@@ -381,7 +381,7 @@ impl Failure {
     }
 }
 
-/// What helps if no connection to an endpoint could be made, for this cause.
+/// A hint for a failed connection to an endpoint, depending on the cause.
 fn advice(endpoint: &str, cause: &str) -> Option<String> {
     match endpoint.strip_prefix("unix:") {
         Some(path) => socket::advice(path, cause),

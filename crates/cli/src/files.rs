@@ -1,4 +1,4 @@
-//! The files of certificates and of the token: checked before a client uses them, with messages that say who named the file.
+//! The files of certificates and of the token: checked before a client uses them, with messages that say where the path was given.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -6,7 +6,7 @@ use std::{fmt, fs, io};
 use kent_access::Presented;
 use kent_tls::{Needed, Unfit};
 
-/// Who named a file.
+/// Where the path of a file was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Option,
@@ -15,7 +15,7 @@ pub(crate) enum Source {
     Context(String),
 }
 
-/// A setting, and who gave it.
+/// A setting, and where it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) setting: &'static str,
@@ -52,7 +52,7 @@ impl Named {
         }
     }
 
-    /// Checks that the file has what the setting needs. The client reads it again for each connection.
+    /// Checks that the file contains what the setting needs. The client reads it again for each connection.
     pub(crate) fn check(&self, path: &Path) -> Result<(), BadFile> {
         let (named, path) = (self.clone(), path.to_owned());
         let text = match fs::read(&path) {

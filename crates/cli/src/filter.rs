@@ -38,7 +38,7 @@ pub(crate) enum Comparison {
     Above,
 }
 
-/// The operators, longer ones before those that they begin with.
+/// The operators. A longer one comes before its prefixes.
 const OPERATORS: [(&str, Comparison); 6] = [
     (">=", Comparison::AtLeast),
     ("<=", Comparison::AtMost),
@@ -104,7 +104,7 @@ impl FromStr for Condition {
     }
 }
 
-/// Splits a text that other tools would take for two conditions.
+/// Splits a text such as `a=1,b=2` or `a=1 and b=2`, which users of other tools may write for two conditions.
 fn two_conditions(text: &str) -> Option<(&str, &str)> {
     let split = |joint| text.split_once(joint).filter(|(first, second)| is_condition(first) && is_condition(second));
     [" and ", " AND ", "&&", ","].into_iter().find_map(split).map(|(first, second)| (first.trim(), second.trim()))

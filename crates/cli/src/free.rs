@@ -69,7 +69,7 @@ struct Found {
     count: usize,
     /// The share of the space that all blocks take.
     share: f64,
-    /// The place of the new region, if it was requested and exists.
+    /// The prefix for the new region, if it was requested and a block is large enough.
     choice: Option<PlaceOfRegion>,
 }
 

@@ -132,7 +132,7 @@ async fn saying<T>(endpoint: &str, is_json: bool, answer: impl Future<Output = T
         let seconds = began.elapsed().as_secs();
         let text = format!(
             "{endpoint} accepted the connection but has not answered for {seconds} s; still waiting (`kent status --endpoint {endpoint}` \
-             asks it for its health)"
+             shows its health)"
         );
         notice::warn(&text, is_json);
         pause = (pause * 2).min(EVERY_MAX);

@@ -73,7 +73,7 @@ struct Shower<'a> {
 impl Shower<'_> {
     /// Shows the valid identifiers, and returns the invalid ones with their places in the list.
     fn show(&mut self, texts: &[String]) -> Result<Vec<(usize, InvalidId)>, Failure> {
-        // In parallel, because each answer is independent and bound by computation.
+        // In parallel, because the answers are independent and CPU-bound.
         let inspected: Vec<_> = texts.par_iter().map(|text| kent_codec::inspect(text, &self.reading)).collect();
         let places = match self.regions {
             Some(regions) => regions.of(&inspected)?,
@@ -103,7 +103,7 @@ impl Shower<'_> {
     }
 }
 
-/// The place of an identifier in a space, or why it has none.
+/// The regions of an identifier in a space, or why it cannot be in the space.
 type Place = Result<Classification, String>;
 
 /// Classifies identifiers within a space by requests to a daemon.

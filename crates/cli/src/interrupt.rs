@@ -1,4 +1,4 @@
-//! Ctrl-C during an edit. The daemon may make the edit all the same, so the command says how to find out.
+//! Ctrl-C during an edit. The daemon may still make the edit, so the command says how to find out.
 
 use std::process;
 
@@ -12,7 +12,7 @@ use crate::reach::Reach;
 /// The exit code of an interrupted command, as of a shell: 128 and the number of the signal.
 const EXIT_CODE: i32 = 130;
 
-/// Ends the process after Ctrl-C. Runs on a thread of its own, because a question to the user blocks the main thread.
+/// Ends the process after Ctrl-C. Runs on its own thread, because a question to the user blocks the main thread.
 pub(crate) async fn watch(edit: Edit, reach: Reach, is_json: bool) {
     if tokio::signal::ctrl_c().await.is_err() {
         return;

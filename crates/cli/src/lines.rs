@@ -1,4 +1,4 @@
-//! Lines of an input, in batches of what has arrived: a slow pipe is answered line by line, a fast one in large requests.
+//! Reads lines in batches of those that have arrived: a slow pipe is answered line by line, a fast one in large requests.
 
 use std::io::{self, BufRead, BufReader, Read, Stdin};
 
@@ -11,7 +11,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The maximum length of a line, in bytes. Without a limit, an input without line feeds would fill the memory.
 const LINE_MAX: usize = 64 << 10;
 
-/// The mark with which some editors begin a file.
+/// The byte order mark, with which some editors begin a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The lines of an input that are not empty, trimmed. Bytes that are not UTF-8 are replaced by U+FFFD.

@@ -89,7 +89,7 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
         let failure = Failure::BadLine { message: first_paragraph(&text), tips };
         return report(&failure, true, &Reach::default());
     }
-    // OK because a reader that closed the stream does not want the text.
+    // OK because the reader has closed the stream.
     let _ = error.print();
     // OK because clap's codes are 0 and 2.
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

@@ -16,7 +16,7 @@ struct Donor<'a> {
     zone_bits: u32,
 }
 
-/// Prints the regions that could be split. A refusal that lists none stays a failure.
+/// Prints the regions that could be split. A refusal without such regions stays a failure.
 pub(crate) fn write(args: &CreateArgs, status: &Status, out: &mut Out) -> Result<(), Failure> {
     let refusal = Refusal::new(status);
     let donors = donors(&refusal);
@@ -39,7 +39,7 @@ pub(crate) fn write(args: &CreateArgs, status: &Status, out: &mut Out) -> Result
     out.text(&text)
 }
 
-/// Adds commands that help to a refusal with the reason that no prefix is free.
+/// Adds suggested commands to the refusal of an edit because no prefix is free.
 pub(crate) fn with_commands(args: &CreateArgs, failure: Failure) -> Failure {
     let Failure::Refused(mut refusal) = failure else { return failure };
     if refusal.reason.as_deref() == Some("NO_FREE_PREFIX") {

@@ -1,7 +1,7 @@
 //! Suggested commands that reach the same daemon: they repeat the `--endpoint`, `--context`, certificates and token of the command
 //! line. Variables and the current context apply anyway.
 
-/// The commands that ask a daemon.
+/// The commands that connect to a daemon.
 const COMMANDS: [&str; 17] = [
     "alloc",
     "backup",
@@ -33,8 +33,8 @@ impl Reach {
         Self(options.into_iter().filter(|(_, text)| !text.contains(['"', '\'', '\\'])).collect())
     }
 
-    /// Adds the options to each command in a message, unless the command has them: a refusal for lack of a permission asks for the token
-    /// of another.
+    /// Adds the options to each command in a message, unless the command already has them. For example, the command that grants a
+    /// missing permission names an operator's token.
     pub(crate) fn add_to(&self, message: &str) -> String {
         if self.0.is_empty() {
             return message.to_owned();
@@ -46,7 +46,7 @@ impl Reach {
             whole.push_str(before);
             let is_word =
                 before.chars().nth_back("kent".len()).is_none_or(|mark| matches!(mark, ' ' | '`' | '(' | '"' | '\n'));
-            // A command with an endpoint of its own is complete.
+            // A command that already has an endpoint is complete.
             let end = command.find(['`', ')', ';', '\n']).unwrap_or(command.len());
             let is_complete = command[..end].contains(" --endpoint ");
             if is_word

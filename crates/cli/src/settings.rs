@@ -1,6 +1,6 @@
 //! The origin of settings: an option, a variable, the context or the default, in this order.
 //!
-//! The context's settings become clap's defaults, so that the arguments of a command hold the settings in force.
+//! The context's settings become clap's defaults, so that the arguments of a command contain the settings in force.
 
 use std::env;
 use std::ffi::OsString;
@@ -87,7 +87,7 @@ pub(crate) fn command(context: Option<&Context>) -> Command {
     each_command(Cli::command(), &|command| with_output(command).mut_args(&adjust))
 }
 
-/// The option `-o json` of a command without one of its own. It is the same as `--json`.
+/// The option `-o json` of a command that does not define `-o` itself. It is the same as `--json`.
 fn with_output(command: Command) -> Command {
     let is_kentd = command.get_arguments().any(Arg::is_trailing_var_arg_set);
     if is_kentd || command.get_arguments().any(|arg| arg.get_id() == OUTPUT) {
@@ -112,7 +112,7 @@ pub(crate) fn each_command(command: Command, change: &dyn Fn(Command) -> Command
     change(command).mut_subcommands(|inner| each_command(inner, change))
 }
 
-/// The context that the command line, the variable or the file names.
+/// The context selected by the command line, the variable or the file.
 fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
     let named = command(None).ignore_errors(true).try_get_matches_from(line);
     let named = named.ok().and_then(|matches| matches.get_one::<String>("context").cloned());
@@ -162,7 +162,7 @@ impl Settings {
         )
     }
 
-    /// Who named the file of a setting.
+    /// Where the path of a setting was given.
     pub(crate) fn source(&self, setting: &str) -> Source {
         let name = self.chosen.as_ref().ok().and_then(|chosen| chosen.name.clone());
         match (self.get(setting).1, name) {

@@ -134,7 +134,7 @@ async fn find_space(name: &str, header: &Header, daemon: &Daemon) -> Result<Spac
         Err(Failure::Refused(refusal)) if refusal.reason.as_deref() == Some("NO_SUCH_SPACE") => {
             let create = match name.rsplit_once('/') {
                 Some((outer, region)) => {
-                    // Fails, with a command that helps, if there is no such region to delegate.
+                    // Fails, with a suggested command, if there is no such region to delegate.
                     let message = GetRegionRequest { name: names::region(outer, region) };
                     daemon.regions().get_region(request(message)).await?;
                     format!("kent region delegate {region}{}", names::space_option(outer))
@@ -167,7 +167,7 @@ fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
 struct Work<'f> {
     space: &'f str,
     header: &'f Header,
-    /// The number of regions that the table has already.
+    /// The number of regions that are already in the table.
     present: usize,
     /// The regions that differ from the file, with the differences.
     differing: Vec<(String, Vec<String>)>,
@@ -192,7 +192,7 @@ impl<'f> Work<'f> {
             }
         }
         let present = count - missing.len() - differing.len();
-        // As text, a prefix comes before those that it begins.
+        // As text, an outer prefix sorts before the prefixes inside it.
         missing.sort_by(|one, other| one.prefix.cmp(&other.prefix));
         let regions = parts::parts(missing.iter().map(|entry| entry.message(space)).collect())?;
         let part = |regions| ImportTableRequest {

@@ -21,7 +21,7 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
     }
     // A command knows its full name only after it is built.
     command.build();
-    // The words after an unknown command name none.
+    // The words after an unknown command are not commands.
     let unknown = text(&error, ContextKind::InvalidSubcommand);
     let end = line.iter().position(|word| unknown.is_some_and(|unknown| word == unknown)).unwrap_or(line.len());
     let path = path(&command, line.get(..end).unwrap_or(line));
@@ -71,7 +71,7 @@ fn path<'c>(command: &'c Command, line: &[OsString]) -> Vec<&'c Command> {
         let has_value = |arg: &clap::Arg| {
             arg.get_action().takes_values() && arg.get_long().is_some_and(|long| *word == *format!("--{long}"))
         };
-        // The value of an option names no command.
+        // The value of an option is not a command.
         if path.iter().any(|command| command.get_arguments().any(has_value)) {
             words.next();
             continue;
@@ -136,7 +136,7 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
     }
     let (mut found, mut seen) = (Vec::new(), Vec::new());
     collect(root, &mut seen, option, &mut found);
-    // Commands of the same group are the likely ones.
+    // Commands of the same group are the most likely.
     let group = path
         .get(..path.len().saturating_sub(1))
         .filter(|group| group.len() > 1)
@@ -183,7 +183,7 @@ fn reordered(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Co
     valid(root, &words).map(|command| format!("did you mean: {command}"))
 }
 
-/// The command with the unknown argument in the form that Kent has for it, if that is a valid command.
+/// The command with the unknown argument replaced by Kent's equivalent, if that is a valid command.
 fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Command]) -> Option<String> {
     let unknown = text(error, ContextKind::InvalidArg)?;
     let words = plain(line)?;
@@ -222,7 +222,7 @@ fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, pa
         .map(|command| format!("the space is an option: {command}"))
 }
 
-/// The words of a line, if a shell takes each of them as it is.
+/// Joins the words into a command line, if none of them needs quoting in a shell.
 fn plain(line: &[OsString]) -> Option<Vec<String>> {
     let is_plain = |word: &&str| {
         !word.is_empty() && word.chars().all(|mark| mark.is_alphanumeric() || "-_.,:/@%+=".contains(mark))
@@ -278,7 +278,7 @@ fn from_variable(error: &clap::Error, path: &[&Command]) -> Option<String> {
     let mut args = path.iter().rev().flat_map(|command| command.get_arguments());
     let variable = args.find(|known| known.to_string() == arg)?.get_env()?;
     let is_its_value = env::var_os(variable).is_some_and(|text| text == value);
-    is_its_value.then(|| format!("the value is that of the variable {}", variable.to_string_lossy()))
+    is_its_value.then(|| format!("the value comes from the variable {}", variable.to_string_lossy()))
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
@@ -414,6 +414,6 @@ mod tests {
         let usage = message("space", "CARGO_PKG_NAME");
         assert!(usage.contains("Usage: kent region show [OPTIONS] <NAME>\n"), "{usage}");
         let invalid = message("endpoint", "CARGO_PKG_VERSION");
-        assert!(invalid.contains("tip: the value is that of the variable CARGO_PKG_VERSION"), "{invalid}");
+        assert!(invalid.contains("tip: the value comes from the variable CARGO_PKG_VERSION"), "{invalid}");
     }
 }

@@ -1,4 +1,4 @@
-//! The CAs that verify servers and the caller's own certificate: read, checked, and read again.
+//! Loads and reloads the CAs that verify servers, and the client's own certificate.
 
 use std::{
     fmt, fs,
@@ -24,7 +24,7 @@ pub enum Pem {
     File(PathBuf),
 }
 
-/// What a caller needs for TLS.
+/// The certificates and the key that a client uses for TLS.
 #[derive(Clone, Debug, Default)]
 pub struct Pems {
     /// The CAs that verify servers; without them, those of the system.
@@ -46,10 +46,10 @@ pub enum CertificateError {
         /// The problem.
         problem: IoError,
     },
-    /// A text is not what it should be.
+    /// A PEM text does not contain what is needed.
     #[error("{role}: {problem}")]
     Content {
-        /// What the text should be.
+        /// What the text should contain.
         role: &'static str,
         /// The problem.
         problem: Unfit,
@@ -117,7 +117,7 @@ impl Pem {
         }
     }
 
-    /// Where the text is, for messages.
+    /// The source of the text, for messages.
     fn place(&self) -> String {
         match self {
             Self::Text(_) => "the text".to_owned(),
@@ -125,7 +125,7 @@ impl Pem {
         }
     }
 
-    /// Names it and its file.
+    /// Describes the text and its file.
     fn describe(&self, role: &str) -> String {
         match self {
             Self::Text(_) => role.to_owned(),
@@ -153,7 +153,7 @@ impl Pems {
         Ok(Contents { ca: self.ca.as_ref().map(|ca| ca.read(CA)).transpose()?, identity })
     }
 
-    /// The files, of which there are none if all are texts.
+    /// The files. There are none if all certificates were given as text.
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let (certificate, key) = self.identity.as_ref().map(|(certificate, key)| (certificate, key)).unzip();
         [self.ca.as_ref(), certificate, key].into_iter().flatten().filter_map(|pem| match pem {
@@ -185,7 +185,7 @@ impl Pems {
     fn roots(&self, contents: &Contents) -> Result<RootCertStore, CertificateError> {
         let cas = match (&self.ca, &contents.ca) {
             (Some(ca), Some(text)) => contents::certificates(text, ca.place()).map_err(unfit(CA))?,
-            // OK because what cannot be read of the system's CAs is not trusted.
+            // OK because a system CA that cannot be read is not trusted.
             _ => rustls_native_certs::load_native_certs().certs,
         };
         let mut roots = RootCertStore::empty();
@@ -234,7 +234,7 @@ impl Certificates {
             .map_err(|error| IoError::new(ErrorKind::Interrupted, error))
     }
 
-    /// Reads the files again at this interval, until the future is dropped, so that the log has a problem before a connection
+    /// Reads the files again at this interval, until the future is dropped, so that a problem is logged before a connection
     /// needs them.
     pub async fn follow(&self, interval: Duration) {
         loop {

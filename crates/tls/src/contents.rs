@@ -1,4 +1,4 @@
-//! Reads certificates and keys from PEM, and says what a text holds in place of what is needed.
+//! Reads certificates and keys from PEM. An error says what was needed and what the text contains instead.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use tokio_rustls::rustls::pki_types::{
     pem::{self, PemObject},
 };
 
-/// What a PEM text should hold.
+/// What a PEM text should contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
     /// A certificate, or several.
@@ -29,7 +29,7 @@ pub struct Unfit {
     found: Found,
 }
 
-/// What a text holds in place of what is needed.
+/// What a text contains instead of what is needed.
 #[derive(Debug)]
 enum Found {
     EncryptedKey,
@@ -43,7 +43,7 @@ enum Found {
 }
 
 impl Needed {
-    /// Checks that a text holds this. `file` is its file, for messages.
+    /// Checks that a text contains this. `file` is its file, for messages.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Needed {
         }
     }
 
-    /// Whether a section with this label holds it.
+    /// Whether a section with this label contains it.
     fn has_label(self, label: &str) -> bool {
         match self {
             Self::Certificate => label == "CERTIFICATE",
@@ -65,7 +65,7 @@ impl Needed {
         }
     }
 
-    /// The command of openssl for it.
+    /// The openssl command that reads it.
     fn command(self) -> &'static str {
         match self {
             Self::Certificate => "x509",
@@ -164,7 +164,7 @@ impl Unfit {
     }
 }
 
-/// What the sections with these labels hold, each named once.
+/// What the sections with these labels contain, each named once.
 fn named(labels: &[String]) -> String {
     let name = |label: &String| match label.as_str() {
         "CERTIFICATE" => "a certificate".to_owned(),

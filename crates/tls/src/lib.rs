@@ -1,4 +1,4 @@
-//! TLS of the caller's side, to daemons and to etcd: certificates that may change while the program runs.
+//! Client-side TLS, to daemons and to etcd, with certificates that may change while the program runs.
 //!
 //! Every new connection reads the files again, so a service whose certificate is replaced every hour needs no restart. Files
 //! that cannot be used, such as a key without its certificate, change nothing. Open connections continue.

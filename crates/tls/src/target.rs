@@ -1,4 +1,4 @@
-//! A server to connect to: plainly, through a Unix socket, or under TLS with the certificates that the files hold at
+//! A server to connect to: by plain TCP, a Unix socket, or TLS with the certificates that are in the files at
 //! that moment.
 
 use std::time::Duration;
@@ -24,17 +24,17 @@ pub struct Target {
     secure: Option<Secure>,
 }
 
-/// What a connection under TLS needs.
+/// The settings of a TLS connection.
 #[derive(Clone, Debug)]
 struct Secure {
     certificates: Certificates,
     /// The name that the server's certificate must have.
     name: ServerName<'static>,
-    /// The time in which the connection must be made, with its handshake.
+    /// The time limit for the connection and its handshake.
     limit: Duration,
 }
 
-/// The host of an address is not one that a certificate can have.
+/// The host of an address cannot appear in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{host:?} is not a host that a certificate can name")]
 pub struct BadHost {
@@ -50,12 +50,12 @@ pub struct NotASocket {
     pub address: String,
 }
 
-/// The error of a connection that must be made within a time.
+/// The error of a connection that was not made within its time limit.
 #[derive(Debug, Error)]
 #[error("no connection within {0:?}")]
 struct Late(Duration);
 
-/// The error of a server that speaks TLS, but not gRPC.
+/// The error for a server that speaks TLS but not HTTP/2.
 #[derive(Debug, Error)]
 #[error("the server does not speak HTTP/2")]
 struct NotHttp2;
@@ -95,7 +95,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// If the address is not one of a socket.
+    /// If the address is not that of a Unix socket.
     pub fn unix(address: &str, settings: impl FnOnce(Endpoint) -> Endpoint) -> Result<Self, NotASocket> {
         let bad = || NotASocket { address: address.to_owned() };
         let path = address.strip_prefix("unix:").ok_or_else(bad)?;

@@ -21,9 +21,9 @@ use crate::{
 /// A change of the total of a budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NewTotal {
-    /// The new total. The budget is made if there is none.
+    /// The new total. The budget is created if it does not exist.
     Of(u64),
-    /// More than before.
+    /// An addition to the current total.
     More(u64),
 }
 
@@ -76,7 +76,7 @@ impl Access {
                 (Some(budget), NewTotal::More(more)) => {
                     let total = budget.total().checked_add(more);
                     let problem =
-                        format!("is {more}, which with the present total of {} exceeds 2^64 - 1", budget.total());
+                        format!("is {more}, which added to the current total of {} exceeds 2^64 - 1", budget.total());
                     Ok(budget.with_total(total.ok_or_else(|| Invalid::new("add", problem))?))
                 }
                 (None, NewTotal::Of(total)) => {
@@ -115,7 +115,7 @@ impl Access {
         check_admin(caller)?;
         let change = self.auth.table().change(|present| {
             check_holder(present, caller, &holder, None)?;
-            // By the name that is shown, which a deleted region has too, but first of all by the region that has it now.
+            // Prefer the region that has this name now; else a deleted region, which is still listed under its name.
             let named = present.budgets_of(&holder).filter(|budget| self.describe_resource(budget.right()) == resource);
             let budget =
                 named.max_by_key(|budget| self.is_present(budget)).ok_or_else(|| no_such(&holder, resource))?;
@@ -125,7 +125,7 @@ impl Access {
         change.await
     }
 
-    /// The budgets that the caller may manage, by holder, beginning after this one.
+    /// The budgets that the caller may manage, ordered by holder, starting after the given one.
     pub(crate) fn budgets(
         &self,
         caller: &Caller,
@@ -147,7 +147,7 @@ impl Access {
         Ok(budgets.take(most).cloned().collect())
     }
 
-    /// What is used of a budget.
+    /// The used part of a budget.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Access {
         self.auth.budgets().spent(budget.id()).await
     }
 
-    /// The budgets of sources that exist, those of roles first, with what is left of them.
+    /// The budgets of existing sources with what is left of each, those of roles first.
     pub(crate) async fn budgets_left(&self) -> BudgetsLeft {
         let snapshot = self.auth.table().snapshot();
         let is_role = |budget: &&Arc<Budget>| matches!(budget.holder(), Holder::Role(_));
@@ -167,7 +167,7 @@ impl Access {
         budgets.truncate(SHOWN_BUDGETS_MAX);
         let left = match budgets.is_empty() {
             true => Vec::new(),
-            // The metrics do not fail because the store does.
+            // Metrics are still served when the store fails.
             false => match time::timeout(STORE_WAIT_MAX, self.auth.budgets().left(&budgets)).await {
                 Ok(Ok(left)) => left,
                 Ok(Err(_)) | Err(_) => Vec::new(),

@@ -1,4 +1,4 @@
-//! Tips for wrong command lines of `kentd`: what the habits of other tools are called here, the help of an option, and an example.
+//! Tips for wrong command lines of `kentd`: Kent's name for an option of another tool, the help of an option, and an example.
 
 use std::{env, ffi::OsString};
 
@@ -8,9 +8,9 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-/// A habit from another tool, or from `kent`.
+/// An option or command that users know from another tool, or from `kent`.
 struct Habit {
-    /// The command that has it; empty for all of them.
+    /// The command that the tip applies to; empty for all commands.
     of: &'static str,
     /// Its names, without hyphens.
     names: &'static [&'static str],
@@ -91,7 +91,7 @@ const OPTIONS: [Habit; 23] = [
     habit(
         "kentd",
         &["port", "p", "bind", "b", "host", "addr", "address", "listen-addr", "listen-address", "listen-client-urls"],
-        "the address of the gRPC port is --listen, and that of metrics and probes --http",
+        "--listen sets the address of the gRPC port, --http that of metrics and probes",
         "kentd --listen 127.0.0.1:7600 --http 127.0.0.1:7601",
     ),
     habit(
@@ -232,7 +232,7 @@ const CLIENT_COMMANDS: [&str; 21] = [
     "whoami",
 ];
 
-/// Adds to an error for this line, which begins with the program, the help of the option concerned and an example.
+/// Adds the help of the option concerned and an example to an error. The first word of `line` is the program.
 pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Command) -> clap::Error {
     if !error.use_stderr() {
         return error;
@@ -298,14 +298,14 @@ fn of_option(error: &clap::Error, inner: &Command) -> (Vec<String>, Option<Strin
     }
 }
 
-/// The help of the option whose value is wrong, and the variable that the value is from.
+/// The help of the option whose value is wrong, and the environment variable that set it, if any.
 fn of_value(error: &clap::Error, inner: &Command, command: &Command) -> (Vec<String>, Option<String>) {
     let Some(long) = long(error) else { return (Vec::new(), None) };
     let mut args = [inner, command].into_iter().flat_map(Command::get_arguments);
     let Some(arg) = args.find(|arg| arg.get_long() == Some(long)) else { return (Vec::new(), None) };
     let value = text(error, ContextKind::InvalidValue).map(Into::into);
     let variable = arg.get_env().filter(|name| value.is_some() && env::var_os(name) == value);
-    let variable = variable.map(|name| format!("the value is that of the variable {}", name.to_string_lossy()));
+    let variable = variable.map(|name| format!("the value comes from the variable {}", name.to_string_lossy()));
     let help = arg.get_help().map(|help| format!("--{long}: {help}"));
     (variable.into_iter().chain(help).collect(), None)
 }
@@ -324,7 +324,7 @@ fn example_of(command: &Command, option: Option<&str>) -> Option<String> {
     about.or(examples.first()).map(|line| (*line).to_owned())
 }
 
-/// The words as a line, if a shell takes each of them as it is.
+/// Joins the words into a command line, if none of them needs quoting in a shell.
 fn plain(words: &[OsString]) -> Option<String> {
     let is_plain = |word: &&str| {
         !word.is_empty() && word.chars().all(|mark| mark.is_alphanumeric() || "-_.,:/@%+=".contains(mark))

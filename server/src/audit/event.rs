@@ -7,7 +7,7 @@ use super::TARGET;
 /// The author of an event, as the daemon knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct By {
-    /// The proved identity: of a token, a certificate or the Unix socket. Empty if the daemon asks for none.
+    /// The proved identity: of a token, a certificate or the Unix socket. Empty if the daemon does not require credentials.
     pub principal: String,
     /// The name that the caller gives itself, which proves nothing.
     pub on_behalf_of: String,
@@ -27,21 +27,21 @@ impl By {
 /// How an event ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is made.
+    /// The change was made.
     Done,
-    /// It changed nothing, because everything was so already.
+    /// Nothing changed, because the requested state already existed.
     Unchanged,
-    /// It was made earlier, under the same request ID.
+    /// The change was made earlier, under the same request ID.
     Again,
-    /// It has begun; another event says how it ended.
+    /// The action has begun; another event says how it ended.
     Begun,
-    /// A rule forbids it, or it failed without effect.
+    /// A rule forbids the action, or it failed without effect.
     Refused,
-    /// The caller may not do it, or did not prove who it is.
+    /// The caller lacks the permission, or did not prove who it is.
     Denied,
-    /// It was not finished.
+    /// The action was not finished.
     Failed,
-    /// The answer of the store is lost: it may be made or not.
+    /// The store's answer was lost, so the change may or may not have been made.
     Unknown,
 }
 
@@ -60,7 +60,7 @@ impl Outcome {
     }
 }
 
-/// Something that the audit log tells. Empty texts are left out.
+/// An event of the audit log. Empty strings are left out.
 #[derive(Clone, Debug)]
 #[must_use = "an event is written by `record`"]
 pub struct Event<'a> {
@@ -102,7 +102,7 @@ impl<'a> Event<'a> {
         Self { code, reason, ..self }
     }
 
-    /// What else is worth knowing, such as the reason that an operator gave.
+    /// Further information, such as the reason that an operator gave.
     pub fn note(self, note: &'a str) -> Self {
         Self { note, ..self }
     }

@@ -1,5 +1,5 @@
-//! A file that rotates by size: `audit.jsonl` becomes `audit.jsonl.1`, that `audit.jsonl.2`, and so on; the oldest is
-//! removed.
+//! A file that rotates by size: `audit.jsonl` is renamed to `audit.jsonl.1`, which is renamed to `audit.jsonl.2`, and so on.
+//! The oldest file is removed.
 //!
 //! Crates for this lose lines without an error if the file cannot be opened (file-rotate), or write to standard error
 //! (rolling-file).
@@ -104,7 +104,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a");
         for n in 1..=9 {
-            // Each time a new process, which continues the file.
+            // Reopen each time, as a restarted process does.
             let mut file = RotatingFile::open(&path, Rotation { bytes: 8, files: 3 }).expect("opened");
             file.write(format!("{n}{n}{n}\n").as_bytes()).expect("written");
         }

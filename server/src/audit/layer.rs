@@ -26,7 +26,7 @@ pub struct Audit {
     /// Where it is written.
     place: String,
     clock: SystemClock,
-    /// Cancelled when an event could not be written although it must be.
+    /// Canceled when the audit log is required and an event could not be written.
     failed: CancellationToken,
     is_required: bool,
 }
@@ -35,7 +35,7 @@ pub struct Audit {
 struct State {
     output: Output,
     refusals: Refusals,
-    /// The events that were not written since the last one that was, and why.
+    /// The number of events lost since the last successful write, and the reason.
     lost: u64,
     /// The reason, until it is logged.
     failure: Option<io::Error>,
@@ -51,7 +51,7 @@ enum Output {
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Audit {
-    /// Opens the audit log. If it is required, [`Audit::failed`] tells that it could not be written.
+    /// Opens the audit log. If it is required, [`Audit::failed`] reports a failed write.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Audit {
         }
     }
 
-    /// Does the same at the end of the process.
+    /// Writes these summaries and reasons a last time, when the process ends.
     pub fn report_rest(&self) {
         self.write_due(Duration::MAX);
     }

@@ -44,7 +44,7 @@ pub(super) struct Line {
 const TEXT_CHARS_MAX: usize = 500;
 
 impl Line {
-    /// The line as JSON, with its end.
+    /// The line as JSON, with its newline.
     pub(super) fn to_json(&self) -> Vec<u8> {
         // OK because texts and numbers are always valid JSON.
         let mut json = serde_json::to_vec(self).unwrap_or_default();

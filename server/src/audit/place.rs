@@ -5,7 +5,7 @@ use std::{convert::Infallible, path::PathBuf, str::FromStr};
 use clap::{Args, value_parser};
 use serde::{Deserialize, Serialize};
 
-/// The place of the audit log.
+/// The destination of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(from = "String", into = "String")]
 pub enum AuditTo {

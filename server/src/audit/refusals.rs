@@ -1,11 +1,11 @@
-//! Refusals that repeat: the first is written at once, and the others of the next minute as one line with their number, so that a
-//! flood of them neither fills the disk nor pushes other events out.
+//! Deduplicates refusals: writes the first at once, then one line per minute that counts the repetitions. A flood of refusals thus
+//! neither fills the disk nor rotates other events away.
 
 use std::{collections::HashMap, time::Duration};
 
 use super::line::Line;
 
-/// The time that one line stands for.
+/// The period that one summary line covers.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// The maximum number of different refusals in a window. The rest are counted together.
@@ -15,11 +15,11 @@ const KINDS_MAX: usize = 200;
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     kinds: HashMap<Kind, Repeated>,
-    /// Those of all kinds beyond [`KINDS_MAX`].
+    /// The count of refusals of all kinds beyond [`KINDS_MAX`].
     others: Option<Repeated>,
 }
 
-/// What repeated refusals have in common. The name that a caller gives itself does not count, because it can be another one each time.
+/// What repeated refusals have in common. The name that a caller gives itself is ignored, because the caller can change it each time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Kind {
     /// The caller's address without its port.
@@ -34,9 +34,9 @@ struct Kind {
 #[derive(Debug)]
 struct Repeated {
     began: Duration,
-    /// The first one, which is written already.
+    /// The first refusal, which is already written.
     first: Line,
-    /// The number of those that are not written.
+    /// The number of refusals that were counted but not written.
     held: u64,
 }
 
@@ -57,10 +57,10 @@ impl Kind {
 }
 
 impl Repeated {
-    /// The line for those that are not written, if there are any.
+    /// The summary of the refusals that were only counted, if there are any.
     fn summary(self) -> Option<Line> {
         let Self { first, held, .. } = self;
-        // The request ID is that of the first one alone.
+        // The request ID belongs only to the first refusal.
         (held > 0).then(|| Line { count: Some(held), since: first.time.clone(), request_id: String::new(), ..first })
     }
 }

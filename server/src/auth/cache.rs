@@ -1,4 +1,4 @@
-//! What a connection remembers of its last caller.
+//! The cache of a connection's last caller.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

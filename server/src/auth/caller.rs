@@ -1,4 +1,4 @@
-//! The caller of a call.
+//! The caller of a call: its identity and its permissions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct Principal {
     /// `token:ID (NAME)` or `certificate:NAME`.
     pub(crate) name: String,
-    /// `token:ID` or `certificate:NAME`: what request IDs belong to. A token that is rotated keeps it.
+    /// `token:ID` or `certificate:NAME`: the owner of its request IDs. Rotating a token does not change it.
     pub(crate) identity: String,
     pub(crate) rights: Rights,
     /// The names of its roles.
@@ -57,7 +57,7 @@ impl Known {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     who: Who,
-    /// What it asks for, if that is known before it is refused.
+    /// The method and the request ID, for the audit log if the call is refused.
     asked: Option<Arc<Asked>>,
 }
 
@@ -89,12 +89,12 @@ impl Caller {
         Self::of(Who::Known(known))
     }
 
-    /// The same caller, whose refusals name what it asks for.
+    /// Adds what the caller asks for to its refusals.
     pub(crate) fn asking(self, asked: Arc<Asked>) -> Self {
         Self { asked: Some(asked), ..self }
     }
 
-    /// The same caller, whose refusals name the ID of its request.
+    /// Adds the request ID to the caller's refusals.
     pub(crate) fn with_request_id(self, request_id: &str) -> Self {
         match &self.asked {
             Some(asked) if !request_id.is_empty() => {
@@ -105,12 +105,12 @@ impl Caller {
         }
     }
 
-    /// What it asks for, if that is known.
+    /// The method and the request ID, if they are known.
     pub(crate) fn asked(&self) -> Option<&Arc<Asked>> {
         self.asked.as_ref()
     }
 
-    /// What it has proved to be.
+    /// The identity that it has proved.
     pub(crate) fn name(&self) -> &str {
         match &self.who {
             Who::Daemon => "kentd",
@@ -120,7 +120,7 @@ impl Caller {
         }
     }
 
-    /// What its request IDs belong to. Empty if the daemon asks for no credentials.
+    /// The owner of its request IDs. Empty if the daemon does not require credentials.
     pub(crate) fn identity(&self) -> &str {
         match &self.who {
             Who::Daemon | Who::Local => self.name(),
@@ -129,7 +129,7 @@ impl Caller {
         }
     }
 
-    /// Its name, if it has proved one.
+    /// The proved name, if there is one.
     pub(crate) fn proved(&self) -> Option<&str> {
         match &self.who {
             Who::Anyone => None,
@@ -143,7 +143,7 @@ impl Caller {
         self.known().map(|known| &known.principal)
     }
 
-    /// Whether it may do this.
+    /// Whether the caller may do this.
     #[inline]
     pub(crate) fn may(&self, action: Action, target: Target<'_>) -> bool {
         self.principal().is_none_or(|principal| principal.rights.may(action, target))
@@ -153,7 +153,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// The account with too small a share on this replica: reserve more, and try again.
+    /// The account whose share on this replica is too small: reserve more, and try again.
     pub(crate) fn charge_budgets(&self, target: Target<'_>, count: u64) -> Result<Charge, Arc<Account>> {
         match self.principal() {
             Some(principal) => principal.purse.charge(target, count),
@@ -182,7 +182,7 @@ impl Caller {
         }
     }
 
-    /// Fails if it may not do this to the daemon as a whole.
+    /// Fails if the caller may not do this to the daemon as a whole.
     ///
     /// # Errors
     ///
@@ -191,7 +191,7 @@ impl Caller {
         self.check(action, Target::Daemon, || ("", ""))
     }
 
-    /// The refusal because of a missing permission.
+    /// The error for a missing permission.
     pub(crate) fn lacks(&self, permission: String) -> Denied {
         self.refusal(Denied::Missing(self.denied_to(), permission))
     }
@@ -208,7 +208,7 @@ impl Caller {
         DeniedTo::new(self.name().to_owned(), self.known().and_then(|known| known.address))
     }
 
-    /// How it was identified, if it was by a token or a certificate.
+    /// The principal, if a token or a certificate identified the caller.
     #[inline]
     pub(super) fn known(&self) -> Option<&Known> {
         match &self.who {

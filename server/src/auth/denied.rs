@@ -56,10 +56,10 @@ pub(crate) enum Denied {
 /// The caller that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeniedTo {
-    /// What it has proved to be; empty if nothing.
+    /// The proved identity; empty if there is no proof.
     pub(crate) principal: Box<str>,
     pub(crate) address: Option<Address>,
-    /// What the caller asked for, as far as the daemon knows.
+    /// The method and the request ID, if the daemon knows them.
     asked: Option<Arc<Asked>>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The same for a request with this ID.
+    /// Adds the request ID.
     pub(super) fn with_request_id(&self, request_id: &str) -> Arc<Self> {
         Arc::new(Self { request_id: request_id.to_owned(), ..self.clone() })
     }
@@ -104,7 +104,7 @@ impl Denied {
         }
     }
 
-    /// The same refusal, with more facts about the call.
+    /// Adds facts about the call to the refusal.
     pub(crate) fn of_call(mut self, asked: Arc<Asked>) -> Self {
         match &mut self {
             Self::NoCredential(to)
@@ -117,7 +117,7 @@ impl Denied {
         self
     }
 
-    /// The same refusal of a request with this ID.
+    /// Adds the request ID to the refusal.
     pub(crate) fn with_request_id(self, request_id: &str) -> Self {
         match &self.to().asked {
             Some(asked) if !request_id.is_empty() => {

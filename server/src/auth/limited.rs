@@ -1,4 +1,4 @@
-//! What a caller takes of its limits. Only principals have limits.
+//! Counts calls, identifiers and streams against the caller's limits. Only principals have limits.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -31,7 +31,7 @@ impl Caller {
         self.charge(LimitKind::Ids, count.get(), now)
     }
 
-    /// Gives identifiers back that were not granted.
+    /// Credits the caller's limit with identifiers that were not granted.
     pub(crate) fn give_back(&self, charge: Option<Charge>, now: Duration) {
         if let (Some(charge), Some(principal)) = (charge, self.principal()) {
             principal.usage.refund_ids(charge, now);

@@ -147,12 +147,12 @@ impl AccessTable {
         self.changed.subscribe()
     }
 
-    /// The present tokens and roles.
+    /// The current tokens and roles.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the change that `plan` derives from the present tokens and roles. Returns the version that includes it. A
+    /// Makes the change that `plan` derives from the current tokens and roles. Returns the version that includes it. A
     /// plan without writes changes nothing.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ impl AccessTable {
                             self.refresh().await?;
                             return Ok(version);
                         }
-                        // The commit may still arrive.
+                        // The commit may still take effect.
                         _ => return Err(StoreFailure::from(CommitError::Unknown(unknown)).into()),
                     }
                 }
@@ -254,7 +254,7 @@ impl AccessTable {
         followed.is_ok()
     }
 
-    /// Returns the part of a change that a record makes, if it is newer than what is known.
+    /// Returns the part of a change that a record makes, if the record is newer than the one in memory.
     fn put(&self, key: &kent_store::Key, versioned: &Versioned) -> Result<Option<Write>, ()> {
         // A record of the last change itself is applied again, because the other records of its commit may still be
         // missing.

@@ -54,7 +54,7 @@ pub(crate) struct Open {
     kind: OpenKind,
 }
 
-/// What a principal may have open.
+/// The kinds of things that a principal may have open.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OpenKind {
     Stream,
@@ -120,7 +120,7 @@ impl Usage {
             OpenKind::Connection => LimitKind::Connections,
         };
         match limits.get(kind) {
-            // Dropping `opened` takes it back.
+            // Dropping `opened` undoes the count.
             Some(limit) if before >= limit.get() => Err(self.refuse(kind, limit, None)),
             _ => Ok(opened),
         }
@@ -154,7 +154,7 @@ impl Usage {
         Limited { kind, limit, wait }
     }
 
-    /// Whether the principal uses nothing, as at first.
+    /// Whether the principal uses nothing, so that its usage can be forgotten.
     fn is_idle(&self, now: Duration) -> bool {
         let open = self.streams.load(Relaxed) + self.connections.load(Relaxed);
         open == 0 && self.ids.is_full(now) && self.calls.is_full(now)
@@ -195,7 +195,7 @@ impl fmt::Display for Limited {
             }
         }
         match self.wait {
-            // Rounded up, because a retry before would be refused again.
+            // Rounded up, because an earlier retry would be refused again.
             Some(wait) => write!(f, "; retry in {:.1} s", wait.as_millis().div_ceil(100) as f64 / 10.0),
             None => Ok(()),
         }

@@ -15,7 +15,7 @@ use tokio::sync;
 
 use crate::records::keys;
 
-/// This replica's share of one budget, and what it knows of the rest.
+/// This replica's share of one budget, and its knowledge of the rest.
 #[derive(Debug)]
 pub(crate) struct Account {
     /// The budget as it was when the account was made. Its total may have changed.
@@ -32,7 +32,7 @@ struct State {
     /// The total that this replica knows, and the version of the tokens, roles and budgets that the total comes from.
     total: u64,
     version: Version,
-    /// What was left in the store when a call was refused, and when, on the steady clock.
+    /// What was left in the store when a call was refused, and the time of the refusal on the steady clock.
     left: Option<(u64, Duration)>,
     /// The share at the last check of its use, and the number of checks that found it unchanged.
     checked: (u64, u32),

@@ -13,7 +13,7 @@ use super::account::Account;
 #[derive(Debug, Default)]
 pub(crate) struct Purse(Vec<Arc<[Arc<Account>]>>);
 
-/// What a grant has taken from the caller's budgets. Dropping the charge gives it back, unless the caller kept it.
+/// The identifiers that a grant has taken from the caller's budgets. Dropping the charge returns them, unless [`Charge::keep`] was called.
 #[derive(Debug, Default)]
 #[must_use = "dropping it takes nothing"]
 pub(crate) struct Charge {
@@ -41,7 +41,7 @@ impl Purse {
     ///
     /// # Errors
     ///
-    /// The account with too small a share on this replica: reserve more, and try again.
+    /// The account whose share on this replica is too small: reserve more, and try again.
     pub(crate) fn charge(&self, target: Target<'_>, count: u64) -> Result<Charge, Arc<Account>> {
         let Some(accounts) = self.0.iter().find(|group| group[0].budget().includes(target)) else {
             return Ok(Charge::default());

@@ -87,7 +87,7 @@ mod tests {
             ("http://[::1]:7601", "[::1]:7601", true),
             ("http://localhost:7601", "localhost:7601", true),
             ("http://localhost:9999", "localhost:7601", false),
-            // A name that another site makes resolve to this machine.
+            // Another site can make this name resolve to this machine.
             ("http://evil.example:7601", "evil.example:7601", false),
             ("null", "127.0.0.1:7601", false),
         ] {

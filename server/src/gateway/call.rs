@@ -44,7 +44,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const PASSED_ON: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("kent-principal")];
 
 impl From {
-    /// The caller of an HTTP request, who waits for `timeout_ms`.
+    /// The caller of an HTTP request, which waits for up to `timeout_ms`.
     pub(super) fn new(request: &Request, timeout_ms: Option<u64>) -> Self {
         let mut headers = HeaderMap::new();
         for name in PASSED_ON {

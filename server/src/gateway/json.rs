@@ -12,7 +12,7 @@ use super::{texts, wide};
 ///
 /// # Errors
 ///
-/// What is wrong with the text.
+/// The problem with the text.
 pub(super) fn encode(text: &[u8], message: &MessageDescriptor, has_wide: bool) -> Result<Bytes, String> {
     if text.is_empty() {
         return Ok(Bytes::new());

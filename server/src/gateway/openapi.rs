@@ -1,5 +1,5 @@
-//! The OpenAPI document of the HTTP port, made from the descriptors of the protocol: whatever a .proto file says is not
-//! repeated here.
+//! The OpenAPI document of the HTTP port, made from the descriptors of the protocol: the texts of
+//! the .proto files are not repeated here.
 //!
 //! The document is JSON, as serde_json's values: most of it is JSON Schema, which the crates with types for OpenAPI cover
 //! only in part. Schemathesis checks it against a running daemon (`server/tests/it/openapi.rs`).
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(classification["properties"]["identifier"]["pattern"], "^(0|[1-9][0-9]{0,38})$");
         assert_eq!(classification["properties"]["local"]["$ref"], "#/components/schemas/kent.v1.Classification");
         assert_eq!(classification["properties"]["issuedPrefix"]["type"], "string");
-        // An explicit presence has no default.
+        // A field with explicit presence has no default.
         assert_eq!(classification["properties"]["issuedPrefix"].get("default"), None);
         assert_eq!(classification["properties"]["text"]["default"], "");
         let answer = schema("kent.v1.AllocateResponse");

@@ -47,7 +47,7 @@ struct AllocQuery {
     request_id: Option<String>,
 }
 
-/// Takes identifiers, one per line.
+/// Issues identifiers, one per line.
 async fn alloc(
     State(shared): State<Arc<Shared>>,
     Path(source): Path<String>,
@@ -60,7 +60,7 @@ async fn alloc(
         let _permit = shared.calls.begin()?;
         let Query(query) = query.map_err(|rejected| bad_query(&rejected, "n and request_id"))?;
         if has_body {
-            let problem = "this path takes no body, but n and request_id after a ?, such as ?n=3";
+            let problem = "this path takes no body; write n and request_id as query parameters, such as ?n=3";
             return Err(status::from_invalid(&Invalid::new("body", problem)));
         }
         let ask = AllocateRequest {
@@ -80,7 +80,7 @@ async fn alloc(
     shared.show(form, took.await, "kent.v1.TextIdentifiers", lines)
 }
 
-/// Answers that identifiers are taken with POST. Browsers, link previews and proxies may send GET ahead of time or
+/// Explains that identifiers are taken with POST. Browsers, link previews and proxies may send GET ahead of time or
 /// twice, and each GET would use up identifiers.
 async fn only_post(request: Request) -> Response {
     let url = url(&request);
@@ -89,7 +89,7 @@ async fn only_post(request: Request) -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")], hint).into_response()
 }
 
-/// Answers that identifiers are decoded with GET.
+/// Explains that identifiers are decoded with GET.
 async fn only_get(request: Request) -> Response {
     let hint = format!("identifiers are decoded with GET: curl '{}'\n", url(&request));
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], hint).into_response()
@@ -154,7 +154,7 @@ async fn classify(
         let id = kent_codec::parse_id(&text).map_err(bad_id)?;
         let space = query.space.as_deref().unwrap_or(SPACE);
         if id.is_uuid {
-            // The number of a UUID could fit into fewer bits.
+            // The number of a UUID may happen to fit into fewer bits.
             let ask = GetSpaceRequest { name: space_name(space) };
             let Space { bits, .. } = shared.calls.typed("/kent.v1.Regions/GetSpace", from.clone(), &ask).await?;
             id.within(space, bits).map_err(bad_id)?;
@@ -163,7 +163,7 @@ async fn classify(
         let reply: ClassifyResponse = shared.calls.typed("/kent.v1.Regions/Classify", from, &ask).await?;
         let mut found = reply.classifications.into_iter().next().ok_or_else(status::broken_answer)?;
         if id.is_uuid {
-            // Shown as it was written, regardless of the text form of the space.
+            // Shown as the caller wrote it, regardless of the text form of the space.
             found.text = Uuid::from_u128(id.value).to_string();
         }
         Ok(found)

@@ -1,5 +1,5 @@
-//! The answer of `Allocate` with identifiers as text, as JSON. It is the most frequent answer, and reflection would make
-//! a value of each identifier.
+//! The answer of `Allocate` with identifiers as text, as JSON. It is the most frequent answer, and reflection would allocate
+//! a value for each identifier.
 
 use kent_proto::v1::{AllocateResponse, TextIdentifiers, allocate_response::Identifiers};
 use prost::Message;

@@ -42,7 +42,7 @@ pub(crate) enum Wait {
 pub(crate) struct Granted {
     /// The block.
     pub(crate) block: Block,
-    /// While this value stays the same, the blocks of one source ascend.
+    /// The blocks of one source ascend as long as this value stays the same.
     pub(crate) clock_epoch: u64,
 }
 

@@ -147,7 +147,7 @@ impl RegionGrants {
                 Some((facts, first_name)) => (Some(facts.number.0), *first_name),
                 None => (None, region),
             };
-            // Before anything else, so that the answer does not depend on the region.
+            // Check this first, so that the answer does not depend on the region.
             let target = Target::Region { space: space.key(), number, first_name };
             caller.check(action, target, || (space_name, region))?;
             let facts = match check(found.map(|(facts, _)| facts)) {
@@ -320,7 +320,7 @@ impl RegionGrants {
                     Ok(granted) => break granted,
                     Err(_) => {
                         let now = self.clock.steady();
-                        // Their commit is in progress, and may succeed.
+                        // The commit is in progress, and may succeed.
                         waiters.iter_mut().for_each(|waiter| waiter.expire(now, AllocateError::OutcomeUnknown));
                         cell.with_queue(|queue| queue.expire(now));
                     }
@@ -525,7 +525,7 @@ impl RegionGrants {
         }
     }
 
-    /// Lists the chunks that this daemon holds, for up to `most` counters.
+    /// Lists this daemon's chunks, for up to `most` counters.
     pub(crate) fn held(&self, most: usize) -> Vec<HeldChunk> {
         let spaces = self.directory.spaces();
         let cells = spaces.iter().flat_map(|space| space.cells().map(move |(number, cell)| (space, number, cell)));
@@ -569,7 +569,7 @@ const fn chunk(policy: ChunkPolicy, default: Chunk) -> Chunk {
     }
 }
 
-/// Returns the facts of the region if it grants. The reason why it does not depends on what the caller may know: see [`refused`].
+/// Returns the facts of the region if it grants. Otherwise [`refused`] picks an error that tells only what the caller may know.
 fn granting(space: &Space, number: RegionNumber) -> Option<RegionFacts> {
     check(space.facts_of(number)).ok()
 }
@@ -580,7 +580,7 @@ fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>>
     facts.granting.map(|()| facts).map_err(Some)
 }
 
-/// The error of a region that does not grant or does not exist. It names no other region that the caller may not know. It locks
+/// The error of a region that does not grant or does not exist. It does not name other regions that the caller may not know. It locks
 /// tables to look up names, so no table's lock may be held.
 fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &Caller) -> AllocateError {
     let name = space.name();
@@ -611,7 +611,7 @@ struct Cut {
     first: Option<(Position, bool)>,
 }
 
-/// The account of which this replica's share is too small, and the number of the region if it is strict.
+/// The account whose share on this replica is too small, and the number of the region if it is strict.
 type TooSmall = (Arc<Account>, Option<RegionNumber>);
 
 /// The name of a region as a source.

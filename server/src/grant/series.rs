@@ -180,7 +180,7 @@ impl SeriesGrants {
         }))
     }
 
-    /// Lists a series for an operator. A series that a request created becomes an operator's; a series of an operator does not
+    /// Lists a series for an operator. A series that a request created becomes one that an operator created; others do not
     /// change.
     pub(crate) async fn create(&self, series: &Series) -> Result<ListedSeries, SeriesError> {
         if is_builtin(series) {

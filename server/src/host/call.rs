@@ -1,6 +1,6 @@
-//! The call that a line of the log belongs to.
+//! The call that a log line belongs to.
 //!
-//! A task of a call carries it, and the log asks for it only when it writes a line.
+//! It is stored in the task, and read only when a line is written.
 
 use std::{
     future::Future,
@@ -9,12 +9,12 @@ use std::{
 
 use super::address::Address;
 
-/// What the log says about a call.
+/// The facts about a call that appear in its log lines.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// `SERVICE/METHOD`.
     pub(crate) method: &'static str,
-    /// What the caller has proved to be; empty if nothing.
+    /// The caller's proved identity; empty if there is no proof.
     pub(crate) principal: String,
     pub(crate) peer: Option<Address>,
     /// The ID of the request, once the message is read.
@@ -30,7 +30,7 @@ impl Call {
         Self { method, principal, peer, request_id: OnceLock::new() }
     }
 
-    /// The same call, whose request has this ID.
+    /// Sets the request ID.
     pub(crate) fn with_request_id(self, request_id: &str) -> Self {
         // OK because the first ID of a request is its only one.
         let _ = self.request_id.set(request_id.to_owned());
@@ -51,23 +51,23 @@ impl Call {
     }
 }
 
-/// Runs a task of this call.
+/// Makes a task carry this call.
 pub(crate) fn of<F: Future>(call: Call, task: F) -> impl Future<Output = F::Output> {
     CALL.scope(Some(Arc::new(call)), task)
 }
 
-/// The same task, which belongs to the call of the present one, if there is one.
+/// Makes a task carry the current call, if there is one.
 pub(crate) fn inherited<F: Future>(task: F) -> impl Future<Output = F::Output> {
     CALL.scope(CALL.try_with(Clone::clone).unwrap_or_default(), task)
 }
 
-/// Notes the ID of the request of the present call.
+/// Records the request ID of the current call.
 pub(crate) fn set_request_id(request_id: &str) {
     // OK because outside of a call there is nothing to note.
     let _ = CALL.try_with(|call| call.as_ref().map(|call| call.request_id.set(request_id.to_owned())));
 }
 
-/// The fields of the present call; empty outside of a call.
+/// The fields of the current call; empty outside of a call.
 pub(crate) fn fields() -> Vec<(&'static str, String)> {
     CALL.try_with(|call| call.as_ref().map(|call| call.fields())).ok().flatten().unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! The flight recorder: the latest notable events of this process, in memory of a fixed size.
 //!
-//! Like the log, there is one in the process. Recording an event copies it into a ring and allocates nothing.
+//! Like the log, there is one recorder per process. Recording an event copies it into a ring and allocates nothing.
 
 use std::{
     fmt,
@@ -69,7 +69,7 @@ impl fmt::Write for Name {
 }
 
 impl Name {
-    /// The beginning of what a value displays.
+    /// The beginning of a value's text.
     pub(crate) fn of(value: &impl fmt::Display) -> Self {
         let mut name = Self::from("");
         // OK because writing to a name does not fail.
@@ -107,7 +107,7 @@ pub(crate) enum Happened {
     ClockTrusted,
     /// A table was edited.
     Edit { space: Name, operation: &'static str, region: Name, revision: u64 },
-    /// A connection was refused because there are too many.
+    /// A connection was refused because of a limit.
     Refused { peer: Address, connections: usize },
     /// The daemon took a slot.
     SlotTaken { slot: u8, epoch: u64 },
@@ -183,7 +183,7 @@ struct Ring {
     events: Vec<Recorded>,
     /// The number of events since the process started.
     total: u64,
-    /// The number of those that the log already has.
+    /// The number of events already written to the log.
     logged: u64,
 }
 
@@ -211,7 +211,7 @@ impl Ring {
         earlier.iter().chain(later)
     }
 
-    /// Takes the events that the log does not have yet, oldest first.
+    /// Takes the events that are not in the log yet, oldest first.
     fn take_unlogged(&mut self) -> Vec<Recorded> {
         let fresh = usize::try_from(self.total - self.logged).unwrap_or(usize::MAX).min(self.events.len());
         self.logged = self.total;
@@ -231,7 +231,7 @@ pub(crate) fn events() -> (Vec<Recorded>, u64) {
     (ring.all().copied().collect(), ring.total)
 }
 
-/// Writes the events to the log that it does not have yet, oldest first. Leaves them out if this thread panicked while it recorded one.
+/// Writes the events that are not in the log yet, oldest first. Does nothing if this thread panicked while it recorded an event.
 pub fn log() {
     let events = match RING.try_lock() {
         Ok(mut ring) => ring.take_unlogged(),
@@ -245,7 +245,7 @@ pub fn log() {
     }
 }
 
-/// Makes each panic write the events to the log, after what it writes already.
+/// Makes each panic also write the events to the log, after its own message.
 pub fn log_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

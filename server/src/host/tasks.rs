@@ -234,7 +234,7 @@ fn run_when_idle() {
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
 }
 
-/// The runtimes of calls, handshakes and busy work. Dropping them does not wait: their work has been awaited before, or is abandoned.
+/// The runtimes of calls, handshakes and busy work. Dropping them does not wait: their work has ended by then, or is abandoned.
 #[derive(Debug)]
 pub(crate) struct Calls {
     calls: Background,

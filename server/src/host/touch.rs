@@ -30,7 +30,7 @@ impl Touch {
         Self { clock, window, steady: AtomicU64::new(NEVER), wall: AtomicI64::new(0) }
     }
 
-    /// The longest time for which what was read is used.
+    /// The longest time for which a replica uses what it has read.
     pub(crate) fn window(&self) -> Duration {
         self.window
     }

@@ -1,4 +1,4 @@
-//! `Access`: tokens, roles, budgets, and who callers are.
+//! `Access`: tokens, roles, budgets, and the identity of callers.
 
 mod budgets;
 
@@ -44,7 +44,7 @@ impl AccessService {
         self.engine.access()
     }
 
-    /// Makes a change, which continues if its caller goes away, so that it takes effect here as soon as it is stored.
+    /// Makes a change. It continues if the caller disconnects, so that a stored change always takes effect here.
     async fn change<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, AccessError>> + Send + 'static,
@@ -211,7 +211,7 @@ impl v1::access_server::Access for AccessService {
     }
 }
 
-/// Permissions, other holdings and limits, for the audit log.
+/// Lists permissions, roles and limits for the audit log.
 fn holds(permissions: &[String], (kind, others): (&str, &[String]), limits: Limits) -> String {
     let others = others.iter().map(|other| format!("{kind} {other}"));
     let limits = (!limits.is_empty()).then(|| limits.to_string());

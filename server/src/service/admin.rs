@@ -96,7 +96,7 @@ impl AdminService {
         }
     }
 
-    /// What every client needs: the limits, and where the other replicas are.
+    /// The facts that every client needs: the limits, and the addresses of the other replicas.
     fn status_for_clients(&self) -> StatusMessage {
         let replicas = self.engine.cluster().map(|cluster| replicas(cluster)).unwrap_or_default().into_iter();
         let address = |replica: ReplicaStatus| ReplicaStatus {

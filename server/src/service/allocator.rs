@@ -192,7 +192,7 @@ struct Call<'a> {
     began: Duration,
 }
 
-/// The outcome of the next request of a stream that is not rejected.
+/// The outcome of a stream's next request, unless it was rejected.
 enum Started {
     Granted(AllocateResponse),
     Wait(Arc<AllocateInput>, Option<Charge>, Wait),
@@ -208,7 +208,7 @@ impl<'a> Call<'a> {
         WaitLimit::new(self.began, deadline)
     }
 
-    /// Starts the next request of a stream, with the lookups of the one before.
+    /// Starts the next request of a stream, reusing the lookups of the previous one.
     fn start_next(self, known: &mut Option<Known>, caller: &Caller) -> Result<Started, Status> {
         caller.charge_call(self.began).map_err(|denied| self.refuse(&denied.into()))?;
         if known.as_ref().is_none_or(|known| known.source != self.request.source) {
@@ -261,7 +261,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Gives identifiers back that were not granted.
+    /// Credits the caller's limits with identifiers that were not granted.
     fn give_back(self, caller: &Caller, charge: Option<Charge>) -> Self {
         caller.give_back(charge, self.engine.clock().steady());
         self
@@ -328,7 +328,7 @@ fn check_streamed(input: &AllocateInput) -> Result<(), Invalid> {
     }
 }
 
-/// The refusal of a unary call, which names the call only now: most are granted.
+/// The refusal of a unary call. The method is added only here, because most calls are granted.
 fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: AllocateError) -> Status {
     match error {
         AllocateError::Denied(denied) => call.refuse(&denied.of_call(asked(request)).into()),
@@ -344,7 +344,7 @@ const TEXT_WHOLE: u64 = 1000;
 const PACKED_STREAMED: u64 = 16_384;
 const TEXT_STREAMED: u64 = TEXT_WHOLE;
 
-/// The method that grants.
+/// The full name of the unary method.
 const ALLOCATE: &str = "kent.v1.Allocator/Allocate";
 
 fn asked(request: &Request<AllocateRequest>) -> Arc<Asked> {

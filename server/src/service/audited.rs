@@ -1,4 +1,4 @@
-//! What the audit log says about calls.
+//! Audit events of gRPC calls.
 
 use kent_proto::model::{EditOptions, code_name};
 use tonic::{Code, Status};
@@ -10,7 +10,7 @@ use crate::{
     auth::Caller,
 };
 
-/// What the audit log says about an edit.
+/// The audit event of an edit.
 #[derive(Debug)]
 pub(super) struct Audited {
     pub(super) author: Author,
@@ -31,7 +31,7 @@ impl Audited {
     }
 }
 
-/// A region as permissions name it; its space if the region has no name.
+/// A region's resource name, as in permissions; the name of its space if the region has no name.
 pub(super) fn resource(space: &str, region: &str) -> String {
     match region {
         "" => format!("space:{space}"),

@@ -1,4 +1,4 @@
-//! Who makes a call.
+//! Identifies the caller of a call, and checks its permissions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 pub(super) fn caller<T>(engine: &Engine, request: &Request<T>) -> Result<Caller, Status> {
     match request.extensions().get::<Caller>() {
         Some(caller) => Ok(caller.clone()),
-        // The port has not asked, because the daemon asks for no credentials or has no ports.
+        // The port has not identified the caller, because the daemon does not require credentials or has no ports.
         None => {
             identify(engine.auth(), request, engine.clock().steady()).map_err(|denied| status::from_denied(&denied))
         }
@@ -84,7 +84,7 @@ pub(super) fn author_who_may<T>(engine: &Engine, request: &Request<T>, action: A
 }
 
 impl Author {
-    /// The author as the history of a table names it: what it has proved to be, the name that it gives itself, and its host.
+    /// The author as the history of a table names it: its proved identity, the name that it gives itself, and its host.
     pub(super) fn describe(&self) -> String {
         let By { principal, on_behalf_of, .. } = &self.by;
         let described = match (principal.as_str(), on_behalf_of.as_str()) {
@@ -146,7 +146,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until the caller is no longer allowed what it does.
+    /// Waits until the caller loses the permission for this call.
     pub(super) async fn lost(
         mut self,
         engine: Arc<Engine>,
@@ -159,7 +159,7 @@ impl Session {
                 return denied;
             }
             match self.auth.is_required() {
-                // OK because the time-out is one of the reasons to look again.
+                // OK because a timeout is one of the reasons to identify the caller again.
                 true => drop(time::timeout(RENEW_WITHIN, changed.changed()).await),
                 false => std::future::pending().await,
             }

@@ -10,7 +10,7 @@ use crate::{
     maintenance::diagnosis::{self, Measured},
 };
 
-/// Makes the answer from the status and the measurements.
+/// Builds the answer from the status and the measurements.
 pub(super) fn message(status: Status, measured: Measured) -> Diagnosis {
     let Measured { directories, sizes, servers, process, full_first } = measured;
     Diagnosis {

@@ -323,7 +323,7 @@ impl Regions for RegionsService {
         if input.bits != bits {
             let (from, name) = (input.bits, space.name());
             let problem = format!(
-                "is {from}, but space {name:?} has {bits} bits, where the same prefix makes other identifiers: import into a \
+                "is {from}, but space {name:?} has {bits} bits, where the same prefix gives different identifiers: import into a \
                  space of {from} bits"
             );
             return Err(status::from_invalid(&Invalid::new("bits", problem)));
@@ -475,7 +475,7 @@ impl RegionsService {
     async fn list_at(&self, space: &Space, page: &Page, revision: Revision) -> Result<ListRegionsResponse, Status> {
         let present = space.read(Table::revision);
         if revision > present {
-            let problem = format!("is {revision}, but must be 1 to {present}, the present revision of the table");
+            let problem = format!("is {revision}, but must be 1 to {present}, the current revision of the table");
             return Err(status::from_invalid(&Invalid::new("at_revision", problem)));
         }
         let after = parse_after(page)?;
@@ -533,7 +533,7 @@ fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> R
 fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {
     let after = page.after.as_deref().map(str::parse).transpose();
     after.map_err(|_: kent_regions::BadPrefix| {
-        status::from_invalid(&Invalid::new("page_token", "is not a page token of this method"))
+        status::from_invalid(&Invalid::new("page_token", "is not a token that this method returned"))
     })
 }
 

@@ -1,4 +1,4 @@
-//! Names the sealed region that stops grants, as far as the caller may know it.
+//! Names the sealed region that stops grants, or conceals its name from callers that may not know it.
 
 use kent_proto::model;
 use kent_regions::Region;

@@ -1,7 +1,7 @@
 //! `WatchTable`: sends the current table, then every change, in order and without a gap.
 //!
-//! A seal of a region around the space stops its grants and is no change of its table. So the watcher of a delegated region's space also
-//! gets the sealed region around it, whenever that changes.
+//! Sealing a region around a delegated space stops the grants of the space without changing its table. So a watcher of such a space
+//! is also told about the sealed region, whenever that changes.
 //!
 //! Changes are read from the history, so a slow watcher delays nothing and costs no memory. A watcher that is too slow, or too far
 //! behind, gets an error with the revision after which to resume.
@@ -66,7 +66,7 @@ pub(super) fn watch(
     let present = space.read(Table::revision);
     if after > present {
         let problem = format!(
-            "is {after}, but must be 0 to {present}, the present revision of the table; 0 begins with a snapshot"
+            "is {after}, but must be 0 to {present}, the current revision of the table; 0 begins with a snapshot"
         );
         return Err(status::from_invalid(&Invalid::new("after_revision", problem)));
     }
@@ -99,7 +99,7 @@ struct Watcher {
     engine: Arc<Engine>,
     space: Arc<Space>,
     caller: Caller,
-    /// Whether its caller may have the key of the scrambled orders, which leases carry too.
+    /// Whether the caller may see the key of the scrambled orders, which leases also contain.
     with_key: bool,
     sender: mpsc::Sender<Result<WatchTableResponse, Status>>,
 }
@@ -110,7 +110,7 @@ impl Watcher {
         let mut around: Vec<_> = self.space.around().map(|outer| outer.newest()).collect();
         let (mut seen, mut sealed) = match after {
             Revision(0) => self.send_snapshot().await.map(|(revision, sealed)| (revision, Some(sealed)))?,
-            // What the watcher knows of the seals around may be old.
+            // The watcher's knowledge of the seals around the space may be out of date.
             after => (after, self.space.outer().is_none().then(String::new)),
         };
         let draining = self.engine.draining().clone();

@@ -1,4 +1,4 @@
-//! How many connections a port has: in total, and from each address.
+//! Limits the connections of a port: in total, and from each address.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -38,11 +38,11 @@ struct Open {
     /// The number of connections without those over Unix sockets, so that a flood from the network does not lock out the users of
     /// this machine.
     total: usize,
-    /// The number of connections from each host that has any.
+    /// The number of connections from each host.
     hosts: HashMap<Host, usize>,
 }
 
-/// The place of a connection, which becomes free when this is dropped.
+/// A connection's permit, which is released when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     admission: Admission,
@@ -59,7 +59,7 @@ impl Admission {
         Self::new(Limits { total: usize::MAX, each: usize::MAX }, PortMetrics::default())
     }
 
-    /// Takes a place for a connection from this address, if there is one.
+    /// Takes a permit for a connection from this address, if the limits allow one more.
     pub(crate) fn admit(&self, address: &Address) -> Option<Seat> {
         let Inner { limits, metrics, .. } = &*self.0;
         let (host, mut open) = (address.host(), self.open());
@@ -128,7 +128,7 @@ mod tests {
         let other = admission.admit(&tcp("10.0.0.2", 1)).expect("free");
         assert!(admission.admit(&tcp("10.0.0.3", 1)).is_none());
         assert_eq!((metrics.refused_for_address.get(), metrics.refused_for_total.get()), (1, 1));
-        // The network does not lock the machine's own users out, but they have a limit too.
+        // Connections from the network do not count against those of Unix sockets, which have a limit too.
         let local = [admission.admit(&unix(7)), admission.admit(&unix(7))];
         assert!(local.iter().all(Option::is_some) && admission.admit(&unix(7)).is_none());
         assert_eq!(metrics.open.get(), 5);

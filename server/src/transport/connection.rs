@@ -33,22 +33,22 @@ pub(crate) struct Connection {
     stream: Take<Stream>,
     /// Set on a thread that serves several connections.
     turn: Option<Turn>,
-    /// What is left of the beginning, until it has arrived.
+    /// The wait for the first bytes, until they have arrived.
     beginning: Option<Box<Beginning>>,
     _seat: Seat,
 }
 
-/// The first bytes, which a client must send within a time.
+/// The deadline for the first bytes of a connection.
 #[derive(Debug)]
 struct Beginning {
     bytes_left: usize,
     timeout: Pin<Box<Sleep>>,
 }
 
-/// The length of the text with which a client begins HTTP/2.
+/// The length of the HTTP/2 connection preface.
 const PREFACE_BYTES: usize = 24;
 
-/// The time in which it must arrive.
+/// The time within which the preface must arrive.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -91,8 +91,8 @@ impl Connection {
         self
     }
 
-    /// The same connection, which fails if its first bytes, from which a server knows the version of HTTP, do not arrive in time. It
-    /// needs a runtime.
+    /// Makes the connection fail if its first bytes, which tell the version of HTTP, do not arrive in time. Call it within a
+    /// runtime.
     pub(crate) fn expecting_http(mut self) -> Self {
         let timeout = Box::pin(sleep(PREFACE_TIMEOUT));
         self.beginning = Some(Box::new(Beginning { bytes_left: PREFACE_BYTES, timeout }));

@@ -49,11 +49,11 @@ struct Secure {
     port: PortKind,
     clock: Arc<dyn Clock>,
     tasks: Tasks,
-    /// The handshakes that run, and some that have ended; the oldest first.
+    /// The running handshakes and some that have ended, oldest first.
     running: VecDeque<AbortOnDropHandle<()>>,
 }
 
-/// A port, whose configuration of TLS differs from the other's.
+/// A port. Each has its own TLS configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PortKind {
     Grpc,
@@ -76,7 +76,7 @@ impl Handshakes {
         Ok(Self::new(Admission::unlimited(), Some(&tls), PortKind::Grpc, clock, &Tasks::new()))
     }
 
-    /// With TLS, where it is configured.
+    /// With TLS, if it is configured.
     pub(crate) fn new(
         admission: Admission,
         tls: Option<&Tls>,
@@ -121,8 +121,8 @@ impl Secure {
             self.running.retain(|handshake| !handshake.is_finished());
         }
         if self.running.len() >= HANDSHAKES_MAX {
-            // The oldest is the one that makes least progress. If new sockets were refused instead, silent callers
-            // could keep all other callers from connecting.
+            // Abort the oldest, which has made the least progress. If new sockets were refused instead, idle clients
+            // could block all new connections.
             self.running.pop_front();
         }
         let config = match self.port {
@@ -162,7 +162,7 @@ async fn shake_hands(
     clock: &dyn Clock,
 ) -> std::io::Result<Connection> {
     let stream = TlsAcceptor::from(config.clone()).accept(socket).await?;
-    // Handshakes have a limit of their own, so that sockets that never speak take no places from callers of the same
+    // Handshakes have a separate limit, so that idle sockets do not use up the connections of callers at the same
     // address.
     let seat = admission.admit(&address).ok_or_else(|| std::io::Error::other("the port has too many connections"))?;
     let chain: &[CertificateDer<'_>] = stream.get_ref().1.peer_certificates().unwrap_or_default();

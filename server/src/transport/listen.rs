@@ -25,7 +25,7 @@ use crate::host::address::{Address, Process};
 #[derive(Debug)]
 pub struct Listeners {
     all: Vec<Listener>,
-    /// The listener that is asked first. They take turns, so that a flood on one address does not lock out the other
+    /// The listener that is polled first. They take turns, so that a flood on one address does not starve the other
     /// listeners.
     first: usize,
 }
@@ -47,7 +47,7 @@ pub(crate) enum Socket {
 #[derive(Debug)]
 pub(crate) struct UnixSocket {
     listener: UnixListener,
-    /// Absolute, because the file is removed later.
+    /// Absolute, so that the file can be removed later from any working directory.
     path: PathBuf,
     /// The device and the number of the file. Another file at the path is left alone.
     file: Option<(u64, u64)>,
@@ -59,10 +59,10 @@ pub enum SocketError {
     /// Another process accepts connections there.
     #[error("another process, such as a kentd that still runs, serves this socket")]
     InUse,
-    /// The file there is something else.
+    /// The file there is not a socket.
     #[error("the file there is not a socket, so it is not replaced")]
     NotASocket,
-    /// The address of a socket has a small buffer in the kernel.
+    /// The path is too long for a socket address.
     #[error("the path has {bytes} bytes, but the path of a Unix socket has at most {PATH_BYTES_MAX}")]
     TooLong {
         /// The length of the absolute path.
@@ -73,11 +73,11 @@ pub enum SocketError {
     Io(#[from] io::Error),
 }
 
-/// TCP keepalive: the first probe after 30 s idle, then one every 5 s; the connection is dropped after 4 missed probes.
+/// TCP keepalive: probe after 30 s idle, then every 5 s; drop after 4 missed probes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 4;
-/// TCP user timeout, in milliseconds: a connection is dropped if sent data stays unacknowledged for this long.
+/// TCP user timeout, in milliseconds: drop a connection whose sent data stays unacknowledged for this time.
 const USER_TIMEOUT_MILLIS: u32 = 50_000;
 
 /// The longest path of a Unix socket, in bytes; a zero follows.
@@ -219,7 +219,7 @@ fn check_free(path: &Path) -> Result<(), SocketError> {
     match StdUnixStream::connect(path) {
         Ok(_) => Err(SocketError::InUse),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-        // Too many connections wait to be accepted.
+        // The backlog is full, so a process is listening.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(SocketError::InUse),
         Err(error) => Err(error.into()),
     }

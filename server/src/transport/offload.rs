@@ -50,7 +50,7 @@ const CALLS_MAX: usize = 256;
 /// The time in which the whole request must arrive. Otherwise callers that never finish their requests would take all permits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Calls that last as long as their caller wants; they have limits of their own.
+/// Calls that last as long as their caller wants; they have separate limits.
 const STREAMS: [&str; 2] = ["/WatchTable", "/Backup"];
 
 /// Calls whose answers may be large: these are written only when no other thread needs the processor.
@@ -109,7 +109,7 @@ where
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
         let of = Call::new(methods::known(request.uri().path()), principal(&request), peer(&request));
         let call = call::of(of, self.service.call(request));
-        // Aborted when its caller disconnects, as on the connection's thread.
+        // Aborted when the caller disconnects, like a call on the connection's thread.
         let call = self.tasks.spawn_call(async move {
             let Ok(response) = call.await;
             let _permit = (!is_stream).then_some(permit);
@@ -140,7 +140,7 @@ where
     }
 }
 
-/// What the caller has proved to be; empty if nothing.
+/// The caller's proved identity; empty if there is no proof.
 fn principal(request: &Request<Body>) -> String {
     let proved = request.extensions().get::<Caller>().and_then(Caller::proved);
     proved.unwrap_or_default().to_owned()
@@ -156,7 +156,7 @@ enum Piece {
     End,
 }
 
-/// Passes an answer on as it is made and as the connection takes it, with a pause after every `pause_each` bytes.
+/// Passes an answer on piece by piece, as fast as the connection accepts it, with a pause after every `pause_each` bytes.
 async fn carry(body: Body, pieces: mpsc::Sender<Piece>, pause_each: usize) {
     let (mut body, mut unpaused) = (pin!(body), 0);
     let hand_over = async |piece| pieces.send_timeout(piece, READ_TIMEOUT).await.is_ok();
@@ -209,7 +209,7 @@ impl http_body::Body for StreamedBody {
 /// The body of a request, which must arrive within [`REQUEST_TIMEOUT`].
 struct TimelyBody {
     body: Body,
-    /// Made when the body is first waited for, because most have arrived with their head.
+    /// Created on the first wait, because most bodies arrive together with the headers.
     timeout: Option<Pin<Box<time::Sleep>>>,
 }
 

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Peer {
     pub(crate) address: Address,
     pub(crate) certificate: Option<Arc<Certificate>>,
-    /// Whether it is the daemon's own user.
+    /// Whether the other end is the daemon's own user.
     is_local: bool,
     connection: Arc<Shared>,
 }
@@ -55,7 +55,7 @@ impl Peer {
         self.connection.unread.clone()
     }
 
-    /// What a call with this header `authorization` shows of its caller.
+    /// The credentials of a call with this `authorization` header.
     pub(crate) fn credentials<'c>(&'c self, header: Option<&'c [u8]>) -> Credentials<'c> {
         Credentials {
             header,
@@ -101,7 +101,7 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Reads a certificate. The common name does not count: nothing keeps a CA from signing any text there.
+    /// Reads a certificate. The common name is ignored, because a CA may sign any text there.
     ///
     /// # Errors
     ///

@@ -44,7 +44,7 @@ pub(crate) struct Port<S> {
 /// The frequent call, which identifies its callers itself.
 const FREQUENT: &str = "/Allocate";
 
-/// The service that is open to all: load balancers ask it.
+/// The health service, which needs no credentials because load balancers call it.
 const OPEN: &str = "grpc.health.v1.Health";
 
 impl<S> Port<S> {
@@ -52,7 +52,7 @@ impl<S> Port<S> {
         Self { allocator, others: others.prepare(), auth, clock }
     }
 
-    /// Adds the caller to a call. A service that is added later, or forgets to ask, is closed to strangers.
+    /// Adds the caller to a call. A new service is therefore closed to unknown callers, even if it checks nothing itself.
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Denied> {
         if !self.auth.is_required() || is_of(OPEN, request.uri().path()) {
             return Ok(());

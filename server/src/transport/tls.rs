@@ -56,14 +56,14 @@ pub enum TlsError {
         /// The I/O error.
         source: io::Error,
     },
-    /// A file does not hold what its setting needs.
+    /// A file does not contain what its setting needs.
     #[error("{setting} needs a PEM file with {needed}")]
     Pem {
         /// The setting.
         setting: &'static str,
-        /// What the file should hold.
+        /// What the file should contain.
         needed: &'static str,
-        /// What the file holds.
+        /// The problem with its contents.
         source: Unfit,
     },
     /// The certificate and the key do not belong together, or rustls does not support them.
@@ -343,7 +343,7 @@ impl Tls {
         rejected.filter_map(|caller| caller.revoked.upgrade()).inspect(|token| token.cancel()).count()
     }
 
-    /// Drops the records of callers whose connections are closed.
+    /// Forgets callers whose connections are closed.
     fn forget_gone(&self) {
         self.callers().retain(|caller| caller.revoked.strong_count() > 0);
     }

@@ -1,4 +1,4 @@
-//! Threads that serve connections, each with a runtime of its own.
+//! Threads that serve connections, each with its own runtime.
 //!
 //! A connection stays on one thread, which reads, answers and writes its calls, so nothing is passed between
 //! processors. Connections go to the threads in turn, so that two connections of one client use two processors.
@@ -45,7 +45,7 @@ pub struct Workers {
     ended: CancellationToken,
 }
 
-/// The way to one thread.
+/// The channel to one thread.
 #[derive(Clone, Debug)]
 struct Lane {
     runtime: Handle,
@@ -53,7 +53,7 @@ struct Lane {
 }
 
 impl Workers {
-    /// Starts `count` threads, each with a transport and a service of its own. After `stop` is canceled, they end when
+    /// Starts `count` threads, each with its own transport and service. After `stop` is canceled, they end when
     /// the calls in flight are answered and `work`, which outlives calls, is done.
     ///
     /// # Errors

@@ -316,7 +316,13 @@ fn err_a_mistake_on_a_short_path_says_what_the_path_takes() {
         ("POST", "/v1/alloc/uuidv7?n=0", "", 400, "n: must be a whole number from 1 to 10000, such as n=3"),
         ("POST", "/v1/alloc/uuidv7?n=10001", "", 400, "n: must be a whole number from 1 to 10000, such as n=3"),
         ("POST", "/v1/alloc/uuidv7?n=-1", "", 400, "n: must be a whole number from 1 to 10000, such as n=3"),
-        ("POST", "/v1/alloc/uuidv7", "{\"n\": 3}", 400, "this path takes no body, but n and request_id after a ?"),
+        (
+            "POST",
+            "/v1/alloc/uuidv7",
+            "{\"n\": 3}",
+            400,
+            "this path takes no body; write n and request_id as query parameters",
+        ),
         ("POST", "/v1/inspect/42", "", 405, "identifiers are decoded with GET: curl 'http://"),
         ("DELETE", "/v1/inspect/42", "", 405, "identifiers are decoded with GET: curl 'http://"),
     ] {

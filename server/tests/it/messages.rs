@@ -229,7 +229,7 @@ fn err_an_endpoint_that_is_not_a_daemon_is_reported() {
     let (code, _, message) = run_in(&[], &format!("status --endpoint {http}"));
     assert!(code == 1 && message.contains("`kent status --endpoint HOST:7600`"), "{message}");
     let (code, _, message) = run_in(&[("KENT_ENDPOINT", "foo")], "status");
-    assert!(code == 2 && message.contains("the value is that of the variable KENT_ENDPOINT"), "{message}");
+    assert!(code == 2 && message.contains("the value comes from the variable KENT_ENDPOINT"), "{message}");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn err_a_variable_of_the_daemon_is_named() {
     let mut kentd = Command::new(env!("CARGO_BIN_EXE_kentd"));
     let output = kentd.env("KENT_THREADS", "x").output().expect("kentd runs");
     let message = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(message.contains("the value is that of the variable KENT_THREADS"), "{message}");
+    assert!(message.contains("the value comes from the variable KENT_THREADS"), "{message}");
 }
 
 #[test]

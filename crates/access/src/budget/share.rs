@@ -35,7 +35,7 @@ impl Share {
         self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(count)).is_ok()
     }
 
-    /// Puts back what was taken or reserved.
+    /// Adds identifiers that were taken and not granted, or were reserved.
     pub fn put(&self, count: u64) {
         self.left.fetch_add(count, Ordering::AcqRel);
     }
@@ -45,18 +45,18 @@ impl Share {
         self.keep_recalled(self.left.swap(0, Ordering::AcqRel));
     }
 
-    /// Whether anything is on its way back to the store.
+    /// Whether any identifiers are waiting to be returned to the store.
     pub fn is_recalled(&self) -> bool {
         self.recalled.load(Ordering::Acquire) > 0
     }
 
-    /// Takes what goes back to the store, for a commit that returns it. If the commit was certainly not made, the
+    /// Takes the identifiers to return to the store, for a commit that returns them. If the commit was certainly not made, the
     /// caller puts it back.
     pub fn take_recalled(&self) -> u64 {
         self.recalled.swap(0, Ordering::AcqRel)
     }
 
-    /// Keeps what goes back to the store with the next commit.
+    /// Keeps these identifiers to be returned to the store with the next commit.
     pub fn keep_recalled(&self, count: u64) {
         self.recalled.fetch_add(count, Ordering::AcqRel);
     }
@@ -73,7 +73,7 @@ impl Sizing {
         }
     }
 
-    /// Notes that a share of this size was reserved at `now`.
+    /// Records that a share of this size was reserved at `now`.
     pub fn reserved(&mut self, size: u64, now: Duration) {
         self.last = Some((size, now));
     }

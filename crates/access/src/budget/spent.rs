@@ -1,11 +1,11 @@
-//! The record in the store of what is used of a budget.
+//! The store's record of how much of a budget is used.
 
-/// What is used of a budget.
+/// How much of a budget is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// The number of identifiers that daemons have granted or may still grant.
     pub used: u64,
-    /// Two earlier states, from which the present rate follows: the older one, then the newer one.
+    /// Two earlier states, the older first, from which the current rate is computed.
     pub marks: [Option<Mark>; 2],
     /// When the store was restored from a backup, in milliseconds since 1970. What was used between the backup and the
     /// restore is not counted.
@@ -24,7 +24,7 @@ pub struct Mark {
 /// A daemon's request for a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// What the daemon gives back in the same commit.
+    /// The number of identifiers that the daemon returns in the same commit.
     pub returned: u64,
     /// The fewest identifiers that the daemon needs.
     pub need: u64,
@@ -82,12 +82,12 @@ impl Spent {
         Ok((Self { used: before.used + share, ..before.marked(ask.now) }, share))
     }
 
-    /// Takes back what a daemon has not granted.
+    /// Takes back the identifiers that a daemon has not granted.
     pub fn give_back(self, returned: u64) -> Self {
         Self { used: self.used.saturating_sub(returned), ..self }
     }
 
-    /// Remembers the present state, if the last mark is old enough.
+    /// Saves the current state as a mark, if the last mark is old enough.
     fn marked(self, now: i64) -> Self {
         let mark = Some(Mark { at: now, used: self.used });
         let marks = match self.marks {

@@ -1,4 +1,4 @@
-//! The limits of tokens and roles: from arguments, and for people and programs.
+//! The limits of tokens and roles: parsed from arguments, and shown as text or JSON.
 
 use kent_access::{LimitKind, Limits};
 use kent_proto::model::parse_limits;
@@ -24,7 +24,7 @@ pub(super) fn text(message: Option<CallerLimits>) -> String {
     of(message).to_string()
 }
 
-/// An object with the limits that there are.
+/// A JSON object with the limits that are set.
 pub(super) fn to_json(message: Option<CallerLimits>) -> Value {
     let limits = of(message);
     let fields = LimitKind::ALL.into_iter().filter_map(|kind| {

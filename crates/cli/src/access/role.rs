@@ -40,7 +40,7 @@ pub(crate) async fn names(daemon: &Daemon) -> Result<Vec<String>, Failure> {
     Ok(all(daemon).await?.into_iter().map(|role| role.name).collect())
 }
 
-/// The daemon merges what is given with what is there, so that a change of the other part at the same time is kept.
+/// The daemon merges the given parts into the role, so that a concurrent change of another part is kept.
 async fn set(args: &RoleSetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let message = replacement(args, limits::given(&args.limits)?).map_err(Failure::Usage)?;
     let mut changed = daemon.access().put_role(request(message)).await?.into_inner();

@@ -1,4 +1,4 @@
-//! Where a new token goes: to standard output alone, or to a file that only its owner may read.
+//! Writes a new token to standard output, or to a file that only its owner may read.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 use crate::failure::Failure;
 use crate::output::Out;
 
-/// The place for a token, which is ready before the token is made: the daemon shows it only once.
+/// The destination of a token. It is prepared before the token is created, because the daemon shows a token only once.
 pub(super) enum Place {
     Output,
     File { path: PathBuf, part: NamedTempFile, replaces: bool },

@@ -1,4 +1,4 @@
-//! Messages on standard error while `kent alloc` waits: for what, for how long, and when it gives up.
+//! Progress messages on standard error while `kent alloc` waits: the reason, the time so far, and when it gives up.
 
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
@@ -42,7 +42,7 @@ pub(super) enum Ends {
 #[derive(Clone)]
 struct Reason {
     message: String,
-    /// Whether it is a limit of the caller, which admits more after a time.
+    /// Whether the reason is a rate limit of the caller, which admits more identifiers later.
     is_limit: bool,
 }
 
@@ -51,7 +51,7 @@ impl Waiting {
         Self { source, ends, reason: Mutex::default(), bar, json }
     }
 
-    /// Notes why an attempt failed.
+    /// Records why an attempt failed.
     pub(super) fn note(&self, status: &Status) {
         let Refusal { message, reason, .. } = Refusal::new(status);
         let is_limit = reason.is_some_and(|reason| reason == LIMIT);

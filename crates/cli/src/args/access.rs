@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use kent_access::{Limits, Permission, Presented, TokenId, check_role_name, check_token_name};
 
-/// Make, list, revoke and rotate tokens: the secrets by which callers prove who they are.
+/// Create, list, revoke and rotate tokens: the secrets by which callers prove who they are.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
     Create(TokenCreateArgs),
@@ -50,7 +50,7 @@ Examples:
   kent token revoke 3f9a1c0b77de
   kent whoami";
 
-/// Make a token and print it: the only time that it is shown.
+/// Create a token and print it. It is shown only once.
 ///
 /// The token alone goes to standard output, or to the file of --out, which only its owner may read; what it may do goes to standard
 /// error. You can give only permissions over which you have `admin`, and the token ends no later than your own.
@@ -113,7 +113,7 @@ Examples:
   kent token create load-test --allow allocate:uuidv7 --budget uuidv7=1M
   kent token create backup --allow operate:* --out /etc/kent/backup.token";
 
-/// Give a token a new secret and print it. The old one works for a while, so that its users can change over.
+/// Give a token a new secret and print it. The old one keeps working for a grace period.
 #[derive(Debug, Args)]
 #[command(after_help = ROTATE_HELP)]
 pub(crate) struct TokenRotateArgs {
@@ -226,7 +226,7 @@ fn parse_validity(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Checks a permission. The daemon has the last word: only it knows regions.
+/// Checks the syntax of a permission. Only the daemon can check that its regions exist.
 fn parse_permission(text: &str) -> Result<String, String> {
     text.parse::<Permission>().map(|permission| permission.to_string()).map_err(|bad| bad.to_string())
 }
@@ -243,7 +243,7 @@ pub(crate) fn parse_role_name(text: &str) -> Result<String, String> {
     check_role_name(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
-/// The ID of a token. A whole token is accepted too, since it may have been found somewhere: only its ID is sent.
+/// The ID of a token. A whole token is accepted too, for revoking a leaked one: only its ID is sent.
 fn parse_id(text: &str) -> Result<String, String> {
     let expected = || "expected the ID of a token, such as 3f9a1c0b77de (`kent token ls` lists them)".to_owned();
     // An error does not repeat the text, which may contain a secret.

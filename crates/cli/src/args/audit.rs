@@ -18,7 +18,7 @@ Examples:
 
 /// Print the last events of an audit log.
 ///
-/// Older parts of the log (FILE.1, FILE.2 and so on) are read as well. Refusals that repeat are one line per minute, with their number.
+/// Older parts of the log (FILE.1, FILE.2 and so on) are read as well. Repeated refusals are one line per minute, with their count.
 #[derive(Debug, Args)]
 #[command(after_help = TAIL_HELP)]
 pub(crate) struct AuditTailArgs {

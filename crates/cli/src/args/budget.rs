@@ -24,7 +24,7 @@ pub(crate) enum BudgetCommand {
         #[arg(short, long, value_name = "FORM", default_value = "table")]
         output: FormArg,
     },
-    /// Set the total of a budget. Makes the budget if there is none: it counts what is taken from then on.
+    /// Set the total of a budget. Creates the budget if it does not exist; it counts identifiers taken from then on.
     ///
     /// Calls that would take more are refused with RESOURCE_EXHAUSTED. All that have a role share its budget; a call must be within
     /// the budgets of its token and of all its roles.

@@ -329,7 +329,7 @@ pub(crate) struct SetArgs {
     /// The purpose of the region.
     #[arg(long)]
     pub(crate) description: Option<String>,
-    /// Set a label, or remove it if VALUE is empty. Can be repeated. VALUE is all that follows the first `=`, with its commas.
+    /// Set a label, or remove it if VALUE is empty. Can be repeated. VALUE is everything after the first `=`, including commas.
     #[arg(long = "label", value_name = "NAME=[VALUE]", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, Option<String>)>,
     /// Count all suffixes below N as issued. After a restore, choose N above every suffix in use.

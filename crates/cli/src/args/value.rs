@@ -12,7 +12,7 @@ use crate::names;
 use crate::number;
 use crate::prefix;
 
-/// A label. The value is all that follows the first `=`, with commas and further signs.
+/// A label. The value is everything after the first `=`, including commas and further `=`.
 pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
     let Some((name, value)) = text.split_once('=') else {
         return Err(match (text.strip_suffix('-'), text.split_once(':')) {
@@ -24,7 +24,7 @@ pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String
     if name.is_empty() {
         return Err("the name before `=` is missing: expected NAME=VALUE such as team=shop".to_owned());
     }
-    // A list such as a=1,b=2 would become one label without a word.
+    // Without this check, a list such as a=1,b=2 would silently become one label.
     let second = value.split(',').skip(1).find(|part| part.split_once('=').is_some_and(|(name, _)| !name.is_empty()));
     if let Some(second) = second {
         let first = value.split(',').next().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// A log that is read from its oldest line on.
+/// A log that is read from its oldest line.
 pub(super) struct Log {
     path: String,
     part: Part,
@@ -33,7 +33,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Whether lines were removed before they were read, since the last time that this was asked.
+    /// Whether lines were removed before they were read, since the last call.
     pub(super) fn take_lost(&mut self) -> bool {
         std::mem::take(&mut self.is_lost)
     }
@@ -41,7 +41,7 @@ impl Log {
     /// Reads all lines that are there now, without their ends. Continues with the newer files if the daemon has rotated them.
     pub(super) fn read<E>(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> io::Result<Result<(), E>> {
         loop {
-            // The daemon may write to a file until it renames it, so the list comes before the last look at the file.
+            // The daemon may write to a file until it renames it, so list the files before the last read of this one.
             let parts = self.parts();
             loop {
                 if self.part.file.read_until(b'\n', &mut self.begun)? == 0 {
@@ -73,7 +73,7 @@ impl Log {
         }
     }
 
-    /// Continues with another file, unless it was renamed meanwhile: then the next look finds it.
+    /// Continues with another file, unless it was renamed meanwhile: then the next poll finds it.
     fn turn_to(&mut self, (path, id): &(PathBuf, Id)) -> io::Result<()> {
         match Part::open(path.clone()) {
             Ok(part) if part.id == *id => {

@@ -20,7 +20,7 @@ pub(crate) struct Check {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Something that is wrong or may become so.
+/// Something that is wrong, or may go wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
     pub(crate) state: State,
@@ -80,12 +80,12 @@ impl Check {
         self.facts.push(fact.into());
     }
 
-    /// Notes a problem, unless the state is ok.
+    /// Records a problem, unless the state is ok.
     fn problem(&mut self, state: State, what: impl Into<String>, advice: impl Into<String>) {
         self.problem_within(None, state, what, advice);
     }
 
-    /// Notes a problem that has consequences within a number of seconds, unless the state is ok.
+    /// Records a problem that has consequences within a number of seconds, unless the state is ok.
     fn problem_within(
         &mut self,
         within: Option<f64>,

@@ -1,6 +1,6 @@
-//! The options of `kent` by the fields of the API that they set. A refusal names the field; a person knows the option.
+//! Maps fields of the API to the options of `kent` that set them, so that an error names the option that the user typed.
 
-/// A field, and its option or argument. A message about a field without one names it in its own words.
+/// A field, and its option or argument. Fields that are not listed keep their names in messages.
 const OPTIONS: [(&str, &str); 30] = [
     ("after_revision", "--after"),
     ("at_least_bits", "--at-least"),
@@ -34,7 +34,7 @@ const OPTIONS: [(&str, &str); 30] = [
     ("zone_bits", "--zone"),
 ];
 
-/// The beginnings of a problem that continues the name of the field to a sentence.
+/// The first words of problems that form a sentence with the name of the field.
 const VERBS: [&str; 7] = ["does ", "has ", "is ", "must ", "names ", "needs ", "was "];
 
 /// The message with the option in place of the field with which it begins, if it is one of these.

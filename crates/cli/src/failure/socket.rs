@@ -1,6 +1,6 @@
 //! What to do if no connection to a Unix socket can be made.
 
-/// What helps, for this path and this cause.
+/// A hint for this path and cause.
 pub(super) fn advice(path: &str, cause: &str) -> Option<String> {
     let advice = [
         (

@@ -2,7 +2,7 @@
 
 use crate::connect;
 
-/// What helps if no connection to an endpoint could be made, for this cause.
+/// A hint for a failed connection to an endpoint, depending on the cause.
 pub(super) fn advice(endpoint: &str, cause: &str) -> Option<String> {
     let address = endpoint.trim_start_matches("https://").trim_end_matches('/');
     if cause.starts_with("invalid peer certificate") {

@@ -36,7 +36,7 @@ impl<'c> Schemas<'c> {
             _ => {}
         }
         if !self.made.contains_key(name) {
-            // Made only after its name is taken, because messages may contain themselves.
+            // Reserve the name before building the schema, because messages may be recursive.
             self.made.insert(name.to_owned(), Value::Null);
             let schema = self.object(message);
             self.made.insert(name.to_owned(), schema);

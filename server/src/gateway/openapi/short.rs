@@ -124,7 +124,7 @@ fn operation(
 
 fn shown(parameter: &Parameter, comment: String) -> Value {
     let (schema, comment) = match parameter.kind {
-        // An empty part of a path is another path.
+        // A path with an empty segment is a different path.
         Kind::Text if parameter.place == Place::Path => (json!({"type": "string", "minLength": 1}), comment),
         Kind::Text => (json!({"type": "string"}), comment),
         Kind::Count => (json!({"type": "integer", "minimum": 1, "maximum": 10_000, "default": 1}), comment),

@@ -97,7 +97,7 @@ fn parse_holder(text: &str) -> Result<Holder, Status> {
     text.parse().map_err(|bad: kent_access::BadHolder| status::from_invalid(&Invalid::new("holder", bad)))
 }
 
-/// Where a budget is in the list of all.
+/// The page token of a budget: its position in the list of all budgets.
 fn place(budget: &Budget) -> String {
     format!("{}/{}", budget.holder(), budget.id())
 }

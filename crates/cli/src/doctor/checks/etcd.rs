@@ -5,7 +5,7 @@ use kent_proto::v1::{Etcd, EtcdMember};
 use super::{Check, SHARE_WARNING, SHARE_WRONG, State};
 use crate::number::{bytes, millis};
 
-/// The times of a read, in milliseconds, from which they are a problem. The daemon gives up after 5 s.
+/// The read latencies, in milliseconds, above which etcd has a problem. The daemon gives up after 5 s.
 const READ_WARNING_MS: f64 = 100.0;
 const READ_WRONG_MS: f64 = 1000.0;
 
