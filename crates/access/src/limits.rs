@@ -106,7 +106,12 @@ impl Limits {
         let limit = parse_number(number).filter(|limit| limit.get() <= LIMIT_MAX).ok_or_else(bad)?;
         match self.get(kind) {
             None => Ok(self.with(kind, Some(limit))),
-            Some(_) => Err(BadLimit(format!("{name} is limited twice: {:?} is the second limit", shown()))),
+            Some(_) => {
+                let shown = shown();
+                Err(BadLimit(format!(
+                    "{name} is limited twice: {shown:?} is the second limit; give it once, such as {shown}"
+                )))
+            }
         }
     }
 }
@@ -209,7 +214,7 @@ mod tests {
             assert!(error.contains("use ids=10k/s, calls=500/s"), "{text}: {error}");
         }
         let twice = "ids=1/s,ids=2/s".parse::<Limits>().expect_err("twice").to_string();
-        assert_eq!(twice, "ids is limited twice: \"ids=2/s\" is the second limit");
+        assert_eq!(twice, "ids is limited twice: \"ids=2/s\" is the second limit; give it once, such as ids=2/s");
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use kent_issue::Stored;
 use kent_proto::stored;
 use kent_regions::{Change, Count, Edit, Kind, Patch, Region, RegionNumber};
 use tokio::sync::MutexGuard;
 
 use super::{directory::Directory, space::Space};
-use crate::issuing::cell::Cell;
+use crate::{issuing::cell::Cell, records::failure::StoreFailure};
 
 /// A region whose counter an edit depends on, and its counter.
 pub(super) type EditedCounter = (RegionNumber, Arc<Cell>);
@@ -35,6 +36,16 @@ impl Directory {
     pub(super) fn counters_at(&self, space: &Space, mut numbers: Vec<RegionNumber>) -> Vec<EditedCounter> {
         numbers.sort_unstable();
         numbers.into_iter().map(|number| (number, space.cell(number, self.chunk))).collect()
+    }
+
+    /// Reads the counters of the regions that an edit has created, or of the heirs of those that have closed since.
+    pub(super) async fn read_created(&self, space: &Space, changes: &[Change]) -> Result<(), StoreFailure> {
+        let created = changes.iter().filter(|change| change.creates()).map(|change| change.number);
+        let numbers: Vec<RegionNumber> = space.read(|table| {
+            let heir = |region| table.heir(region).unwrap_or(region).number;
+            created.filter_map(|number| table.get(number)).map(heir).collect()
+        });
+        try_join_all(numbers.into_iter().map(|number| self.read_counter(space, number))).await.map(drop)
     }
 
     /// Whether the position of a region's counter is unknown after a restore.

@@ -102,11 +102,11 @@ impl Directory {
             let is_made = |entry: &HistoryEntry| is_same(entry, edit);
             let is_unchanged =
                 |earlier: &Unchanged| earlier.operation == edit.operation() && earlier.region == edit.subject();
-            if let Some(plan) =
+            if let Some(mut plan) =
                 self.find_earlier_edit(&space, (&command.options, &command.caller), is_made, is_unchanged).await?
             {
                 check_plan(&space, &command.caller, &plan)?;
-                self.check_declared(&space, command, &plan).await?;
+                self.check_declared(&space, command, &mut plan).await?;
                 return Ok(Edited { space: space.clone(), plan, again: true });
             }
             if let Some(mut plan) = self.try_edit(&space, command).await? {
@@ -126,10 +126,21 @@ impl Directory {
 
     /// Checks that the numbers declared now already count as issued: those of new regions, and others if the earlier edit changed
     /// nothing. The earlier edit's record does not contain its numbers, but a counter never goes back, so they still count as issued.
-    async fn check_declared(&self, space: &Arc<Space>, command: &EditCommand, earlier: &Plan) -> Result<(), EditError> {
+    async fn check_declared(
+        &self,
+        space: &Arc<Space>,
+        command: &EditCommand,
+        earlier: &mut Plan,
+    ) -> Result<(), EditError> {
         let other = || EditError::from(Invalid::new("request_id", "was used before, with another value of --next"));
-        if !space.read(|table| command.edit.floors_hold(table, &earlier.changes)) {
-            return Err(other());
+        let hold = |earlier: &Plan| space.read(|table| command.edit.floors_hold(table, &earlier.changes));
+        if !hold(earlier) {
+            // Another replica may have made the edit, and its counters may not have arrived here.
+            self.read_created(space, &earlier.changes).await?;
+            if !hold(earlier) {
+                return Err(other());
+            }
+            set_counters(space, &mut earlier.changes);
         }
         if earlier.revision != earlier.base || !command.edit.names_a_floor() {
             return Ok(());

@@ -185,7 +185,8 @@ async fn ok_the_number_of_kept_edits_does_not_change_across_a_restore() {
         let history = daemon.regions().list_history(list).await.expect("listed").into_inner();
         let operations: Vec<_> = history.entries.iter().map(|entry| entry.operation.clone()).collect();
         listed = (history.forgotten_through, operations);
-        if listed.0 > 0 {
+        // The task may run between two of the edits, and forgets fewer then.
+        if listed.0 >= 3 {
             break;
         }
         sleep(Duration::from_millis(100)).await;

@@ -1,9 +1,11 @@
 //! Attempts to make daemons issue an identifier twice, found by adversarial code review.
 
+use kent_issue::Stored;
 use kent_proto::v1::{
     AddSubregionsRequest, DeleteRegionRequest, ImportTableRequest, ListRegionsRequest, NewRegion, ShrinkRegionRequest,
     SplitRegionRequest, UndoEditRequest,
 };
+use kent_regions::RegionNumber;
 
 use super::*;
 
@@ -113,6 +115,35 @@ async fn err_a_request_id_of_a_new_region_is_not_used_again_for_another_counter(
     regions.add_subregions(Request::new(divide)).await.expect("divided");
     regions.create_region(Request::new(create(5, "w", "w"))).await.expect("made before");
     regions.create_region(Request::new(create(6, "w", "w"))).await.expect_err("another number");
+}
+
+/// The answer to a creation was lost, and the client asks another replica, at which the counter has not arrived.
+#[tokio::test]
+async fn ok_a_creation_with_a_counter_is_repeated_at_a_replica_that_does_not_know_the_counter() {
+    let disk = disk();
+    let (one, other) = (start(&disk, Settings::default()).await, start(&disk, Settings::default()).await);
+    let create = |next: u128| CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: "r".to_owned(),
+        suffix_bits: Some(20),
+        next: Some(next.into()),
+        request_id: "c".to_owned(),
+        ..CreateRegionRequest::default()
+    };
+    let made = one.regions().create_region(Request::new(create(50))).await.expect("created").into_inner();
+    let directory = other.engine().directory();
+    let space = directory.by_key("default").expect("there");
+    directory.refresh(&space).await.expect("read");
+    let number = RegionNumber(get(&one).await.number);
+    for (next, fits) in [(50, true), (51, false)] {
+        let version = read_counter(&disk, &keys::counter("default", number.0)).await.expect("read").version;
+        space.set_reserved(number, Stored { version, value: Count::ZERO });
+        let again = other.regions().create_region(Request::new(create(next))).await;
+        assert_eq!(again.is_ok(), fits, "{next}");
+        if let Ok(again) = again {
+            assert_eq!(again.into_inner(), made);
+        }
+    }
 }
 
 /// Numbers are declared as issued while another replica has a chunk below them. That replica does not hear of it before the record
