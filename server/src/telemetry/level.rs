@@ -29,14 +29,21 @@ pub(crate) enum Change {
     To(String),
     /// To that of the settings.
     Reset,
-    /// To `debug`, or from `debug` to that of the settings.
+    /// To `debug`, or from `debug` to the filter that it replaced; to that of the settings if a command set `debug`.
     ToggleDebug,
 }
 
 struct Control {
     handle: Handle<Targets, Registry>,
     configured: String,
-    present: Mutex<String>,
+    state: Mutex<State>,
+}
+
+/// The filter in force, and the one that SIGUSR1 has replaced.
+struct State {
+    present: String,
+    /// Set while the level `debug` of SIGUSR1 is in force.
+    replaced: Option<String>,
 }
 
 static CONTROL: OnceLock<Control> = OnceLock::new();
@@ -47,9 +54,9 @@ const DEBUG: &str = "debug";
 /// Makes the filter of the log from that of the settings.
 pub(super) fn start(configured: &str) -> Result<reload::Layer<Targets, Registry>, BadFilter> {
     let (filter, handle) = reload::Layer::new(targets(configured)?);
-    let present = Mutex::new(configured.to_owned());
+    let state = Mutex::new(State::new(configured));
     // OK because a process starts its log once.
-    let _ = CONTROL.set(Control { handle, configured: configured.to_owned(), present });
+    let _ = CONTROL.set(Control { handle, configured: configured.to_owned(), state });
     Ok(filter)
 }
 
@@ -65,26 +72,65 @@ fn targets(filter: &str) -> Result<Targets, BadFilter> {
 /// [`BadFilter`].
 pub(crate) fn change(change: Option<Change>) -> Result<Option<Filters>, BadFilter> {
     let Some(control) = CONTROL.get() else { return Ok(None) };
-    let mut present = control.present();
-    let (previous, configured) = (present.clone(), control.configured.clone());
-    let next = match change {
-        None => previous.clone(),
-        Some(Change::To(filter)) => filter,
-        Some(Change::ToggleDebug) if previous != DEBUG => DEBUG.to_owned(),
-        Some(Change::ToggleDebug | Change::Reset) => configured.clone(),
-    };
-    if next != previous {
-        let targets = targets(&next)?;
-        // OK because it fails only if the log is gone, which lives as long as the process.
-        let _ = control.handle.reload(targets);
-        present.clone_from(&next);
+    let mut state = control.state();
+    let (previous, configured) = (state.present.clone(), control.configured.clone());
+    if let Some(change) = change {
+        let next = state.after(change, &configured);
+        if next.present != previous {
+            let targets = targets(&next.present)?;
+            // OK because it fails only if the log is gone, which lives as long as the process.
+            let _ = control.handle.reload(targets);
+        }
+        *state = next;
     }
-    Ok(Some(Filters { present: next, previous, configured }))
+    Ok(Some(Filters { present: state.present.clone(), previous, configured }))
+}
+
+impl State {
+    fn new(filter: &str) -> Self {
+        Self { present: filter.to_owned(), replaced: None }
+    }
+
+    fn after(&self, change: Change, configured: &str) -> Self {
+        match (change, &self.replaced) {
+            (Change::To(filter), _) => Self::new(&filter),
+            (Change::Reset, _) => Self::new(configured),
+            (Change::ToggleDebug, _) if self.present != DEBUG => {
+                Self { present: DEBUG.to_owned(), replaced: Some(self.present.clone()) }
+            }
+            (Change::ToggleDebug, replaced) => Self::new(replaced.as_deref().unwrap_or(configured)),
+        }
+    }
 }
 
 impl Control {
-    fn present(&self) -> MutexGuard<'_, String> {
+    fn state(&self) -> MutexGuard<'_, State> {
         // OK because no change stops halfway.
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_a_second_signal_returns_to_the_filter_before_the_first() {
+        let to = |filter: &str| Change::To(filter.to_owned());
+        let toggle = || Change::ToggleDebug;
+        let cases = [
+            (vec![toggle(), toggle()], "info"),
+            (vec![to("warn"), toggle()], "debug"),
+            (vec![to("warn"), toggle(), toggle()], "warn"),
+            (vec![to("warn"), toggle(), Change::Reset], "info"),
+            (vec![to("warn"), toggle(), to("error"), toggle(), toggle()], "error"),
+            (vec![to("warn"), toggle(), to("debug"), toggle()], "info"),
+            (vec![to("debug"), toggle()], "info"),
+        ];
+        for (changes, expected) in cases {
+            let shown = format!("{changes:?}");
+            let state = changes.into_iter().fold(State::new("info"), |state, change| state.after(change, "info"));
+            assert_eq!(state.present, expected, "{shown}");
+        }
     }
 }

@@ -153,6 +153,7 @@ mod tests {
     use futures_util::future::{Either, select};
 
     use super::*;
+    use crate::host::tasks::Tasks;
 
     /// What a connection may still read, if it need not wait.
     async fn readable(turn: &mut Turn) -> Option<u64> {
@@ -191,7 +192,7 @@ mod tests {
                 greedy.has_read(READ_BYTES, &Poll::Ready(()));
                 greedy.has_written(&Poll::Ready(Ok(WRITE_BYTES)));
                 let (done, mut other_work) = tokio::sync::oneshot::channel();
-                let task = tokio::spawn(async { done.send(()).expect("the receiver waits") });
+                let task = Tasks::new().spawn_call(async { done.send(()).expect("the receiver waits") });
                 assert!(readable(&mut greedy).await.is_none());
                 assert!(other_work.try_recv().is_err());
                 assert_eq!(poll_fn(|cx| greedy.poll_read(cx)).await, READ_BYTES);
