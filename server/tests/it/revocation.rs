@@ -119,6 +119,7 @@ impl Open {
     async fn refusals(mut self) -> [Result<(), Status>; 3] {
         let unary = self.allocator.allocate(self.by.send(packed("uuidv7"))).await.map(drop);
         let stream = self.stream.ask().await;
+        assert!(unary.is_err() && stream.is_err(), "the caller still gets identifiers: {unary:?} {stream:?}");
         let watch = loop {
             match self.watch.message().await {
                 Ok(Some(_)) => {}
@@ -249,8 +250,9 @@ async fn ok_valid_callers_lose_no_call_and_revoked_ones_get_none_while_a_cluster
     cluster.role(0, "callers", &["allocate:uuidv7", "read:space:default"], &callers_are).await;
     let (stop, mut running, mut callers) = (Arc::new(AtomicBool::new(false)), JoinSet::new(), Vec::new());
     for number in 0..CALLERS {
+        let signer: &Ca = if number % 8 < 6 { &lasting } else { &old };
         let presented = Presented {
-            identity: Arc::new(if number % 8 < 6 { &*lasting } else { &old }.client(&name(number), serial(number))),
+            identity: Arc::new(signer.client(&name(number), serial(number))),
             by: if number % 8 < 4 { cluster.token(number).await } else { anonymous() },
         };
         let caller = Caller { presented: Mutex::new(presented), sessions: AtomicU64::new(0) };
