@@ -48,6 +48,7 @@ mod it {
     mod refusals;
     mod restore;
     mod retention;
+    mod revocation;
     mod rotation;
     mod seals;
     mod shutdown;

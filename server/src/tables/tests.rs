@@ -1,5 +1,6 @@
 //! Several daemons on one store: concurrent edits and grants, and lost answers of the store.
 
+mod guessed;
 mod hostile;
 mod random;
 mod removal;

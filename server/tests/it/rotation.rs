@@ -151,7 +151,7 @@ async fn ok_the_certificate_for_etcd_is_replaced_while_the_daemon_runs() {
 }
 
 /// Both CAs together, as during a move of callers from one to the other.
-fn bundle(cas: &[&Ca]) -> Ca {
+pub(super) fn bundle(cas: &[&Ca]) -> Ca {
     let mut bundle = Ca::new("bundle");
     bundle.pem = cas.iter().map(|ca| &*ca.pem).collect();
     bundle

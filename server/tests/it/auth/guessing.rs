@@ -127,6 +127,17 @@ async fn err_no_call_tells_whether_a_name_exists() {
     assert!(asked > 40, "{asked}");
 }
 
+/// A record of a request ID is of one caller ([`err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit`] and
+/// `err_a_request_id_belongs_to_the_caller_who_used_it_first`). Changes of tokens, roles and budgets keep no such records: nobody can
+/// repeat another's request to learn its secret, or use its ID first so that a revocation is not made.
+#[test]
+fn ok_only_grants_and_edits_have_request_ids() {
+    let has_id = |request: &DescriptorProto| request.field.iter().any(|field| field.name() == "request_id");
+    let found: Vec<_> = methods().into_iter().filter(|(_, request)| has_id(request)).map(|(path, _)| path).collect();
+    let is_known = |path: &String| path.starts_with("/kent.v1.Allocator/") || path.starts_with("/kent.v1.Regions/");
+    assert!(found.len() > 10 && found.iter().all(is_known), "{found:?}");
+}
+
 #[tokio::test]
 async fn err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit() {
     let dir = data_dir();
