@@ -111,6 +111,9 @@ fn misspelt_key(text: &str) -> Option<(String, String)> {
     Some((key.clone(), misspelt::setting(key)?))
 }
 
+/// The setting without which the daemon knows no callers.
+const AUTH: &str = "auth = \"required\" (--auth required)";
+
 impl Config {
     /// Fills in the defaults and checks the settings.
     ///
@@ -140,11 +143,11 @@ impl Config {
             check_exposure(setting, address, set.insecure || tls.is_some() || set.auth == AuthMode::Required)?;
         }
         if set.http_auth == AuthMode::Required && set.auth == AuthMode::Off {
-            return Err(ConfigError::Needs { setting: "http-auth", needed: "auth = \"required\"" });
+            return Err(ConfigError::Needs { setting: "http-auth", needed: AUTH });
         }
         let limits = settings.caller_limits.unwrap_or_default().0;
         if !limits.is_empty() && set.auth == AuthMode::Off {
-            return Err(ConfigError::Needs { setting: "caller-limits", needed: "auth = \"required\"" });
+            return Err(ConfigError::Needs { setting: "caller-limits", needed: AUTH });
         }
         let (etcd_tls, etcd_credentials) = match &set.store {
             StoreKind::Etcd(_) if set.listen.tcp().next().is_none() && settings.advertise.is_none() => {
@@ -385,8 +388,8 @@ mod tests {
         check_err("store = 'memory'\ndata = 'd'", "data needs a store on disk (--store sled)");
         check_err("listen = '0.0.0.0:7600'", "--insecure");
         check_err("http = '[::]:7600'", "--insecure");
-        check_err("http-auth = 'required'", "http-auth needs auth = \"required\"");
-        check_err("caller-limits = 'ids=10k/s'", "caller-limits needs auth = \"required\"");
+        check_err("http-auth = 'required'", "http-auth needs auth = \"required\" (--auth required)");
+        check_err("caller-limits = 'ids=10k/s'", "caller-limits needs auth = \"required\" (--auth required)");
         check_err("listen = 'unix:a,0.0.0.0:7600'", "listen is 0.0.0.0:7600, which other machines can reach");
         check_err("listen = 'unix:a'\nstore = 'etcd://127.0.0.1:1/k'", "needs a TCP address in listen, or advertise");
         check_err("connections = 0", "connections is 0, but must be 1 to");

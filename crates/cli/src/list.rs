@@ -32,7 +32,12 @@ pub(crate) async fn run(args: &LsArgs, daemon: &Daemon, out: &mut Out) -> Result
     match args.all_spaces {
         false => pages(&args.space.space, PRESENT, daemon, take).await?,
         true => {
-            for space in space::all(daemon).await? {
+            let spaces = space::all(daemon).await?;
+            // There is always the space default.
+            if spaces.is_empty() {
+                return Err(Failure::Usage(NO_SPACE.to_owned()));
+            }
+            for space in spaces {
                 pages(names::short(&space.name), PRESENT, daemon, &mut take).await?;
             }
         }
@@ -43,6 +48,9 @@ pub(crate) async fn run(args: &LsArgs, daemon: &Daemon, out: &mut Out) -> Result
     }
     lister.end()
 }
+
+const NO_SPACE: &str = "there is no space that you may see: `kent whoami` shows your permissions; an operator can add one of them to your \
+                        role, such as read:region:default/*";
 
 /// Prints regions, page by page.
 struct Lister<'a> {

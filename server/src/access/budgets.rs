@@ -214,7 +214,11 @@ impl Access {
         check_covers(caller, std::slice::from_ref(&right))?;
         match missing {
             None => Ok(right),
-            Some(_) => Err(bad(&format_args!("is {resource}, a region that does not exist (kent region ls)")).into()),
+            Some(_) => Err(bad(&format_args!(
+                "is {resource}, a region that does not exist (kent region ls --space {})",
+                space_of(resource)
+            ))
+            .into()),
         }
     }
 
@@ -250,3 +254,7 @@ fn no_such(holder: &Holder, resource: &str) -> AccessError {
 
 /// The number of characters of a text that an error repeats.
 const SHOWN_MAX: usize = 80;
+/// The space in `region:SPACE/NAME`.
+fn space_of(resource: &str) -> &str {
+    resource.split_once(':').and_then(|(_, path)| path.split_once('/')).map_or("default", |(space, _)| space)
+}

@@ -19,17 +19,24 @@ pub(super) fn encode(text: &[u8], message: &MessageDescriptor, has_wide: bool) -
     }
     let mut json = Deserializer::from_slice(text);
     let parsed = match has_wide {
-        false => {
-            let parsed = DynamicMessage::deserialize(message.clone(), &mut json);
-            parsed.map_err(|error| error.to_string()).and_then(|parsed| end(&mut json).map(|()| parsed))
-        }
+        false => parse(message, &mut json).and_then(|parsed| end(&mut json).map(|()| parsed)),
         true => Value::deserialize(&mut json).map_err(|error| error.to_string()).and_then(|mut value| {
             end(&mut json)?;
             wide::split(&mut value, message).map_err(|bad| bad.to_string())?;
-            DynamicMessage::deserialize(message.clone(), value).map_err(|error| error.to_string())
+            parse(message, value)
         }),
     };
     parsed.map(|message| message.encode_to_vec().into())
+}
+
+/// Parses a message. An error names the field.
+fn parse<'de>(message: &MessageDescriptor, json: impl serde::Deserializer<'de>) -> Result<DynamicMessage, String> {
+    let mut track = serde_path_to_error::Track::new();
+    let json = serde_path_to_error::Deserializer::new(json, &mut track);
+    DynamicMessage::deserialize(message.clone(), json).map_err(|error| match track.path().to_string() {
+        path if path == "." => error.to_string(),
+        path => format!("{path}: {error}"),
+    })
 }
 
 fn end(json: &mut Deserializer<serde_json::de::SliceRead<'_>>) -> Result<(), String> {
@@ -59,4 +66,26 @@ pub(super) fn value(message: &DynamicMessage) -> Option<Value> {
     let mut value = serde_json::to_value(message).ok()?;
     wide::join(&mut value, &message.descriptor());
     Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::DescriptorPool;
+
+    use super::*;
+
+    #[test]
+    fn err_a_value_of_the_wrong_type_is_named_by_its_field() {
+        let pool = DescriptorPool::decode(kent_proto::DESCRIPTORS).expect("valid");
+        for (message, has_wide, text, expected) in [
+            ("kent.v1.AllocateRequest", false, r#"{"source": 7}"#, "source: "),
+            ("kent.v1.AllocateRequest", false, r#"{"source": "xid", "count": true}"#, "count: "),
+            ("kent.v1.CreateRegionRequest", true, r#"{"regionId": ["r"]}"#, "regionId: "),
+            ("kent.v1.AllocateRequest", false, "[1", "invalid type: sequence"),
+        ] {
+            let descriptor = pool.get_message_by_name(message).expect("a message");
+            let refused = encode(text.as_bytes(), &descriptor, has_wide).expect_err(text);
+            assert!(refused.starts_with(expected), "{text}: {refused}");
+        }
+    }
 }

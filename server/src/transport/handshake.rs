@@ -5,7 +5,11 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use tokio::{net::TcpStream, time};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time,
+};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{ServerConfig, pki_types::CertificateDer},
@@ -154,6 +158,45 @@ fn deny(address: Address, note: &str) {
     Event::new("connect", &by, "").refusal("UNAUTHENTICATED", "TLS_HANDSHAKE").note(note).record(Outcome::Denied);
 }
 
+/// Closes a socket after the caller has had time to read the last answer, such as an alert. If bytes of the caller were left unread, the
+/// system would reset the connection, and the answer could get lost.
+async fn close(mut socket: TcpStream) {
+    let unread = async {
+        socket.shutdown().await?;
+        let (mut bytes, mut left) = ([0; 1024], UNREAD_BYTES_MAX);
+        while left > 0 {
+            match socket.read(&mut bytes).await? {
+                0 => break,
+                read => left = left.saturating_sub(read),
+            }
+        }
+        std::io::Result::Ok(())
+    };
+    // OK because the connection ends in any case.
+    let _ = time::timeout(CLOSE_TIMEOUT, unread).await;
+}
+
+/// The longest time in which a caller may read the last answer, and how much it may send meanwhile.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+const UNREAD_BYTES_MAX: usize = 16 * 1024;
+
+/// The answer to a caller that speaks HTTP without TLS.
+const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+    This port speaks TLS: use https:// (curl --cacert FILE, kent --ca FILE).\n";
+
+/// Tells a caller that speaks HTTP/1.1 without TLS so. The first byte of TLS is no letter, and the text with which HTTP/2 begins starts with
+/// `PRI`: such a caller would not understand the answer.
+async fn expect_tls(mut socket: TcpStream) -> std::io::Result<TcpStream> {
+    let mut first = [0; 3];
+    socket.peek(&mut first).await?;
+    if first[0].is_ascii_uppercase() && !first.starts_with(b"PR") {
+        socket.write_all(PLAIN).await?;
+        close(socket).await;
+        return Err(std::io::Error::other("the caller speaks HTTP without TLS"));
+    }
+    Ok(socket)
+}
+
 async fn shake_hands(
     tls: &Tls,
     config: Arc<ServerConfig>,
@@ -161,7 +204,14 @@ async fn shake_hands(
     (address, admission): (Address, &Admission),
     clock: &dyn Clock,
 ) -> std::io::Result<Connection> {
-    let stream = TlsAcceptor::from(config.clone()).accept(socket).await?;
+    let socket = expect_tls(socket).await?;
+    let stream = match TlsAcceptor::from(config.clone()).accept(socket).into_fallible().await {
+        Ok(stream) => stream,
+        Err((error, socket)) => {
+            close(socket).await;
+            return Err(error);
+        }
+    };
     // Handshakes have a separate limit, so that idle sockets do not use up the connections of callers at the same
     // address.
     let seat = admission.admit(&address).ok_or_else(|| std::io::Error::other("the port has too many connections"))?;

@@ -161,6 +161,10 @@ fn ok_roles_are_set_given_and_deleted() {
     guarded.token("ann", "--role ops");
     guarded.kent("ann", "clock accept");
     guarded.refused("ann", "region ls");
+    let (code, stdout, stderr) = guarded.run("ann", "region ls -A");
+    assert!(code == 2 && stdout.is_empty() && stderr.contains("no space that you may see"), "{stderr}");
+    let budget = guarded.refused("admin.token", "budget set ops region:default/nosuch 10");
+    assert!(budget.contains("kent region ls --space default"), "{budget}");
     guarded.kent("admin.token", "role set ops --allow operate:* --allow read:*");
     guarded.kent("ann", "region ls");
     let role = guarded.json("admin.token", "role ls");

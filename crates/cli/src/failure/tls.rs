@@ -5,6 +5,12 @@ use crate::connect;
 /// A hint for a failed connection to an endpoint, depending on the cause.
 pub(super) fn advice(endpoint: &str, cause: &str) -> Option<String> {
     let address = endpoint.trim_start_matches("https://").trim_end_matches('/');
+    if cause.contains("CaUsedAsEndEntity") {
+        return Some(
+            "The daemon shows the certificate of a CA: give kentd a certificate that the CA has signed, and name the CA with --ca."
+                .to_owned(),
+        );
+    }
     if cause.starts_with("invalid peer certificate") {
         return Some(
             "--ca FILE names the CA of its certificate, which must be for the host of the endpoint.".to_owned(),
@@ -46,6 +52,7 @@ mod tests {
             ("received corrupt message of type InvalidContentType", Some("use http://a:1, without --ca")),
             ("received fatal alert: NoApplicationProtocol", Some("a:1 is an HTTP port: use the gRPC port")),
             ("invalid peer certificate: UnknownIssuer", Some("--ca FILE")),
+            ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", Some("that the CA has signed")),
             ("Connection refused (os error 111)", None),
         ] {
             let advice = advice("https://a:1/", cause);

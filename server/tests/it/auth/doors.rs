@@ -64,12 +64,12 @@ async fn err_an_intruder_is_refused_on_both_ports_and_each_attempt_is_logged() {
     {
         assert!(!is_accepted(&daemon, &ca, identity).await, "{what}");
     }
-    // Plain text at the ports with TLS gets at most an alert of TLS.
+    // Plain text at the ports with TLS learns only that they want TLS.
     for address in [daemon.grpc_address(), daemon.http_address()] {
-        for bytes in [
-            &b"GET /metrics HTTP/1.1\r\nHost: kent\r\n\r\n"[..],
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
-        ] {
+        let said =
+            String::from_utf8_lossy(&answer(address, b"GET /metrics HTTP/1.1\r\nHost: kent\r\n\r\n")).into_owned();
+        assert!(said.starts_with("HTTP/1.1 400 ") && said.contains("This port speaks TLS: use https://"), "{said}");
+        for bytes in [&b"\x01GET / HTTP/1.1\r\n\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
             let said = answer(address, bytes);
             assert!(matches!(said.first(), None | Some(0x15)), "{address}: {said:?}");
         }
