@@ -118,7 +118,7 @@ impl Connection {
         let limit = ready!(turn.poll_read(cx));
         self.stream.set_limit(limit);
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        turn.has_read(limit - self.stream.limit(), &read);
+        turn.has_read(limit - self.stream.limit());
         read
     }
 }
