@@ -1,6 +1,6 @@
 //! A large `AllocateResponse`, encoded piece by piece, so that only a piece of it is in memory at a time.
 
-use kent_ids::Block;
+use kent_ids::{Block, IdKind};
 use prost::{
     Message,
     encoding::{self, WireType},
@@ -48,8 +48,7 @@ impl Pieces {
     pub fn texts(block: &Block, form: TextForm, clock_epoch: u64) -> Self {
         let (fence_subject, fence_token) = fence(block);
         let after = TextIdentifiers { ids: Vec::new(), fence_subject, fence_token }.encode_to_vec();
-        let len = parts(block, TEXT_COUNT).map(|part| text_len(&part, form)).sum();
-        Self::new(block, Some(form), TEXT, (Vec::new(), len, after), clock_epoch)
+        Self::new(block, Some(form), TEXT, (Vec::new(), texts_len(block, form), after), clock_epoch)
     }
 
     fn new(
@@ -96,19 +95,20 @@ impl Iterator for Pieces {
     }
 }
 
-/// The consecutive parts of a block, each of up to `count` positions.
-fn parts(block: &Block, count: u64) -> impl Iterator<Item = Block> {
-    let mut rest = Some(block.clone());
-    std::iter::from_fn(move || {
-        let (part, more) = rest.take()?.take_front(count);
-        rest = more;
-        Some(part)
-    })
-}
-
-/// The length of the encoded texts of a block in bytes. Random bits do not change it.
-fn text_len(block: &Block, form: TextForm) -> usize {
-    texts(block, form).ids.iter().map(|id| encoding::string::encoded_len(IDS, id)).sum()
+/// The length of the encoded texts of a block in bytes.
+fn texts_len(block: &Block, form: TextForm) -> usize {
+    let encoded = |len: usize| encoding::key_len(IDS) + encoding::encoded_len_varint(len as u64) + len; // OK because a usize has at most 64 bits
+    if let (IdKind::Number { .. }, TextForm::Decimal) = (block.kind(), form) {
+        let digits = |number: &u128| 1 + number.checked_ilog10().unwrap_or(0) as usize; // OK because a u128 has 39 digits at most
+        let mut len = 0;
+        // Only numbers without random bits are written in decimal.
+        block.values(rand::rng(), |numbers| len += numbers.iter().map(|number| encoded(digits(number))).sum::<usize>());
+        return len;
+    }
+    // All other texts of a block have the same length.
+    let (first, _) = block.clone().take_front(1);
+    let each: usize = texts(&first, form).ids.iter().map(|id| encoded(id.len())).sum();
+    each * usize::try_from(block.count()).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

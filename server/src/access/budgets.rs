@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use kent_access::{Bound, Budget, BudgetId, Holder, Right, Spent, TokenId};
+use kent_access::{Bound, Budget, BudgetId, Holder, Needs, Right, Spent, TokenId};
 use kent_proto::model::Invalid;
 use kent_store::Version;
 use tokio::time;
@@ -212,13 +212,12 @@ impl Access {
         let (right, missing) = self.bind(permission).map_err(|unbound| bad(&unbound))?;
         // First, so that a caller learns nothing about regions of others.
         check_covers(caller, std::slice::from_ref(&right))?;
-        match missing {
-            None => Ok(right),
-            Some(_) => Err(bad(&format_args!(
-                "is {resource}, a region that does not exist (kent region ls --space {})",
-                space_of(resource)
-            ))
-            .into()),
+        match right.permission().needs() {
+            Needs::Region { space, .. } if missing.is_some() => {
+                Err(bad(&format_args!("is {resource}, a region that does not exist (kent region ls --space {space})"))
+                    .into())
+            }
+            _ => Ok(right),
         }
     }
 
@@ -254,7 +253,3 @@ fn no_such(holder: &Holder, resource: &str) -> AccessError {
 
 /// The number of characters of a text that an error repeats.
 const SHOWN_MAX: usize = 80;
-/// The space in `region:SPACE/NAME`.
-fn space_of(resource: &str) -> &str {
-    resource.split_once(':').and_then(|(_, path)| path.split_once('/')).map_or("default", |(space, _)| space)
-}

@@ -25,8 +25,8 @@ pub(crate) enum Denied {
     NoCredential(DeniedTo),
     /// There is no such token, or its secret is wrong.
     #[error(
-        "no valid token: the header must be authorization: Bearer kent_ID_SECRET with a whole token; or there is no such token, or its \
-         secret is wrong"
+        "the token is not valid: send the header authorization: Bearer kent_ID_SECRET with the whole token; if the header has this form, \
+         there is no such token, or its secret is wrong"
     )]
     BadCredential(DeniedTo),
     /// The caller has the secret of a token that has ended.

@@ -115,10 +115,10 @@ impl Connection {
 
     fn poll_in_turn(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let Some(turn) = &mut self.turn else { return Pin::new(&mut self.stream).poll_read(cx, buf) };
-        let limit = ready!(turn.poll_read(cx));
-        self.stream.set_limit(limit);
+        let (limit, before) = (ready!(turn.poll_read(cx)), buf.filled().len());
+        self.stream.set_limit(limit as u64); // OK because a usize has at most 64 bits
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        turn.has_read(limit - self.stream.limit());
+        turn.has_read(buf.filled().len() - before);
         read
     }
 }

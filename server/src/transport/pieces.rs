@@ -5,6 +5,8 @@
 
 use std::{
     convert::Infallible,
+    iter::{self, Chain, Once},
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -57,10 +59,8 @@ impl<F: Future<Output = Result<Response<Body>, Infallible>> + Unpin> Future for 
 
 /// A body with one message.
 struct Pieced {
-    /// The prefix of the message (gRPC over HTTP/2, "Length-Prefixed-Message").
-    prefix: Option<Vec<u8>>,
-    /// `None` after the end.
-    pieces: Option<Pieces>,
+    /// The prefix of the message (gRPC over HTTP/2, "Length-Prefixed-Message") and its pieces. `None` after the end.
+    rest: Option<Chain<Once<Vec<u8>>, Pieces>>,
     permits: Option<PollSemaphore>,
     is_others_turn: bool,
 }
@@ -69,12 +69,8 @@ impl Pieced {
     fn new(Large { pieces, permits }: Large) -> Self {
         let mut prefix = vec![0];
         prefix.put_u32(pieces.encoded_len() as u32); // OK because `--packed-bytes` is at most 1 GiB
-        Self {
-            prefix: Some(prefix),
-            pieces: Some(pieces),
-            permits: permits.map(PollSemaphore::new),
-            is_others_turn: false,
-        }
+        let rest = iter::once(prefix).chain(pieces);
+        Self { rest: Some(rest), permits: permits.map(PollSemaphore::new), is_others_turn: false }
     }
 }
 
@@ -84,8 +80,8 @@ impl http_body::Body for Pieced {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        let Some(pieces) = &mut this.pieces else { return Poll::Ready(None) };
-        if std::mem::take(&mut this.is_others_turn) {
+        let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
+        if mem::take(&mut this.is_others_turn) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -93,8 +89,9 @@ impl http_body::Body for Pieced {
             Some(permits) => ready!(permits.poll_acquire(cx)),
             None => None,
         };
-        let Some(data) = this.prefix.take().or_else(|| pieces.next()) else {
-            this.pieces = None;
+        // Only now, so that no piece is made before it may be held.
+        let Some(data) = rest.next() else {
+            this.rest = None;
             let status = HeaderValue::from(Code::Ok as i32);
             return Poll::Ready(Some(Ok(Frame::trailers(HeaderMap::from_iter([(Status::GRPC_STATUS, status)])))));
         };

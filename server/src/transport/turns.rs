@@ -17,7 +17,7 @@ use std::{
 use tokio::{sync::Notify, task};
 
 /// The bytes that a connection reads in one turn: some ten small calls.
-const READ_BYTES: u64 = 1024;
+const READ_BYTES: usize = 1024;
 
 /// The bytes that a connection writes in one turn. Encrypting them takes about as long as answering ten calls.
 const WRITE_BYTES: usize = 32 * 1024;
@@ -71,7 +71,7 @@ impl Turns {
 pub(super) struct Turn {
     turns: Arc<Turns>,
     /// The bytes that the connection has read and written in its turn.
-    read: u64,
+    read: usize,
     written: usize,
     /// The ticket for the next turn, and the task that it wakes.
     waiting: Option<(u64, Waker)>,
@@ -79,36 +79,33 @@ pub(super) struct Turn {
 
 impl Turn {
     /// Returns how many bytes the connection may read, once it may.
-    pub(super) fn poll_read(&mut self, cx: &Context<'_>) -> Poll<u64> {
-        if !self.turns.is_shared() {
-            return Poll::Ready(u64::MAX);
-        }
-        ready!(self.poll_turn(cx));
-        match READ_BYTES.saturating_sub(self.read) {
-            0 => self.wait(cx),
-            left => Poll::Ready(left),
-        }
+    pub(super) fn poll_read(&mut self, cx: &Context<'_>) -> Poll<usize> {
+        self.poll_left(cx, |turn| READ_BYTES.saturating_sub(turn.read))
     }
 
-    pub(super) fn has_read(&mut self, bytes: u64) {
+    pub(super) fn has_read(&mut self, bytes: usize) {
         self.read = self.read.saturating_add(bytes);
     }
 
     /// Returns how many bytes the connection may write, once it may.
     pub(super) fn poll_write(&mut self, cx: &Context<'_>) -> Poll<usize> {
-        if !self.turns.is_shared() {
-            return Poll::Ready(usize::MAX);
-        }
-        ready!(self.poll_turn(cx));
-        match WRITE_BYTES.saturating_sub(self.written) {
-            0 => self.wait(cx),
-            left => Poll::Ready(left),
-        }
+        self.poll_left(cx, |turn| WRITE_BYTES.saturating_sub(turn.written))
     }
 
     pub(super) fn has_written(&mut self, written: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = written {
             self.written = self.written.saturating_add(*bytes);
+        }
+    }
+
+    fn poll_left(&mut self, cx: &Context<'_>, left: impl FnOnce(&Self) -> usize) -> Poll<usize> {
+        if !self.turns.is_shared() {
+            return Poll::Ready(usize::MAX);
+        }
+        ready!(self.poll_turn(cx));
+        match left(self) {
+            0 => self.wait(cx),
+            left => Poll::Ready(left),
         }
     }
 
@@ -152,7 +149,7 @@ mod tests {
     use crate::host::tasks::Tasks;
 
     /// What a connection may still read, if it need not wait.
-    async fn readable(turn: &mut Turn) -> Option<u64> {
+    async fn readable(turn: &mut Turn) -> Option<usize> {
         poll_fn(|cx| {
             Poll::Ready(match turn.poll_read(cx) {
                 Poll::Ready(bytes) => Some(bytes),
@@ -167,14 +164,14 @@ mod tests {
         let turns = Arc::new(Turns::default());
         let mut greedy = turns.join();
         greedy.has_read(READ_BYTES);
-        assert_eq!(readable(&mut greedy).await, Some(u64::MAX));
+        assert_eq!(readable(&mut greedy).await, Some(usize::MAX));
         let mut other = turns.join();
         assert_eq!(readable(&mut greedy).await, None);
         assert_eq!(readable(&mut other).await, Some(READ_BYTES));
         other.has_read(READ_BYTES - 1);
         assert_eq!(readable(&mut other).await, Some(1));
         drop(other);
-        assert_eq!(readable(&mut greedy).await, Some(u64::MAX));
+        assert_eq!(readable(&mut greedy).await, Some(usize::MAX));
     }
 
     #[tokio::test]

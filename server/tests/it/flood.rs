@@ -275,7 +275,7 @@ fn unary(stream_id: u32, message: &AllocateRequest) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn ok_answers_that_nobody_reads_take_bounded_memory() {
+async fn ok_unread_answers_take_bounded_memory() {
     // docs/limits.md states these for a connection. The bytes that the system keeps for a socket do not count for the daemon.
     const CONNECTIONS: u64 = 8;
     const STATED: u64 = 4 << 20;
