@@ -9,7 +9,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, Waker, ready},
 };
@@ -26,12 +26,37 @@ const WRITE_BYTES: usize = 32 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     connections: AtomicUsize,
-    /// The connections that have used up their turn and have more to do, in the order of their tickets.
-    waiting: Mutex<VecDeque<Waker>>,
-    /// The number of tickets so far, and how many of them have had their turn.
-    tickets: AtomicU64,
-    served: AtomicU64,
+    queue: Mutex<Queue>,
     wanted: Notify,
+}
+
+/// The connections that have used up their turn and have more to do.
+#[derive(Debug, Default)]
+struct Queue {
+    /// The first connection in the queue has this ticket, and each following one the next ticket.
+    first: u64,
+    waiting: VecDeque<Waker>,
+}
+
+impl Queue {
+    /// Adds a connection at the end, and returns its ticket.
+    fn push(&mut self, waker: Waker) -> u64 {
+        let ticket = self.first + self.waiting.len() as u64;
+        self.waiting.push_back(waker);
+        ticket
+    }
+
+    fn pop(&mut self) -> Option<Waker> {
+        let waker = self.waiting.pop_front()?;
+        self.first += 1;
+        Some(waker)
+    }
+
+    /// The waker of a connection that still waits. It may change, but the place in the queue stays.
+    fn waker(&mut self, ticket: u64) -> Option<&mut Waker> {
+        let place = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
+        self.waiting.get_mut(place)
+    }
 }
 
 impl Turns {
@@ -40,12 +65,9 @@ impl Turns {
         loop {
             // The runtime first runs the tasks that are ready, and then looks at all sockets.
             task::yield_now().await;
-            let next = self.waiting().pop_front();
+            let next = self.queue().pop();
             match next {
-                Some(next) => {
-                    self.served.fetch_add(1, Relaxed);
-                    next.wake();
-                }
+                Some(next) => next.wake(),
                 None => self.wanted.notified().await,
             }
         }
@@ -54,15 +76,15 @@ impl Turns {
     /// Adds a connection.
     pub(super) fn join(self: &Arc<Self>) -> Turn {
         self.connections.fetch_add(1, Relaxed);
-        Turn { turns: self.clone(), read: 0, written: 0, waiting: None }
+        Turn { turns: self.clone(), read: 0, written: 0, ticket: None }
     }
 
     fn is_shared(&self) -> bool {
         self.connections.load(Relaxed) > 1
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waker>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,8 +95,8 @@ pub(super) struct Turn {
     /// The bytes that the connection has read and written in its turn.
     read: usize,
     written: usize,
-    /// The ticket for the next turn, and the task that it wakes.
-    waiting: Option<(u64, Waker)>,
+    /// The ticket for the next turn, if this one is used up.
+    ticket: Option<u64>,
 }
 
 impl Turn {
@@ -111,23 +133,18 @@ impl Turn {
 
     /// Waits until a connection that has used up its turn has another one.
     fn poll_turn(&mut self, cx: &Context<'_>) -> Poll<()> {
-        match &self.waiting {
-            None => Poll::Ready(()),
-            Some((ticket, _)) if self.turns.served.load(Relaxed) > *ticket => {
-                (self.read, self.written, self.waiting) = (0, 0, None);
-                Poll::Ready(())
-            }
-            Some((_, waker)) if waker.will_wake(cx.waker()) => Poll::Pending,
-            Some(_) => self.wait(cx),
+        let Some(ticket) = self.ticket else { return Poll::Ready(()) };
+        if let Some(waker) = self.turns.queue().waker(ticket) {
+            waker.clone_from(cx.waker());
+            return Poll::Pending;
         }
+        (self.read, self.written, self.ticket) = (0, 0, None);
+        Poll::Ready(())
     }
 
     /// Wakes the task at the next turn.
     fn wait<T>(&mut self, cx: &Context<'_>) -> Poll<T> {
-        let mut waiting = self.turns.waiting();
-        waiting.push_back(cx.waker().clone());
-        self.waiting = Some((self.turns.tickets.fetch_add(1, Relaxed), cx.waker().clone()));
-        drop(waiting);
+        self.ticket = Some(self.turns.queue().push(cx.waker().clone()));
         self.turns.wanted.notify_one();
         Poll::Pending
     }
@@ -141,12 +158,22 @@ impl Drop for Turn {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::poll_fn, pin::pin};
+    use std::{future::poll_fn, pin::pin, task::Wake};
 
     use futures_util::future::{Either, select};
 
     use super::*;
     use crate::host::tasks::Tasks;
+
+    /// Counts how often its waker was called.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
 
     /// What a connection may still read, if it need not wait.
     async fn readable(turn: &mut Turn) -> Option<usize> {
@@ -172,6 +199,26 @@ mod tests {
         assert_eq!(readable(&mut other).await, Some(1));
         drop(other);
         assert_eq!(readable(&mut greedy).await, Some(usize::MAX));
+    }
+
+    /// The compiler may give two wakers of the same task different addresses.
+    #[tokio::test]
+    async fn ok_another_waker_of_the_task_keeps_the_place_in_the_queue() {
+        let turns = Arc::new(Turns::default());
+        let (mut greedy, _other) = (turns.join(), turns.join());
+        greedy.has_read(READ_BYTES);
+        let [first, second] = [(); 2].map(|()| Arc::new(Wakes::default()));
+        let (one, other) = (Waker::from(first.clone()), Waker::from(second.clone()));
+        assert!(greedy.poll_read(&Context::from_waker(&one)).is_pending());
+        assert!(greedy.poll_read(&Context::from_waker(&other)).is_pending());
+        let some_time = async {
+            for _ in 0..4 {
+                task::yield_now().await;
+            }
+        };
+        select(pin!(turns.run()), pin!(some_time)).await;
+        assert_eq!([first, second].map(|wakes| wakes.0.load(Relaxed)), [0, 1]);
+        assert_eq!(greedy.poll_read(&Context::from_waker(&one)), Poll::Ready(READ_BYTES));
     }
 
     #[tokio::test]
