@@ -1,7 +1,9 @@
 //! Connections, and the dispatch of calls to services. Each part exists because a benchmark showed a gain.
 
 pub(crate) mod admission;
+pub(crate) mod calls;
 pub(crate) mod connection;
+mod expiry;
 pub mod handshake;
 pub(crate) mod listen;
 pub(crate) mod meters;
