@@ -192,6 +192,14 @@ async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
     }
     scene.until_fires("KentCallersDenied", ("reason", "NO_CREDENTIAL"), nothing).await;
 
+    kent(healthy_at, "alloc region:orders -n 3");
+    for _ in 0..2 {
+        assert_ne!(run_at(healthy_at, "alloc region:missing").0, 0);
+        // Rates need two scrapes.
+        until_scraped(prometheus).await;
+    }
+    has_all_panels(prometheus);
+
     etcd.kill(0);
     let of_far = ("instance", "far");
     for alert in ["KentWindowShort", "KentNotReady", "KentStoreFails"] {
@@ -229,6 +237,36 @@ fn is_scraped_as_open_metrics(prometheus: &Prometheus) {
         let about = [("metric", "process_resident_memory_bytes"), ("match_target", &*selector)];
         assert_eq!(prometheus.get("targets/metadata", &about)[0]["unit"], "bytes", "{instance}");
     }
+}
+
+/// Waits for the next scrape of each daemon.
+async fn until_scraped(prometheus: &Prometheus) {
+    let scraped = || -> BTreeSet<String> {
+        let targets = prometheus.get("targets", &[]);
+        let targets = targets["activeTargets"].as_array().expect("targets").iter();
+        targets.map(|target| target["lastScrape"].to_string()).collect()
+    };
+    let before = scraped();
+    until(async || scraped().is_disjoint(&before)).await;
+}
+
+/// Checks that each expression of the dashboard has series.
+fn has_all_panels(prometheus: &Prometheus) {
+    let text = fs::read_to_string(repository().join("deploy/grafana/kent.json")).expect("the dashboard");
+    let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let mut shown = 0;
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        for target in panel["targets"].as_array().expect("targets") {
+            let expression = target["expr"].as_str().expect("an expression");
+            let expression =
+                ["$job", "$instance"].iter().fold(expression.to_owned(), |text, name| text.replace(name, ".+"));
+            let series = prometheus.query(&expression.replace("$__rate_interval", "5m"));
+            assert!(!series.is_empty(), "{}: nothing for {expression}", panel["title"]);
+            shown += 1;
+        }
+    }
+    assert!(shown >= 30, "{shown} expressions");
 }
 
 /// Checks that each metric that the alerts name is one that a daemon has.
