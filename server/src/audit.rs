@@ -12,6 +12,7 @@ mod refusals;
 
 pub use event::{By, Event, Outcome};
 pub use layer::Audit;
+pub(crate) use layer::{AuditCounts, counts};
 pub use place::{AuditArgs, AuditTo, Rotation};
 
 /// The target of the events.

@@ -18,7 +18,7 @@ use kent_access::{Holder, LimitKind, Limits, Presented, Rights};
 pub(crate) use self::{
     cache::KnownCaller,
     caller::{Caller, Principal},
-    denied::{Asked, Denied, DeniedTo, denied},
+    denied::{Asked, Denied, DeniedTo, denials, denied},
     table::{AccessTable, Snapshot, Write},
     usage::Open,
 };

@@ -33,7 +33,7 @@ use crate::{
         entropy::{self, SystemEntropy},
         process::open_files_max,
         tasks::{Calls, Tasks},
-        watched::Watched,
+        watched::{StoreMetrics, Watched},
     },
     http::{self, Stage},
     maintenance::witness::{Witness, WitnessError},
@@ -42,6 +42,7 @@ use crate::{
     service::{AccessService, AdminService, AllocatorService, CodecService, RegionsService},
     transport::{
         admission::{Admission, Limits},
+        calls::CallMetrics,
         handshake::{HANDSHAKES_MAX, Handshakes, PortKind},
         listen::{Listeners, SocketError, UnixSocket},
         meters::PortsMetrics,
@@ -181,8 +182,8 @@ impl Daemon {
             });
         }
         let ((grpc_limits, http_limits), metrics) = (connection_limits(&config), PortsMetrics::default());
-        let handshakes = |port: &'static str, limits, kind| {
-            let admission = Admission::new(limits, metrics.port(port));
+        let handshakes = |port: &'static str, limits: Limits, kind| {
+            let admission = Admission::new(limits, metrics.port(port, limits.total));
             Handshakes::new(admission, tls.as_ref(), kind, clock.clone(), &ports)
         };
         let (for_grpc, for_http) =
@@ -194,7 +195,8 @@ impl Daemon {
         let address = config.advertise.clone().unwrap_or(first_address);
         let place = Place { kind, location, address, directories: directories(&config) };
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
-        let watched = Arc::new(Watched::new(store.clone(), clock.clone()));
+        let store_metrics = StoreMetrics::default();
+        let watched = Arc::new(Watched::new(store.clone(), clock.clone(), &store_metrics));
         let environment = Environment { store: watched, clock: clock.clone(), entropy };
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
             // Absolute, because a witness knows stores by their location.
@@ -217,7 +219,13 @@ impl Daemon {
             http: http_address,
             _calls: calls,
         };
-        daemon.node.engine().metrics().add_ports(&metrics);
+        let calls = CallMetrics::default();
+        daemon.node.engine().metrics().add(|kent| {
+            metrics.register(kent);
+            store_metrics.register(kent);
+            calls.register(kent);
+            tls.iter().for_each(|tls| tls.register_metrics(kent));
+        });
         // Only now, because the store is locked: a socket that is left there is that of a daemon that was killed.
         if let Some(path) = default_socket(&config) {
             match UnixSocket::bind(&path) {
@@ -225,10 +233,10 @@ impl Daemon {
                 Err(error) => warn!(path = %path.display(), %error, "cannot serve a Unix socket in the data directory"),
             }
         }
-        let port = daemon.serve_grpc(grpc, for_grpc, clock, &config)?;
+        let port = daemon.serve_grpc(grpc, for_grpc, (clock, calls), &config)?;
         let (origins, tasks) = (config.http_origins.clone(), daemon.node.tasks().clone());
         let needs_certificate = config.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
-        let gateway = || Gateway::new(port, origins, config.set.request_bytes, tasks, needs_certificate);
+        let gateway = || Gateway::new(port.through_http(), origins, config.set.request_bytes, tasks, needs_certificate);
         let gateway = config.set.http_api.then(gateway).transpose()?;
         stage.set_serving(daemon.node.engine().clone(), gateway);
         info!(grpc = %daemon.grpc, http = %http_address, store = %daemon.store.store_id(), "kentd serves");
@@ -282,7 +290,7 @@ impl Daemon {
         &self,
         listeners: Listeners,
         handshakes: Handshakes,
-        clock: Arc<dyn Clock>,
+        (clock, calls): (Arc<dyn Clock>, CallMetrics),
         config: &Config,
     ) -> Result<GrpcPort, StartError> {
         let (health, health_service) = tonic_health::server::health_reporter();
@@ -317,7 +325,7 @@ impl Daemon {
             ));
         let allocator = AllocatorServer::new(AllocatorService::new(engine.clone()))
             .max_decoding_message_size(max.min(ALLOCATE_BYTES_MAX));
-        let port = Port::new(allocator, routes.routes(), (engine.auth().clone(), clock));
+        let port = Port::new((allocator, routes.routes()), (engine.auth().clone(), clock), calls);
         let closing = self.ports.stopping().clone();
         let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.local_work());
         let workers = workers.map_err(StartError::Threads)?;

@@ -12,7 +12,8 @@ use tracing::info;
 
 use crate::{
     access::{Access, BudgetsLeft},
-    auth::{AccessTable, Auth, Caller},
+    audit,
+    auth::{self, AccessTable, Auth, Caller},
     budgets::Budgets,
     cluster::{Cluster, Watches},
     config::{AuthMode, Config},
@@ -386,12 +387,18 @@ impl Engine {
         let reached_ago = readiness.reached_ago();
         gauges.set_store_last_reached(reached_ago.map(|ago| since_1970(&*self.clock).saturating_sub(ago)));
         gauges.slot.set(slot.map_or(-1, |held| i64::from(held.slot.get())));
+        gauges.slot_epoch.set(slot.map_or(0, |held| i64::try_from(held.record.epoch.get()).unwrap_or(i64::MAX)));
+        let watchers = WATCHERS_MAX.saturating_sub(self.watchers.available_permits());
+        gauges.watchers.set(i64::try_from(watchers).unwrap_or(i64::MAX));
         gauges.clock_quarantined.set(i64::from(readiness.quarantine.is_some()));
         gauges.ready.set(i64::from(readiness.is_ready()));
         gauges.set_chunks(readiness.chunks.iter().map(|chunk| (&chunk.source, chunk.left)));
         totals.set_clock_steps(self.slots.clock_epoch());
         totals.set_limited(self.auth().limited());
+        totals.set_denied(auth::denials());
+        totals.set_audit(audit::counts());
         totals.set_store(self.store.stats());
+        self.metrics.disks().set(&self.place.directories);
         self.metrics.regions().set(&self.selection.select(&self.directory, &*self.clock));
         self.metrics.budgets().set(budgets);
         self.metrics.process().set(&ProcessUse::read());

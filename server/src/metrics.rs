@@ -4,6 +4,7 @@
 //! `docs/metrics.md` lists all metrics; a test compares it with the metrics of a real daemon.
 
 mod budgets;
+mod disks;
 mod process;
 mod regions;
 mod text;
@@ -32,8 +33,8 @@ use prometheus_client::{
 };
 
 pub(crate) use self::text::Exposition;
-use self::{budgets::BudgetMetrics, process::ProcessMetrics, regions::RegionMetrics};
-use crate::transport::meters::PortsMetrics;
+use self::{budgets::BudgetMetrics, disks::DiskMetrics, process::ProcessMetrics, regions::RegionMetrics};
+use crate::audit::AuditCounts;
 
 /// A gauge that may be a fraction.
 type Level = Gauge<f64, AtomicU64>;
@@ -50,8 +51,10 @@ pub(crate) struct Metrics {
     errors: Family<ErrorLabel, Counter>,
     latency: Family<SourceLabel, Histogram, fn() -> Histogram>,
     edits: Family<EditLabel, Counter>,
+    waits: Family<ReasonLabel, Counter>,
     gauges: Gauges,
     totals: Totals,
+    disks: DiskMetrics,
     process: ProcessMetrics,
     regions: RegionMetrics,
     budgets: BudgetMetrics,
@@ -75,6 +78,8 @@ pub(crate) struct Gauges {
     store_last_reached: Family<NoLabel, Level>,
     /// The slot that the daemon holds, or -1.
     pub(crate) slot: Gauge,
+    /// The fencing token of the slot, or 0.
+    pub(crate) slot_epoch: Gauge,
     pub(crate) clock_quarantined: Gauge,
     /// The number of identifiers left in each chunk that the daemon holds.
     chunk_left: Family<SourceLabel, Level>,
@@ -82,6 +87,8 @@ pub(crate) struct Gauges {
     pub(crate) ready: Gauge,
     /// The number of open `AllocateStream` calls.
     pub(crate) streams: Gauge,
+    /// The number of open `WatchTable` calls.
+    pub(crate) watchers: Gauge,
 }
 
 /// Counters that other parts of the daemon keep. They are copied when the metrics are rendered.
@@ -89,6 +96,9 @@ pub(crate) struct Gauges {
 pub(crate) struct Totals {
     clock_steps: Counter,
     limited: Family<LimitLabel, Counter>,
+    denied: Family<ReasonLabel, Counter>,
+    audit_lines: Counter,
+    audit_lost: Counter,
     store_commits: Counter,
     store_conflicts: Counter,
     store_flushes: Counter,
@@ -118,6 +128,11 @@ struct LimitLabel {
     limit: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
 /// The maximum number of sources with counters of their own; the others share one set, so that a million regions do not make a
 /// million time series.
 const SOURCES_MAX: usize = 1000;
@@ -137,8 +152,10 @@ impl Metrics {
             errors: Family::default(),
             latency,
             edits: Family::default(),
+            waits: Family::default(),
             gauges: Gauges::default(),
             totals: Totals::default(),
+            disks: DiskMetrics::default(),
             process: ProcessMetrics::new(started),
             regions: RegionMetrics::default(),
             budgets: BudgetMetrics::default(),
@@ -195,6 +212,13 @@ impl Metrics {
         kent.register("ready", "1 if the daemon can grant from every source", gauges.ready.clone());
         kent.register("streams", "Open AllocateStream calls", gauges.streams.clone());
         kent.register("limited", "Calls refused because of a limit of their caller", totals.limited.clone());
+        kent.register("grant_waits", "Requests for identifiers that had to wait", self.waits.clone());
+        kent.register("slot_epoch", "Fencing token of the slot, or 0", gauges.slot_epoch.clone());
+        kent.register("watchers", "Open WatchTable calls", gauges.watchers.clone());
+        kent.register("denied", "Calls refused because of who the caller is", totals.denied.clone());
+        kent.register("audit_lines", "Lines written to the audit log", totals.audit_lines.clone());
+        kent.register("audit_lost", "Lines that the audit log lost", totals.audit_lost.clone());
+        self.disks.register(kent);
         self.regions.register(kent);
         self.budgets.register(kent);
     }
@@ -226,6 +250,11 @@ impl Metrics {
         self.errors.get_or_create(&ErrorLabel { source, code }).inc();
     }
 
+    /// Counts a request that has to wait, and for what.
+    pub(crate) fn waited(&self, reason: &'static str) {
+        self.waits.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
     /// Counts an edit.
     pub(crate) fn edited(&self, operation: &'static str, outcome: &'static str) {
         self.edits.get_or_create(&EditLabel { operation, outcome }).inc();
@@ -239,6 +268,11 @@ impl Metrics {
     /// The counters of other parts, to be set before the metrics are rendered.
     pub(crate) fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// The metrics of the disks, to be set before the metrics are rendered.
+    pub(crate) fn disks(&self) -> &DiskMetrics {
+        &self.disks
     }
 
     /// The metrics of the process, to be set before the metrics are rendered.
@@ -256,10 +290,10 @@ impl Metrics {
         &self.budgets
     }
 
-    /// Adds the metrics of the ports, which are created before these.
-    pub(crate) fn add_ports(&self, ports: &PortsMetrics) {
+    /// Adds the metrics of parts that are created before these.
+    pub(crate) fn add(&self, register: impl FnOnce(&mut Registry)) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        ports.register(registry.sub_registry_with_prefix("kent"));
+        register(registry.sub_registry_with_prefix("kent"));
     }
 
     /// All metrics in a text format.
@@ -324,6 +358,19 @@ impl Totals {
         for (kind, count) in refused {
             self.limited.get_or_create(&LimitLabel { limit: kind.name() }).inner().store(count, Relaxed);
         }
+    }
+
+    /// Sets how often callers were denied for each reason.
+    pub(crate) fn set_denied(&self, denials: impl Iterator<Item = (&'static str, u64)>) {
+        for (reason, count) in denials {
+            self.denied.get_or_create(&ReasonLabel { reason }).inner().store(count, Relaxed);
+        }
+    }
+
+    /// Sets the counters of the audit log.
+    pub(crate) fn set_audit(&self, counts: AuditCounts) {
+        self.audit_lines.inner().store(counts.written, Relaxed);
+        self.audit_lost.inner().store(counts.lost, Relaxed);
     }
 
     /// Sets the counters of the store.

@@ -1,7 +1,9 @@
 //! Connections, and the dispatch of calls to services. Benchmarks justify the code that replaces tonic's.
 
 pub(crate) mod admission;
+pub(crate) mod calls;
 pub(crate) mod connection;
+mod expiry;
 pub mod handshake;
 pub(crate) mod listen;
 pub(crate) mod meters;

@@ -1,6 +1,7 @@
 //! End-to-end tests of the daemon: real processes, real sockets, and the embedded store on a real disk.
 
 mod it {
+    mod alerts;
     mod allocate;
     mod archive;
     mod audit;
@@ -40,6 +41,7 @@ mod it {
     mod paper;
     mod pipes;
     mod private;
+    mod prometheus;
     mod promises;
     mod proxy;
     mod python;

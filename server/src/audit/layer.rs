@@ -2,7 +2,10 @@
 
 use std::{
     io::{self, Write},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -45,6 +48,22 @@ struct State {
 enum Output {
     Stderr,
     File(RotatingFile),
+}
+
+/// The number of lines of this process's audit logs, since it started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AuditCounts {
+    pub(crate) written: u64,
+    /// Those that could not be written.
+    pub(crate) lost: u64,
+}
+
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// The number of lines of this process's audit logs.
+pub(crate) fn counts() -> AuditCounts {
+    AuditCounts { written: WRITTEN.load(Relaxed), lost: LOST.load(Relaxed) }
 }
 
 /// The pause between two messages about a log that cannot be written.
@@ -116,9 +135,13 @@ impl Audit {
         }
         lines.extend(line.to_json());
         match state.output.write(&lines) {
-            Ok(()) => state.lost = 0,
+            Ok(()) => {
+                state.lost = 0;
+                WRITTEN.fetch_add(1, Relaxed);
+            }
             Err(error) => {
                 state.lost += 1; // OK because it does not overflow in the age of the universe
+                LOST.fetch_add(1, Relaxed);
                 state.failure = Some(error);
                 if self.is_required {
                     self.failed.cancel();

@@ -1,6 +1,9 @@
 //! Refusals of callers.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use kent_access::Refused;
 use kent_proto::model::{LIMIT, code_name};
@@ -141,7 +144,22 @@ impl Denied {
     }
 }
 
-/// Writes a refusal to the audit log. Every refusal passes here on its way to the caller.
+/// How often this process has refused callers, for each reason. Like the audit log, there is one in the process.
+static DENIALS: [(&str, AtomicU64); 6] = [
+    ("NO_CREDENTIAL", AtomicU64::new(0)),
+    ("BAD_CREDENTIAL", AtomicU64::new(0)),
+    ("CREDENTIAL_ENDED", AtomicU64::new(0)),
+    ("PERMISSION_DENIED", AtomicU64::new(0)),
+    (LIMIT, AtomicU64::new(0)),
+    ("OUT_OF_TOUCH", AtomicU64::new(0)),
+];
+
+/// How often this process has refused callers, for each reason.
+pub(crate) fn denials() -> impl Iterator<Item = (&'static str, u64)> {
+    DENIALS.iter().map(|(reason, count)| (*reason, count.load(Relaxed)))
+}
+
+/// Counts a refusal, and writes it to the audit log. Every refusal passes here on its way to the caller.
 pub(crate) fn denied(denied: &Denied) {
     let DeniedTo { principal, address, asked } = denied.to();
     let asked = asked.as_deref().cloned().unwrap_or_default();
@@ -152,6 +170,9 @@ pub(crate) fn denied(denied: &Denied) {
         ..By::default()
     };
     let (code, reason) = denied.code();
+    if let Some((_, count)) = DENIALS.iter().find(|(known, _)| *known == reason) {
+        count.fetch_add(1, Relaxed);
+    }
     let (resource, note) = match denied {
         Denied::Missing(_, permission) => (&**permission, String::new()),
         Denied::Refused(_, refused) => ("", refused.to_string()),

@@ -37,6 +37,18 @@ pub(crate) enum Wait {
     Budget(Arc<Account>, Option<(Arc<Space>, RegionNumber)>),
 }
 
+impl Wait {
+    /// What is waited for, as the metrics name it.
+    pub(crate) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Time(..) => "time",
+            Self::Region(..) | Self::Series(_) => "chunk",
+            Self::Strict(_) => "commit",
+            Self::Budget(..) => "budget",
+        }
+    }
+}
+
 /// Identifiers that were granted.
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {

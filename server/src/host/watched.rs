@@ -1,9 +1,17 @@
-//! A store whose slow and rejected commits the flight recorder notes.
+//! A store whose operations are measured, and whose slow and rejected commits the flight recorder notes.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc, time::Duration};
 
 use kent_store::{
     CommitError, Committed, Key, Pages, Peers, ReadError, Servers, Stats, Store, StoreId, Txn, Versioned,
+};
+use prometheus_client::{
+    metrics::{
+        counter::Counter,
+        family::Family,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::{Registry, Unit},
 };
 
 use super::{
@@ -11,27 +19,97 @@ use super::{
     flight::{self, Happened, Name, SLOW_COMMIT},
 };
 
-/// A store and the clock that measures its commits.
+/// A store and the clock that measures its operations.
 #[derive(Debug)]
 pub(crate) struct Watched {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    read: Work,
+    scan: Work,
+    commit: Work,
+}
+
+/// The metrics of all operations of a store. It is used before the daemon can serve metrics.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreMetrics {
+    duration: Family<WorkLabel, Histogram, fn() -> Histogram>,
+    failures: Family<WorkLabel, Counter>,
+}
+
+/// The label that names a kind of operation.
+type WorkLabel = [(&'static str, &'static str); 1];
+
+/// The metrics of one kind of operation.
+#[derive(Debug)]
+struct Work {
+    duration: Histogram,
+    failures: Counter,
 }
 
 impl Watched {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock }
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, metrics: &StoreMetrics) -> Self {
+        let [read, scan, commit] = ["read", "scan", "commit"].map(|work| metrics.work(work));
+        Self { store, clock, read, scan, commit }
+    }
+
+    /// Measures an operation. Returns its answer, and how long it took.
+    async fn measured<T, E>(
+        &self,
+        work: &Work,
+        operation: impl Future<Output = Result<T, E>>,
+        has_failed: impl FnOnce(&E) -> bool,
+    ) -> (Result<T, E>, Duration) {
+        let began = self.clock.steady();
+        let answer = operation.await;
+        let took = self.clock.steady().saturating_sub(began);
+        work.duration.observe(took.as_secs_f64());
+        if answer.as_ref().is_err_and(has_failed) {
+            work.failures.inc();
+        }
+        (answer, took)
+    }
+}
+
+impl Default for StoreMetrics {
+    fn default() -> Self {
+        // From 16 microseconds to 67 seconds, each four times the one before.
+        let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(16e-6, 4.0, 12));
+        Self { duration: Family::new_with_constructor(histogram), failures: Family::default() }
+    }
+}
+
+impl StoreMetrics {
+    fn work(&self, work: &'static str) -> Work {
+        let label = [("work", work)];
+        Work {
+            duration: self.duration.get_or_create(&label).clone(),
+            failures: self.failures.get_or_create(&label).clone(),
+        }
+    }
+
+    pub(crate) fn register(&self, kent: &mut Registry) {
+        kent.register_with_unit(
+            "store_duration",
+            "Time that the store took, also for operations that failed",
+            Unit::Seconds,
+            self.duration.clone(),
+        );
+        kent.register(
+            "store_failures",
+            "Operations that the store did not do, without conflicts",
+            self.failures.clone(),
+        );
     }
 }
 
 #[tonic::async_trait]
 impl Store for Watched {
     async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError> {
-        self.store.get(key).await
+        self.measured(&self.read, self.store.get(key), |_| true).await.0
     }
 
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError> {
-        self.store.scan(prefix).await
+        self.measured(&self.scan, self.store.scan(prefix), |_| true).await.0
     }
 
     async fn pages(&self, prefix: &Key) -> Result<Box<dyn Pages>, ReadError> {
@@ -39,9 +117,9 @@ impl Store for Watched {
     }
 
     async fn commit(&self, txn: Txn) -> Result<Committed, CommitError> {
-        let (began, key) = (self.clock.steady(), txn.writes().first().map(|(key, _)| Name::from(key.as_str())));
-        let answer = self.store.commit(txn).await;
-        let took = self.clock.steady().saturating_sub(began);
+        let key = txn.writes().first().map(|(key, _)| Name::from(key.as_str()));
+        let has_failed = |error: &CommitError| !matches!(error, CommitError::Conflict { .. });
+        let (answer, took) = self.measured(&self.commit, self.store.commit(txn), has_failed).await;
         if took >= SLOW_COMMIT {
             flight::record(Happened::SlowCommit { key: key.unwrap_or_else(|| Name::from("")), took });
         }
@@ -74,10 +152,7 @@ impl Store for Watched {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::atomic::{AtomicU64, Ordering},
-        time::Duration,
-    };
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use kent_ids::UnixNanos;
     use kent_store::{MemoryStore, Version};
@@ -113,7 +188,8 @@ mod tests {
             (100, "of-a-slow-commit", &["slow-commit", "slow-commit", "conflict"]),
         ] {
             let memory = Arc::new(MemoryStore::new(StoreId::new([0; 16])));
-            let store = Watched::new(memory, Arc::new(Stepping { step, now: AtomicU64::new(0) }));
+            let (clock, metrics) = (Stepping { step, now: AtomicU64::new(0) }, StoreMetrics::default());
+            let store = Watched::new(memory, Arc::new(clock), &metrics);
             let key = Key::new(key).expect("a key");
             let create = || Txn::new().expect(key.clone(), Version::ABSENT).put(key.clone(), b"1".to_vec());
             store.commit(create()).await.expect("committed");

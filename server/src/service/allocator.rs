@@ -249,6 +249,7 @@ impl<'a> Call<'a> {
         wait: Wait,
         wait_limit: WaitLimit,
     ) -> Pin<Box<dyn Future<Output = Result<Granted, Status>> + Send + 'a>> {
+        self.engine.metrics().waited(wait.reason());
         Box::pin(async move {
             match self.engine.grants().finish(input, caller, wait, wait_limit).await {
                 Ok(granted) => {

@@ -7,7 +7,7 @@ use std::{
 
 use tracing::warn;
 
-use super::meters::PortMetrics;
+use super::meters::{HandshakeCounters, PortMetrics};
 use crate::host::{
     address::{Address, Host},
     flight::{self, Happened},
@@ -52,6 +52,11 @@ pub(crate) struct Seat {
 impl Admission {
     pub(crate) fn new(limits: Limits, metrics: PortMetrics) -> Self {
         Self(Arc::new(Inner { limits, metrics, open: Mutex::default() }))
+    }
+
+    /// The counters of the port's TLS handshakes.
+    pub(super) fn handshakes(&self) -> &HandshakeCounters {
+        &self.0.metrics.handshakes
     }
 
     /// Without limits.

@@ -138,12 +138,17 @@ impl Secure {
             match time::timeout(HANDSHAKE_TIMEOUT, shake_hands(&tls, config, socket, (address, &admission), &*clock))
                 .await
             {
-                Ok(Ok(connection)) => pass_on(connection),
+                Ok(Ok(connection)) => {
+                    admission.handshakes().done.inc();
+                    pass_on(connection);
+                }
                 Ok(Err(error)) => {
+                    admission.handshakes().failed.inc();
                     debug!(peer = %address, %error, "the TLS handshake failed");
                     deny(address, &error.to_string());
                 }
                 Err(_) => {
+                    admission.handshakes().timed_out.inc();
                     debug!(peer = %address, "the TLS handshake took too long");
                     deny(address, "the handshake took too long");
                 }

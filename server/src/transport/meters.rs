@@ -12,13 +12,24 @@ pub(crate) struct PortMetrics {
     pub(crate) open: Gauge,
     pub(crate) refused_for_total: Counter,
     pub(crate) refused_for_address: Counter,
+    pub(crate) handshakes: HandshakeCounters,
+}
+
+/// The TLS handshakes of a port, by their results.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HandshakeCounters {
+    pub(crate) done: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) timed_out: Counter,
 }
 
 /// The metrics of all ports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortsMetrics {
     open: Family<PortLabel, Gauge>,
+    open_max: Family<PortLabel, Gauge>,
     refused: Family<RefusedLabel, Counter>,
+    handshakes: Family<HandshakeLabel, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -32,19 +43,34 @@ struct RefusedLabel {
     limit: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HandshakeLabel {
+    port: &'static str,
+    result: &'static str,
+}
+
 impl PortsMetrics {
-    /// The metrics of a port.
-    pub(crate) fn port(&self, port: &'static str) -> PortMetrics {
+    /// The metrics of a port that has this many connections at most.
+    pub(crate) fn port(&self, port: &'static str, open_max: usize) -> PortMetrics {
+        self.open_max.get_or_create(&PortLabel { port }).set(i64::try_from(open_max).unwrap_or(i64::MAX));
+        let handshakes = |result| self.handshakes.get_or_create(&HandshakeLabel { port, result }).clone();
         let refused = |limit| self.refused.get_or_create(&RefusedLabel { port, limit }).clone();
         PortMetrics {
             open: self.open.get_or_create(&PortLabel { port }).clone(),
             refused_for_total: refused("total"),
             refused_for_address: refused("address"),
+            handshakes: HandshakeCounters {
+                done: handshakes("done"),
+                failed: handshakes("failed"),
+                timed_out: handshakes("timeout"),
+            },
         }
     }
 
     pub(crate) fn register(&self, kent: &mut Registry) {
         kent.register("connections", "Open connections", self.open.clone());
+        kent.register("connections_max", "Maximum number of connections from the network", self.open_max.clone());
+        kent.register("tls_handshakes", "TLS handshakes", self.handshakes.clone());
         kent.register("connections_refused", "Connections beyond a limit", self.refused.clone());
     }
 }

@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_util::future::Either;
+use futures_util::future::{BoxFuture, Either};
 use tonic::{
     body::Body,
     codegen::{
@@ -22,6 +22,7 @@ use tonic::{
 };
 
 use super::{
+    calls::{Begun, CallMetrics},
     methods,
     peer::{Peer, authorization, on_behalf_of},
     pieces::Answer,
@@ -39,6 +40,9 @@ pub(crate) struct Port<S> {
     others: Routes,
     auth: Arc<Auth>,
     clock: Arc<dyn Clock>,
+    /// The port, as metrics name it.
+    name: &'static str,
+    metrics: CallMetrics,
 }
 
 /// The frequent call, which identifies its callers itself.
@@ -48,8 +52,17 @@ const FREQUENT: &str = "/Allocate";
 const OPEN: &str = "grpc.health.v1.Health";
 
 impl<S> Port<S> {
-    pub(crate) fn new(allocator: S, others: Routes, (auth, clock): (Arc<Auth>, Arc<dyn Clock>)) -> Self {
-        Self { allocator, others: others.prepare(), auth, clock }
+    pub(crate) fn new(
+        (allocator, others): (S, Routes),
+        (auth, clock): (Arc<Auth>, Arc<dyn Clock>),
+        metrics: CallMetrics,
+    ) -> Self {
+        Self { allocator, others: others.prepare(), auth, clock, name: "grpc", metrics }
+    }
+
+    /// The same services, whose calls come through the HTTP port.
+    pub(crate) fn through_http(self) -> Self {
+        Self { name: "http", ..self }
     }
 
     /// Adds the caller to a call. A new service is therefore closed to unknown callers, even if it checks nothing itself.
@@ -76,11 +89,12 @@ impl<S> Port<S> {
 
 impl<S> Service<Request<Body>> for Port<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Unpin> + NamedService,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + NamedService,
+    S::Future: Send + Unpin + 'static,
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Either<Answer<S::Future>, Either<<Routes as Service<Request<Body>>>::Future, Refused>>;
+    type Future = Either<Answer<S::Future>, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         match self.allocator.poll_ready(cx) {
@@ -94,16 +108,16 @@ where
         if is_allocator && request.uri().path().ends_with(FREQUENT) {
             return Either::Left(Answer(self.allocator.call(request)));
         }
-        match self.admit(&mut request) {
+        let begun = Begun::new(self.name, request.uri().path(), &*self.clock);
+        let answer = match self.admit(&mut request) {
             Ok(()) if is_allocator => Either::Left(Answer(self.allocator.call(request))),
             Ok(()) => Either::Right(Either::Left(self.others.call(request))),
             Err(denied) => Either::Right(Either::Right(future::ready(Ok(status::from_denied(&denied).into_http())))),
-        }
+        };
+        let (metrics, clock) = (self.metrics.clone(), self.clock.clone());
+        Either::Right(Box::pin(async move { metrics.measured(begun, &*clock, answer).await }))
     }
 }
-
-/// The answer to a caller that is not admitted.
-type Refused = future::Ready<Result<Response<Body>, Infallible>>;
 
 /// Whether a path is `/service/method`.
 fn is_of(service: &str, path: &str) -> bool {

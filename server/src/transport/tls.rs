@@ -12,6 +12,7 @@ use std::{
 
 use kent_ids::UnixNanos;
 use kent_tls::Unfit;
+use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::{
     select,
@@ -27,7 +28,10 @@ use tokio_rustls::rustls::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::peer::Certificate;
+use super::{
+    expiry::{CertificateMetrics, Expiry},
+    peer::Certificate,
+};
 use crate::{causes::chain, host::clock::Clock};
 
 /// The files of the certificates, in PEM.
@@ -101,6 +105,7 @@ pub(crate) struct Tls {
     files: TlsFiles,
     current: Arc<RwLock<Arc<Loaded>>>,
     callers: Arc<Mutex<Vec<Caller>>>,
+    metrics: CertificateMetrics,
 }
 
 /// The contents of the files, and the configurations built from them.
@@ -112,6 +117,7 @@ struct Loaded {
     /// For the HTTP port, whose probes have no certificates.
     http: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
+    expiry: Expiry,
 }
 
 #[derive(PartialEq, Eq)]
@@ -167,6 +173,7 @@ impl Loaded {
             grpc: Arc::new(config(files, &contents, &provider, required.clone(), b"h2")?),
             http: Arc::new(config(files, &contents, &provider, optional, b"http/1.1")?),
             verifier: required,
+            expiry: Expiry::of(&contents.cert, contents.client_ca.as_deref(), contents.crl.as_deref()),
             contents,
         })
     }
@@ -237,8 +244,9 @@ impl Tls {
     ///
     /// [`TlsError`].
     pub(crate) fn open(files: TlsFiles) -> Result<Self, TlsError> {
-        let loaded = Loaded::new(&files, files.read()?)?;
-        Ok(Self { files, current: Arc::new(RwLock::new(Arc::new(loaded))), callers: Arc::default() })
+        let (loaded, metrics) = (Loaded::new(&files, files.read()?)?, CertificateMetrics::default());
+        metrics.set(&loaded.expiry);
+        Ok(Self { files, current: Arc::new(RwLock::new(Arc::new(loaded))), callers: Arc::default(), metrics })
     }
 
     /// The configuration for the next connection of the gRPC port.
@@ -249,6 +257,11 @@ impl Tls {
     /// The configuration for the next connection of the HTTP port.
     pub(crate) fn http(&self) -> Arc<ServerConfig> {
         self.current().http.clone()
+    }
+
+    /// Registers the metrics of the certificates.
+    pub(crate) fn register_metrics(&self, kent: &mut Registry) {
+        self.metrics.register(kent);
     }
 
     fn current(&self) -> Arc<Loaded> {
@@ -314,6 +327,7 @@ impl Tls {
         match loaded {
             Ok(loaded) => {
                 *rejected = None;
+                self.metrics.set(&loaded.expiry);
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
                 let ended = self.end_rejected(clock.wall());
                 info!(cert = %self.files.cert.display(), ended, "the certificates have changed and are in use");

@@ -1,15 +1,21 @@
 //! The metrics of real daemons: their formats, names, labels and values, and the page that lists them.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, io::Write, net::TcpStream, path::Path, time::Duration};
 
 use futures_util::future::join_all;
 use kent_proto::v1::{
     CreateRegionRequest, CreateSpaceRequest, CreateTokenRequest, Encoding, ExpandRegionRequest, NewBudget,
-    access_client::AccessClient,
+    WatchTableRequest, access_client::AccessClient,
 };
 use kent_test_etcd::Etcd;
 
-use super::harness::{Daemon, data_dir, kentd, kentd_in_memory, request};
+use rcgen::SanType;
+use tonic::Code;
+
+use super::{
+    harness::{Daemon, SPACE, data_dir, kentd, kentd_in_memory, request},
+    tls::{Ca, Files, https, until},
+};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
 
@@ -159,6 +165,99 @@ async fn ok_no_more_than_a_thousand_regions_have_metrics() {
     assert!(text.contains("\nkent_region_metrics_omitted 3\n"));
 }
 
+#[tokio::test]
+async fn ok_calls_denials_and_the_store_are_measured() {
+    let data = data_dir();
+    let daemon = Daemon::spawn(kentd(data.path()).args(["--auth", "required"]));
+    for _ in 0..3 {
+        let create = CreateRegionRequest { parent: SPACE.to_owned(), ..CreateRegionRequest::default() };
+        let denied = daemon.regions().create_region(create).await.expect_err("no credential");
+        assert_eq!(denied.code(), Code::Unauthenticated);
+    }
+    let socket = format!("unix:{}", data.path().join("kent.sock").display());
+    let local = kent_client::Client::builder().endpoint(socket).build().expect("valid");
+    let local = local.connect().await.expect("connected");
+    let watch = WatchTableRequest { parent: SPACE.to_owned(), ..WatchTableRequest::default() };
+    let watching = local.regions().watch_table(watch).await.expect("watched");
+    local.allocator().allocate(request("serial:GBP", 2, Encoding::Lease)).await.expect("granted");
+    let text = daemon.get("/metrics").1;
+    let samples = samples(&text);
+    for (sample, expected) in [
+        ("kent_denied_total{reason=\"NO_CREDENTIAL\"}", 3.0),
+        ("kent_denied_total{reason=\"PERMISSION_DENIED\"}", 0.0),
+        (
+            "kent_call_duration_seconds_count{port=\"grpc\",method=\"kent.v1.Regions/CreateRegion\",code=\"UNAUTHENTICATED\"}",
+            3.0,
+        ),
+        ("kent_call_duration_seconds_count{port=\"grpc\",method=\"kent.v1.Regions/WatchTable\",code=\"OK\"}", 1.0),
+        ("kent_grant_waits_total{reason=\"chunk\"}", 1.0),
+        ("kent_watchers", 1.0),
+        ("kent_slot_epoch", 1.0),
+        ("kent_store_failures_total{work=\"commit\"}", 0.0),
+    ] {
+        assert_eq!(samples.get(sample), Some(&expected), "{sample}: {text}");
+    }
+    assert!(!text.contains("Allocator/Allocate\""), "the metrics of sources have these calls: {text}");
+    let commits = samples["kent_store_duration_seconds_count{work=\"commit\"}"];
+    assert!(commits >= 1.0 && samples["kent_store_duration_seconds_sum{work=\"commit\"}"] > 0.0, "{text}");
+    let [size, free] = ["size", "free"].map(|part| samples[&*format!("kent_disk_{part}_bytes{{setting=\"data\"}}")]);
+    assert!(0.0 < free && free <= size, "{free} of {size} bytes");
+    drop(watching);
+}
+
+#[tokio::test]
+async fn ok_the_audit_log_is_counted() {
+    let data = data_dir();
+    let (store, inner) = (data.path().join("store"), data.path().join("inner"));
+    std::fs::create_dir(&inner).expect("created");
+    let daemon = Daemon::spawn(kentd(&store).args(["--log", "off", "--audit"]).arg(inner.join("audit")));
+    create(&daemon, "default", "a", 4).await;
+    let counts = || {
+        let text = daemon.get("/metrics").1;
+        let samples = samples(&text);
+        ["kent_audit_lines_total", "kent_audit_lost_total"].map(|name| samples[name])
+    };
+    let [lines, lost] = counts();
+    assert!(lines >= 1.0);
+    assert_eq!(lost, 0.0);
+    std::fs::remove_dir_all(&inner).expect("removed");
+    create(&daemon, "default", "b", 4).await;
+    assert_eq!(counts(), [lines, 1.0]);
+}
+
+/// The metrics of a daemon whose HTTP port has TLS.
+fn measured(daemon: &Daemon, ca: &Ca) -> String {
+    let answer = https(daemon, ca, None, "GET /metrics");
+    answer.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_handshakes_and_the_ends_of_certificates_are_measured() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let mut files = Files::new(&ca.server(), Some(&ca), Some(&ca.revoke(&[])));
+    let daemon = files.daemon(data.path());
+    let value = |sample: &str| {
+        let text = measured(&daemon, &ca);
+        samples(&text).get(sample).copied().unwrap_or_else(|| panic!("{sample} is not in {text}"))
+    };
+    let expiry = |setting| value(&format!("kent_certificate_expiry_timestamp_seconds{{setting=\"{setting}\"}}"));
+    let (first, list, authority) = (expiry("tls-cert"), expiry("tls-crl"), expiry("tls-client-ca"));
+    // Both end within a day of the start, and the authority later.
+    let started = value("process_start_time_seconds");
+    assert!((started..started + 90_000.0).contains(&first) && (started..started + 90_000.0).contains(&list));
+    assert!(authority > first + 90_000.0);
+    let shorter = ca.sign(SanType::IpAddress([127, 0, 0, 1].into()), 3, Duration::from_secs(3600));
+    files.exchange(&shorter.certificate, &shorter.key, Some(&ca), Some(&ca.revoke(&[])));
+    until(async || expiry("tls-cert") < first - 80_000.0).await;
+    let failed = "kent_tls_handshakes_total{port=\"grpc\",result=\"failed\"}";
+    assert_eq!(value(failed), 0.0);
+    let mut plain = TcpStream::connect(daemon.grpc_address()).expect("accepted");
+    plain.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
+    until(async || value(failed) > 0.0).await;
+    let done = "kent_tls_handshakes_total{port=\"http\",result=\"done\"}";
+    assert!(value(done) >= 5.0);
+}
+
 /// The rows of the page's tables: name, type, labels and help.
 fn documented() -> Vec<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
@@ -181,6 +280,8 @@ fn rows(text: &str) -> Vec<String> {
         }
     }
     rows.sort();
+    // Two daemons have most of their metrics in common.
+    rows.dedup();
     rows
 }
 
@@ -206,7 +307,10 @@ async fn ok_the_page_lists_all_metrics() {
     let token = CreateTokenRequest { name, permissions, budgets, ..CreateTokenRequest::default() };
     AccessClient::new(daemon.channel()).create_token(token).await.expect("made");
     daemon.allocator().allocate(request("region:none", 1, Encoding::Lease)).await.expect_err("there is no such region");
-    let text = daemon.get("/metrics").1;
+    // A directory and certificates have metrics too.
+    let (ca, data) = (Ca::new("kent"), data_dir());
+    let secure = Files::new(&ca.server(), Some(&ca), None).daemon(data.path());
+    let text = daemon.get("/metrics").1 + &measured(&secure, &ca);
     assert!(samples(&text).keys().any(|name| name.starts_with("kent_errors_total{")), "{text}");
     assert!(samples(&text).keys().any(|name| name.starts_with("kent_store_last_reached_timestamp_seconds")), "{text}");
     let expected = rows(&text);

@@ -221,7 +221,7 @@ async fn ok_only_callers_with_a_certificate_get_in_and_history_has_their_names()
 }
 
 /// Sends the head of a request to the HTTP port under TLS, with this certificate. Returns the answer.
-fn https(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>, head: &str) -> String {
+pub(super) fn https(daemon: &Daemon, ca: &Ca, identity: Option<&Identity>, head: &str) -> String {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).expect("PEM")).expect("a CA");
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -1,0 +1,74 @@
+//! When the daemon's certificates, those of the callers' CAs and the lists of revoked certificates expire.
+
+use std::time::Duration;
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{family::Family, gauge::Gauge},
+    registry::{Registry, Unit},
+};
+use tokio_rustls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer, pem::PemObject};
+use x509_parser::parse_x509_crl;
+
+use super::peer::Certificate;
+
+/// The setting of each file and the first end of what it holds, as a time since 1970.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Expiry(Vec<(&'static str, Duration)>);
+
+/// The metrics of the files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CertificateMetrics(Family<FileLabel, Gauge>);
+
+/// The label that names a file by its setting.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FileLabel {
+    setting: &'static str,
+}
+
+impl Expiry {
+    /// Reads PEM that is known to be fit for use.
+    pub(super) fn of(cert: &[u8], client_ca: Option<&[u8]>, crl: Option<&[u8]>) -> Self {
+        let files = [
+            ("tls-cert", first_end(cert)),
+            ("tls-client-ca", client_ca.and_then(first_end)),
+            ("tls-crl", crl.and_then(first_update)),
+        ];
+        Self(files.into_iter().filter_map(|(setting, end)| Some((setting, end?))).collect())
+    }
+}
+
+impl CertificateMetrics {
+    pub(super) fn register(&self, kent: &mut Registry) {
+        kent.register_with_unit(
+            "certificate_expiry_timestamp",
+            "First end of the certificates in a file, or next update of its lists, since 1970",
+            Unit::Seconds,
+            self.0.clone(),
+        );
+    }
+
+    /// Sets the metrics of these files, and removes those of all others.
+    pub(super) fn set(&self, expiry: &Expiry) {
+        self.0.clear();
+        for (setting, end) in &expiry.0 {
+            self.0.get_or_create(&FileLabel { setting }).set(i64::try_from(end.as_secs()).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+/// The first end of some certificates.
+fn first_end(pem: &[u8]) -> Option<Duration> {
+    let certificates = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
+    certificates.filter_map(|certificate| Some(Certificate::read(&certificate).ok()?.not_after)).min()
+}
+
+/// The first time by which one of these lists of revoked certificates is replaced. Afterwards it is not accepted.
+fn first_update(pem: &[u8]) -> Option<Duration> {
+    let lists = CertificateRevocationListDer::pem_slice_iter(pem).filter_map(Result::ok);
+    let updates = lists.filter_map(|list| {
+        let (_, list) = parse_x509_crl(&list).ok()?;
+        u64::try_from(list.next_update()?.timestamp()).ok()
+    });
+    updates.min().map(Duration::from_secs)
+}
