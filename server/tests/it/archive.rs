@@ -22,7 +22,7 @@ use super::{
     backup::{create, issue, restore, said},
     crash::LOAD,
     disk::{SmallDisk, User, full_name, until_it_works},
-    harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
+    harness::{Daemon, Ledger, data_dir, identifiers, kentd, kentd_binary, request},
 };
 
 const ROUNDS: usize = 6;
@@ -311,7 +311,7 @@ async fn err_a_data_directory_is_not_an_archive_and_vice_versa() {
     let refusal = refused(&mut kentd(&at("archive")));
     let command = format!("kentd restore --archive {archive} --data /var/lib/kent-new");
     assert!(refusal.contains("is the archive of a store") && refusal.contains(&command), "{refusal}");
-    let output = Command::new(env!("CARGO_BIN_EXE_kentd"))
+    let output = Command::new(kentd_binary())
         .args(["migrate", "--from", &format!("sled:{data}"), "--to", "etcd://127.0.0.1:1/kent", "--yes"])
         .output()
         .expect("the command runs");

@@ -15,7 +15,7 @@ use tonic::Request;
 
 use super::{
     auth::{Guarded, anonymous, guarded},
-    harness::{Daemon, create, data_dir, kentd, request},
+    harness::{Daemon, create, data_dir, kentd, kentd_binary, request},
     operator::{keep_settings, kent_binary, run_at, run_in},
 };
 
@@ -78,7 +78,7 @@ async fn ok_every_change_is_in_the_log_with_its_author() {
     }
     running.signal("TERM");
     assert!(running.wait().await.success());
-    let mut restore = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let mut restore = Command::new(kentd_binary());
     restore.arg("restore").arg(at("backup")).arg("--data").arg(at("new")).args(["--yes", "--clock-error", "0s"]);
     let restored = restore.arg("--audit").arg(at("audit.jsonl")).output().expect("kentd runs");
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));

@@ -15,7 +15,7 @@ use kent_store::{Key, SledOptions, SledStore, Store, Txn};
 use prost::Message;
 use tonic::{Code, Request};
 
-use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
+use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, kentd_binary, request};
 
 const SOURCES: [&str; 6] = ["uuidv7", "uuidv6", "xid", "region:orders", "uid11-fullrand", "serial:AB"];
 
@@ -33,7 +33,7 @@ pub(crate) async fn backup_as(daemon: &Daemon, request: Request<BackupRequest>, 
 }
 
 pub(crate) fn restore(source: &Path, data: &Path, more: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let mut command = Command::new(kentd_binary());
     command.arg("restore").arg(source).arg("--data").arg(data).args(more).output().expect("the command runs")
 }
 

@@ -210,7 +210,7 @@ impl Shell {
         fs::write(dir.join("example.py"), self.to_real(program)).expect("written");
         let home = python.parent().and_then(Path::parent).expect("in an environment");
         symlink(home, dir.join("venv")).expect("a link");
-        symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/../proto"), dir.join("proto")).expect("a link");
+        symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto"), dir.join("proto")).expect("a link");
         true
     }
 
@@ -297,7 +297,7 @@ fn differences(page: &Path) -> String {
 
 #[test]
 fn ok_pages_show_the_real_output() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let docs = fs::read_dir(root.join("docs")).expect("the docs exist");
     let pages = docs.map(|entry| entry.expect("an entry").path()).chain([root.join("README.md")]);
     let pages: Vec<PathBuf> =

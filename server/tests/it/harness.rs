@@ -2,9 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    env, fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::OnceLock,
 };
 
 use kent_ids::{Block, Format, Id};
@@ -14,6 +16,24 @@ use kent_proto::v1::{
     regions_client::RegionsClient,
 };
 use tonic::transport::{Channel, Endpoint};
+
+/// The binary `kentd`.
+pub(crate) fn kentd_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| built("kentd"))
+}
+
+/// A binary that cargo has built in the directory of these tests. `cargo it` and a test run of the whole workspace build all of them.
+pub(crate) fn built(name: &str) -> PathBuf {
+    let tests = env::current_exe().expect("the path of the tests");
+    let binary = tests.ancestors().nth(2).expect("in the target directory").join(name);
+    let modified = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    let built = modified(&binary).unwrap_or_else(|| panic!("{} is missing: run `cargo it`", binary.display()));
+    let sources = fs::read_to_string(binary.with_extension("d")).expect("cargo lists the sources");
+    let newer = sources.split_whitespace().skip(1).find(|source| modified(Path::new(source)) > Some(built));
+    assert_eq!(newer, None, "{} is older than its source: run `cargo it`", binary.display());
+    binary
+}
 
 /// A daemon under test. It is killed when it is dropped.
 pub(crate) struct Daemon {
@@ -41,7 +61,7 @@ pub(crate) fn kentd_in_memory() -> Command {
 }
 
 fn kentd_on(store: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let mut command = Command::new(kentd_binary());
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn", "--store", store]);
     keep_home(&mut command);
     command

@@ -15,7 +15,7 @@ use tokio::{task::JoinSet, time::timeout};
 use super::{
     backup::{create, restore, said},
     disk::SmallDisk,
-    harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, request},
+    harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, kentd_binary, request},
 };
 
 fn copy(from: &Path, to: &Path) {
@@ -133,7 +133,7 @@ async fn err_a_replica_does_not_continue_in_another_store_under_the_same_prefix(
     let replica = || Daemon::spawn(kentd(&dir.path().join("unused")).args(["--store", &address]));
     let early = replica();
     let migrate = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+        let mut command = Command::new(kentd_binary());
         keep_home(&mut command);
         let from = format!("sled:{}", data.display());
         command.args(["migrate", "--from", &from, "--to", &address, "--yes"]).output().expect("the command runs")

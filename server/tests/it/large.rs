@@ -18,7 +18,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use super::harness::{Daemon, data_dir};
+use super::harness::{Daemon, data_dir, kentd_binary};
 
 const SPACE: &str = "spaces/default";
 
@@ -96,7 +96,7 @@ async fn ok_a_backup_is_a_consistent_snapshot_and_concurrent_backups_are_limited
 
     let file = dir.path().join("backup");
     std::fs::write(&file, bytes).expect("written");
-    let mut restore = std::process::Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let mut restore = std::process::Command::new(kentd_binary());
     restore.arg("restore").arg(&file).arg("--data").arg(dir.path().join("new")).args(["--yes", "--table-unchanged"]);
     let restored = restore.output().expect("the command runs");
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));

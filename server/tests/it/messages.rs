@@ -2,6 +2,7 @@
 
 use std::{fs, process::Command};
 
+use super::harness::kentd_binary;
 use super::operator::{Operator, run_at, run_in};
 
 const SETUP: [&str; 19] = [
@@ -234,7 +235,7 @@ fn err_an_endpoint_that_is_not_a_daemon_is_reported() {
 
 #[test]
 fn err_a_variable_of_the_daemon_is_named() {
-    let mut kentd = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let mut kentd = Command::new(kentd_binary());
     let output = kentd.env("KENT_THREADS", "x").output().expect("kentd runs");
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(message.contains("the value comes from the variable KENT_THREADS"), "{message}");
@@ -242,7 +243,7 @@ fn err_a_variable_of_the_daemon_is_named() {
 
 #[test]
 fn err_a_misspelled_variable_of_the_daemon_causes_a_warning() {
-    let mut kentd = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let mut kentd = Command::new(kentd_binary());
     // The daemon exits, because it cannot bind this address.
     kentd.args("--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0".split(' '));
     let output = kentd.env("KENT_LISEN", "127.0.0.1:1").output().expect("kentd runs");
@@ -270,7 +271,7 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         ),
         ("--listen 127.0.0.1:5 --http 127.0.0.1:5", &["listen and http are both 127.0.0.1:5: give two ports"]),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_kentd")).args(words.split(' ')).output().expect("kentd runs");
+        let output = Command::new(kentd_binary()).args(words.split(' ')).output().expect("kentd runs");
         let message = String::from_utf8(output.stderr).expect("UTF-8");
         assert!(!output.status.success(), "{words}: {message}");
         assert_eq!(message.matches("error:").count(), 1, "{words}: {message}");
@@ -281,7 +282,7 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
 
 #[test]
 fn err_an_option_of_the_daemon_names_the_daemon() {
-    let help = Command::new(env!("CARGO_BIN_EXE_kentd")).arg("--help").output().expect("kentd runs");
+    let help = Command::new(kentd_binary()).arg("--help").output().expect("kentd runs");
     let help = String::from_utf8(help.stdout).expect("UTF-8");
     let options = help.lines().filter_map(|line| line.trim_start().strip_prefix("--")?.split([' ', '=', '[']).next());
     let options: Vec<_> = options.collect();

@@ -260,7 +260,7 @@ async fn ok_handshakes_and_the_ends_of_certificates_are_measured() {
 
 /// The rows of the page's tables: name, type, labels and help.
 fn documented() -> Vec<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     let mut rows: Vec<String> = rows.map(str::to_owned).collect();

@@ -11,13 +11,13 @@ use kent_test_etcd::Etcd;
 use kentd::{EtcdSettings, MigrateArgs, Migration, audit::AuditArgs};
 use tokio::sync::Notify;
 
-use super::harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, request, state_home};
+use super::harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, kentd_binary, request, state_home};
 
 const SOURCES: [&str; 7] =
     ["uuidv7", "uuidv6", "xid", "serial:GBP$", "region:orders", "region:small", "region:invoices"];
 
 fn migrate(data: &Path, to: &str, more: &[&str]) -> (bool, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let mut command = Command::new(kentd_binary());
     keep_home(&mut command);
     command.args(["migrate", "--from", &format!("sled:{}", data.display()), "--to", to]).args(more);
     let output = command.output().expect("kentd runs");

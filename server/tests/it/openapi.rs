@@ -20,7 +20,7 @@ const SEED: &str = "1";
 
 #[tokio::test]
 async fn ok_answers_are_as_the_document_says() {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python");
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
     let requirements = python.join("schemathesis.txt").display().to_string();
     let found = environment("schemathesis", "import schemathesis", &["--requirement", &requirements]);
     let Some(interpreter) = found else {

@@ -8,24 +8,12 @@ use std::{
 
 use serde_json::Value;
 
-use super::harness::{Daemon, data_dir};
+use super::harness::{Daemon, built, data_dir};
 
-/// The binary `kent`. A test run of the whole workspace builds it in the directory of the daemon; otherwise it is built now.
+/// The binary `kent`.
 pub(crate) fn kent_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let kentd = Path::new(env!("CARGO_BIN_EXE_kentd"));
-        let kent = kentd.with_file_name("kent");
-        if !kent.exists() {
-            let profile_dir = kentd.parent().expect("in a directory");
-            let mut build = Command::new(env!("CARGO"));
-            build.args(["build", "--package", "kent-cli", "--target-dir"]);
-            build.arg(profile_dir.parent().expect("in the target directory"));
-            build.args(profile_dir.ends_with("release").then_some("--release"));
-            assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs").success());
-        }
-        kent
-    })
+    BINARY.get_or_init(|| built("kent"))
 }
 
 /// Keeps the user's contexts and locale away from `kent`.

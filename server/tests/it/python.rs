@@ -19,7 +19,7 @@ fn ok_pythons_stock_grpc_draws_valid_identifiers() {
     };
     let data = data_dir();
     let daemon = Daemon::start(data.path());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/client.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/client.py");
     let ran = Command::new(python).arg(script).arg(daemon.grpc_address()).output().expect("the command runs");
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));

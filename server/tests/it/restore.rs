@@ -13,7 +13,7 @@ use tonic_types::StatusExt;
 use super::{
     backup::{backup, create, issue, restore, said, unseal},
     clocks::libfaketime,
-    harness::{Daemon, Ledger, data_dir, identifiers, kentd, request},
+    harness::{Daemon, Ledger, data_dir, identifiers, kentd, kentd_binary, request},
 };
 
 /// The arguments of an operator who knows that all clocks are correct and that no table was edited.
@@ -135,7 +135,7 @@ async fn ok_a_host_with_a_clock_an_hour_behind_issues_nothing_until_it_catches_u
     issue(&daemon, &mut ledger, 2).await;
     daemon.kill();
     let behind = |data: &Path| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+        let mut command = Command::new(kentd_binary());
         command.arg("restore").arg(at("backup")).arg("--data").arg(data).args(["--yes", "--table-unchanged"]);
         faked(&mut command, "-3500s");
         command.output().expect("the command runs")

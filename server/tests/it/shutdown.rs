@@ -10,7 +10,7 @@ use std::{
 use futures_util::future::{join, join_all};
 use kent_proto::v1::{CreateRegionRequest, Encoding, Policy, UpdateRegionRequest, allocate_stream_response::Outcome};
 
-use super::harness::{Daemon, data_dir, identifiers, kentd, request};
+use super::harness::{Daemon, data_dir, identifiers, kentd, kentd_binary, request};
 
 /// A region whose first identifier is 2^63.
 async fn create_invoices(daemon: &Daemon) {
@@ -129,7 +129,7 @@ fn err_a_data_path_that_is_a_file_is_named() {
 
 #[track_caller]
 fn check_usage(arguments: &[&str], expected: &str) {
-    let refused = Command::new(env!("CARGO_BIN_EXE_kentd")).args(arguments).output().expect("the command runs");
+    let refused = Command::new(kentd_binary()).args(arguments).output().expect("the command runs");
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(matches!(refused.status.code(), Some(2 | 64)), "{arguments:?}: {:?}", refused.status);
     assert!(said.contains(expected), "{arguments:?}: {said}");
@@ -147,7 +147,7 @@ fn err_invalid_configurations_are_refused_before_anything_is_opened() {
 
 #[test]
 fn ok_check_config_prints_the_effective_settings() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let mut command = Command::new(kentd_binary());
     let shown = command
         .args(["--check-config", "--grace", "3s"])
         .env("KENT_CHUNK_MIN", "7")

@@ -12,7 +12,7 @@ use kent_test_etcd::Etcd;
 
 use super::{
     backup::{create, said},
-    harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, request},
+    harness::{Daemon, Ledger, data_dir, identifiers, keep_home, kentd, kentd_binary, request},
 };
 
 fn copy(from: &Path, to: &Path) {
@@ -100,7 +100,7 @@ async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     daemon.kill();
     copy(&at("data"), &at("kept"));
     let etcd = Etcd::start(1);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kentd"));
+    let mut command = Command::new(kentd_binary());
     keep_home(&mut command);
     let from = format!("sled:{}", at("data").display());
     let moved = command
