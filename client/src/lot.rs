@@ -186,7 +186,7 @@ pub(crate) mod tests {
         Block::slot(format, constants, Position::new(1 << 40), count).expect("a block")
     }
 
-    /// A thousand identifiers that were requested at one second, with a largest age of ten seconds.
+    /// A thousand identifiers, requested one second after the start of the clock, with a maximum age of ten seconds.
     fn lot() -> (Lot<Uuid>, Arc<Ages>) {
         let mut lot = Lot::new(Origin::here(), Arc::default());
         lot.fill(&block(1000), Some(SECOND)).ok().expect("UUIDs");

@@ -111,7 +111,7 @@ fn misspelt_key(text: &str) -> Option<(String, String)> {
     Some((key.clone(), misspelt::setting(key)?))
 }
 
-/// The setting without which the daemon knows no callers.
+/// The setting that makes callers prove who they are.
 const AUTH: &str = "auth = \"required\" (--auth required)";
 
 impl Config {

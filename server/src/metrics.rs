@@ -353,7 +353,7 @@ impl Totals {
         self.clock_steps.inner().store(steps, Relaxed);
     }
 
-    /// Sets how often limits of each kind refused something.
+    /// Sets how many calls the limits of each kind have refused.
     pub(crate) fn set_limited(&self, refused: impl Iterator<Item = (LimitKind, u64)>) {
         for (kind, count) in refused {
             self.limited.get_or_create(&LimitLabel { limit: kind.name() }).inner().store(count, Relaxed);

@@ -201,7 +201,7 @@ impl Token {
         Some(refused.map_or(Ok(expires), Err))
     }
 
-    /// Why calls with it are refused at `now`, in milliseconds since 1970.
+    /// Returns why the daemon refuses calls with this token at `now`, in milliseconds since 1970.
     pub fn refused(&self, now: i64) -> Option<Refused> {
         self.refused.or_else(|| self.expires.filter(|expires| *expires <= now).map(|_| Refused::Expired))
     }

@@ -231,7 +231,7 @@ fn plain(line: &[OsString]) -> Option<Vec<String>> {
     [Some("kent".to_owned())].into_iter().chain(words).collect()
 }
 
-/// A line as text, if it is a valid command.
+/// Joins the words to a command line. Returns `None` if it is not valid.
 fn valid(root: &Command, words: &[String]) -> Option<String> {
     root.clone().try_get_matches_from(words).is_ok().then(|| words.join(" "))
 }

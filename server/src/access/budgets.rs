@@ -221,7 +221,7 @@ impl Access {
         }
     }
 
-    /// Whether the region of a budget exists, if it is for one.
+    /// Returns false if the budget is for a region that does not exist.
     fn is_present(&self, budget: &Budget) -> bool {
         let Bound::Region(place) = budget.right().bound() else { return true };
         let number = kent_regions::RegionNumber(place.number);

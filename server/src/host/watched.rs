@@ -19,7 +19,7 @@ use super::{
     flight::{self, Happened, Name, SLOW_COMMIT},
 };
 
-/// A store and the clock that measures its operations.
+/// A store whose operations are measured with a clock.
 #[derive(Debug)]
 pub(crate) struct Watched {
     store: Arc<dyn Store>,
@@ -29,7 +29,7 @@ pub(crate) struct Watched {
     commit: Work,
 }
 
-/// The metrics of all operations of a store. It is used before the daemon can serve metrics.
+/// The metrics of all operations of a store. They exist before the daemon can serve metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreMetrics {
     duration: Family<WorkLabel, Histogram, fn() -> Histogram>,
@@ -90,15 +90,11 @@ impl StoreMetrics {
     pub(crate) fn register(&self, kent: &mut Registry) {
         kent.register_with_unit(
             "store_duration",
-            "Time that the store took, also for operations that failed",
+            "Duration of store operations, including those that failed",
             Unit::Seconds,
             self.duration.clone(),
         );
-        kent.register(
-            "store_failures",
-            "Operations that the store did not do, without conflicts",
-            self.failures.clone(),
-        );
+        kent.register("store_failures", "Store operations that failed, except conflicts", self.failures.clone());
     }
 }
 
@@ -159,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// A clock that advances by this many milliseconds with each reading.
+    /// A clock that advances by a fixed number of milliseconds with each reading.
     #[derive(Debug)]
     struct Stepping {
         step: u64,

@@ -18,7 +18,7 @@ pub(crate) struct DiskMetrics {
     free: Family<DiskLabel, Level>,
 }
 
-/// The label that names a directory by its setting.
+/// The label with the setting of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DiskLabel {
     setting: &'static str,
@@ -26,16 +26,16 @@ struct DiskLabel {
 
 impl DiskMetrics {
     pub(super) fn register(&self, kent: &mut Registry) {
-        kent.register_with_unit("disk_size", "Size of the disk of a directory", Unit::Bytes, self.size.clone());
+        kent.register_with_unit("disk_size", "Size of the disk that holds a directory", Unit::Bytes, self.size.clone());
         kent.register_with_unit(
             "disk_free",
-            "Space on the disk of a directory that the daemon can use",
+            "Space that the daemon can use on the disk that holds a directory",
             Unit::Bytes,
             self.free.clone(),
         );
     }
 
-    /// Asks the system for the space on the disks of these directories. A disk that does not answer has no metrics.
+    /// Updates the metrics of the disks that hold these directories. A disk that cannot be read has no metrics.
     pub(crate) fn set(&self, directories: &[(&'static str, PathBuf)]) {
         self.size.clear();
         self.free.clear();

@@ -1,6 +1,6 @@
-//! How long calls take, for each port, method and code.
+//! The duration of calls, by port, method and code.
 //!
-//! `Allocator/Allocate` is absent: it has metrics for each source, and measuring it twice would cost more than it tells.
+//! `Allocator/Allocate` is left out, because it has metrics by source.
 
 use std::{convert::Infallible, future::Future, time::Duration};
 
@@ -33,10 +33,10 @@ struct CallLabel {
     code: &'static str,
 }
 
-/// The label of calls of methods that do not exist, so that no caller makes time series of its own.
+/// The label of calls to methods that do not exist. Otherwise callers could create any number of time series.
 const OTHER: &str = "other";
 
-/// A call that has begun.
+/// A call in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
     port: &'static str,
@@ -52,7 +52,7 @@ impl Default for CallMetrics {
 }
 
 impl Begun {
-    /// A call of the method with this path.
+    /// A call to the method with this path.
     pub(super) fn new(port: &'static str, path: &str, clock: &dyn Clock) -> Self {
         let method = methods::known(path);
         Self { port, method: if method.is_empty() { OTHER } else { method }, at: clock.steady() }
@@ -63,13 +63,13 @@ impl CallMetrics {
     pub(crate) fn register(&self, kent: &mut Registry) {
         kent.register_with_unit(
             "call_duration",
-            "Time until the answer to a call begins, without Allocate",
+            "Time from a call to the start of its answer, for all methods except Allocate",
             Unit::Seconds,
             self.0.clone(),
         );
     }
 
-    /// Measures a call until its answer begins.
+    /// Measures the time to the start of the answer.
     pub(super) async fn measured(
         self,
         begun: Begun,
@@ -85,7 +85,7 @@ impl CallMetrics {
     }
 }
 
-/// The code of an answer. Without one in its head the answer has messages, so the call has succeeded so far.
+/// The status code in the headers of an answer. Without one, the answer has messages, so the call has succeeded so far.
 fn code(head: &HeaderMap) -> Code {
     Status::from_header_map(head).map_or(Code::Ok, |status| status.code())
 }

@@ -1,4 +1,4 @@
-//! When the daemon's certificates, those of the callers' CAs and the lists of revoked certificates expire.
+//! Metrics that tell when certificates and lists of revoked certificates expire.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use x509_parser::parse_x509_crl;
 
 use super::peer::Certificate;
 
-/// The setting of each file and the first end of what it holds, as a time since 1970.
+/// For the file of each setting: when the first of its certificates or lists expires, as a time since 1970.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Expiry(Vec<(&'static str, Duration)>);
 
@@ -27,7 +27,7 @@ struct FileLabel {
 }
 
 impl Expiry {
-    /// Reads PEM that is known to be fit for use.
+    /// Reads PEM that was checked before.
     pub(super) fn of(cert: &[u8], client_ca: Option<&[u8]>, crl: Option<&[u8]>) -> Self {
         let files = [
             ("tls-cert", first_end(cert)),
@@ -42,7 +42,7 @@ impl CertificateMetrics {
     pub(super) fn register(&self, kent: &mut Registry) {
         kent.register_with_unit(
             "certificate_expiry_timestamp",
-            "First end of the certificates in a file, or next update of its lists, since 1970",
+            "Time when the first certificate or revocation list in a file expires",
             Unit::Seconds,
             self.0.clone(),
         );
@@ -57,13 +57,13 @@ impl CertificateMetrics {
     }
 }
 
-/// The first end of some certificates.
+/// When the first of these certificates expires.
 fn first_end(pem: &[u8]) -> Option<Duration> {
     let certificates = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
     certificates.filter_map(|certificate| Some(Certificate::read(&certificate).ok()?.not_after)).min()
 }
 
-/// The first time by which one of these lists of revoked certificates is replaced. Afterwards it is not accepted.
+/// When the first of these lists of revoked certificates expires.
 fn first_update(pem: &[u8]) -> Option<Duration> {
     let lists = CertificateRevocationListDer::pem_slice_iter(pem).filter_map(Result::ok);
     let updates = lists.filter_map(|list| {

@@ -6,7 +6,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// The metrics of one port. The port counts before the daemon can serve metrics.
+/// The metrics of one port. They exist before the daemon can serve metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortMetrics {
     pub(crate) open: Gauge,
@@ -15,7 +15,7 @@ pub(crate) struct PortMetrics {
     pub(crate) handshakes: HandshakeCounters,
 }
 
-/// The TLS handshakes of a port, by their results.
+/// The TLS handshakes of a port, by result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HandshakeCounters {
     pub(crate) done: Counter,
@@ -50,7 +50,7 @@ struct HandshakeLabel {
 }
 
 impl PortsMetrics {
-    /// The metrics of a port that has this many connections at most.
+    /// The metrics of a port with this limit of connections.
     pub(crate) fn port(&self, port: &'static str, open_max: usize) -> PortMetrics {
         self.open_max.get_or_create(&PortLabel { port }).set(i64::try_from(open_max).unwrap_or(i64::MAX));
         let handshakes = |result| self.handshakes.get_or_create(&HandshakeLabel { port, result }).clone();
