@@ -47,7 +47,7 @@ pub(crate) struct Lot<T> {
     until: u64,
     /// The time of the last read of the clock.
     looked: Duration,
-    /// The number of identifiers after the first for which that read serves.
+    /// The number of further identifiers that need no other read of the clock.
     run: u32,
     tails: Option<Tails>,
     tally: Arc<Tally>,

@@ -226,7 +226,7 @@ impl Daemon {
             calls.register(kent);
             tls.iter().for_each(|tls| tls.register_metrics(kent));
         });
-        // Only now, because the store is locked: a socket that is left there is that of a daemon that was killed.
+        // Bind it only now: the store is locked, so an existing socket belongs to a daemon that was killed.
         if let Some(path) = default_socket(&config) {
             match UnixSocket::bind(&path) {
                 Ok(socket) => grpc.add_unix(socket),

@@ -53,7 +53,7 @@ const IN_FLIGHT: usize = 256;
 const HANDSHAKES: usize = 64;
 /// The number of uuidv7 in a packed answer of 2 MiB, the largest by default.
 const PACKED: u64 = 1 << 17;
-/// How long calls continue before the greedy caller looks whether the slice has ended.
+/// The interval at which the greedy caller checks whether the slice has ended.
 const PERIOD: Duration = Duration::from_millis(20);
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 

@@ -16,7 +16,7 @@ use tokio::runtime;
 
 use crate::contest::Slice;
 
-/// Makes calls on a thread of their own until the slice ends, which the flag says.
+/// Makes calls on a separate thread until the slice ends, which sets the flag.
 pub(crate) fn during(
     slice: impl FnOnce() -> anyhow::Result<Slice>,
     calls: impl AsyncFnOnce(&AtomicBool) -> anyhow::Result<()> + Send + 'static,

@@ -361,7 +361,7 @@ fn because_uuid(form: &str, uuid: Uuid) -> String {
 fn sharing(version: u8) -> Vec<&'static str> {
     let family = Family::Uuid { version, default: false };
     let mut tokens: Vec<_> = Codec::all().filter(|codec| codec.family() == family).map(|codec| codec.token()).collect();
-    // The format without a layout or width stands for those with one.
+    // A format is listed once, not again with each of its layouts or widths.
     let whole = tokens.clone();
     tokens.retain(|token| !whole.iter().any(|other| token.len() > other.len() && token.starts_with(other)));
     tokens

@@ -12,8 +12,8 @@ const LEAST_DIGITS: usize = 24;
 /// A text with more bytes is not taken for one.
 const MOST_BYTES: usize = 80;
 
-/// Says what a text that looks like a UUID has too many or too few of, or which character does not belong there. Returns `None` if it
-/// does not look like one, or is one.
+/// Explains why a text that looks like a UUID is not one: its length, or a character. Returns `None` if the text is a UUID, or does not
+/// look like one.
 pub fn nearly_uuid(text: &str) -> Option<String> {
     const FORM: &str = "a UUID is 32 hexadecimal digits (0-9 a-f), such as 017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
     if text.len() > MOST_BYTES || dce::parse_lenient(text).is_ok() {

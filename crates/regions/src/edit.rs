@@ -96,7 +96,7 @@ pub enum Edit {
         /// The regions, at least one.
         regions: Vec<Imported>,
     },
-    /// Makes every region as it was before a past edit, if they are as that edit left them.
+    /// Restores every region that a past edit changed to its state before that edit, if none has changed since.
     Revert {
         /// The changes of that edit. The counter of an all-zero subregion is the one that it inherited.
         changes: Vec<Change>,

@@ -46,7 +46,7 @@ impl Table {
         self.check_latest(changes).map_err(NotUndone::Refused)?;
         let edit = inverse(changes, declared)?;
         let plan = self.plan(&edit).map_err(NotUndone::Refused)?;
-        // A reversal as a whole makes the regions as they were, except for the numbers of those that it creates again.
+        // `Edit::Revert` restores all regions by itself, except for the numbers of those that it creates again.
         if !matches!(edit, Edit::Revert { .. }) {
             check_same(changes, &plan)?;
         }

@@ -34,7 +34,7 @@ pub(super) struct From {
     peer: Option<Peer>,
 }
 
-/// The maximum number of concurrent calls. The messages of each are in memory twice while they are converted.
+/// The maximum number of concurrent calls. Conversion keeps two copies of each message in memory.
 const CALLS_MAX: usize = 128;
 
 /// The time in which the whole request must arrive.

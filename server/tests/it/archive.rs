@@ -332,7 +332,7 @@ async fn ok_the_daemon_recovers_when_an_unreachable_archive_returns() {
     for _ in 0..3 {
         let refused = user.number_invoices().await.expect_err("the archive is unreachable");
         assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-        // The first refusal is that of the file, and later ones are those of the directory.
+        // The first refusal is about the file, and later ones are about the directory.
         let messages = ["the archive cannot be used", "does not exist: is its disk mounted?"];
         assert!(messages.iter().any(|message| refused.message().contains(message)), "{refused}");
     }

@@ -115,7 +115,7 @@ impl Open {
         Self { allocator, stream, watch, by: by.clone() }
     }
 
-    /// The refusals of the next unary call, of the next message of the stream, and of the watch, which asks for nothing.
+    /// Returns how the next unary call, the next message of the stream, and the watch end.
     async fn refusals(mut self) -> [Result<(), Status>; 3] {
         let unary = self.allocator.allocate(self.by.send(packed("uuidv7"))).await.map(drop);
         let stream = self.stream.ask().await;

@@ -165,7 +165,7 @@ impl Run {
             Edit::Delete { name, .. } => {
                 let region = before.named(name).expect("it was there");
                 let parent = before.parent(region);
-                // The seal of a heir goes over to the region that continues in its place.
+                // The seal of an heir moves to the region that continues in its place.
                 let is_heir =
                     parent.is_some_and(|it| it.kind == Kind::Closed && it.prefix.zeros(it.sub_bits) == region.prefix);
                 prefix.starts_with(region.prefix) && !is_heir

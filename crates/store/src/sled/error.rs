@@ -195,7 +195,7 @@ pub enum ArchiveError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The directory of the archive does not exist. It is not created, because an unmounted disk must not be replaced silently.
+    /// The directory of the archive does not exist. Kent does not create it, because its disk may not be mounted.
     #[error(
         "the directory of the archive {} does not exist: is its disk mounted?{}",
         dir.display(),
