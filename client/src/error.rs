@@ -3,6 +3,7 @@
 use std::{fmt, iter, time::Duration};
 
 use kent_proto::model::{HEIR, LIMIT};
+use kent_tls::explained;
 use thiserror::Error;
 use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
@@ -152,7 +153,7 @@ fn join(tried: &[Tried]) -> String {
 pub(crate) fn describe(status: &Status) -> String {
     let text = format!("{:?}: {}", status.code(), status.message());
     causes(status)
-        .map(ToString::to_string)
+        .map(explained)
         .fold(text, |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })
 }
 

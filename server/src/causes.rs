@@ -2,12 +2,14 @@
 
 use std::error::Error;
 
+use kent_tls::explained;
+
 /// Formats an error and its causes on one line.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
-        let cause_text = source.to_string();
+        let cause_text = explained(source);
         // A transparent error has the same text as its source.
         if !text.ends_with(&cause_text) {
             text = format!("{text}: {cause_text}");

@@ -14,6 +14,7 @@ use std::time::Duration;
 use kent_client::Tried;
 use kent_client::tonic::{Code, Status};
 use kent_proto::model::code_name;
+use kent_tls::explained;
 use serde_json::{Map, Value, json};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -188,7 +189,8 @@ fn message(status: &Status) -> String {
     let message = status.message();
     match status.source() {
         Some(cause) if is_broken(status) => {
-            let cause = innermost(cause);
+            let innermost = innermost(cause);
+            let cause = innermost.to_string();
             // A server that speaks another protocol does not send frames of HTTP/2.
             let is_other_protocol = cause.contains("frame with invalid size") || cause.contains("invalid preface");
             let hint = if is_other_protocol {
@@ -197,7 +199,7 @@ fn message(status: &Status) -> String {
             } else {
                 tls::hint(&cause)
             };
-            format!("the connection broke before the response arrived: {cause}{hint}")
+            format!("the connection broke before the response arrived: {}{hint}", explained(innermost))
         }
         _ if message.starts_with("grpc-status header missing") => {
             let answer = message.trim_start_matches("grpc-status header missing, mapped from ");
@@ -211,12 +213,12 @@ fn message(status: &Status) -> String {
 }
 
 /// The last cause of an error: "Connection refused", not "transport error".
-fn innermost(error: &dyn Error) -> String {
+fn innermost<'e>(error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;
     }
-    last.to_string()
+    last
 }
 
 fn violations(details: &ErrorDetails) -> Vec<Violation> {
@@ -330,8 +332,10 @@ impl Failure {
         }
         let details = match self {
             Self::NoDaemon { tried } => {
-                let tried: Vec<_> =
-                    tried.iter().map(|it| json!({"endpoint": it.endpoint, "message": innermost(&it.status)})).collect();
+                let tried: Vec<_> = tried
+                    .iter()
+                    .map(|it| json!({"endpoint": it.endpoint, "message": explained(innermost(&it.status))}))
+                    .collect();
                 json!({ "tried": tried })
             }
             Self::BadLine { tips, .. } => json!({ "tips": tips }),
@@ -393,9 +397,9 @@ fn no_daemon_text(tried: &[Tried]) -> String {
     let mut text = String::from("error: no daemon answers\n");
     for tried in tried {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "  tried {}: {}", tried.endpoint, innermost(&tried.status));
+        let _ = writeln!(text, "  tried {}: {}", tried.endpoint, explained(innermost(&tried.status)));
     }
-    if let Some(advice) = tried.iter().find_map(|it| advice(&it.endpoint, &innermost(&it.status))) {
+    if let Some(advice) = tried.iter().find_map(|it| advice(&it.endpoint, &innermost(&it.status).to_string())) {
         let _ = writeln!(text, "  {advice}"); // as above
         return text;
     }

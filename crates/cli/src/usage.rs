@@ -11,6 +11,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use habits::{ALL_SPACES, OF_DAEMON, OPTIONS, SPACE, SYNONYMS};
 
+/// The number of characters of an invalid value that a message repeats.
+const VALUE_CHARS_MAX: usize = 100;
+
 /// Options of `kent region create` that no later command changes.
 const FIXED: [&str; 2] = ["order", "pace"];
 
@@ -49,6 +52,7 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
     if is_unknown && !is_better {
         tips.push(format!("the commands of `{}` are {}", name(&path), commands(&path).join(", ")));
     }
+    shorten(&mut error);
     let options = options(&error, &path);
     // A tip with the corrected command needs no other example.
     let is_corrected = tips.iter().any(|tip| tip.contains(": kent "));
@@ -61,6 +65,15 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
         error.insert(ContextKind::Usage, ContextValue::StyledStr((*last).clone().render_usage()));
     }
     error
+}
+
+/// Shortens a long value in the message.
+fn shorten(error: &mut clap::Error) {
+    let value = text(error, ContextKind::InvalidValue).unwrap_or_default();
+    if value.chars().count() > VALUE_CHARS_MAX {
+        let start: String = value.chars().take(VALUE_CHARS_MAX).collect();
+        error.insert(ContextKind::InvalidValue, ContextValue::String(format!("{start}...")));
+    }
 }
 
 /// The command that a line names, with the commands around it, outermost first.

@@ -542,7 +542,7 @@ fn describe(status: &Status) -> String {
     let mut text = format!("etcd: {}", status.message());
     let mut cause = std::error::Error::source(status);
     while let Some(source) = cause {
-        let said = source.to_string();
+        let said = kent_tls::explained(source);
         if !text.contains(&said) {
             text = format!("{text}: {said}");
         }

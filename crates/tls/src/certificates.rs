@@ -14,6 +14,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, crypto::ring};
 use tracing::{info, warn};
 
 use crate::contents::{self, Unfit};
+use crate::explained::explained;
 
 /// A certificate or a key in PEM.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub enum CertificateError {
         problem: Unfit,
     },
     /// The certificate and the key do not belong together, or are of a kind that rustls does not support.
-    #[error("{certificate} cannot be used with {key}: {problem}")]
+    #[error("{certificate} cannot be used with {key}: {}", explained(problem))]
     Pair {
         /// The certificate and its file.
         certificate: String,

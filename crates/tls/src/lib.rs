@@ -5,8 +5,10 @@
 
 mod certificates;
 mod contents;
+mod explained;
 mod target;
 
 pub use certificates::{CertificateError, Certificates, Pem, Pems};
 pub use contents::{Needed, Unfit, certificates, private_key, revoked};
+pub use explained::explained;
 pub use target::{BadHost, NotASocket, Target};

@@ -5,6 +5,7 @@ use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 use kent_access::{BadLimit, Limits};
 use kent_store::{BadAddress, EtcdAddress};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use thiserror::Error;
 
 /// The place where the daemon stores its state.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -163,12 +164,17 @@ pub(super) fn read_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<
 pub struct Span(#[serde(with = "humantime_serde")] pub Duration);
 
 impl FromStr for Span {
-    type Err = humantime::DurationError;
+    type Err = BadSpan;
 
-    fn from_str(text: &str) -> Result<Self, humantime::DurationError> {
-        humantime::parse_duration(text).map(Self)
+    fn from_str(text: &str) -> Result<Self, BadSpan> {
+        humantime::parse_duration(text).map(Self).map_err(|_| BadSpan)
     }
 }
+
+/// The error for a text that is not a duration.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("expected a duration with its unit, such as 500ms, 30s or 5m")]
+pub struct BadSpan;
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

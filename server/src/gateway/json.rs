@@ -34,7 +34,8 @@ fn parse<'de>(message: &MessageDescriptor, json: impl serde::Deserializer<'de>) 
     let mut track = serde_path_to_error::Track::new();
     let json = serde_path_to_error::Deserializer::new(json, &mut track);
     DynamicMessage::deserialize(message.clone(), json).map_err(|error| match track.path().to_string() {
-        path if path == "." => error.to_string(),
+        // Without a field, as in a text that ends too early.
+        path if path == "." || path == "?" => error.to_string(),
         path => format!("{path}: {error}"),
     })
 }

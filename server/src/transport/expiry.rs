@@ -1,13 +1,15 @@
-//! Metrics that tell when certificates and lists of revoked certificates expire.
+//! When certificates and lists of revoked certificates expire: metrics and warnings.
 
 use std::time::Duration;
 
+use kent_ids::UnixNanos;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{family::Family, gauge::Gauge},
     registry::{Registry, Unit},
 };
 use tokio_rustls::rustls::pki_types::{CertificateDer, CertificateRevocationListDer, pem::PemObject};
+use tracing::warn;
 use x509_parser::parse_x509_crl;
 
 use super::peer::Certificate;
@@ -35,6 +37,15 @@ impl Expiry {
             ("tls-crl", crl.and_then(first_update)),
         ];
         Self(files.into_iter().filter_map(|(setting, end)| Some((setting, end?))).collect())
+    }
+
+    /// Logs which files have expired at `now`.
+    pub(super) fn warn(&self, now: UnixNanos) {
+        for (setting, _) in
+            self.0.iter().filter(|(_, end)| i128::try_from(end.as_nanos()).is_ok_and(|end| end <= now.get()))
+        {
+            warn!(setting, "the file of this setting has expired, so TLS connections may fail; replace it");
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use kent_tls::explained;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -144,8 +145,8 @@ impl Secure {
                 }
                 Ok(Err(error)) => {
                     admission.handshakes().failed.inc();
-                    debug!(peer = %address, %error, "the TLS handshake failed");
-                    deny(address, &error.to_string());
+                    debug!(peer = %address, error = explained(&error), "the TLS handshake failed");
+                    deny(address, &explained(&error));
                 }
                 Err(_) => {
                     admission.handshakes().timed_out.inc();

@@ -294,6 +294,7 @@ impl Tls {
     pub(crate) async fn follow_files(self, clock: Arc<dyn Clock>, stop: CancellationToken) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut rejected = None;
+        self.current().expiry.warn(clock.wall());
         loop {
             let hung_up = async {
                 match &mut hangup {
@@ -328,6 +329,7 @@ impl Tls {
             Ok(loaded) => {
                 *rejected = None;
                 self.metrics.set(&loaded.expiry);
+                loaded.expiry.warn(clock.wall());
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
                 let ended = self.end_rejected(clock.wall());
                 info!(cert = %self.files.cert.display(), ended, "the certificates have changed and are in use");

@@ -27,8 +27,11 @@ const SETUP: [&str; 19] = [
     "region subdivide mother --by 2 --new child:4 --space parts",
 ];
 
+/// A command with a value that is too long to repeat.
+const LONG: &str = "alloc region:orders --request-id aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 67] = [
+const REFUSED: [(&str, &[&str]); 68] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     (
         "region shrink few --by 30",
@@ -106,6 +109,10 @@ const REFUSED: [(&str, &[&str]); 67] = [
     (
         "region set gapless --chunk 1:5",
         &["cannot be strict and", "(kent region set gapless --space default --no-strict --chunk 1:5)"],
+    ),
+    (
+        LONG,
+        &["invalid value 'aaaaaaaaaa", "aaaaaaaaaa...' for '--request-id <ID>': it has 120 bytes; expected 1 to 64"],
     ),
     ("inspect xyz", &["(unrecognised); for example: kent inspect 5Jxqwr73FDS"]),
     (
@@ -262,6 +269,8 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         ("--packed-bytes 2MB", &["expected a whole number without a unit", "16 to 1073741824 [default: 2097152]"]),
         ("--lease-count 1e9", &["expected a whole number without a unit"]),
         ("--threads 0", &["threads is 0, but must be 1 to 1024"]),
+        ("--window 3", &["expected a duration with its unit, such as 500ms, 30s or 5m", "2s to 1h [default: 1m]"]),
+        ("--store sled --data d --archive /nonexistent/a", &["create the directory first: mkdir -p /nonexistent/a"]),
         ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
         ("serve", &["kentd serves without a command", "for example: kentd --data /var/lib/kent\n"]),
         ("restore b --data d --floor x", &["a floor is SOURCE=N", "for example: kentd restore /old/kent-data"]),

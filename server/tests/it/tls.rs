@@ -412,8 +412,13 @@ async fn ok_the_command_line_uses_certificates() {
         (&paths[..2], address.to_owned(), "--cert and --key must be given together"),
         (&[], address.to_owned(), "--ca"),
         (&[], format!("https://{address}"), "--ca FILE names the CA"),
+        (
+            &paths[..1],
+            format!("https://{}", address.replace("127.0.0.1", "localhost")),
+            "for 127.0.0.1, not for localhost",
+        ),
         (&paths[..1], format!("http://{address}"), "use https:// for all endpoints"),
-        (&paths[1..2], address.to_owned(), "invalid peer certificate"),
+        (&paths[1..2], address.to_owned(), "the certificate is not signed by a trusted CA"),
     ] {
         let (is_ok, error) = kent(options, &endpoint);
         assert!(!is_ok && error.contains(expected), "{endpoint} {options:?}: {error}");
@@ -430,7 +435,7 @@ fn err_certificates_that_cannot_be_used() {
         assert!(output.status.code() == Some(64) && error.contains(expected), "{error}");
     };
     let pair = Identity { key: stranger.key, ..ca.server() };
-    check(&Files::new(&pair, None, None), "cannot be used with the key");
+    check(&Files::new(&pair, None, None), "(tls-key): the key is not that of the certificate");
     let no_key = Identity { key: "nothing".to_owned(), ..ca.server() };
     check(&Files::new(&no_key, None, None), "tls-key needs a PEM file with a private key");
     let no_ca = Ca { pem: "nothing".to_owned(), ..Ca::new("kent") };

@@ -199,7 +199,7 @@ pub enum ArchiveError {
     #[error(
         "the directory of the archive {} does not exist: is its disk mounted?{}",
         dir.display(),
-        if *is_new { format!(" For a new archive, create the directory first: mkdir {}", dir.display()) } else { String::new() }
+        if *is_new { format!(" For a new archive, create the directory first: mkdir -p {}", dir.display()) } else { String::new() }
     )]
     NoDirectory {
         /// The directory given in the settings.

@@ -1,0 +1,97 @@
+//! Errors of rustls in plain words.
+
+use std::{error::Error, io};
+
+use tokio_rustls::rustls::{self, AlertDescription, CertificateError, InconsistentKeys, InvalidMessage};
+
+/// The text of an error: in plain words if it comes from rustls and is one that people meet, otherwise as it is.
+pub fn explained(error: &(dyn Error + 'static)) -> String {
+    let inner = || error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref();
+    let explained = error.downcast_ref().or_else(inner).and_then(in_plain_words);
+    explained.unwrap_or_else(|| error.to_string())
+}
+
+fn in_plain_words(error: &rustls::Error) -> Option<String> {
+    let text = match error {
+        rustls::Error::InvalidCertificate(problem) => return certificate(problem),
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => "the key is not that of the certificate",
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => "the other end does not speak TLS",
+        rustls::Error::NoCertificatesPresented => "the other end has sent no certificate",
+        rustls::Error::AlertReceived(alert) => match alert {
+            AlertDescription::CertificateRequired => "the other end requires a certificate",
+            AlertDescription::CertificateExpired => "the other end rejects the certificate, because it has expired",
+            AlertDescription::CertificateRevoked => "the other end rejects the certificate, because it is revoked",
+            AlertDescription::UnknownCA => "the other end rejects the certificate, because it does not trust its CA",
+            AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnsupportedCertificate => "the other end rejects the certificate",
+            AlertDescription::NoApplicationProtocol => "the other end does not speak HTTP/2",
+            AlertDescription::ProtocolVersion => "the other end supports neither TLS 1.2 nor TLS 1.3",
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+fn certificate(problem: &CertificateError) -> Option<String> {
+    let text = match problem {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "the certificate has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the certificate is not valid yet"
+        }
+        CertificateError::Revoked => "the certificate is revoked",
+        CertificateError::UnknownIssuer => "the certificate is not signed by a trusted CA",
+        CertificateError::BadSignature => "the certificate has a wrong signature",
+        CertificateError::BadEncoding => "the certificate cannot be decoded",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "the certificate is for another use (extended key usage)"
+        }
+        CertificateError::NotValidForName => "the certificate is for another host",
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            // webpki writes names as `DnsName("a.example")` and `IpAddress(127.0.0.1)`.
+            let name = |name: &String| {
+                name.split(['(', ')', '"']).filter(|part| !part.is_empty()).next_back().map(str::to_owned)
+            };
+            let names: Vec<_> = presented.iter().filter_map(name).collect();
+            let presented = if names.is_empty() { "no host".to_owned() } else { names.join(", ") };
+            return Some(format!("the certificate is for {presented}, not for {}", expected.to_str()));
+        }
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "the certificate is that of a CA"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::ServerName;
+
+    use super::*;
+
+    #[test]
+    fn ok_errors_that_people_meet_are_explained() {
+        let expected = ServerName::try_from("b.example").expect("a name");
+        let presented = vec!["DnsName(\"a.example\")".to_owned(), "IpAddress(127.0.0.1)".to_owned()];
+        let cases = [
+            (rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch), "the key is not that of the certificate"),
+            (CertificateError::UnknownIssuer.into(), "the certificate is not signed by a trusted CA"),
+            (
+                CertificateError::NotValidForNameContext { expected, presented }.into(),
+                "the certificate is for a.example, 127.0.0.1, not for b.example",
+            ),
+            (
+                rustls::Error::AlertReceived(AlertDescription::CertificateRequired),
+                "the other end requires a certificate",
+            ),
+            (rustls::Error::General("anything".to_owned()), "unexpected error: anything"),
+        ];
+        for (error, text) in cases {
+            assert_eq!(explained(&error), text);
+            assert_eq!(explained(&io::Error::other(error)), text);
+        }
+        assert_eq!(explained(&io::Error::other("refused")), "refused");
+    }
+}
