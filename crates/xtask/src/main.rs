@@ -28,6 +28,11 @@ enum Args {
     Deny,
     /// Run all checks that a change must pass, like continuous integration: `.ci/run`
     Ci,
+    /// Make a release in target/release-VERSION: programs, packages, SBOM, notes and checksums (`deploy/release`, as root)
+    Release {
+        /// Directory of programs that are built already [default: build them with the profile `dist`]
+        bin: Option<String>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -48,6 +53,7 @@ fn main() -> anyhow::Result<()> {
         Args::Docs => pages::write(),
         Args::Deny => cargo(&["deny", "--workspace", "check", "bans", "licenses", "sources"]),
         Args::Ci => run(&mut Command::new(".ci/run")),
+        Args::Release { bin } => run(Command::new("deploy/release").args(bin)),
     }
 }
 
