@@ -50,9 +50,7 @@ fn certificate(problem: &CertificateError) -> Option<String> {
         CertificateError::NotValidForName => "the certificate is for another host",
         CertificateError::NotValidForNameContext { expected, presented } => {
             // webpki writes names as `DnsName("a.example")` and `IpAddress(127.0.0.1)`.
-            let name = |name: &String| {
-                name.split(['(', ')', '"']).filter(|part| !part.is_empty()).next_back().map(str::to_owned)
-            };
+            let name = |name: &String| name.split(['(', ')', '"']).rfind(|part| !part.is_empty()).map(str::to_owned);
             let names: Vec<_> = presented.iter().filter_map(name).collect();
             let presented = if names.is_empty() { "no host".to_owned() } else { names.join(", ") };
             return Some(format!("the certificate is for {presented}, not for {}", expected.to_str()));
