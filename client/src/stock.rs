@@ -162,7 +162,7 @@ impl Stock {
         self.stats.identifiers += count;
     }
 
-    /// Counts a block that the fences rejected. Too many in a row are an error, since a newer one may never come.
+    /// Counts a block that the fences rejected. Fails after too many in a row, because a newer block may never arrive.
     pub(crate) fn refused(&mut self) -> Result<(), Error> {
         self.stats.fenced += 1;
         self.refused = self.refused.saturating_add(1);

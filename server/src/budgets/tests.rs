@@ -48,8 +48,8 @@ impl Replica {
         Self { store, budgets, clock, account }
     }
 
-    /// Grants as the service does: takes from the share, or waits for a reservation. Returns what is left if it is
-    /// refused.
+    /// Grants as the service does: takes from the share, or waits for a reservation. If the grant is
+    /// refused, returns how much of the budget is left.
     async fn grant(&self, count: u64) -> Result<(), NotReserved> {
         let purse = Purse::new(vec![self.account.clone()]);
         loop {

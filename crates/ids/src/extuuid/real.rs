@@ -287,7 +287,7 @@ impl Decimal {
     }
 }
 
-/// Splits off an optional sign. Returns whether it is a minus, and the rest.
+/// Splits off an optional sign. Returns true for a minus, and the rest of the piece.
 pub(super) fn sign(piece: Piece<'_>) -> (bool, Piece<'_>) {
     match piece.split_first() {
         Some((b'-', rest)) => (true, rest),

@@ -257,7 +257,7 @@ async fn err_a_restore_is_not_undone() {
 }
 
 /// The answer to an edit that depends on the counter is lost, so the table is read again. Its region has a cap, so its chunk is given
-/// back then. Without the fix, every later edit of the space waited forever.
+/// back then, which must not make later edits of the space wait.
 #[tokio::test]
 async fn ok_an_edit_of_a_capped_region_without_an_answer_ends() {
     let disk = disk();
