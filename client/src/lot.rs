@@ -28,8 +28,8 @@ pub(crate) const LOT_MAX: u64 = 512;
 /// If a thread takes an identifier at least once in this time, one read of the clock serves for several.
 const BURST: Duration = Duration::from_nanos(250);
 
-/// The maximum number of identifiers after the first for which one read of the clock serves. If the process is stopped
-/// in the middle of such a run, one of them can be too old by the time of the stop.
+/// The maximum number of identifiers that a thread takes without another read of the clock. If the process is stopped in the
+/// middle of such a run, one of them can be too old by the time of the stop.
 const RUN_MAX: u32 = 127;
 
 /// The identifiers of one thread.

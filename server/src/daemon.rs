@@ -131,7 +131,7 @@ const ETCD_PAUSE: Duration = Duration::from_secs(1);
 /// The name of the socket in the data directory.
 const SOCKET: &str = "kent.sock";
 
-/// The maximum number of open calls on one connection; a client waits with others.
+/// The maximum number of open calls on one connection; clients delay further calls.
 const CALLS_MAX: u32 = 128;
 
 /// The largest receive windows of HTTP/2, of a connection and of one call, in bytes. Requests are small.

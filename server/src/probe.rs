@@ -99,8 +99,8 @@ impl Authorizing {
         caller.may(Action::Allocate, target)
     }
 
-    /// The same, and counts the call and an identifier towards the limits of the caller: all that a unary grant asks about its
-    /// caller. Returns whether it is allowed.
+    /// The same, and counts the call and an identifier towards the limits of the caller, as a unary grant does. Returns whether it
+    /// is allowed.
     pub fn authorize_limited(&self) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
         let target = Target::Region { space: "default", number: Some(7), first_name: "orders" };

@@ -65,8 +65,8 @@ fn literals(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// The commands that a text suggests, as written. One begins with a name of `commands` and ends with the sentence, or where the words
-/// of an example end.
+/// The commands that a text suggests, as written. A command begins with a name of `commands`, and ends where the sentence or the
+/// example ends.
 fn suggested<'t>(text: &'t str, commands: &[String]) -> Vec<&'t str> {
     let starts = text.match_indices("kent ").filter(|(at, _)| {
         let before = text[..*at].chars().next_back();

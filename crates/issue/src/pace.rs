@@ -61,7 +61,7 @@ pub fn affordable(pace: Pace, paid: UnixNanos, now: UnixNanos) -> u128 {
     u128::try_from(left).unwrap_or(0) * u128::from(pace.get()) / SECOND
 }
 
-/// Returns the maximum of numbers that daemons can have reserved since a record that was paid until `paid`, if their
+/// Returns the largest count of numbers that daemons can have reserved since a record that was paid until `paid`, if their
 /// clocks never passed `until`.
 fn reserved_by(pace: Pace, paid: UnixNanos, until: UnixNanos) -> u128 {
     let most = until.offset(nanos(BURST)).get().saturating_sub(paid.get());
@@ -104,7 +104,7 @@ impl Lapse {
         Ok(Self { since: Self::begin(taken), until: now.max(latest).offset(error) })
     }
 
-    /// Returns the maximum of numbers that a counter can have reserved during the lapse, if its record is paid until `paid`,
+    /// Returns the largest count of numbers that a counter can have reserved during the lapse, if its record is paid until `paid`,
     /// and the new time until which the counter is paid. With that time, the counter issues nothing before
     /// [`until`](Self::until).
     pub fn skip(&self, pace: Pace, paid: UnixNanos) -> (u128, UnixNanos) {

@@ -201,7 +201,7 @@ pub struct PolicyPatch {
 }
 
 impl PolicyPatch {
-    /// Whether the patch sets a part, so that it does more than clear others.
+    /// Returns true if the patch sets a part of the policy, and false if it only clears parts.
     pub(crate) const fn sets(&self) -> bool {
         let Self { auto_expand, cap, bounds, strict } = self;
         let parts = matches!(auto_expand, Some(Some(_))) || matches!(cap, Some(Some(_)));

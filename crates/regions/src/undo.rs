@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(refusal(&table, &plan.changes), "edited-since");
     }
 
-    /// The region was partial before it closed. Its only subregion of that time is deleted since, so it cannot be partial again: no
+    /// The region was partial before it closed. The only subregion that it had then is deleted, so it cannot be partial again: no
     /// daemon would accept the table.
     #[test]
     fn err_a_region_that_would_be_partial_without_a_subregion() {

@@ -4,7 +4,7 @@ use std::{error::Error, io};
 
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, InconsistentKeys, InvalidMessage};
 
-/// The text of an error: in plain words if it comes from rustls and is one that people meet, otherwise as it is.
+/// Returns the text of an error. Common errors of rustls are explained in plain words.
 pub fn explained(error: &(dyn Error + 'static)) -> String {
     let inner = || error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref();
     let explained = error.downcast_ref().or_else(inner).and_then(in_plain_words);

@@ -76,7 +76,7 @@ impl Account {
         }
     }
 
-    /// What is left in the store, if a call was refused a moment ago.
+    /// What the store has left, if this replica read that for a refusal a moment ago.
     pub(super) fn known_left(&self, now: Duration) -> Option<u64> {
         let (left, since) = self.lock().left?;
         (now.saturating_sub(since) < KNOWN_FOR).then_some(left)

@@ -36,7 +36,7 @@ pub(crate) struct QueuedRequest {
     pub(crate) count: NonZeroU64,
     /// The request ID, if there is one.
     pub(crate) request: Option<Request>,
-    /// What it has taken from the caller's budgets, which goes back unless the commit that grants it may have been made.
+    /// What the request has taken from the caller's budgets. Returned unless the commit of the grant may have been made.
     pub(crate) charge: Charge,
 }
 

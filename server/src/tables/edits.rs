@@ -112,7 +112,7 @@ impl Directory {
             if let Some(mut plan) = self.try_edit(&space, command).await? {
                 if !command.options.validate_only {
                     self.give_back_forbidden(&space, &plan).await;
-                    // The answer says how many are issued, now without what was given back.
+                    // The answer must not count what was given back as issued.
                     if let Edit::Update { patch: Patch { next: None, .. }, .. } = edit {
                         set_counters(&space, &mut plan.changes);
                     }

@@ -29,7 +29,8 @@ pub(crate) enum Change {
     To(String),
     /// To that of the settings.
     Reset,
-    /// To `debug`, or from `debug` to the filter that it replaced; to that of the settings if a command set `debug`.
+    /// Switches to `debug`. If `debug` is in force, switches back to the filter before it, or to that of the settings if a command set
+    /// `debug`.
     ToggleDebug,
 }
 

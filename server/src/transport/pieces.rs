@@ -23,7 +23,7 @@ use tonic::{
     codegen::http::{HeaderMap, HeaderValue, Response},
 };
 
-/// The message of a response, instead of the one that its body has.
+/// An extension of a response: the message that replaces its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Large {
     pieces: Pieces,

@@ -68,7 +68,7 @@ fn ok_every_alert_is_valid_and_tested_and_has_a_runbook() {
     assert_eq!(links, expected.into_iter().collect::<Vec<_>>(), "the links");
 }
 
-/// Daemons in trouble of several kinds, one without, and a Prometheus that scrapes them.
+/// Daemons with different problems, one without a problem, and a Prometheus that scrapes them.
 struct Scene {
     prometheus: Prometheus,
     alerts: BTreeMap<String, String>,
@@ -110,7 +110,7 @@ async fn nothing() {}
 async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
     let (dir, ca, mut etcd) = (data_dir(), Ca::new("kent"), Etcd::start(1));
     let [data, guarded_data, far_data] = ["data", "guarded", "far"].map(|name| dir.path().join(name));
-    // A daemon whose clock, audit log and certificate are in trouble, and whose regions become full.
+    // A daemon with a wrong clock, an audit log that cannot be written, an old certificate, and regions that become full.
     let (clock, audit) = (dir.path().join("clock"), dir.path().join("audit"));
     fs::write(&clock, "+0").expect("written");
     fs::create_dir(&audit).expect("created");

@@ -38,7 +38,7 @@ fn summary(lines: &[Value]) -> Vec<String> {
     lines.iter().map(|line| fields(line).trim_end().to_owned()).collect()
 }
 
-/// A call in place of a command: `kent clock accept` does not ask a daemon that trusts its clock.
+/// Made by a direct call, because `kent clock accept` sends nothing to a daemon that trusts its clock.
 const ACCEPT: &str = "clock accept";
 
 #[tokio::test]

@@ -220,7 +220,7 @@ impl Cluster {
 
 /// Waits until each caller has connected with what it now presents, and made its calls.
 async fn until_all_called(callers: &[Arc<Caller>], running: &mut JoinSet<()>) {
-    // The session that runs now may have begun with what the caller presented before.
+    // The current session may have begun with the caller's earlier credentials.
     let wanted: Vec<_> = callers.iter().map(|caller| caller.sessions.load(Relaxed) + 2).collect();
     until(async || {
         if let Some(ended) = running.try_join_next() {

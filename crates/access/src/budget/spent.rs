@@ -100,7 +100,7 @@ impl Spent {
 
     /// The use in about the last hour, or since the first use if that is later. `None` if there was none.
     pub fn lately(&self, now: i64) -> Option<Lately> {
-        // After a mark the next half hour is within the same mark, and so may be the last hour.
+        // A mark is set at most every half hour, so the mark to count from may be up to an hour and a half old.
         let is_recent = |mark: &Mark| now.saturating_sub(mark.at) <= 3 * MARK_EVERY;
         let since = self.marks.into_iter().flatten().find(is_recent)?;
         let count = self.used.saturating_sub(since.used);

@@ -34,7 +34,7 @@ pub(super) struct Waiting {
 pub(super) enum Ends {
     /// At this time, such as "at --timeout 30s".
     At(String),
-    /// After this time, such as "after 30s", but never because of a limit of the caller.
+    /// After this time, such as "after 30s". While a limit of the caller is the reason, it never gives up.
     After(String),
 }
 

@@ -9,7 +9,7 @@ use prost::Message;
 ///
 /// # Errors
 ///
-/// A message if more nested regions depend on each other than one commit can create.
+/// Returns a message if more nested regions depend on each other than one commit can create.
 pub(crate) fn parts(regions: Vec<Region>) -> Result<Vec<Vec<Region>>, String> {
     let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::<Region>::new(), 0);
     for region in regions {

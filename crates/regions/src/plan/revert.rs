@@ -125,7 +125,7 @@ impl<'t> Reversal<'t> {
             if self.counter_move.is_none_or(|moved| moved.from != region.number) {
                 region.check_unused()?;
             }
-            // Not even the heir: its suffixes may be wider than those of its parent.
+            // This includes the heir, whose suffixes may be wider than those of its parent.
             if region.order == Order::External {
                 return Err(Refusal::UseUnknown { region: region.name.clone() });
             }
@@ -133,8 +133,8 @@ impl<'t> Reversal<'t> {
         Ok(())
     }
 
-    /// Checks that a region that was open has no subregions left, that one that was not still has one, and that no other region is
-    /// inside a prefix that becomes shorter.
+    /// Checks the regions that existed before the edit. A region that was open must have no subregions left, and any other must still
+    /// have one. No other region may be inside a prefix that becomes shorter.
     fn check_changed(&self) -> Result<(), Refusal> {
         for change in &self.changed {
             let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };

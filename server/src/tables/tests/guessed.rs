@@ -1,5 +1,5 @@
-//! A caller without permission costs the same work for names that exist and for names that do not, counted in operations of the
-//! store: an answer that took a read more for an existing name would tell by its time that the name exists.
+//! A refused call makes the same operations on the store whether a name exists or not. Otherwise the time of the answer would tell
+//! whether the name exists.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -145,7 +145,7 @@ async fn err_a_refused_caller_costs_the_same_operations_whether_a_name_exists_or
     by_admin(put.metadata_mut());
     AccessService::new(daemon.node.engine().clone()).put_role(put).await.expect("put");
     let other = daemon.token(&["operate:*"], &[]).await;
-    // One caller may nothing with regions, the others something with another region or with tokens for others.
+    // Callers without a right to the region: the first has no right to any region, the others have rights to other regions.
     for permissions in [
         &["allocate:uuidv7"][..],
         &["allocate:region:default/own", "edit:region:default/own", "read:region:default/own"],

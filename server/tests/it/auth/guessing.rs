@@ -127,7 +127,7 @@ async fn err_no_call_tells_whether_a_name_exists() {
     assert!(asked > 40, "{asked}");
 }
 
-/// A record of a request ID is of one caller ([`err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit`] and
+/// A record of a request ID belongs to one caller ([`err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit`] and
 /// `err_a_request_id_belongs_to_the_caller_who_used_it_first`). Changes of tokens, roles and budgets keep no such records: nobody can
 /// repeat another's request to learn its secret, or use its ID first so that a revocation is not made.
 #[test]
