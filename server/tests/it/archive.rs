@@ -209,7 +209,7 @@ async fn err_an_archived_store_is_not_started_without_its_archive() {
     let at = |name: &str| dir.path().join(name);
     let nowhere = refused(&mut archived(&at("data"), &at("archive")));
     let mkdir = format!(
-        "does not exist: is its disk mounted? For a new archive, create the directory first: mkdir {}",
+        "does not exist: is its disk mounted? For a new archive, create the directory first: mkdir -p {}",
         at("archive").display()
     );
     assert!(nowhere.contains(&mkdir), "{nowhere}");
