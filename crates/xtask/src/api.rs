@@ -13,7 +13,7 @@ use prost_types::{
 };
 
 /// The files in the order of the page. The shared types come last.
-const FILES: [&str; 5] = ["allocator", "regions", "codec", "admin", "types"];
+const FILES: [&str; 6] = ["allocator", "regions", "codec", "access", "admin", "types"];
 
 const HEAD: &str = "\
 # API reference
@@ -225,5 +225,12 @@ mod tests {
         assert_eq!(link(".google.rpc.Status"), "`google.rpc.Status`");
         assert_eq!(cell("a | b\n  c"), "a \\| b c");
         assert_eq!(paragraphs(&comment(" Text.\n\n   code\n")), "Text.\n\n    code\n");
+    }
+
+    #[test]
+    fn ok_the_page_has_every_file() {
+        let files = std::fs::read_dir(crate::root().join("proto/proto/kent/v1")).expect("the files exist");
+        let files: std::collections::BTreeSet<_> = files.map(|file| file.expect("an entry").file_name()).collect();
+        assert_eq!(files, FILES.iter().map(|name| format!("{name}.proto").into()).collect());
     }
 }
