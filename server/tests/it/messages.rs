@@ -270,7 +270,6 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         ("--lease-count 1e9", &["expected a whole number without a unit"]),
         ("--threads 0", &["threads is 0, but must be 1 to 1024"]),
         ("--window 3", &["expected a duration with its unit, such as 500ms, 30s or 5m", "2s to 1h [default: 1m]"]),
-        ("--store sled --data d --archive /nonexistent/a", &["create the directory first: mkdir -p /nonexistent/a"]),
         ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
         ("serve", &["kentd serves without a command", "for example: kentd --data /var/lib/kent\n"]),
         ("restore b --data d --floor x", &["a floor is SOURCE=N", "for example: kentd restore /old/kent-data"]),
