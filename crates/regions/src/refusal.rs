@@ -122,7 +122,7 @@ pub enum Refusal {
         needed: u8,
         /// The requested width in bits.
         requested: u8,
-        /// The number of bits by which the region can shrink, if it was to shrink.
+        /// If a shrink was refused: the number of bits by which the region can shrink.
         most: Option<u8>,
     },
     /// `zone-too-small`: the region cannot be expanded so far.

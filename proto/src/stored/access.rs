@@ -112,7 +112,7 @@ pub fn encode_spent(spent: &Spent) -> Vec<u8> {
     records::SpentRecord { used: spent.used, older, newer, restored: spent.restored }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_spent`].
+/// Decodes a record written by [`encode_spent`].
 ///
 /// # Errors
 ///

@@ -77,7 +77,7 @@ pub(super) enum Stage {
     GiveBack(EditKind, Shared<Sent>),
     /// Next, the daemon reads the counter.
     Read(EditKind),
-    /// Next, the daemon plans the edit. It has read the counter at this version.
+    /// Next, the daemon plans the edit. The replica has read the counter at this version.
     Plan(EditKind, u64),
     /// The commit of the edit is in flight.
     Commit(Shared<Sent>),
