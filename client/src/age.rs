@@ -34,11 +34,11 @@ pub(crate) struct Ages {
 /// The age of prefetched identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Age {
-    /// Too old: discard them.
+    /// The identifiers are too old: discard them.
     Old,
-    /// Young enough now.
+    /// They are young enough now.
     Young,
-    /// Young enough for as long as this is the published time.
+    /// They are young enough for as long as this is the published time.
     YoungFor(u64),
 }
 

@@ -162,7 +162,7 @@ impl<T: Identifier> Iterator for Ids<T> {
     }
 }
 
-/// Exact on 64-bit machines, where every count fits into `usize`.
+/// The length is exact on 64-bit machines, where every count fits into `usize`.
 impl<T: Identifier> ExactSizeIterator for Ids<T> {}
 
 impl<T> fmt::Debug for Ids<T> {

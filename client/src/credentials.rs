@@ -106,6 +106,8 @@ impl Interceptor for Credentials {
         if let Some(shared) = &self.0 {
             request.metadata_mut().insert("authorization", shared.header());
         }
+        #[cfg(feature = "opentelemetry")]
+        crate::trace::inject(request.metadata_mut());
         Ok(request)
     }
 }

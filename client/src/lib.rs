@@ -47,6 +47,9 @@
 //!   the fork exist in both processes. The client does not notice a child that bypasses the C library, by a bare `clone` or `_Fork`.
 //! - A client connects when the first identifier is requested, and needs a tokio runtime only from then on.
 //!
+//! With the feature `opentelemetry`, calls carry the current OpenTelemetry context in the header `traceparent`, so that their
+//! spans in the daemon belong to the caller's trace. Blocks that a handle prefetches belong to no trace.
+//!
 //! Identifiers that are left when a handle is dropped or the process exits are never used: they leave a gap.
 
 mod age;
@@ -66,6 +69,8 @@ mod source;
 mod stock;
 mod table;
 mod tasks;
+#[cfg(feature = "opentelemetry")]
+mod trace;
 
 use std::sync::Arc;
 

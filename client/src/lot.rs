@@ -254,7 +254,7 @@ pub(crate) mod tests {
             now += QUICK;
         }
         assert_eq!(rows, [0, 1, 3, 7, 15, 31, 63, 127, 127]);
-        // Just fast enough, and just too slow.
+        // The first rate is just fast enough, the second one just too slow.
         now += BURST * 128 - QUICK;
         assert_eq!((lot.check_age_at(&ages, now), lot.run), (0, 127));
         now += BURST * 128 + QUICK;

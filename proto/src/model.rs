@@ -28,7 +28,9 @@ pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,
     edit_response, history_entry, inner_space, page_token, parse_page, region, space,
 };
-pub use text::{text_of, texts};
+pub use text::{for_each_text, text_of, texts};
+
+pub use crate::packed::fence;
 
 use crate::v1;
 

@@ -78,7 +78,7 @@ impl From<&Block> for PackedIdentifiers {
 }
 
 /// The number of the slot or region that the fencing token of a block belongs to, and the token. Both are 0 for a series.
-pub(crate) fn fence(block: &Block) -> (u64, u64) {
+pub fn fence(block: &Block) -> (u64, u64) {
     block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token))
 }
 

@@ -327,7 +327,7 @@ pub struct HistoryEntry {
     pub declared: Option<Declared>,
     /// The revision whose edit this one reverts.
     pub undoes: Option<Revision>,
-    /// The revision before this one. `None` if that is lower by one, as always except after a restore.
+    /// The revision before this one. `None` if it is one less than this one, which is always so except after a restore.
     pub follows: Option<Revision>,
 }
 

@@ -59,7 +59,7 @@ impl RoleParts {
     ///
     /// # Errors
     ///
-    /// For an unknown name.
+    /// The name is unknown.
     pub(crate) fn parse(names: &[String]) -> Result<Self, Invalid> {
         let unknown = names.iter().find(|name| !matches!(name.as_str(), "permissions" | "certificates" | "limits"));
         match unknown {
@@ -95,8 +95,14 @@ pub(crate) enum AccessError {
         /// The name.
         name: String,
     },
+    /// There is no such role, and a budget is for a role or a token.
+    #[error("there is no role {name:?} (kent role ls); the budget of a token needs the token's ID (kent token ls)")]
+    NoSuchHolder {
+        /// The name.
+        name: String,
+    },
     /// There is no such role, and the request does not say what it allows.
-    #[error("there is no role {name} yet: say what it allows, as in `kent role set {name} --allow allocate:uuidv7`")]
+    #[error("there is no role {name} yet: say what it allows, as in `kent role set {name} --allow lease:uuidv7`")]
     NewRole {
         /// The name.
         name: String,
@@ -165,7 +171,7 @@ impl Access {
         check_token_name(&new.name).map_err(|bad| Invalid::new("name", bad))?;
         check_count("roles", new.roles.len())?;
         if new.permissions.is_empty() && new.roles.is_empty() {
-            let problem = "is empty, and so is roles: a token needs at least one permission or role, such as --allow allocate:uuidv7";
+            let problem = "is empty, and so is roles: a token needs at least one permission or role, such as --allow lease:uuidv7";
             return Err(Invalid::new("permissions", problem).into());
         }
         let rights = self.rights(caller, &new.permissions)?;
@@ -510,7 +516,7 @@ fn check_budgets(present: &Snapshot, more: usize) -> Result<(), AccessError> {
     }
 }
 
-/// When a token ends: never after its creator's credential.
+/// Returns when a token ends, which is never after its creator's credential.
 fn expiry(caller: &Caller, valid_seconds: u64, now: i64) -> Result<Option<i64>, Invalid> {
     if valid_seconds > VALID_MAX {
         let problem = format!("is {valid_seconds}, but must be at most {VALID_MAX}, a hundred years");

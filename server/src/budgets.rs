@@ -36,7 +36,7 @@ pub(crate) struct Budgets {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     accounts: Mutex<BTreeMap<BudgetId, Arc<Account>>>,
-    /// Notified when this replica holds a share.
+    /// This is notified when this replica holds a share.
     reserved: Notify,
 }
 
@@ -209,7 +209,7 @@ impl Budgets {
     /// Returns unused shares to the store until `stop`. `is_known` says whether a budget still exists.
     pub(crate) async fn keep(self: Arc<Self>, is_known: impl Fn(&Budget) -> bool, stop: CancellationToken) {
         loop {
-            // Biased, so that a simulated run is repeatable.
+            // The order is fixed (biased), so that a simulated run is repeatable.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

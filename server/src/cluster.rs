@@ -316,7 +316,7 @@ impl Cluster {
         let Some(peers) = self.store.peers() else { return stop.cancelled().await };
         let interval = HEARTBEAT.min(self.touch.window() / 4);
         loop {
-            // Biased, so that a simulated run is repeatable.
+            // The order is fixed (biased), so that a simulated run is repeatable.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,

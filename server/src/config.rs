@@ -2,10 +2,12 @@
 
 mod error;
 mod etcd;
+mod file;
 mod kinds;
 mod listen;
 mod misspelt;
 mod origins;
+mod otlp;
 mod patterns;
 mod settings;
 mod tls;
@@ -35,6 +37,7 @@ pub use kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind};
 pub use listen::{Listen, ListenAddress};
 pub use misspelt::misspelt_variables;
 pub use origins::Origins;
+pub(crate) use otlp::Collector;
 pub use patterns::RegionPatterns;
 pub use settings::{Settings, Values};
 pub use tls::TlsSettings;
@@ -69,46 +72,13 @@ pub struct Config {
     pub http_origins: Origins,
     /// The default limits of callers.
     pub limits: Limits,
+    /// The collector of traces, if there is one.
+    pub collector: Option<Collector>,
     /// The place of the audit log, if it is enabled.
     pub audit: Option<AuditTo>,
     /// The newest schema of records that this daemon writes.
     pub schema: u16,
     settings: Settings,
-}
-
-impl Settings {
-    /// Reads a file of settings.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError`].
-    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => toml::from_str(&text).map_err(|source| match misspelt_key(&text) {
-                Some((key, near)) => ConfigError::Misspelt { path: path.to_owned(), key, near },
-                None => malformed(path, &text, &source),
-            }),
-            Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
-        }
-    }
-}
-
-/// The error for a file that is not valid, on one line.
-fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
-    // The span of an unknown key is the whole file.
-    let at = misspelt::place_of_unknown(text).or_else(|| Some(error.span()?.start)).unwrap_or(0);
-    let before = text.get(..at).unwrap_or(text);
-    let (line, column) =
-        (before.split('\n').count(), before.rsplit('\n').next().map_or(0, |last| last.chars().count()));
-    let problem = error.message().lines().collect::<Vec<_>>().join("; ");
-    ConfigError::Malformed { path: path.to_owned(), line, column: column + 1, problem }
-}
-
-/// The first key of a file that no setting has, if it is close to one that exists.
-fn misspelt_key(text: &str) -> Option<(String, String)> {
-    let file = text.parse().ok()?;
-    let key = misspelt::unknown(&file)?;
-    Some((key.clone(), misspelt::setting(key)?))
 }
 
 /// The setting that makes callers prove who they are.
@@ -133,7 +103,11 @@ impl Config {
         }
         if set.chunk_min > set.chunk_max {
             let (setting, value) = ("chunk-min".to_owned(), set.chunk_min.to_string());
-            return Err(ConfigError::OutOfRange { setting, value, allowed: "1 to chunk-max".to_owned() });
+            return Err(ConfigError::OutOfRange {
+                setting,
+                value,
+                allowed: format!("1 to chunk-max ({})", set.chunk_max),
+            });
         }
         if set.listen.tcp().any(|address| address == set.http && address.port() != 0) {
             return Err(ConfigError::SamePort { address: set.http });
@@ -160,6 +134,8 @@ impl Config {
             StoreKind::Sled | StoreKind::Memory => settings.etcd.check_unused().map(|()| (None, None))?,
         };
         settings.advertise.as_deref().map_or(Ok(()), check_advertised)?;
+        check_witness(&settings, &set)?;
+        let collector = otlp::collector(&settings, set.trace_ratio)?;
         Ok(Self {
             threads: settings.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, Into::into)),
             witness: settings.witness.clone(),
@@ -172,6 +148,7 @@ impl Config {
             metrics_regions: settings.metrics_regions.clone().unwrap_or_default(),
             http_origins: settings.http_origins.clone().unwrap_or_default(),
             limits,
+            collector,
             audit: audit(&settings, &set)?,
             schema: settings.schema.unwrap_or(SCHEMA),
             set,
@@ -257,6 +234,18 @@ fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError
     }
 }
 
+/// Rejects a witness in the data directory: a copy of the directory would include it.
+fn check_witness(settings: &Settings, set: &Values) -> Result<(), ConfigError> {
+    match &settings.witness {
+        Some(dir) if set.store == StoreKind::Sled && is_inside(dir, &set.data) => Err(ConfigError::OutOfRange {
+            setting: "witness".to_owned(),
+            value: dir.display().to_string(),
+            allowed: format!("outside the data directory ({}), on another disk", set.data.display()),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Returns where the audit log is written. It is not in the directory of a store, because only a store's own files are there.
 fn audit(settings: &Settings, set: &Values) -> Result<Option<AuditTo>, ConfigError> {
     let Some(AuditTo::File(file)) = &settings.audit else { return Ok(settings.audit.clone()) };
@@ -322,21 +311,6 @@ mod tests {
     }
 
     #[test]
-    fn err_a_file_that_is_not_valid_gets_one_line_with_the_place() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("kentd.toml");
-        for (text, expected) in [
-            ("grace = '3s'\nthreads = 'x'", "kentd.toml:2:11: invalid type: string \"x\", expected usize"),
-            ("listen = \n", "kentd.toml:1:10: string values must be quoted, expected literal string"),
-            ("# \u{fc}\n[default]\nx = 1", "kentd.toml:2:2: unknown field `default`"),
-        ] {
-            std::fs::write(&path, text).expect("written");
-            let error = Settings::read(&path).expect_err("must be refused").to_string();
-            assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
-        }
-    }
-
-    #[test]
     fn ok_the_shipped_file_shows_every_default() {
         let shipped: Settings = toml::from_str(include_str!("../../deploy/kentd.toml")).expect("well-formed");
         let [mut shipped, mut expected] = [shipped, Settings::defaults()]
@@ -366,15 +340,24 @@ mod tests {
         check_err("clock-tolerance = '2s'", "clock-tolerance is 2s, but must be 0s to 1s");
         check_err("window = '1s'", "window is 1s, but must be 2s to 1h");
         check_err("chunk-min = 0", "chunk-min is 0");
-        check_err("chunk-min = 9\nchunk-max = 8", "chunk-min is 9, but must be 1 to chunk-max");
+        check_err("chunk-min = 9\nchunk-max = 8", "chunk-min is 9, but must be 1 to chunk-max (8)");
         check_err("history-keep = 0", "history-keep is 0, but must be 1 to");
         check_err("series-on-demand = 1000001", "series-on-demand is 1000001, but must be 0 to 1000000");
         check_err("request-retention = '10ms'", "request-retention is 10ms, but must be 1s to 36500d");
         check_err("audit-bytes = 4095", "audit-bytes is 4095, but must be 4096 to");
         check_err("audit-files = 0", "audit-files is 0, but must be 1 to 1000");
         check_err("data = 'a'\naudit = 'a/b'", "audit is a/b, but must be `stderr` or a file outside of a");
+        check_err("data = 'a'\nwitness = 'a'", "witness is a, but must be outside the data directory (a)");
+        check_err("data = 'a'\nwitness = 'a/b'", "witness is a/b, but must be outside the data directory (a)");
         check_err("archive = 'a'\narchive-base-bytes = 5", "archive-base-bytes is 5, but must be");
         check_err("archive = 'a'\nstore = 'etcd://127.0.0.1:2379/kent'", "archive needs the embedded store");
+        check_err("otlp-ca = 'a'", "otlp-ca needs otlp (--otlp http://127.0.0.1:4317)");
+        check_err("trace-ratio = 0.5", "trace-ratio needs otlp (--otlp http://127.0.0.1:4317)");
+        check_err("otlp = 'http://a:1'\ntrace-ratio = 1.5", "trace-ratio is 1.5, but must be 0 to 1");
+        check_err("otlp = 'http://a:1'\notlp-ca = 'a'", "otlp-ca needs an https:// address in otlp");
+        for url in ["", "a:1", "127.0.0.1:4317", "grpc://a:1", "http://", "http://a:1/v1/traces"] {
+            check_err(&format!("otlp = '{url}'"), "but must be http://HOST:PORT or https://HOST:PORT, such as");
+        }
         check_err("archive = 'a'\nno-archive = 'ended'", "archive needs no-archive to be unset");
         for address in ["foo", "", ":7600", "foo:0", "foo:99999", "http://foo:7600", "foo:7600/x", "a b:1"] {
             check_err(&format!("advertise = '{address}'"), "but must be HOST:PORT, such as");
@@ -461,10 +444,5 @@ mod tests {
         let error = toml::from_str::<Settings>("http = 'localhost:1'").expect_err("a host name").to_string();
         assert!(error.contains("expected IP:PORT, such as 127.0.0.1:7600"), "{error}");
         assert!(toml::from_str::<Settings>("lisen = '127.0.0.1:1'").is_err());
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("kentd.toml");
-        std::fs::write(&path, "threads = 2\nlisen = '127.0.0.1:1'").expect("written");
-        let error = Settings::read(&path).expect_err("misspelt").to_string();
-        assert!(error.contains("has no setting \"lisen\"; did you mean listen?"), "{error}");
     }
 }

@@ -33,6 +33,7 @@ use crate::{
         entropy::{self, SystemEntropy},
         process::open_files_max,
         tasks::{Calls, Tasks},
+        trace::Traces,
         watched::{StoreMetrics, Watched},
     },
     http::{self, Stage},
@@ -44,6 +45,7 @@ use crate::{
         admission::{Admission, Limits},
         calls::CallMetrics,
         handshake::{HANDSHAKES_MAX, Handshakes, PortKind},
+        lanes::Lanes,
         listen::{Listeners, SocketError, UnixSocket},
         meters::PortsMetrics,
         offload::Offload,
@@ -58,6 +60,8 @@ use crate::{
 pub struct Daemon {
     node: Node,
     store: Arc<dyn Store>,
+    /// The traces of calls, if they are sent to a collector.
+    traces: Option<Traces>,
     /// The tasks of the ports. When stopped, they accept no more connections and finish the calls in flight.
     ports: Tasks,
     grace: Duration,
@@ -66,6 +70,8 @@ pub struct Daemon {
     http: SocketAddr,
     /// The threads of calls, which live as long as the daemon.
     _calls: Calls,
+    /// The threads of the HTTP port, which may still finish work for calls that have ended.
+    _lanes: Arc<Lanes>,
 }
 
 /// Reasons that the daemon does not start. A failed start issues nothing.
@@ -107,6 +113,9 @@ pub enum StartError {
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The exporter of traces cannot be built.
+    #[error("traces cannot be sent (otlp)")]
+    Traces(#[from] opentelemetry_otlp::ExporterBuildError),
     /// The reflection service cannot be built.
     #[error("the reflection service cannot be started")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -189,11 +198,15 @@ impl Daemon {
         let (for_grpc, for_http) =
             (handshakes("grpc", grpc_limits, PortKind::Grpc), handshakes("http", http_limits, PortKind::Http));
         let asks = config.set.http_auth == AuthMode::Required;
-        ports.spawn("HTTP port", http::serve(http, for_http, (stage.clone(), asks), ports.stopping().clone()));
+        let lanes = Arc::new(Lanes::start("http", config.threads).map_err(StartError::Threads)?);
+        ports.spawn(
+            "HTTP port",
+            http::serve(http, for_http, (stage.clone(), asks), lanes.clone(), ports.stopping().clone()),
+        );
         let (store, (kind, location)) = open_store(&config, &stage).await?;
         stage.set_doing("the state is being read from the store".to_owned());
         let address = config.advertise.clone().unwrap_or(first_address);
-        let place = Place { kind, location, address, directories: directories(&config) };
+        let place = Place { kind, location, address: address.clone(), directories: directories(&config) };
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
         let store_metrics = StoreMetrics::default();
         let watched = Arc::new(Watched::new(store.clone(), clock.clone(), &store_metrics));
@@ -210,14 +223,20 @@ impl Daemon {
         let node = Node::start_at(place, environment, &config, Tasks::with_calls(&calls)).await?;
         stage.set_doing("waiting for a slot".to_owned());
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;
+        let traces = config.collector.as_ref().map(|collector| {
+            let channel = collector.target.connect_lazy();
+            Traces::start(channel, config.set.trace_ratio, &address)
+        });
         let daemon = Self {
             node,
             store,
+            traces: traces.transpose()?,
             ports,
             grace: config.set.grace.0,
             grpc: grpc_addresses,
             http: http_address,
             _calls: calls,
+            _lanes: lanes,
         };
         let calls = CallMetrics::default();
         daemon.node.engine().metrics().add(|kent| {
@@ -283,6 +302,10 @@ impl Daemon {
         if given_back.await.is_err() {
             error!("unused reservations were not returned to the store in time; they are a gap");
         }
+        if let Some(traces) = self.traces {
+            // OK because it fails only if the work panics, and the daemon stops anyway.
+            let _ = self.ports.spawn_busy(move || traces.stop()).await;
+        }
         clean
     }
 
@@ -323,9 +346,10 @@ impl Daemon {
                 AdminServer::new(AdminService::new(engine.clone())).max_decoding_message_size(max),
                 tasks,
             ));
-        let allocator = AllocatorServer::new(AllocatorService::new(engine.clone()))
+        let allocator = AllocatorServer::new(AllocatorService::new(engine.clone(), self.traces.is_some()))
             .max_decoding_message_size(max.min(ALLOCATE_BYTES_MAX));
-        let port = Port::new((allocator, routes.routes()), (engine.auth().clone(), clock), calls);
+        let (auth, traces) = (engine.auth().clone(), self.traces.clone());
+        let port = Port::new((allocator, routes.routes()), (auth, clock), calls, traces);
         let closing = self.ports.stopping().clone();
         let workers = Workers::start(config.threads, &transport(), &port, &closing, tasks.local_work());
         let workers = workers.map_err(StartError::Threads)?;
@@ -467,7 +491,7 @@ async fn open_etcd(options: EtcdOptions, stage: &Stage) -> Result<EtcdStore, Etc
             Err(error) if error.is_retryable() && waited < ETCD_START => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 attempts += 1;
-                // At first at once, and then less and less often.
+                // Log the first attempt, and then less and less often.
                 if attempts.is_power_of_two() {
                     warn!(%error, cause, attempts, "waiting for etcd");
                 }

@@ -355,7 +355,7 @@ impl Engine {
         &self.slots
     }
 
-    /// Canceled when the daemon begins to stop: streams should end.
+    /// The token that is canceled when the daemon begins to stop, so that streams end.
     pub(crate) fn draining(&self) -> &CancellationToken {
         &self.draining
     }

@@ -7,6 +7,7 @@ mod browser;
 mod bytes;
 mod call;
 mod connect;
+mod explain;
 mod failure;
 mod json;
 mod methods;
@@ -109,13 +110,19 @@ impl Gateway {
         Ok(Self { routes, tasks, needs_certificate })
     }
 
-    /// Answers a request on the runtime of calls, because large messages take milliseconds to convert.
+    /// Answers a request: for identifiers on this thread, all others on the runtime of calls, because they may take milliseconds.
     pub(crate) async fn answer(self, request: Request) -> Response {
         let has_certificate = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
         if self.needs_certificate && !has_certificate {
             let hint =
                 "the API needs a client certificate, as on the gRPC port; only /livez, /readyz and /metrics do not\n";
             return (StatusCode::UNAUTHORIZED, hint).into_response();
+        }
+        if is_brief(request.uri().path()) {
+            return match self.routes.oneshot(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            };
         }
         // Aborted when the caller disconnects.
         let call = self.tasks.spawn_call(self.routes.oneshot(request));
@@ -129,6 +136,11 @@ impl Gateway {
             },
         }
     }
+}
+
+/// Whether the request is one for identifiers, which takes microseconds.
+fn is_brief(path: &str) -> bool {
+    path == "/kent.v1.Allocator/Allocate" || path.starts_with("/v1/alloc/")
 }
 
 impl fmt::Debug for Gateway {

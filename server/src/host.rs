@@ -14,6 +14,7 @@ pub mod flight;
 pub(crate) mod process;
 pub(crate) mod tasks;
 pub(crate) mod touch;
+pub(crate) mod trace;
 pub(crate) mod watched;
 
 /// The store, the clock and the random bits that a daemon uses; the simulator supplies its own.

@@ -28,7 +28,7 @@ use tokio::{
     sync::{Mutex, mpsc},
     time,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 use tracing::{debug, warn};
 
@@ -41,6 +41,7 @@ use crate::{
     transport::{
         connection::Connection,
         handshake::Handshakes,
+        lanes::Lanes,
         listen::Socket,
         peer::{Peer, authorization, on_behalf_of},
     },
@@ -101,6 +102,7 @@ pub(crate) async fn serve(
     sockets: TcpListener,
     mut handshakes: Handshakes,
     (stage, asks): (Stage, bool),
+    lanes: Arc<Lanes>,
     stop: CancellationToken,
 ) {
     let routes = Router::new()
@@ -110,19 +112,22 @@ pub(crate) async fn serve(
         .fallback(api)
         .with_state(Arc::new(Reports { stage, asks, writing: Mutex::default() }));
     let (pass_on, mut ready) = mpsc::unbounded_channel();
-    let running = TaskTracker::new();
     loop {
         select! {
             () = stop.cancelled() => break,
             // OK because `pass_on` lives as long as the loop.
-            Some(connection) = ready.recv() => drop(running.spawn(answer(connection, routes.clone(), stop.clone()))),
+            Some((connection, lane)) = ready.recv() => {
+                lanes.spawn(&lane, answer(connection, routes.clone(), stop.clone()));
+            }
             accepted = sockets.accept() => match accepted {
                 Ok((socket, address)) => {
                     let (socket, pass_on) = (Socket::from(socket), pass_on.clone());
+                    let Some(lane) = lanes.next().cloned() else { continue };
                     // A socket that is closed already must not affect the other sockets.
-                    if socket.set_up().is_ok() {
+                    if let Ok(socket) = socket.set_up().and_then(|()| lane.adopt(socket)) {
                         // OK because the receiver lives as long as the port.
-                        handshakes.begin(socket, Address::Tcp(address), move |connection| drop(pass_on.send(connection)));
+                        let pass_on = move |connection| drop(pass_on.send((connection, lane)));
+                        handshakes.begin(socket, Address::Tcp(address), pass_on);
                     }
                 }
                 Err(error) => {
@@ -133,8 +138,7 @@ pub(crate) async fn serve(
         }
     }
     drop((sockets, handshakes));
-    running.close();
-    running.wait().await;
+    lanes.finish().await;
 }
 
 /// Answers the requests of a connection, and after `stop` only the one in flight.

@@ -102,6 +102,8 @@ pub(crate) struct Totals {
     store_commits: Counter,
     store_conflicts: Counter,
     store_flushes: Counter,
+    store_flush_seconds: Counter<f64, AtomicU64>,
+    store_checkpoints: Counter,
 }
 
 /// The label that names a source.
@@ -209,6 +211,17 @@ impl Metrics {
             totals.store_conflicts.clone(),
         );
         kent.register("store_flushes", "Flushes of the store; commits share them", totals.store_flushes.clone());
+        kent.register_with_unit(
+            "store_flush",
+            "Total time of the flushes of the embedded store",
+            seconds(),
+            totals.store_flush_seconds.clone(),
+        );
+        kent.register(
+            "store_checkpoints",
+            "Times that the embedded store wrote its full write-ahead log to the database",
+            totals.store_checkpoints.clone(),
+        );
         kent.register("ready", "1 if the daemon can grant from every source", gauges.ready.clone());
         kent.register("streams", "Open AllocateStream calls", gauges.streams.clone());
         kent.register("limited", "Calls refused because of a limit of their caller", totals.limited.clone());
@@ -378,6 +391,8 @@ impl Totals {
         self.store_commits.inner().store(stats.commits, Relaxed);
         self.store_conflicts.inner().store(stats.conflicts, Relaxed);
         self.store_flushes.inner().store(stats.flushes, Relaxed);
+        self.store_flush_seconds.inner().store(stats.flush_time.as_secs_f64().to_bits(), Relaxed);
+        self.store_checkpoints.inner().store(stats.checkpoints, Relaxed);
     }
 }
 

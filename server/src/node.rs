@@ -62,7 +62,7 @@ impl Node {
 
     /// The service that grants blocks of identifiers.
     pub fn allocator(&self) -> impl Allocator + use<> {
-        AllocatorService::new(self.engine.clone())
+        AllocatorService::new(self.engine.clone(), false)
     }
 
     /// The service for spaces, tables and edits.

@@ -84,6 +84,13 @@ impl Authorizing {
         let budgets = Budgets::new(store, Arc::new(Standing));
         let auth = Auth::new(true, (table, budgets), Arc::new(Standing), None, Limits::default());
         let mut request = Request::new(());
+        // The headers of a client in Rust, in its order.
+        for (name, value) in [("user-agent", "tonic/0.14"), ("te", "trailers"), ("content-type", "application/grpc")] {
+            // OK because the names and values are valid.
+            if let Ok(value) = value.parse() {
+                request.metadata_mut().insert(name, value);
+            }
+        }
         // OK because the token is ASCII.
         if let Ok(header) = format!("Bearer {}", presented.reveal()).parse() {
             request.metadata_mut().insert("authorization", header);

@@ -156,7 +156,7 @@ pub(crate) fn from_access(error: &AccessError) -> Status {
         AccessError::Denied(denied) => from_denied(denied),
         AccessError::BadField(invalid) => from_invalid(invalid),
         AccessError::NoSuchToken { id } => not_found("NO_SUCH_TOKEN", "token", &id.to_string(), message),
-        AccessError::NoSuchRole { name } | AccessError::NewRole { name } => {
+        AccessError::NoSuchRole { name } | AccessError::NoSuchHolder { name } | AccessError::NewRole { name } => {
             not_found("NO_SUCH_ROLE", "role", name, message)
         }
         AccessError::NoSuchBudget { resource, .. } => not_found("NO_SUCH_BUDGET", "budget", resource, message),
@@ -414,6 +414,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::SuffixBits { .. } => Some("suffix_bits"),
         Refusal::SuffixValue { .. } => Some("next"),
         Refusal::TextTooLong { .. } => Some("description"),
+        Refusal::OwnerControl { .. } => Some("owner"),
         Refusal::LabelName { .. } | Refusal::LabelValue { .. } => Some("set_labels"),
         Refusal::BadPolicy { .. }
         | Refusal::StrictAndBounds { .. }

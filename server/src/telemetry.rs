@@ -100,12 +100,13 @@ pub fn toggle_debug() {
 
 /// Parses a filter. A word without a level is refused: to `Targets` it is a module, so a misspelled level would silence the log.
 fn parse_filter(filter: &str) -> Result<Targets, BadFilter> {
-    let parts = filter.split(',').map(str::trim);
-    let mut is_level =
-        parts.map(|part| (part, part.rsplit('=').next().is_some_and(|it| it.parse::<LevelFilter>().is_ok())));
+    // An empty text parses as a level.
+    let is_level = |part: &str| {
+        part.rsplit('=').next().is_some_and(|level| !level.is_empty() && level.parse::<LevelFilter>().is_ok())
+    };
     let bad = |part: &str| BadFilter { filter: filter.to_owned(), part: part.to_owned() };
-    match is_level.find(|(_, is_level)| !is_level) {
-        Some((part, _)) => Err(bad(part)),
+    match filter.split(',').map(str::trim).find(|part| !is_level(part)) {
+        Some(part) => Err(bad(part)),
         None => filter.parse().map_err(|_| bad(filter)),
     }
 }
@@ -141,7 +142,14 @@ mod tests {
 
     #[test]
     fn err_a_misspelled_level_is_not_a_module() {
-        for (filter, part) in [("warning", "warning"), ("info,verbose", "verbose"), ("kentd=inof", "kentd=inof")] {
+        let cases = [
+            ("warning", "warning"),
+            ("info,verbose", "verbose"),
+            ("kentd=inof", "kentd=inof"),
+            ("", ""),
+            ("info,", ""),
+        ];
+        for (filter, part) in cases.into_iter().chain([("kentd=", "kentd=")]) {
             let refused = parse_filter(filter).expect_err(filter).problem("kentd --log");
             assert!(
                 refused.starts_with(&format!("is {filter:?}, but {part:?} is not a level: use off, error")),

@@ -62,6 +62,7 @@ mod it {
     mod tables;
     mod tls;
     mod token_commands;
+    mod traces;
     mod transfer;
     mod unanswered;
     mod watch;

@@ -75,10 +75,7 @@ pub enum Needs<'p> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadPermission {
     /// There is no such action.
-    #[error(
-        "{text:?} is not a permission: write ACTION:RESOURCE, where ACTION is {}, such as allocate:uuidv7",
-        actions()
-    )]
+    #[error("{text:?} is not a permission: write ACTION:RESOURCE, where ACTION is {}, such as lease:uuidv7", actions())]
     Action {
         /// The text.
         text: String,

@@ -85,6 +85,9 @@ struct InSpace {
     prefixes: Vec<String>,
 }
 
+/// The number of regions that are compared one by one.
+const SCANNED_MAX: usize = 4;
+
 impl Rights {
     /// Compiles rights.
     pub fn new(rights: Vec<Right>) -> Self {
@@ -112,6 +115,7 @@ impl Rights {
         scope.everything
             || match target {
                 Target::Series(Series::FullRand) => scope.full_rand,
+                Target::Region { space, number: Some(number), .. } if scope.has_region(space, number) => true,
                 target => scope.includes(target),
             }
     }
@@ -199,8 +203,20 @@ impl Scope {
     /// Whether the region is listed itself.
     #[inline]
     fn has_region(&self, space: &str, number: u64) -> bool {
-        let first = self.regions.partition_point(|(other, _)| *other < number);
-        self.regions[first..].iter().take_while(|(other, _)| *other == number).any(|(_, key)| key == space)
+        // A search is faster only in a long list.
+        let first = match self.regions.len() {
+            0..=SCANNED_MAX => 0,
+            _ => self.regions.partition_point(|(other, _)| *other < number),
+        };
+        for (other, key) in &self.regions[first..] {
+            if *other > number {
+                return false;
+            }
+            if *other == number && key == space {
+                return true;
+            }
+        }
+        false
     }
 
     fn has_format(&self, token: &str) -> bool {

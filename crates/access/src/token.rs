@@ -208,7 +208,7 @@ impl Token {
 }
 
 fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
-    // Checked first, so that a long text is not decoded.
+    // The length comes first, so that a long text is not decoded.
     if text.len() != 2 * N {
         return None;
     }

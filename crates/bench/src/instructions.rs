@@ -113,7 +113,7 @@ fn count(name: &str, calls: u64) -> anyhow::Result<u64> {
     Ok(count.1.trim().replace(',', "").parse()?)
 }
 
-/// Does the setup, and calls a function `calls` times.
+/// Prepares the setup, and calls a function `calls` times.
 pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
     let calls = args.calls;
     match args.hot {

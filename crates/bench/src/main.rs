@@ -27,6 +27,7 @@ mod process;
 mod regions;
 mod scale;
 mod secure;
+mod soak;
 mod start;
 mod strict;
 mod svg;
@@ -65,6 +66,7 @@ enum Bench {
     Bystander(bystander::BystanderArgs),
     Greedy(greedy::GreedyArgs),
     Scale(scale::ScaleArgs),
+    Soak(soak::SoakArgs),
     Codec(codec::CodecArgs),
     Index(index::IndexArgs),
     Instructions(instructions::InstructionsArgs),
@@ -94,6 +96,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Bystander(args) => bystander::run(&args),
         Bench::Greedy(args) => greedy::run(&args),
         Bench::Scale(args) => scale::run(&args),
+        Bench::Soak(args) => soak::run(&args),
         Bench::Codec(args) => codec::run(&args),
         Bench::Index(args) => index::run(&args),
         Bench::Instructions(args) => instructions::run(&args),

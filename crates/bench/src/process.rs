@@ -74,6 +74,11 @@ impl Process {
         Ok(kib << 10)
     }
 
+    /// Returns the number of open files.
+    pub(crate) fn files(&self) -> anyhow::Result<u64> {
+        Ok(fs::read_dir(format!("/proc/{}/fd", self.child.id()))?.count() as u64)
+    }
+
     /// Runs a slice of load on the program, and adds the processor time that the program used meanwhile.
     pub(crate) fn watched(&self, slice: impl FnOnce() -> anyhow::Result<Slice>) -> anyhow::Result<Slice> {
         let before = self.busy()?;

@@ -131,6 +131,7 @@ impl Fetcher {
         tokio::select! {
             result = self.fetch_all(queue) => result,
             Ok(_) = stopped.wait_for(|&stopped| stopped) => Err(Failure::Interrupted),
+            status = waiting.hopeless() => Err(Failure::from(status)),
             limit = elapsed(limit) => Err(Failure::TimedOut { limit, waiting_for: waiting.reason() }),
         }
     }

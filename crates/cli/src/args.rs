@@ -194,6 +194,7 @@ pub(crate) enum DaemonCommand {
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum ClockCommand {
     /// Confirm that the clock is right although the daemon distrusts it for being too far ahead.
+    #[command(after_help = "Example: kent clock accept")]
     Accept,
 }
 

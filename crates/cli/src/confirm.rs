@@ -1,4 +1,4 @@
-//! Confirmation prompts on the terminal before an edit that can be undone only while nothing uses its results, or not at all.
+//! Confirmation prompts on the terminal before an edit that cannot be undone, or only as long as nothing uses its results.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};

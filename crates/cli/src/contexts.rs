@@ -84,7 +84,7 @@ pub(crate) enum Fault {
 
 fn known(names: &[String]) -> String {
     match names {
-        [] => "create one with `kent context set NAME --endpoint HOST:PORT`".to_owned(),
+        [] => "there are none yet; create one with `kent context set NAME --endpoint HOST:PORT`".to_owned(),
         names => format!("the contexts are {}", names.join(", ")),
     }
 }

@@ -185,20 +185,32 @@ fn is_broken(status: &Status) -> bool {
     status.source().is_some() && matches!(status.code(), Code::Unknown | Code::Unavailable | Code::Internal)
 }
 
+/// Whether only other settings of this client can help: the server speaks another protocol, or rejects the certificate.
+pub(crate) fn needs_other_settings(status: &Status) -> bool {
+    is_other_protocol(status)
+        || status.source().is_some_and(|cause| innermost(cause).to_string().contains("received fatal alert"))
+}
+
+/// Whether the server does not speak HTTP/2 without TLS.
+fn is_other_protocol(status: &Status) -> bool {
+    status.source().is_some_and(|cause| {
+        let cause = innermost(cause).to_string();
+        cause.contains("frame with invalid size") || cause.contains("invalid preface")
+    })
+}
+
 fn message(status: &Status) -> String {
     let message = status.message();
     match status.source() {
         Some(cause) if is_broken(status) => {
             let innermost = innermost(cause);
-            let cause = innermost.to_string();
-            // A server that speaks another protocol does not send frames of HTTP/2.
-            let is_other_protocol = cause.contains("frame with invalid size") || cause.contains("invalid preface");
-            let hint = if is_other_protocol {
-                "; is this the gRPC port of kentd? By default it is 7600, as in `kent status --endpoint HOST:7600`; if the daemon uses \
-                 TLS, name its CA with --ca"
-            } else {
-                tls::hint(&cause)
-            };
+            if is_other_protocol(status) {
+                return "the server there does not speak gRPC without TLS: if the daemon uses TLS, write https:// before the endpoint and name \
+                        the daemon's CA, as in `kent status --endpoint https://HOST:7600 --ca ca.pem`; otherwise use the gRPC port of kentd, \
+                        by default 7600"
+                    .to_owned();
+            }
+            let hint = tls::hint(&innermost.to_string());
             format!("the connection broke before the response arrived: {}{hint}", explained(innermost))
         }
         _ if message.starts_with("grpc-status header missing") => {

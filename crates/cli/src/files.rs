@@ -31,9 +31,9 @@ pub(crate) enum BadFile {
     Content { named: Named, needed: Needed, unfit: Unfit },
     #[error(
         "{named} needs a file with a token alone (a token is kent_ID_SECRET), as `kent token create NAME --allow ACTION:RESOURCE --out FILE` writes it; \
-         {} has none{}", path.display(), named.advice()
+         {} has {found}{}", path.display(), named.advice()
     )]
-    NotAToken { named: Named, path: PathBuf },
+    NotAToken { named: Named, path: PathBuf, found: &'static str },
 }
 
 impl Named {
@@ -62,12 +62,27 @@ impl Named {
         let needed = match self.setting {
             "token-file" => {
                 let parsed = Presented::parse(text.trim_ascii());
-                return parsed.map(drop).map_err(|_| BadFile::NotAToken { named, path });
+                return parsed.map(drop).map_err(|_| BadFile::NotAToken {
+                    named,
+                    path,
+                    found: instead_of_token(&text),
+                });
             }
             "key" => Needed::Key,
             _ => Needed::Certificate,
         };
         needed.check(&text, path.display()).map_err(|unfit| BadFile::Content { named, needed, unfit })
+    }
+}
+
+/// Describes the content of a file that is not a token.
+fn instead_of_token(text: &[u8]) -> &'static str {
+    let tokens = text.split(u8::is_ascii_whitespace).filter(|word| word.starts_with(b"kent_")).count();
+    match (tokens, text.trim_ascii().is_empty()) {
+        (_, true) => "nothing in it",
+        (0, false) => "none",
+        (1, false) => "only a part of one, or more than that",
+        (_, false) => "several",
     }
 }
 
@@ -115,6 +130,11 @@ mod tests {
         ] {
             let error = Named { setting, source }.check(&path).expect_err("refused").to_string();
             assert!(error.starts_with(begin) && error.ends_with(end) && error.contains(&shown.to_string()), "{error}");
+        }
+        for (text, found) in [("\n", "nothing in it"), ("kent_1", "only a part of one"), ("kent_1 kent_2", "several")] {
+            fs::write(&path, text).expect("written");
+            let error = Named { setting: "token-file", source: Source::Option }.check(&path).expect_err("refused");
+            assert!(error.to_string().contains(found), "{error}");
         }
     }
 }

@@ -73,7 +73,7 @@ struct Shower<'a> {
 impl Shower<'_> {
     /// Shows the valid identifiers, and returns the invalid ones with their places in the list.
     fn show(&mut self, texts: &[String]) -> Result<Vec<(usize, InvalidId)>, Failure> {
-        // In parallel, because the answers are independent and CPU-bound.
+        // Run in parallel, because the answers are independent and CPU-bound.
         let inspected: Vec<_> = texts.par_iter().map(|text| kent_codec::inspect(text, &self.reading)).collect();
         let places = match self.regions {
             Some(regions) => regions.of(&inspected)?,

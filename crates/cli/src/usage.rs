@@ -218,6 +218,11 @@ fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, pa
     if unknown.starts_with('-') {
         return None;
     }
+    let without = format!("--no-{unknown}");
+    if let Some((_, rest)) = before.split_last().filter(|(last, _)| *last == "--no-policy") {
+        return valid(root, &[rest, std::slice::from_ref(&without), after].concat())
+            .map(|command| format!("for this, use {without}: {command}"));
+    }
     if let Some((kind, rest)) = before.split_last().filter(|(kind, _)| matches!(kind.as_str(), "region" | "serial"))
         && command.get_name() == "alloc"
     {

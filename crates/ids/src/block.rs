@@ -383,7 +383,7 @@ impl<R: Rng> Iterator for Walk<R> {
     }
 }
 
-/// Exact on a 64-bit machine, where every count fits `usize`.
+/// The length is exact on a 64-bit machine, where every count fits `usize`.
 impl<R: Rng> ExactSizeIterator for Walk<R> {}
 
 impl<R: Rng> core::iter::FusedIterator for Walk<R> {}

@@ -12,6 +12,7 @@ use core::{fmt, str::FromStr};
 use crate::{
     error::{CodecError, ErrorCode},
     extuuid::{SerialError, Serials},
+    formats::Format,
     id::{Id, IdKind},
     line::Position,
     permute::{NarrowPermutation, Permutation},
@@ -177,6 +178,9 @@ impl FromStr for Series {
 
 /// Returns a hint about an unknown name, to print before the list of names, or an empty text.
 fn hint(token: &str) -> String {
+    if Format::all().any(|format| format.token() == token) {
+        return format!("{token} is a format, which has no series; ");
+    }
     let symbol = token.strip_prefix("series:").unwrap_or(token);
     match Serials::new(symbol, None) {
         Ok(_) if symbol != SERIAL && !symbol.contains(':') => format!("did you mean {SERIAL}:{symbol}? Otherwise "),

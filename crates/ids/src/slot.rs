@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn ok_each_region_has_a_key_of_its_own() {
         let space = ClusterKey::new(*b"0123456789abcdef");
-        // Computed from the SipHash paper in another language.
+        // These values were computed from the SipHash paper in another language.
         let expected = [
             (1, 0x392d_3d39_d70d_a352_1d39_75bd_9f8c_37d6),
             (0x0102_0304_0506_0708, 0xd3a3_305e_3718_4e54_10e4_dea6_3056_fee6),

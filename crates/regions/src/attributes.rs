@@ -121,6 +121,9 @@ impl Texts {
                 return Err(Refusal::LabelValue { name: name.clone(), value: value.clone() });
             }
         }
+        if self.owner.contains(char::is_control) {
+            return Err(Refusal::OwnerControl { owner: self.owner.clone() });
+        }
         let bytes = self.bytes();
         if bytes > TEXT_BYTES_MAX { Err(Refusal::TextTooLong { bytes }) } else { Ok(()) }
     }
@@ -265,6 +268,15 @@ mod tests {
         let texts = |owner: usize| Texts { owner: "o".repeat(owner), ..Texts::default() };
         assert_eq!(texts(4096).check(), Ok(()));
         assert_eq!(texts(4097).check(), Err(Refusal::TextTooLong { bytes: 4097 }));
+    }
+
+    #[test]
+    fn err_an_owner_is_one_line() {
+        let texts = |owner: &str| Texts { owner: owner.into(), description: "any\ntext".into(), ..Texts::default() };
+        assert_eq!(texts("Caf\u{e9} team").check(), Ok(()));
+        for owner in ["a\nb", "\u{1b}[31mred", "a\u{85}"] {
+            assert_eq!(texts(owner).check(), Err(Refusal::OwnerControl { owner: owner.into() }));
+        }
     }
 
     #[test]

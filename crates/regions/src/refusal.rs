@@ -70,8 +70,17 @@ pub enum Refusal {
         second: String,
     },
     /// `suffix-range`: the suffix has too many bits.
-    #[error("a suffix here can have at most {max} {}, not {bits}", noun(*max))]
+    #[error(
+        "the suffix of region {region:?} can have at most {max} {}, not {bits}: its prefix has {prefix} of the {} bits of an identifier; \
+         make the suffix or the prefix shorter",
+        noun(*max),
+        prefix + max
+    )]
     SuffixBits {
+        /// The name of the new region.
+        region: String,
+        /// The length of its prefix in bits.
+        prefix: u8,
         /// The requested number of bits.
         bits: u8,
         /// The maximum number of bits.
@@ -343,6 +352,14 @@ pub enum Refusal {
         /// The value.
         value: String,
     },
+    /// `bad-input`: the owner is more than one line.
+    #[error(
+        "the owner {owner:?} contains a control character: use one line of text, such as checkout; a description may have any text"
+    )]
+    OwnerControl {
+        /// The owner.
+        owner: String,
+    },
     /// `bad-input`: the texts of a region are too long.
     #[error(
         "owner, description and labels together have {}, but may have at most {}",
@@ -541,6 +558,7 @@ impl Refusal {
             Self::IsHeir { .. } => "is-heir",
             Self::SpaceInUse { .. } => "space-in-use",
             Self::TextTooLong { .. }
+            | Self::OwnerControl { .. }
             | Self::LabelName { .. }
             | Self::LabelValue { .. }
             | Self::BadPolicy { .. }

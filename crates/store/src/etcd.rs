@@ -380,7 +380,14 @@ impl Store for EtcdStore {
         let inner = &self.inner;
         let (commits, conflicts, unknowns) = (get(&inner.commits), get(&inner.conflicts), get(&inner.unknowns));
         // etcd makes every commit durable. Kent does not know how many commits share a sync.
-        Stats { commits, conflicts, unknowns, flushes: commits, reopens: inner.endpoints.switches() }
+        Stats {
+            commits,
+            conflicts,
+            unknowns,
+            flushes: commits,
+            reopens: inner.endpoints.switches(),
+            ..Stats::default()
+        }
     }
 
     fn peers(&self) -> Option<&dyn Peers> {

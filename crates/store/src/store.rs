@@ -1,6 +1,7 @@
 //! The trait that every backend implements.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -122,6 +123,10 @@ pub struct Stats {
     /// The number of times that data was made durable. Less than `commits` if several commits shared one flush (group
     /// commit).
     pub flushes: u64,
+    /// The total time that these flushes took. Zero if the store does not measure it.
+    pub flush_time: Duration,
+    /// The number of times that a full write-ahead log was written to the database.
+    pub checkpoints: u64,
     /// The number of times that the backend was reopened after a failure.
     pub reopens: u64,
 }

@@ -4,6 +4,9 @@ use kent_ids::{Block, Id, Uid11};
 
 use crate::{packed::fence, stored::TextForm, v1};
 
+/// The length of a UUID in its usual form, in bytes.
+const UUID_BYTES: usize = 36;
+
 /// Formats an identifier of a space of `bits` bits in the text form of the space.
 pub fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
     match form {
@@ -15,12 +18,21 @@ pub fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
 
 /// Expands a block to the text of its identifiers. `form` is the text form of the block's space, if it has one.
 pub fn texts(block: &Block, form: TextForm) -> v1::TextIdentifiers {
-    let text = |id| match id {
-        Id::Uuid(_) | Id::Uid11(_) => id.to_string(),
-        Id::Number { value, bits } => text_of(value, bits, form),
-    };
+    let mut ids = Vec::new();
+    for_each_text(block, form, |text| ids.push(text.to_owned()));
     let (fence_subject, fence_token) = fence(block);
-    v1::TextIdentifiers { ids: block.walk(rand::rng()).map(text).collect(), fence_subject, fence_token }
+    v1::TextIdentifiers { ids, fence_subject, fence_token }
+}
+
+/// Calls `take` with the text of each identifier of a block, in their order.
+pub fn for_each_text(block: &Block, form: TextForm, mut take: impl FnMut(&str)) {
+    for id in block.walk(rand::rng()) {
+        match id {
+            Id::Uuid(uuid) => take(uuid.hyphenated().encode_lower(&mut [0; UUID_BYTES])),
+            Id::Uid11(_) => take(&id.to_string()),
+            Id::Number { value, bits } => take(&text_of(value, bits, form)),
+        }
+    }
 }
 
 #[cfg(test)]

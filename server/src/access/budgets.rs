@@ -243,7 +243,10 @@ fn check_holder(present: &Snapshot, caller: &Caller, holder: &Holder, now: Optio
                 None => Ok(()),
             }
         }
-        Holder::Role(name) => find_role(present, caller, name).map(drop),
+        Holder::Role(name) => find_role(present, caller, name).map(drop).map_err(|error| match error {
+            AccessError::NoSuchRole { name } => AccessError::NoSuchHolder { name },
+            error => error,
+        }),
     }
 }
 

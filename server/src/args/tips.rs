@@ -237,9 +237,24 @@ pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Comma
     if !error.use_stderr() {
         return error;
     }
+    let unknown = text(&error, ContextKind::InvalidSubcommand).filter(|typed| command.find_subcommand(typed).is_none());
+    if let Some(typed) = unknown.filter(|_| error.kind() == ErrorKind::ArgumentConflict) {
+        // An unknown command after options: clap reports a conflict with them.
+        let typed = typed.to_owned();
+        error = clap::Error::new(ErrorKind::InvalidSubcommand).with_cmd(command);
+        error.insert(ContextKind::InvalidSubcommand, ContextValue::String(typed));
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(command.clone().render_usage()));
+    }
     let words = line.get(1..).unwrap_or_default();
+    let mut command = command.clone();
+    // A command knows its full name only after it is built.
+    command.build();
+    let command = &command;
     let inner = words.iter().find_map(|word| command.find_subcommand(word)).unwrap_or(command);
     let (tips, example) = match error.kind() {
+        ErrorKind::ArgumentConflict if text(&error, ContextKind::InvalidSubcommand).is_some() => {
+            command_first(words, inner, command)
+        }
         ErrorKind::InvalidSubcommand => of_command(&error, words, command),
         ErrorKind::UnknownArgument => of_option(&error, inner),
         _ => of_value(&error, inner, command),
@@ -256,6 +271,15 @@ pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Comma
     }
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     error
+}
+
+/// Says that the options of a command follow its name, and the command in this order.
+fn command_first(words: &[OsString], inner: &Command, command: &Command) -> (Vec<String>, Option<String>) {
+    let name = inner.get_name();
+    let rest: Vec<_> = words.iter().filter(|word| *word != name).cloned().collect();
+    let line = plain(&rest).map(|rest| format!("kentd {name} {rest}"));
+    let line = line.filter(|line| command.clone().try_get_matches_from(line.split(' ')).is_ok());
+    (vec![format!("the options of `kentd {name}` follow the word {name}")], line)
 }
 
 /// What to do instead of an unknown command, and a command that does it.

@@ -99,7 +99,7 @@ impl Audit {
         self.state().failure.take()
     }
 
-    /// Once per second, writes how often refusals were repeated, and logs why events could not be written. Never returns.
+    /// Once per second, writes how often refusals were repeated, and logs why events could not be written. This method never returns.
     pub async fn report(&self) {
         loop {
             tokio::time::sleep(PAUSE).await;

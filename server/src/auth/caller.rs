@@ -110,7 +110,7 @@ impl Caller {
         self.asked.as_ref()
     }
 
-    /// The identity that it has proved.
+    /// The name of the caller: that of its token or certificate, or of its kind if the daemon knows no more.
     pub(crate) fn name(&self) -> &str {
         match &self.who {
             Who::Daemon => "kentd",
@@ -120,7 +120,7 @@ impl Caller {
         }
     }
 
-    /// The owner of its request IDs. Empty if the daemon does not require credentials.
+    /// The name under which the caller owns its request IDs. It is empty if the daemon does not require credentials.
     pub(crate) fn identity(&self) -> &str {
         match &self.who {
             Who::Daemon | Who::Local => self.name(),

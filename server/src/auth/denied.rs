@@ -23,7 +23,7 @@ pub(crate) enum Denied {
     #[error(
         "this daemon answers only callers that it knows: send a token (kent --token-file FILE, KENT_TOKEN_FILE, or the header \
          authorization: Bearer kent_...); the daemon's own user creates the first one on the Unix socket in the data directory \
-         (kent token create NAME --allow admin:* --endpoint unix:DATA/kent.sock)"
+         (kent token create NAME --allow 'admin:*' --endpoint unix:DATA/kent.sock)"
     )]
     NoCredential(DeniedTo),
     /// There is no such token, or its secret is wrong.
@@ -41,8 +41,8 @@ pub(crate) enum Denied {
     /// The caller lacks a permission.
     #[error(
         "{who} lacks the permission {what} (`kent whoami` shows what it has; an operator, with the token in FILE, can make another one \
-         for it: kent token create NAME --allow {what} --token-file FILE)",
-        who = .0.principal, what = .1
+         for it: kent token create NAME --allow {quoted} --token-file FILE)",
+        who = .0.principal, what = .1, quoted = quoted(.1)
     )]
     Missing(DeniedTo, String),
     /// The caller has used up a limit.
@@ -54,6 +54,11 @@ pub(crate) enum Denied {
          only the daemon's own user until the store answers"
     )]
     OutOfTouch(DeniedTo),
+}
+
+/// A permission as a word of a command: shells replace an unquoted `*` by names of files.
+fn quoted(permission: &str) -> String {
+    if permission.contains('*') { format!("'{permission}'") } else { permission.to_owned() }
 }
 
 /// The caller that is refused.

@@ -36,7 +36,7 @@ pub(crate) struct AccessTable {
     changed: watch::Sender<u64>,
     /// Set if this replica could not apply a change of another replica.
     is_stale: AtomicBool,
-    /// Held while a change is made.
+    /// A change holds this lock.
     changing: Mutex<()>,
 }
 

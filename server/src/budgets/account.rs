@@ -21,7 +21,7 @@ pub(crate) struct Account {
     /// The budget as it was when the account was made. Its total may have changed.
     budget: Arc<Budget>,
     pub(super) share: Share,
-    /// Held while a share is reserved or returned.
+    /// The task that reserves or returns a share holds this lock.
     pub(super) reserving: sync::Mutex<Sizing>,
     state: Mutex<State>,
     is_removed: AtomicBool,

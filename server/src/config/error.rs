@@ -30,16 +30,6 @@ pub enum ConfigError {
         /// The problem.
         problem: String,
     },
-    /// The file names an unknown setting that is close to a known one.
-    #[error("the configuration file {} is not valid: kentd has no setting {key:?}; did you mean {near}?", path.display())]
-    Misspelt {
-        /// The path of the file.
-        path: PathBuf,
-        /// The key in the file.
-        key: String,
-        /// The setting that it is close to.
-        near: String,
-    },
     /// A value is out of range.
     #[error("{setting} is {value}, but must be {allowed}")]
     OutOfRange {
@@ -74,6 +64,9 @@ pub enum ConfigError {
     /// The certificates for etcd cannot be used.
     #[error("the certificates for etcd (store-ca, store-cert and store-key) cannot be used")]
     EtcdTls(#[source] CertificateError),
+    /// The certificates for the collector of traces cannot be used.
+    #[error("the collector of traces cannot be verified (otlp-ca)")]
+    CollectorTls(#[source] CertificateError),
     /// A file for etcd does not have the required contents.
     #[error("{setting} needs a PEM file with {needed}")]
     EtcdPem {

@@ -1,6 +1,6 @@
 //! Misspelled settings and variables: unknown names that are close to a known one.
 
-use clap::{Args as _, Command};
+use clap::{Arg, Args as _, Command};
 
 use super::Settings;
 
@@ -25,18 +25,9 @@ pub(super) fn setting(key: &str) -> Option<String> {
     near(&key.replace('_', "-"), &known)
 }
 
-/// The first key of a file that no setting has.
-pub(super) fn unknown(file: &toml::Table) -> Option<&String> {
-    let known: Vec<_> = options().filter_map(|arg| arg.get_long().map(ToOwned::to_owned)).collect();
-    file.keys().find(|key| !known.contains(key))
-}
-
-/// The offset in a file of the first key that no setting has. `None` if the file is not TOML, or if all keys are known.
-pub(super) fn place_of_unknown(text: &str) -> Option<usize> {
-    let known: Vec<_> = options().filter_map(|arg| arg.get_long().map(ToOwned::to_owned)).collect();
-    let file = toml::de::DeTable::parse(text).ok()?;
-    let unknown = file.get_ref().keys().filter(|key| !known.iter().any(|known| known == key.get_ref()));
-    unknown.map(|key| key.span().start).min()
+/// The setting of this name, as an option of the command line.
+pub(super) fn known(key: &str) -> Option<Arg> {
+    options().find(|arg| arg.get_long() == Some(key))
 }
 
 /// The variables among these that neither program reads, each with the one that it probably stands for.
@@ -47,7 +38,7 @@ pub fn misspelt_variables(names: impl Iterator<Item = String>) -> Vec<(String, S
     ours.filter_map(|name| near(&name, &known).map(|near| (name, near))).collect()
 }
 
-fn options() -> impl Iterator<Item = clap::Arg> {
+fn options() -> impl Iterator<Item = Arg> {
     Settings::augment_args(Command::new("kentd")).get_arguments().cloned().collect::<Vec<_>>().into_iter()
 }
 

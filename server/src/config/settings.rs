@@ -204,6 +204,14 @@ settings! {
         log: String = "info", "KENT_LOG" "FILTER":
             "What to log, such as `info` or `kentd=debug,tonic=warn`";
     }
+    "Traces" {
+        otlp: String, "KENT_OTLP" "URL":
+            "OpenTelemetry collector, to which spans of calls go over OTLP (gRPC), such as `http://127.0.0.1:4317` [default: none]";
+        otlp_ca: PathBuf, "KENT_OTLP_CA" "FILE":
+            "PEM file with the CAs that verify the collector at an https:// address [default: those of the system]";
+        trace_ratio: f64 = "0" ["0" to "1"], "KENT_TRACE_RATIO" "RATIO":
+            "Share of the calls without the header traceparent that have spans, such as 0.01; calls with the header do as it says";
+    }
     "Audit" {
         audit: AuditTo, "KENT_AUDIT" "FILE|stderr":
             "Where to write the audit log, one JSON object per line: a file, or `stderr` for standard error (./stderr is a file of this \

@@ -1,13 +1,13 @@
-//! The error of a full region, with the command that makes it larger.
+//! The error of a region with too few suffixes left, with the command that makes it larger.
 
 use std::fmt;
 
-use kent_ids::{counted_be, grouped};
+use kent_ids::{counted, counted_be, grouped};
 use kent_regions::Count;
 
 use super::arguments;
 
-/// A full region, and how far it can be expanded.
+/// A region with too few suffixes left, and how far it can be expanded.
 #[derive(Clone, Debug)]
 pub(crate) struct Exhausted {
     /// The space.
@@ -39,9 +39,15 @@ impl Exhausted {
     fn needed(&self) -> u128 {
         self.reserved.saturating_add(self.wanted.into())
     }
-}
 
-impl Exhausted {
+    /// The number of suffixes that are neither issued nor reserved.
+    fn left(&self) -> u128 {
+        match self.capacity {
+            Count::Below(capacity) => capacity.saturating_sub(self.reserved),
+            Count::Max => (u128::MAX - self.reserved).saturating_add(1),
+        }
+    }
+
     /// The command that helps if no expansion does.
     fn elsewhere(&self) -> String {
         format!(": create another region (kent region create NAME --suffix BITS --space {})", self.space)
@@ -51,15 +57,25 @@ impl Exhausted {
 impl fmt::Display for Exhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { space, region, capacity, reserved, requested, wanted, expandable_bits, .. } = self;
-        let (is, command) = (if self.is_capped { "at its cap" } else { "full" }, arguments(region, space));
-        write!(
-            f,
-            "region {region:?} of space {space:?} is {is}: {} of {} issued or reserved, and {} more {} requested",
-            grouped(reserved),
-            counted_be(capacity, "suffix"),
-            grouped(requested),
-            if *requested == 1 { "was" } else { "were" }
-        )?;
+        let command = arguments(region, space);
+        let (reserved, capacity) = (grouped(reserved), counted_be(capacity, "suffix"));
+        write!(f, "region {region:?} of space {space:?} ")?;
+        match (self.left(), self.is_capped) {
+            (0, is_capped) => {
+                let is = if is_capped { "at its cap" } else { "full" };
+                write!(f, "is {is}: {reserved} of {capacity} issued or reserved, and {} more", grouped(requested))?;
+            }
+            (left, is_capped) => {
+                let below = if is_capped { " below its cap" } else { "" };
+                let left = counted(left, "identifier");
+                write!(
+                    f,
+                    "has {left} left{below} ({reserved} of {capacity} issued or reserved), but {}",
+                    grouped(requested)
+                )?;
+            }
+        }
+        f.write_str(if *requested == 1 { " was requested" } else { " were requested" })?;
         if wanted > requested {
             write!(f, ", of {} in all", grouped(wanted))?;
         }

@@ -58,8 +58,16 @@ fn ok_a_full_region_names_the_command_that_makes_it_large_enough() {
         (full("default", 51, None, 8), "kent region expand r --space default --by 3)"),
         (full("default", 51, None, 2), "it can be expanded by 2 bits only"),
         (full("default", 3, None, 0), "it cannot be expanded further"),
-        (full("default", 3, Some(15), 8), "at its cap: 14 of 15"),
+        (full("default", 3, None, 0), "has 2 identifiers left (14 of 16 suffixes are issued or reserved), but 3 were"),
+        (
+            full("default", 3, Some(15), 8),
+            "has 1 identifier left below its cap (14 of 15 suffixes are issued or reserved), but 3 were requested; raise",
+        ),
         (full("default", 3, Some(15), 8), "raise the cap (UpdateRegion, kent region set r --space default --cap 17)"),
+        (
+            full("a/b", 1, Some(14), 0),
+            "is at its cap: 14 of 14 suffixes are issued or reserved, and 1 more was requested; raise",
+        ),
         (full("a/b", 1, Some(14), 0), "kent region set r --space a/b --cap 15)"),
     ] {
         let message = error.to_string();

@@ -16,7 +16,13 @@ use tokio::{
 use tonic::{Status, client::Grpc, codegen::http::header::AUTHORIZATION, metadata::MetadataMap};
 
 use super::{GrpcPort, bytes::BytesCodec};
-use crate::{status, transport::peer::Peer};
+use crate::{
+    status,
+    transport::{
+        issued::{Issued, TakesIssued},
+        peer::Peer,
+    },
+};
 
 /// Calls the services.
 #[derive(Clone)]
@@ -25,6 +31,13 @@ pub(super) struct Calls {
     /// The maximum size of a request, in bytes.
     bytes_max: usize,
     permits: Arc<Semaphore>,
+}
+
+/// The answer to a call for identifiers.
+pub(super) enum Answered {
+    Issued(Issued),
+    /// An encoded message.
+    Message(Bytes),
 }
 
 /// The caller of a request, as the services see it.
@@ -41,7 +54,12 @@ const CALLS_MAX: usize = 128;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The headers that the services read.
-const PASSED_ON: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("kent-principal")];
+const PASSED_ON: [HeaderName; 4] = [
+    AUTHORIZATION,
+    HeaderName::from_static("kent-principal"),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+];
 
 impl From {
     /// The caller of an HTTP request, which waits for up to `timeout_ms`.
@@ -94,7 +112,30 @@ impl Calls {
     ///
     /// The status with which the service refuses the call.
     pub(super) async fn unary(&self, path: PathAndQuery, from: From, message: Bytes) -> Result<Bytes, Status> {
+        Ok(self.call(path, from, tonic::Request::new(message)).await?.into_inner())
+    }
+
+    /// Like [`Calls::unary`], for a call that may answer with a block of identifiers.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the service refuses the call.
+    pub(super) async fn issue(&self, path: PathAndQuery, from: From, message: Bytes) -> Result<Answered, Status> {
         let mut request = tonic::Request::new(message);
+        request.extensions_mut().insert(TakesIssued);
+        let mut response = self.call(path, from, request).await?;
+        Ok(match response.extensions_mut().remove() {
+            Some(issued) => Answered::Issued(issued),
+            None => Answered::Message(response.into_inner()),
+        })
+    }
+
+    async fn call(
+        &self,
+        path: PathAndQuery,
+        from: From,
+        mut request: tonic::Request<Bytes>,
+    ) -> Result<tonic::Response<Bytes>, Status> {
         *request.metadata_mut() = from.metadata;
         if let Some(peer) = from.peer {
             request.extensions_mut().insert(peer);
@@ -103,14 +144,14 @@ impl Calls {
         let mut grpc = Grpc::new(self.port.clone()).max_decoding_message_size(usize::MAX);
         // OK because the dispatch is always ready.
         let _ = grpc.ready().await;
-        Ok(grpc.unary(request, path, BytesCodec).await?.into_inner())
+        grpc.unary(request, path, BytesCodec).await
     }
 
     /// Calls a method with a message.
     ///
     /// # Errors
     ///
-    /// As [`Calls::unary`].
+    /// This is the same as [`Calls::unary`].
     pub(super) async fn typed<A: Message + Default>(
         &self,
         path: &'static str,

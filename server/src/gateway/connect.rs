@@ -9,10 +9,11 @@ use bytes::Bytes;
 use tonic::Status;
 
 use super::{
-    call::{Calls, From},
+    call::{Answered, Calls, From},
     failure::{self, Form},
     json,
     methods::{Method, Methods, Unary},
+    texts,
 };
 use crate::status;
 
@@ -100,10 +101,12 @@ async fn call(calls: &Calls, methods: &Methods, codec: Codec, request: Request) 
         Codec::Proto => body,
         Codec::Json => json::encode(&body, &input, unary.has_wide.0).map_err(|problem| status::bad_json(&problem))?,
     };
-    let answer = calls.unary(unary.path.clone(), from, message).await?;
-    match codec {
-        Codec::Proto => Ok(answer),
-        Codec::Json => json::decode(answer, &output, unary.has_wide.1)
+    if codec == Codec::Proto {
+        return Ok(calls.unary(unary.path.clone(), from, message).await?);
+    }
+    match calls.issue(unary.path.clone(), from, message).await? {
+        Answered::Issued(issued) => Ok(texts::response(&issued).into()),
+        Answered::Message(answer) => json::decode(answer, &output, unary.has_wide.1)
             .map(Bytes::from)
             .ok_or_else(|| status::broken_answer().into()),
     }

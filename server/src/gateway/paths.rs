@@ -7,7 +7,7 @@ use axum::{
     Router,
     body::HttpBody,
     extract::{Path, Query, Request, State, rejection::QueryRejection},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, StatusCode, header, uri::PathAndQuery},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -15,8 +15,8 @@ use kent_ids::Uuid;
 use kent_proto::{
     model::{Classified, Invalid, space_name},
     v1::{
-        self, AllocateRequest, AllocateResponse, Classification, ClassifyRequest, ClassifyResponse, GetSpaceRequest,
-        InspectRequest, InspectResponse, Inspection, Space, allocate_response::Identifiers, inspect_result::Outcome,
+        self, AllocateRequest, Classification, ClassifyRequest, ClassifyResponse, GetSpaceRequest, InspectRequest,
+        InspectResponse, Inspection, Space, inspect_result::Outcome,
     },
 };
 use prost::Message;
@@ -26,9 +26,9 @@ use tonic::Status;
 
 use super::{
     Shared,
-    call::From,
+    call::{Answered, From},
     failure::{self, Form},
-    json,
+    json, texts,
 };
 use crate::{grant::TEXTS_MAX, status};
 
@@ -39,6 +39,9 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route("/v1/inspect/{*text}", get(inspect).fallback(only_get))
         .route("/v1/classify/{*text}", get(classify).fallback(only_get))
 }
+
+/// The path of the call for identifiers.
+const ALLOCATE: PathAndQuery = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,14 +73,16 @@ async fn alloc(
             request_id: query.request_id.unwrap_or_default(),
             ..AllocateRequest::default()
         };
-        let reply: AllocateResponse = shared.calls.typed("/kent.v1.Allocator/Allocate", from, &ask).await?;
-        match reply.identifiers {
-            Some(Identifiers::Text(text)) => Ok(text),
-            _ => Err(status::broken_answer()),
+        match shared.calls.issue(ALLOCATE, from, ask.encode_to_vec().into()).await? {
+            Answered::Issued(issued) => Ok(issued),
+            Answered::Message(_) => Err(status::broken_answer()),
         }
     };
-    let lines = |text: &v1::TextIdentifiers| text.ids.iter().fold(String::new(), |lines, id| lines + id + "\n");
-    shared.show(form, took.await, "kent.v1.TextIdentifiers", lines)
+    match took.await {
+        Ok(issued) if form == Form::Text => texts::lines(&issued).into_response(),
+        Ok(issued) => json_line(texts::identifiers(&issued)),
+        Err(status) => failure::answer(&status, form, shared.methods.pool()),
+    }
 }
 
 /// Explains that identifiers are taken with POST. Browsers, link previews and proxies may send GET ahead of time or
@@ -193,12 +198,17 @@ impl Shared {
         match outcome {
             Ok(message) if form == Form::Text => text(&message).into_response(),
             Ok(message) => match json(&message) {
-                Some(json) => ([(header::CONTENT_TYPE, "application/json")], format!("{json}\n")).into_response(),
+                Some(json) => json_line(json.to_string()),
                 None => failure::answer(&status::broken_answer(), form, pool),
             },
             Err(status) => failure::answer(&status, form, pool),
         }
     }
+}
+
+/// JSON, ended by a newline for terminals.
+fn json_line(json: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], json + "\n").into_response()
 }
 
 /// JSON if the request prefers it to text.

@@ -1,70 +1,125 @@
-//! The answer of `Allocate` with identifiers as text, as JSON. It is the most frequent answer, and reflection would allocate
-//! a value for each identifier.
+//! Identifiers as text, for the answers to `Allocate` on the HTTP port. They are written directly from the block, because
+//! encoding and decoding a message would take longer than the grant.
 
-use kent_proto::v1::{AllocateResponse, TextIdentifiers, allocate_response::Identifiers};
-use prost::Message;
-use serde::Serialize;
+use kent_proto::model::{fence, for_each_text};
 
-/// The message whose encoding [`to_json`] reads.
-pub(super) const MESSAGE: &str = "kent.v1.AllocateResponse";
+use crate::transport::issued::Issued;
 
-/// `AllocateResponse`. Fields with default values are left out, and the others are in the order of their names, as in all answers.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Answer<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    clock_epoch: Option<String>,
-    text: Texts<'a>,
+/// The size of an identifier with its separators, in bytes, to reserve memory: a UUID is the longest that is frequent.
+const TEXT_BYTES: usize = 39;
+
+/// The identifiers, one per line.
+pub(super) fn lines(issued: &Issued) -> String {
+    let mut lines = with_capacity(issued);
+    for_each_text(&issued.block, issued.form, |id| {
+        lines.push_str(id);
+        lines.push('\n');
+    });
+    lines
 }
 
-/// `TextIdentifiers`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Texts<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fence_subject: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fence_token: Option<String>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    ids: &'a [String],
+/// `AllocateResponse` as JSON. Fields with default values are left out, and the others are in the order of their names, as in all
+/// answers.
+pub(super) fn response(issued: &Issued) -> String {
+    let mut json = with_capacity(issued);
+    json.push('{');
+    push_number(&mut json, "clockEpoch", issued.clock_epoch);
+    json.push_str("\"text\":");
+    push_identifiers(&mut json, issued);
+    json.push('}');
+    json
 }
 
-/// An encoded answer as JSON, or `None` if it has no identifiers as text.
-pub(super) fn to_json(bytes: &[u8]) -> Option<Vec<u8>> {
-    let AllocateResponse { identifiers: Some(Identifiers::Text(text)), clock_epoch } =
-        AllocateResponse::decode(bytes).ok()?
-    else {
-        return None;
-    };
-    let number = |number: u64| (number != 0).then(|| number.to_string());
-    let TextIdentifiers { ids, fence_subject, fence_token } = &text;
-    let texts = Texts { fence_subject: number(*fence_subject), fence_token: number(*fence_token), ids };
-    serde_json::to_vec(&Answer { clock_epoch: number(clock_epoch), text: texts }).ok()
+/// `TextIdentifiers` as JSON.
+pub(super) fn identifiers(issued: &Issued) -> String {
+    let mut json = with_capacity(issued);
+    push_identifiers(&mut json, issued);
+    json
+}
+
+fn with_capacity(issued: &Issued) -> String {
+    // OK because a block in text has at most 10,000 identifiers.
+    String::with_capacity(128 + issued.block.count() as usize * TEXT_BYTES)
+}
+
+fn push_identifiers(json: &mut String, issued: &Issued) {
+    let (subject, token) = fence(&issued.block);
+    json.push('{');
+    push_number(json, "fenceSubject", subject);
+    push_number(json, "fenceToken", token);
+    json.push_str("\"ids\":[");
+    let mut separator = "";
+    for_each_text(&issued.block, issued.form, |id| {
+        json.push_str(separator);
+        // OK without escapes, because the text of an identifier has only letters, digits and hyphens.
+        json.push('"');
+        json.push_str(id);
+        json.push('"');
+        separator = ",";
+    });
+    json.push_str("]}");
+}
+
+/// A number of 64 bits and a comma, unless the number is the default.
+fn push_number(json: &mut String, name: &str, number: u64) {
+    if number != 0 {
+        json.push('"');
+        json.push_str(name);
+        json.push_str("\":\"");
+        json.push_str(&number.to_string());
+        json.push_str("\",");
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use kent_ids::{Block, ClusterKey, Position, RegionConstants, Series};
+    use kent_proto::{
+        model::texts,
+        stored::TextForm,
+        v1::{AllocateResponse, allocate_response::Identifiers},
+    };
+    use prost::Message;
     use prost_reflect::{DescriptorPool, DynamicMessage};
 
     use super::*;
     use crate::gateway::json;
 
-    #[test]
-    fn ok_the_json_is_that_of_reflection() {
+    fn reflected(name: &str, message: &impl Message) -> String {
         let pool = DescriptorPool::decode(kent_proto::DESCRIPTORS).expect("valid");
-        let descriptor = pool.get_message_by_name(MESSAGE).expect("a message");
-        let text = |ids: &[&str], fence_subject, fence_token| {
-            let ids = ids.iter().map(|id| (*id).to_owned()).collect();
-            Some(Identifiers::Text(TextIdentifiers { ids, fence_subject, fence_token }))
+        let descriptor = pool.get_message_by_name(name).expect("a message");
+        let message = DynamicMessage::decode(descriptor, &*message.encode_to_vec()).expect("a message");
+        json::value(&message).expect("JSON").to_string()
+    }
+
+    #[test]
+    fn ok_the_json_is_that_of_reflection_and_the_lines_have_the_same_identifiers() {
+        let region = |number, revision, count| {
+            let constants =
+                RegionConstants { base: 0xb4 << 12, bits: 20, suffix_bits: 12, number, revision, scramble: None };
+            Block::region(constants, Position::new(5), count).expect("a block")
         };
-        for (identifiers, clock_epoch) in
-            [(text(&["1", "\"\\\u{e9}"], 7, 1), 1), (text(&[], 0, u64::MAX), 0), (text(&["x"], 0, 0), u64::MAX)]
-        {
-            let bytes = AllocateResponse { identifiers, clock_epoch }.encode_to_vec();
-            let reflected = DynamicMessage::decode(descriptor.clone(), &*bytes).expect("a message");
-            let expected = json::value(&reflected).expect("JSON").to_string();
-            assert_eq!(String::from_utf8(to_json(&bytes).expect("text")).expect("UTF-8"), expected);
+        // The identifiers of these blocks have no random bits.
+        for (block, form, clock_epoch) in [
+            (region(3, 8, 1), TextForm::Decimal, 0),
+            (region(0, 0, 3), TextForm::Hex, 1),
+            (region(7, u64::MAX, 2), TextForm::Uid11, u64::MAX),
+        ] {
+            let issued = Issued { block: block.clone(), form, clock_epoch };
+            let text = texts(&block, form);
+            assert_eq!(lines(&issued), text.ids.join("\n") + "\n");
+            assert_eq!(identifiers(&issued), reflected("kent.v1.TextIdentifiers", &text));
+            let message = AllocateResponse { identifiers: Some(Identifiers::Text(text)), clock_epoch };
+            assert_eq!(response(&issued), reflected("kent.v1.AllocateResponse", &message));
         }
-        assert_eq!(to_json(&AllocateResponse { identifiers: None, clock_epoch: 1 }.encode_to_vec()), None);
+    }
+
+    #[test]
+    fn ok_random_identifiers_are_valid_json() {
+        let series = Series::FullRand;
+        let block = Block::series(series, ClusterKey::new([7; 16]), Position::new(0), 100).expect("a block");
+        let issued = Issued { block, form: TextForm::Decimal, clock_epoch: 1 };
+        let parsed: serde_json::Value = serde_json::from_str(&response(&issued)).expect("JSON");
+        assert_eq!(parsed["text"]["ids"].as_array().map(Vec::len), Some(100));
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct SeriesGrants {
     pacing: Arc<Pacing>,
     /// Ordered, so that a simulated run is repeatable.
     known: Arc<Mutex<BTreeMap<Series, Known>>>,
-    /// Held while this daemon changes the listing.
+    /// A change of the listing by this daemon holds this lock.
     listing: Arc<tokio::sync::Mutex<()>>,
 }
 

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::address::Address;
+use super::{address::Address, trace::Trace};
 
 /// The facts about a call that appear in its log lines.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Call {
     pub(crate) peer: Option<Address>,
     /// The ID of the request, once the message is read.
     request_id: OnceLock<String>,
+    /// The span of the call, if it is traced.
+    trace: Option<Trace>,
 }
 
 tokio::task_local! {
@@ -27,7 +29,16 @@ tokio::task_local! {
 
 impl Call {
     pub(crate) fn new(method: &'static str, principal: String, peer: Option<Address>) -> Self {
-        Self { method, principal, peer, request_id: OnceLock::new() }
+        Self { method, principal, peer, request_id: OnceLock::new(), trace: None }
+    }
+
+    /// Adds the span of the call, which learns who the caller is.
+    pub(crate) fn with_trace(self, trace: Option<Trace>) -> Self {
+        if let Some(trace) = &trace {
+            trace.note("kent.principal", &self.principal);
+            trace.note("client.address", &self.peer.map(|peer| peer.to_string()).unwrap_or_default());
+        }
+        Self { trace, ..self }
     }
 
     /// Sets the request ID.
@@ -41,11 +52,13 @@ impl Call {
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
         let request_id = self.request_id.get().cloned().unwrap_or_default();
         let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
+        let trace = self.trace.as_ref().map(Trace::id).unwrap_or_default();
         let fields = [
             ("method", self.method.to_owned()),
             ("principal", self.principal.clone()),
             ("request_id", request_id),
             ("peer", peer),
+            ("trace_id", trace),
         ];
         fields.into_iter().filter(|(_, value)| !value.is_empty()).collect()
     }
@@ -64,7 +77,16 @@ pub(crate) fn inherited<F: Future>(task: F) -> impl Future<Output = F::Output> {
 /// Records the request ID of the current call.
 pub(crate) fn set_request_id(request_id: &str) {
     // OK because outside of a call there is nothing to note.
-    let _ = CALL.try_with(|call| call.as_ref().map(|call| call.request_id.set(request_id.to_owned())));
+    let _ = CALL.try_with(|call| {
+        let Some(call) = call else { return };
+        let _ = call.request_id.set(request_id.to_owned());
+        call.trace.iter().for_each(|trace| trace.note("kent.request_id", request_id));
+    });
+}
+
+/// The span of the current call, if the call is traced.
+pub(crate) fn trace() -> Option<Trace> {
+    CALL.try_with(|call| call.as_ref()?.trace.clone()).ok().flatten()
 }
 
 /// The fields of the current call; empty outside of a call.

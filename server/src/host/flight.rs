@@ -231,7 +231,7 @@ pub(crate) fn events() -> (Vec<Recorded>, u64) {
     (ring.all().copied().collect(), ring.total)
 }
 
-/// Writes the events that are not in the log yet, oldest first. Does nothing if this thread panicked while it recorded an event.
+/// Writes the events that are not in the log yet, oldest first. This does nothing if this thread panicked while it recorded an event.
 pub fn log() {
     let events = match RING.try_lock() {
         Ok(mut ring) => ring.take_unlogged(),

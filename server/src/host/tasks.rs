@@ -187,12 +187,12 @@ impl Tasks {
         }
     }
 
-    /// Canceled when the daemon's tasks should end.
+    /// The token that is canceled when the daemon's tasks should end.
     pub(crate) fn stopping(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Canceled when a task has failed and the daemon must stop.
+    /// The token that is canceled when a task has failed and the daemon must stop.
     pub(crate) fn failed(&self) -> &CancellationToken {
         &self.failed
     }

@@ -1,6 +1,6 @@
 //! A store whose operations are measured, and whose slow and rejected commits the flight recorder notes.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use kent_store::{
     CommitError, Committed, Key, Pages, Peers, ReadError, Servers, Stats, Store, StoreId, Txn, Versioned,
@@ -15,6 +15,7 @@ use prometheus_client::{
 };
 
 use super::{
+    call,
     clock::Clock,
     flight::{self, Happened, Name, SLOW_COMMIT},
 };
@@ -42,27 +43,34 @@ type WorkLabel = [(&'static str, &'static str); 1];
 /// The metrics of one kind of operation.
 #[derive(Debug)]
 struct Work {
+    /// The name of its parts in traces.
+    name: &'static str,
     duration: Histogram,
     failures: Counter,
 }
 
 impl Watched {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, metrics: &StoreMetrics) -> Self {
-        let [read, scan, commit] = ["read", "scan", "commit"].map(|work| metrics.work(work));
+        let works = [("read", "store read"), ("scan", "store scan"), ("commit", "store commit")];
+        let [read, scan, commit] = works.map(|(work, name)| metrics.work(work, name));
         Self { store, clock, read, scan, commit }
     }
 
     /// Measures an operation. Returns its answer, and how long it took.
-    async fn measured<T, E>(
+    async fn measured<T, E: fmt::Display>(
         &self,
         work: &Work,
         operation: impl Future<Output = Result<T, E>>,
         has_failed: impl FnOnce(&E) -> bool,
     ) -> (Result<T, E>, Duration) {
+        let mut part = call::trace().map(|trace| trace.part(work.name));
         let began = self.clock.steady();
         let answer = operation.await;
         let took = self.clock.steady().saturating_sub(began);
         work.duration.observe(took.as_secs_f64());
+        if let (Some(part), Err(error)) = (&mut part, &answer) {
+            part.fail(&error.to_string());
+        }
         if answer.as_ref().is_err_and(has_failed) {
             work.failures.inc();
         }
@@ -79,9 +87,10 @@ impl Default for StoreMetrics {
 }
 
 impl StoreMetrics {
-    fn work(&self, work: &'static str) -> Work {
+    fn work(&self, work: &'static str, name: &'static str) -> Work {
         let label = [("work", work)];
         Work {
+            name,
             duration: self.duration.get_or_create(&label).clone(),
             failures: self.failures.get_or_create(&label).clone(),
         }

@@ -32,9 +32,9 @@ pub(crate) struct Request {
 /// The retention of a request ID.
 #[derive(Clone, Debug)]
 pub(crate) enum RequestKind {
-    /// Until the floor passes it.
+    /// The ID is kept until the floor passes it.
     Dated(DatedRequest),
-    /// Permanently. The key is that of the counter of such request IDs.
+    /// The ID is kept permanently. The key is that of the counter of such request IDs.
     Undated(Key),
 }
 

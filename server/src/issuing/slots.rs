@@ -43,7 +43,7 @@ pub(crate) struct Slots {
     state: Mutex<State>,
     /// Notified by a grant that finds no slot or no window left.
     wanted: Notify,
-    /// Notified when the keeper has a new slot or window. Waiters wake in the order in which they began to wait, so that a
+    /// This is notified when the keeper has a new slot or window. Waiters wake in the order in which they began to wait, so that a
     /// simulated run is repeatable.
     supplied: Notify,
 }
@@ -219,7 +219,7 @@ impl Slots {
                 }
                 warn!(%error, "cannot extend the window; continuing with the rest of the current one");
             }
-            // Biased, so that a simulated run is repeatable.
+            // The order is fixed (biased), so that a simulated run is repeatable.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,

@@ -41,13 +41,13 @@ pub(crate) struct Attempted {
 /// The outcome of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Granted {
-    /// Granted now, from this position on.
+    /// The request is granted now, from this position on.
     From(Position),
-    /// Granted earlier under the same request ID, from this position on.
+    /// The request was granted earlier under the same request ID, from this position on.
     Before(Position),
     /// Rejected.
     Refused(StrictRefusal),
-    /// Needs another attempt.
+    /// The request needs another attempt.
     Again,
     /// The commit failed or its outcome is unknown. With a request ID, a retry finds out.
     Failed(StoreFailure),

@@ -57,9 +57,9 @@ pub(crate) struct Disk {
 /// The maximum time for measuring all directories, and for an earlier measurement to end.
 const DISK_LIMIT: Duration = Duration::from_secs(3);
 
-/// The number of times that a block is made durable.
+/// The number of blocks that a measurement writes and makes durable.
 const SYNCS: usize = 5;
-/// The size of that block in bytes: about that of a commit.
+/// The size of such a block in bytes, which is about that of a commit.
 const BLOCK_BYTES: usize = 4096;
 
 /// The number of regions that are listed as full first.

@@ -72,7 +72,7 @@ pub struct RestoreArgs {
     pub data: PathBuf,
     /// How far the clock of a host that issued from the lost store may have been ahead of this host's. The new store issues nothing
     /// for that long.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_clock_error, allow_hyphen_values = true)]
     pub clock_error: Duration,
     /// Continue this source at N, regardless of what it may have issued: N must be above every number in use, also those issued since
     /// the backup. Can be repeated.
@@ -99,6 +99,11 @@ pub struct RestoreArgs {
     pub audit: AuditArgs,
 }
 
+fn parse_clock_error(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| "expected a duration with its unit, such as 500ms, 30s or 1h".to_owned())
+}
+
 /// The number at which an operator continues a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
@@ -114,7 +119,10 @@ fn parse_floor(text: &str) -> Result<Floor, String> {
     if matches!(source, Source::Format(_)) {
         return Err(format!("{source} has no counter: only regions and series have a floor"));
     }
-    let next = next.replace('_', "").parse().map_err(|_| format!("{next:?} is not a number"))?;
+    let next = next
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("{next:?} is not a whole number from 0 to 2^128, such as 4712"))?;
     Ok(Floor { source, next })
 }
 
@@ -167,6 +175,15 @@ pub enum RestoreError {
         path: PathBuf,
         /// The reason.
         source: NotWhole,
+    },
+    /// The source does not exist, or is a directory without a store.
+    #[error(
+        "there is no backup or store at {}: name a backup file (kent backup FILE), the data directory of a stopped daemon, or an archive",
+        dir.display()
+    )]
+    NoSource {
+        /// The path.
+        dir: PathBuf,
     },
     /// The older backup is of another store, or not older.
     #[error("{} is a backup of another store, or is newer than the backup to restore", path.display())]
@@ -267,6 +284,9 @@ impl Restore {
     ///
     /// [`RestoreError`].
     pub async fn plan(args: &RestoreArgs) -> Result<Self, RestoreError> {
+        if args.data.exists() && !args.data.is_dir() {
+            return Err(OpenError::NotADirectory { dir: args.data.clone() }.into());
+        }
         let restore = Self::plan_at(args, SystemClock::new().wall(), &SystemEntropy).await?;
         // Without this file there is no store, and opening would make one.
         if args.data.join("db").exists() {
@@ -374,6 +394,9 @@ impl Restore {
 }
 
 async fn load(path: &Path) -> Result<Backup, RestoreError> {
+    if !path.exists() {
+        return Err(RestoreError::NoSource { dir: path.to_owned() });
+    }
     if !path.is_dir() {
         let bad = |source| RestoreError::Source { path: path.to_owned(), source };
         return checked(path, backup::read(path).map_err(bad)?);
@@ -383,7 +406,10 @@ async fn load(path: &Path) -> Result<Backup, RestoreError> {
     }
     let new_id = entropy::bytes(&SystemEntropy);
     let options = SledOptions { dir: path.to_owned(), new_id };
-    let store = SledStore::open_archived(options, Archiving::ReadOnly)?;
+    let store = SledStore::open_archived(options, Archiving::ReadOnly).map_err(|error| match error {
+        OpenError::NoStore { dir } => RestoreError::NoSource { dir },
+        error => error.into(),
+    })?;
     let records = store.scan(&Key::ROOT).await.map_err(StoreFailure::from);
     store.close().await;
     let records: Vec<_> = records?.into_iter().map(|(key, versioned)| (key, versioned.value)).collect();

@@ -11,16 +11,18 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io::{self, Write},
     iter,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{self, Path, PathBuf},
+    time::Duration,
 };
 
 use kent_store::{CommitError, Store, StoreId, Txn, Version};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use tokio::time;
 use tracing::{info, warn};
 
 use crate::records::{failure::StoreFailure, keys};
@@ -208,11 +210,11 @@ impl Witness {
         // An earlier directory may be on another replica's machine, or on a disk that is absent.
         for witness in earlier.into_iter().filter(|witness| witness.dir.is_dir()) {
             // A daemon that was started from a shell may lack the permission to write to a service's directory.
-            if let Err(error) = witness.write(&witness.file(store.store_id()), &record) {
+            if let Err(error) = witness.write(&witness.file(store.store_id()), &record).await {
                 warn!(%error, witness = %witness.dir.display(), "cannot write to an earlier witness of this store");
             }
         }
-        self.write(&file, &record).map_err(|problem| unusable(problem.to_string()))
+        self.write(&file, &record).await.map_err(|problem| unusable(problem.to_string()))
     }
 
     /// The other witnesses that the store remembers, the last one first.
@@ -247,12 +249,16 @@ impl Witness {
         Ok(())
     }
 
-    /// Replaces the file atomically and durably, unless it has counted more starts already.
-    fn write(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
+    /// Writes the file, unless it has counted more starts already.
+    async fn write(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         // Held until the end, because replicas on one machine may start at the same time.
-        let lock = File::create(self.dir.join("lock"))?;
-        lock.lock()?;
+        let _lock = lock(&self.dir.join("lock"), LOCK_WAIT).await?;
+        self.replace(file, record)
+    }
+
+    /// Replaces the file atomically and durably, unless it has counted more starts already. The caller holds the lock.
+    fn replace(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
         if read(file)?.is_some_and(|seen| seen.starts >= record.starts) {
             return Ok(());
         }
@@ -263,6 +269,29 @@ impl Witness {
         fs::rename(&new_path, file)?;
         File::open(&self.dir)?.sync_all()
     }
+}
+
+/// The longest time to wait for another process that writes to the witness.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// The time between two attempts to lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Locks a file. Returns an error if another process holds the lock for longer than `wait`.
+async fn lock(path: &Path, wait: Duration) -> io::Result<File> {
+    let file = File::create(path)?;
+    // A wait in the kernel would keep the daemon from stopping on a signal.
+    let locked = time::timeout(wait, async {
+        loop {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => time::sleep(LOCK_PAUSE).await,
+                Err(TryLockError::Error(error)) => return Err(error),
+                Ok(()) => return Ok(()),
+            }
+        }
+    });
+    let is_held = |_| io::Error::other(format!("another process has locked {} for {wait:?}", path.display()));
+    locked.await.map_err(is_held)??;
+    Ok(file)
 }
 
 /// The number of witnesses that a store remembers.
@@ -385,7 +414,7 @@ mod tests {
         store.plan(move |operation| {
             if matches!(operation, Operation::Get(key) if **key == keys::BOOTS) && std::mem::take(&mut is_first) {
                 let record = StartRecord { place: "one".to_owned(), starts: 5 };
-                others.write(&others.file(ID), &record).expect("written");
+                others.replace(&others.file(ID), &record).expect("written");
             }
             Fault::None
         });
@@ -441,14 +470,25 @@ mod tests {
             for thread in 0..8 {
                 let witness = &witness;
                 scope.spawn(move || {
+                    let runtime =
+                        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
                     for round in 0..20 {
                         let record = StartRecord { place: "one".to_owned(), starts: round * 8 + thread };
-                        witness.write(&witness.file(ID), &record).expect("written");
+                        runtime.block_on(witness.write(&witness.file(ID), &record)).expect("written");
                     }
                 });
             }
         });
         assert_eq!(seen(&witness, ID), Some(159));
+    }
+
+    #[tokio::test]
+    async fn err_a_lock_that_is_never_released_is_named() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let held = File::create(dir.path().join("lock")).expect("created");
+        held.lock().expect("locked");
+        let refused = lock(&dir.path().join("lock"), Duration::ZERO).await.expect_err("locked").to_string();
+        assert!(refused.starts_with("another process has locked ") && refused.ends_with("lock for 0ns"), "{refused}");
     }
 
     #[tokio::test]

@@ -122,7 +122,7 @@ impl v1::access_server::Access for AccessService {
         let resource = created.as_ref().map(|(_, token, _)| format!("token:{}", token.id)).unwrap_or_default();
         record(Event::new("token.create", &by, resource).note(&note), &created, Outcome::Done);
         let (presented, token, version) = created?;
-        // So that the token works on all replicas at once.
+        // Wait, so that the token works on all replicas at once.
         self.changed(version).await;
         Ok(Response::new(CreatedToken { secret: presented.reveal(), token: Some(self.token(&token)) }))
     }

@@ -29,21 +29,42 @@ use crate::{
     host::{
         call,
         deadline::{WaitLimit, deadline},
+        trace::Trace,
     },
     metrics::{SourceMetrics, StreamGuard},
     status,
-    transport::{peer::Peer, pieces::Large},
+    transport::{
+        issued::{Issued, TakesIssued},
+        peer::Peer,
+        pieces::Large,
+    },
 };
 
 /// The service.
 #[derive(Debug)]
 pub(crate) struct AllocatorService {
     engine: Arc<Engine>,
+    /// Whether some calls are traced.
+    is_tracing: bool,
 }
 
 impl AllocatorService {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine }
+    pub(crate) fn new(engine: Arc<Engine>, is_tracing: bool) -> Self {
+        Self { engine, is_tracing }
+    }
+
+    /// The span of a call for identifiers, with its facts, if the call is traced.
+    fn trace(&self, request: &Request<AllocateRequest>, caller: &Caller) -> Option<Trace> {
+        if !self.is_tracing {
+            return None;
+        }
+        let trace = request.extensions().get::<Trace>()?;
+        let AllocateRequest { source, count, request_id, .. } = request.get_ref();
+        trace.note("kent.principal", caller.proved().unwrap_or_default());
+        trace.note("kent.source", source);
+        trace.note_number("kent.count", *count);
+        trace.note("kent.request_id", request_id);
+        Some(trace.clone())
     }
 }
 
@@ -56,6 +77,7 @@ impl Allocator for AllocatorService {
         let wait_limit = || call.wait_limit(deadline(request.metadata()));
         let denied = |denied: Denied| refuse_unary(call, &request, denied.into());
         let caller = identify(self.engine.auth(), &request, call.began).map_err(denied)?;
+        let trace = self.trace(&request, &caller);
         caller.charge_call(call.began).map_err(denied)?;
         let input = AllocateInput::try_from(request.get_ref()).map_err(|bad| call.refuse(&bad.into()))?;
         let charge = caller.charge_ids(input.count, call.began).map_err(denied)?;
@@ -68,7 +90,12 @@ impl Allocator for AllocatorService {
                 let caller = caller.asking(asked(&request));
                 let peer = request.extensions().get::<Peer>().map(|peer| peer.address);
                 let of = call::Call::new(ALLOCATE, caller.proved().unwrap_or_default().to_owned(), peer);
-                let of = of.with_request_id(&input.request_id);
+                let of = of.with_request_id(&input.request_id).with_trace(trace.clone());
+                let _part = trace.map(|trace| {
+                    let mut part = trace.part("wait");
+                    part.note("kent.reason", wait.reason());
+                    part
+                });
                 let granted = call::of(of, call.finish(&input, (&caller, charge), wait, wait_limit())).await?;
                 Ok(call.answer(&granted, &input, &request))
             }
@@ -292,6 +319,13 @@ impl<'a> Call<'a> {
         request: &Request<AllocateRequest>,
     ) -> Response<AllocateResponse> {
         let count = granted.block.count();
+        if input.encoding == Encoding::Text && request.extensions().get::<TakesIssued>().is_some() {
+            let form = self.engine.grants().text_form(&input.source);
+            let mut response = Response::new(AllocateResponse::default());
+            let (block, clock_epoch) = (granted.block.clone(), granted.clock_epoch);
+            response.extensions_mut().insert(Issued { block, form, clock_epoch });
+            return response;
+        }
         let pieces = match input.encoding {
             Encoding::Packed if count > PACKED_WHOLE => Pieces::packed(&granted.block, granted.clock_epoch),
             Encoding::Text if count > TEXT_WHOLE => {

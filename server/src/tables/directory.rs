@@ -43,7 +43,7 @@ pub(crate) struct Directory {
     spaces: RwLock<BTreeMap<String, Arc<Space>>>,
     /// The keys of deleted spaces, whose records stay.
     deleted: RwLock<BTreeSet<String>>,
-    /// Held while a space is created.
+    /// The creation of a space holds this lock.
     pub(super) making: Mutex<()>,
 }
 

@@ -641,7 +641,7 @@ mod tests {
         };
         assert_eq!(planned(None).expect("by name"), busy);
         assert_eq!(planned(Some(busy)).expect("by number"), busy);
-        // As if `other` had been named `busy` when its policy required the expansion.
+        // The policy required the expansion of another region, which had this name at that time.
         assert!(matches!(planned(Some(other)), Err(EditError::Refused { .. })));
     }
 }

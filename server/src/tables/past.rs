@@ -28,7 +28,7 @@ const KEPT_MAX: usize = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     kept: Mutex<VecDeque<Arc<PastTable>>>,
-    /// Held while a table is computed.
+    /// The computation of a table holds this lock.
     making: tokio::sync::Mutex<()>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum PastError {
     /// The record of an edit was removed, or could not be read.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// Too many calls are computing.
+    /// Too many calls are computing tables.
     #[error(transparent)]
     Busy(#[from] Busy),
 }

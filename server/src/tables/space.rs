@@ -44,9 +44,9 @@ pub(crate) struct Space {
     counters: Mutex<BTreeMap<RegionNumber, Arc<Cell>>>,
     /// Publishes the newest revision.
     newest: watch::Sender<Revision>,
-    /// Held while an edit runs.
+    /// An edit holds this lock.
     pub(crate) editing: tokio::sync::Mutex<()>,
-    /// Held while an index is built.
+    /// The construction of an index holds this lock.
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -106,7 +106,7 @@ impl Space {
         self.state().text_form
     }
 
-    /// The parts of its record that no edit changes.
+    /// The parts of the space's record that no edit changes.
     pub(crate) fn constants(&self) -> (ClusterKey, TextForm) {
         let state = self.state();
         (state.scramble_key, state.text_form)

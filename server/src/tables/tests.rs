@@ -111,7 +111,7 @@ async fn ok_concurrent_requests_expand_a_region_once() {
     assert_eq!(get(&node).await.suffix_bits, 4, "by two bits, and never beyond four");
 }
 
-/// As above, on two replicas with one request on each.
+/// This is the same on two replicas, with one request on each.
 #[tokio::test]
 async fn ok_two_replicas_expand_a_region_once() {
     let disk = disk();

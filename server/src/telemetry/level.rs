@@ -25,9 +25,9 @@ pub(crate) struct Filters {
 /// A change of the filter.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// To this one.
+    /// The filter becomes this one.
     To(String),
-    /// To that of the settings.
+    /// The filter becomes that of the settings.
     Reset,
     /// Switches to `debug`. If `debug` is in force, switches back to the filter before it, or to that of the settings if a command set
     /// `debug`.

@@ -84,7 +84,7 @@ impl Repeats {
         due.map(take).collect()
     }
 
-    /// Once per second, writes how many messages were left out and not reported by a later one. Never returns.
+    /// Once per second, writes how many messages were left out and not reported by a later one. This method never returns.
     pub async fn report(&self) {
         loop {
             tokio::time::sleep(PAUSE).await;

@@ -59,7 +59,7 @@ impl Admission {
         &self.0.metrics.handshakes
     }
 
-    /// Without limits.
+    /// Makes an admission without limits.
     pub(crate) fn unlimited() -> Self {
         Self::new(Limits { total: usize::MAX, each: usize::MAX }, PortMetrics::default())
     }

@@ -66,7 +66,7 @@ pub(crate) enum PortKind {
 }
 
 impl Handshakes {
-    /// Without TLS and limits.
+    /// Makes handshakes without TLS and limits.
     pub fn plain() -> Self {
         Self { admission: Admission::unlimited(), secure: None }
     }
@@ -81,7 +81,7 @@ impl Handshakes {
         Ok(Self::new(Admission::unlimited(), Some(&tls), PortKind::Grpc, clock, &Tasks::new()))
     }
 
-    /// With TLS, if it is configured.
+    /// Makes handshakes with TLS, if it is configured.
     pub(crate) fn new(
         admission: Admission,
         tls: Option<&Tls>,
@@ -143,10 +143,14 @@ impl Secure {
                     admission.handshakes().done.inc();
                     pass_on(connection);
                 }
-                Ok(Err(error)) => {
+                Ok(Err(Broken { error, socket })) => {
                     admission.handshakes().failed.inc();
                     debug!(peer = %address, error = explained(&error), "the TLS handshake failed");
+                    // Before the caller sees the end of the connection, so that a stop right after that loses no line.
                     deny(address, &explained(&error));
+                    if let Some(socket) = socket {
+                        close(socket).await;
+                    }
                 }
                 Err(_) => {
                     admission.handshakes().timed_out.inc();
@@ -155,6 +159,19 @@ impl Secure {
                 }
             }
         }));
+    }
+}
+
+/// A handshake that failed.
+struct Broken {
+    error: std::io::Error,
+    /// The socket, if it has an answer for the caller to read.
+    socket: Option<TcpStream>,
+}
+
+impl From<std::io::Error> for Broken {
+    fn from(error: std::io::Error) -> Self {
+        Self { error, socket: None }
     }
 }
 
@@ -192,13 +209,13 @@ const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nC
 
 /// Tells a caller that speaks HTTP/1.1 without TLS so. The first byte of TLS is no letter, and the text with which HTTP/2 begins starts with
 /// `PRI`: such a caller would not understand the answer.
-async fn expect_tls(mut socket: TcpStream) -> std::io::Result<TcpStream> {
+async fn expect_tls(mut socket: TcpStream) -> Result<TcpStream, Broken> {
     let mut first = [0; 3];
     socket.peek(&mut first).await?;
     if first[0].is_ascii_uppercase() && !first.starts_with(b"PR") {
         socket.write_all(PLAIN).await?;
-        close(socket).await;
-        return Err(std::io::Error::other("the caller speaks HTTP without TLS"));
+        let error = std::io::Error::other("the caller speaks HTTP without TLS");
+        return Err(Broken { error, socket: Some(socket) });
     }
     Ok(socket)
 }
@@ -209,14 +226,11 @@ async fn shake_hands(
     socket: TcpStream,
     (address, admission): (Address, &Admission),
     clock: &dyn Clock,
-) -> std::io::Result<Connection> {
+) -> Result<Connection, Broken> {
     let socket = expect_tls(socket).await?;
     let stream = match TlsAcceptor::from(config.clone()).accept(socket).into_fallible().await {
         Ok(stream) => stream,
-        Err((error, socket)) => {
-            close(socket).await;
-            return Err(error);
-        }
+        Err((error, socket)) => return Err(Broken { error, socket: Some(socket) }),
     };
     // Handshakes have a separate limit, so that idle sockets do not use up the connections of callers at the same
     // address.

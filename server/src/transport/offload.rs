@@ -108,6 +108,7 @@ where
         let tasks = self.tasks.clone();
         let ((answer, answered), (pieces, arriving)) = (oneshot::channel(), mpsc::channel(PIECES_MAX));
         let of = Call::new(methods::known(request.uri().path()), principal(&request), peer(&request));
+        let of = of.with_trace(request.extensions().get().cloned());
         let call = call::of(of, self.service.call(request));
         // Aborted when the caller disconnects, like a call on the connection's thread.
         let call = self.tasks.spawn_call(async move {

@@ -26,10 +26,14 @@ use super::{
     methods,
     peer::{Peer, authorization, on_behalf_of},
     pieces::Answer,
+    traced::traced,
 };
 use crate::{
     auth::{Asked, Auth, Credentials, Denied},
-    host::clock::Clock,
+    host::{
+        clock::Clock,
+        trace::{Trace, Traces},
+    },
     status,
 };
 
@@ -43,7 +47,11 @@ pub(crate) struct Port<S> {
     /// The port, as metrics name it.
     name: &'static str,
     metrics: CallMetrics,
+    traces: Option<Traces>,
 }
+
+/// The future answer to a call, with that of the frequent service unboxed.
+type Dispatched<F> = Either<Answer<F>, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
 
 /// The frequent call, which identifies its callers itself.
 const FREQUENT: &str = "/Allocate";
@@ -56,8 +64,9 @@ impl<S> Port<S> {
         (allocator, others): (S, Routes),
         (auth, clock): (Arc<Auth>, Arc<dyn Clock>),
         metrics: CallMetrics,
+        traces: Option<Traces>,
     ) -> Self {
-        Self { allocator, others: others.prepare(), auth, clock, name: "grpc", metrics }
+        Self { allocator, others: others.prepare(), auth, clock, name: "grpc", metrics, traces }
     }
 
     /// The same services, whose calls come through the HTTP port.
@@ -85,6 +94,13 @@ impl<S> Port<S> {
         request.extensions_mut().insert(caller);
         Ok(())
     }
+
+    /// Begins the span of a call, if it is traced.
+    fn trace(&self, request: &mut Request<Body>) -> Option<Trace> {
+        let trace = self.traces.as_ref()?.begin(methods::known(request.uri().path()), self.name, request.headers())?;
+        request.extensions_mut().insert(trace.clone());
+        Some(trace)
+    }
 }
 
 impl<S> Service<Request<Body>> for Port<S>
@@ -94,7 +110,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Either<Answer<S::Future>, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
+    type Future = Dispatched<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         match self.allocator.poll_ready(cx) {
@@ -104,6 +120,20 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        match self.trace(&mut request) {
+            None => self.dispatch(request),
+            Some(trace) => Either::Right(Box::pin(traced(trace, self.dispatch(request)))),
+        }
+    }
+}
+
+impl<S> Port<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + NamedService,
+    S::Future: Send + Unpin + 'static,
+{
+    /// Passes a call to its service.
+    fn dispatch(&mut self, mut request: Request<Body>) -> Dispatched<S::Future> {
         let is_allocator = is_of(S::NAME, request.uri().path());
         if is_allocator && request.uri().path().ends_with(FREQUENT) {
             return Either::Left(Answer(self.allocator.call(request)));

@@ -114,7 +114,7 @@ struct Loaded {
     contents: Contents,
     /// For the gRPC port, on which callers need a certificate if there is a CA for them.
     grpc: Arc<ServerConfig>,
-    /// For the HTTP port, whose probes have no certificates.
+    /// Returns the settings of the HTTP port, whose probes have no certificates.
     http: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     expiry: Expiry,

@@ -5,13 +5,7 @@
 
 use std::{convert::Infallible, io, sync::Arc, thread, time::Duration};
 
-use tokio::{
-    net::{TcpStream, UnixStream},
-    runtime::{self, Handle},
-    select,
-    sync::mpsc,
-    time,
-};
+use tokio::{runtime, select, sync::mpsc, time};
 use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
 use tokio_util::{
     sync::CancellationToken,
@@ -27,12 +21,7 @@ use tonic::{
 };
 use tracing::{error, warn};
 
-use super::{
-    connection::Connection,
-    handshake::Handshakes,
-    listen::{Listeners, Socket},
-    turns::Turns,
-};
+use super::{connection::Connection, handshake::Handshakes, lanes::Lane, listen::Listeners, turns::Turns};
 
 /// The pause after a failure to accept a connection: the usual cause, too many open files, does not end immediately.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -40,15 +29,15 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Threads that serve the connections of one port.
 #[derive(Debug)]
 pub struct Workers {
-    lanes: Vec<Lane>,
+    lanes: Vec<Entry>,
     running: TaskTracker,
     ended: CancellationToken,
 }
 
-/// The channel to one thread.
+/// One thread, and the channel to it.
 #[derive(Clone, Debug)]
-struct Lane {
-    runtime: Handle,
+struct Entry {
+    lane: Lane,
     connections: mpsc::UnboundedSender<Connection>,
 }
 
@@ -74,7 +63,7 @@ impl Workers {
         for number in 0..count {
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             let (to_worker, connections) = mpsc::unbounded_channel();
-            let lane = Lane { runtime: runtime.handle().clone(), connections: to_worker };
+            let lane = Entry { lane: Lane::new(runtime.handle().clone()), connections: to_worker };
             let (stop, work) = (stop.clone(), work.clone());
             let (transport, service) = (transport.clone(), service.clone());
             let worker = Worker { connections, transport, service, stop, work, _running: running.token() };
@@ -103,7 +92,7 @@ impl Workers {
             match accepted {
                 Ok((socket, address)) => {
                     // A socket that is closed already must not affect the other sockets.
-                    if let Ok(socket) = socket.set_up().and_then(|()| lane.adopt(socket)) {
+                    if let Ok(socket) = socket.set_up().and_then(|()| lane.lane.adopt(socket)) {
                         let connections = lane.connections.clone();
                         // OK because this loop ends when a thread has ended.
                         handshakes.begin(socket, address, move |connection| drop(connections.send(connection)));
@@ -117,24 +106,6 @@ impl Workers {
         }
         drop((listeners, handshakes));
         self.running.wait().await;
-    }
-}
-
-impl Lane {
-    /// Moves a socket to the runtime of the thread, which then waits for its bytes.
-    fn adopt(&self, socket: Socket) -> io::Result<Socket> {
-        match socket {
-            Socket::Tcp(socket) => {
-                let socket = socket.into_std()?;
-                let _runtime = self.runtime.enter();
-                TcpStream::from_std(socket).map(Socket::Tcp)
-            }
-            Socket::Unix(socket) => {
-                let socket = socket.into_std()?;
-                let _runtime = self.runtime.enter();
-                UnixStream::from_std(socket).map(Socket::Unix)
-            }
-        }
     }
 }
 

@@ -7,15 +7,23 @@ use std::{
     net::TcpStream,
     path::{Path, PathBuf},
     process::Command,
+    sync::Mutex,
+    time::Duration,
 };
 
+use kent_proto::v1::Encoding;
 use kent_test_etcd::Etcd;
 use regex::Regex;
 use serde_json::Value;
+use tonic::{
+    Request,
+    metadata::{Ascii, MetadataValue},
+};
 
 use super::{
+    backup::{restore, said},
     clocks::libfaketime,
-    harness::{Daemon, data_dir, kentd, kentd_in_memory, request},
+    harness::{Daemon, create, data_dir, kentd, kentd_binary, kentd_in_memory, request},
     operator::run_at,
     prometheus::{Prometheus, Target},
     tls::{Ca, Files, until},
@@ -187,7 +195,7 @@ async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
     drop(idle);
     let mut stranger = guarded.allocator();
     for _ in 0..500 {
-        let ask = request("uuidv7", 1, kent_proto::v1::Encoding::Lease);
+        let ask = request("uuidv7", 1, Encoding::Lease);
         stranger.allocate(ask).await.expect_err("no credential");
     }
     scene.until_fires("KentCallersDenied", ("reason", "NO_CREDENTIAL"), nothing).await;
@@ -218,6 +226,124 @@ async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
     }
     has_all_metrics(&scene);
     drop((troubled, far, healthy));
+}
+
+/// Alerts about limits, restarts, slots and slow stores.
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
+    let (dir, etcd) = (data_dir(), Etcd::start(1));
+    let at = |name: &str| dir.path().join(name);
+    let limited = Daemon::spawn(kentd(&at("limited")).args([
+        "--log",
+        "off",
+        "--auth",
+        "required",
+        "--caller-limits",
+        "calls=1/s",
+    ]));
+    let crowded = Daemon::spawn(kentd_in_memory().args(["--log", "off", "--metrics-regions", "*"]));
+    let slow = Daemon::spawn(kentd(&at("slow")).args(["--log", "off", "--store", &etcd.address("kent")]));
+    // Restored from a backup, so every slot is reserved for an hour.
+    let old = Daemon::start(&at("old"));
+    kent(old.grpc_address(), &format!("backup {}", at("backup").display()));
+    old.kill();
+    let restored = restore(&at("backup"), &at("restored"), &["--yes"]);
+    assert!(restored.status.success(), "{}", said(&restored));
+    let slotless = Daemon::spawn(kentd(&at("restored")).args(["--log", "off"]));
+    // A daemon with few files.
+    let mut few = Command::new("sh");
+    few.args(["-c", "ulimit -n 120; exec \"$@\"", "sh"]).arg(kentd_binary());
+    few.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "off", "--store", "memory"]);
+    let few = Daemon::spawn(&mut few);
+    // A daemon that is restarted with the same address.
+    let restart = |http: &str| Daemon::spawn(kentd(&at("restarted")).args(["--log", "off", "--http", http]));
+    let first = restart("127.0.0.1:0");
+    let restarted_at = first.http_address().to_owned();
+    let target = |instance, address| Target { instance, scheme: "http", address };
+    let scene = Scene {
+        prometheus: Prometheus::start(
+            &[
+                target("limited", limited.http_address()),
+                target("crowded", crowded.http_address()),
+                target("slow", slow.http_address()),
+                target("slotless", slotless.http_address()),
+                target("few", few.http_address()),
+                target("restarted", &restarted_at),
+            ],
+            &Ca::new("kent").pem,
+        ),
+        alerts: alerts(),
+    };
+    until(async || scene.prometheus.query("up == 1").len() == 6).await;
+    scene.until_fires("KentNoSlot", ("instance", "slotless"), nothing).await;
+
+    let (local, token) = (socket(&at("limited")), at("token"));
+    kent(&local, &format!("token create shop --allow lease:uuidv7 --out {}", token.display()));
+    let secret = fs::read_to_string(&token).expect("read");
+    let bearer: MetadataValue<Ascii> = format!("Bearer {}", secret.trim()).parse().expect("ASCII");
+    let call = async || {
+        for _ in 0..20 {
+            let mut ask = Request::new(request("uuidv7", 1, Encoding::Lease));
+            ask.metadata_mut().insert("authorization", bearer.clone());
+            // OK because most calls are refused.
+            let _ = limited.allocator().allocate(ask).await;
+        }
+    };
+    scene.until_fires("KentCallersLimited", ("instance", "limited"), call).await;
+
+    for number in 0..=1000 {
+        let mut region = create(&format!("r{number}"));
+        region.suffix_bits = Some(8);
+        crowded.regions().create_region(region).await.expect("created");
+    }
+    scene.until_fires("KentMetricsOmitted", ("instance", "crowded"), nothing).await;
+    assert!(!scene.fires("KentRegionFullSoon", ("source", "region:r0")));
+    let grow = async || kent(crowded.grpc_address(), "alloc region:r0 -n 1");
+    scene.until_fires("KentRegionFullSoon", ("source", "region:r0"), grow).await;
+
+    let idle = Mutex::new(Vec::new());
+    scene
+        .until_fires("KentFewFilesLeft", ("instance", "few"), async || {
+            // OK because the daemon accepts only some of them.
+            let opened = (0..5).filter_map(|_| TcpStream::connect(few.grpc_address()).ok());
+            idle.lock().expect("unbroken").extend(opened);
+        })
+        .await;
+    drop(idle);
+
+    let slow_at = slow.grpc_address();
+    kent(slow_at, "region create strict --suffix 20");
+    kent(slow_at, "region set strict --strict");
+    // Each grant waits for its commit while etcd stands still.
+    let wait = async || {
+        etcd.pause(0);
+        let ask = request("region:strict", 1, Encoding::Lease);
+        let granted = async { slow.allocator().allocate(ask).await };
+        let resumed = async {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            etcd.resume(0);
+        };
+        let (granted, ()) = tokio::join!(granted, resumed);
+        granted.expect("granted late");
+    };
+    scene.until_fires("KentGrantsSlow", ("instance", "slow"), wait).await;
+    scene.until_fires("KentStoreSlow", ("instance", "slow"), wait).await;
+    etcd.pause(0);
+    let fail = async || {
+        let mut ask = Request::new(request("region:strict", 1, Encoding::Lease));
+        ask.set_timeout(Duration::from_millis(200));
+        slow.allocator().allocate(ask).await.expect_err("the store does not answer");
+    };
+    scene.until_fires("KentGrantsFail", ("instance", "slow"), fail).await;
+    etcd.resume(0);
+
+    let mut present = first;
+    for _ in 0..3 {
+        until_scraped(&scene.prometheus).await;
+        present.kill();
+        present = restart(&restarted_at);
+    }
+    scene.until_fires("KentRestartsOften", ("instance", "restarted"), nothing).await;
 }
 
 /// Sets a daemon's clock to the machine's with this offset.

@@ -219,6 +219,10 @@ async fn err_an_incomplete_store_cannot_be_restored_from() {
     refused("old", "was moved to etcd://10.0.0.1:2379/kent");
     tamper(&at("old"), Txn::new().delete(moved).delete(cluster)).await;
     refused("old", "does not contain a store");
+
+    fs::create_dir(at("empty")).expect("created");
+    refused("empty", "name a backup file (kent backup FILE), the data directory of a stopped daemon, or an archive");
+    assert_eq!(fs::read_dir(at("empty")).expect("read").count(), 0, "the source is not changed");
 }
 
 #[tokio::test]

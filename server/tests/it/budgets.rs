@@ -266,7 +266,7 @@ async fn ok_a_repeated_strict_grant_takes_nothing() {
     }
     assert_eq!(used(daemon, admin, &of).await, 4);
     ask("b", 6).await.expect("granted");
-    // Also when nothing is left.
+    // The answer is the same when nothing is left.
     assert_eq!(ask("a", 4).await.expect("granted before"), first);
     assert_eq!(refusal(ask("c", 1).await), spent());
     assert_eq!(refusal(ask("a", 5).await).0, Code::InvalidArgument);

@@ -50,14 +50,14 @@ const MASKS: [(&str, &str); 26] = [
     (r"\d+ of [\d_]+ open files", "<files>"),
     (r"full in \d+ years", "full in <n> years"),
     (r"are allowed after [\d.]+ s$", "are allowed after <n> s"),
-    // Of restores.
+    // Output of restores.
     (r" records, \d+ B$", " records, <size>"),
     (r" -> \d{6,}, \d{6,} skipped$", " -> <number>, <number> skipped"),
     // The name of the user.
     (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
-    // Of tokens.
+    // Output about tokens.
     (r"\b[0-9a-f]{12}\b", "<token>"),
-    // Of the audit log.
+    // Output about the audit log.
     (r"127\.0\.0\.1:[3-6]\d{4}\b", "127.0.0.1:<port>"),
     (r"\s+", " "),
     (r" $", ""),

@@ -233,7 +233,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// When to stop.
+/// The time at which to stop.
 #[derive(Clone, Copy)]
 enum Until {
     Cases(u64),

@@ -280,7 +280,10 @@ fn ok_a_cap_limits_a_chunk_that_is_already_held() {
     assert_eq!(operator.kent("alloc region:c -n 3").lines().count(), 3);
     operator.kent("region set c --cap 5");
     let refused = operator.refused("alloc region:c -n 1000", "CAPACITY_EXHAUSTED");
-    assert!(refused.contains("at its cap: 3 of 5 suffixes are issued or reserved"), "{refused}");
+    assert!(
+        refused.contains("has 2 identifiers left below its cap (3 of 5 suffixes are issued or reserved)"),
+        "{refused}"
+    );
     assert!(
         refused.contains("kent region set c --space default --cap 1003)") && !refused.contains("expand region"),
         "{refused}"

@@ -76,7 +76,7 @@ async fn ok_sigterm_loses_no_strict_grant_that_a_stream_waits_for() {
         while granted.load(Relaxed) < 1000 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // On another thread, so that the streams continue meanwhile.
+        // Send it on another thread, so that the streams continue meanwhile.
         thread::spawn(move || {
             daemon.signal("TERM");
             daemon

@@ -410,7 +410,7 @@ async fn ok_the_command_line_uses_certificates() {
         (&foreign[..], address.to_owned(), "signed by a CA of `kentd --tls-client-ca`"),
         (&paths[..1], address.to_owned(), "--cert and --key"),
         (&paths[..2], address.to_owned(), "--cert and --key must be given together"),
-        (&[], address.to_owned(), "--ca"),
+        (&[], address.to_owned(), "write https:// before the endpoint and name the daemon's CA"),
         (&[], format!("https://{address}"), "--ca FILE names the CA"),
         (
             &paths[..1],
@@ -422,6 +422,7 @@ async fn ok_the_command_line_uses_certificates() {
     ] {
         let (is_ok, error) = kent(options, &endpoint);
         assert!(!is_ok && error.contains(expected), "{endpoint} {options:?}: {error}");
+        assert!(!error.contains("waiting for"), "no retry helps: {error}");
     }
 }
 

@@ -243,7 +243,7 @@ fn ok_two_operators_who_change_parts_of_a_role_at_once_keep_both_changes() {
     guarded.kent("admin.token", "role set ops --no-certificates");
     assert_eq!(guarded.json("admin.token", "role ls")["certificates"], Value::Array(Vec::new()));
     let refused = guarded.refused("admin.token", "role set new --certificate a.example");
-    assert!(refused.contains("`kent role set new --allow allocate:uuidv7`"), "{refused}");
+    assert!(refused.contains("`kent role set new --allow lease:uuidv7`"), "{refused}");
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn err_a_refusal_suggests_a_command_for_an_operator() {
     let run = |words: &str| run_in(&[], &format!("--endpoint {endpoint} --token-file {file} {words}")).2;
     let lacks = run("region ls");
     let command =
-        format!("kent --endpoint {endpoint} token create NAME --allow read:region:default/* --token-file FILE");
+        format!("kent --endpoint {endpoint} token create NAME --allow 'read:region:default/*' --token-file FILE");
     assert!(lacks.contains(&command) && lacks.ends_with("(PERMISSION_DENIED)\n"), "{lacks}");
     let admin = guarded.path("admin.token");
     let missing = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget rm absent uuidv7")).2;

@@ -226,7 +226,7 @@ fn pass(mut client: &TcpStream, mut daemon: &TcpStream, left: &AtomicI64) -> std
     }
 }
 
-/// More edits, for regions inside others.
+/// Make more edits, for regions inside others.
 const MORE: [&str; 9] = [
     "region set shut --owner ops",
     "region set none --auto-expand 80:1:25 --label tier=gold",
@@ -250,7 +250,7 @@ fn widen(numbers: std::ops::Range<u32>) -> String {
 fn ok_an_interrupted_import_is_finished_by_the_next_and_issues_no_duplicates() {
     let (here, dir) = (Operator::new(), tempfile::tempdir().expect("a directory"));
     let mut issued = TABLE.iter().chain(&MORE).map(|words| here.kent(words)).collect::<String>();
-    // More regions than one commit can create.
+    // Make more regions than one commit can create.
     [widen(1..50), widen(50..100)].iter().for_each(|edit| drop(here.kent(edit)));
     issued.push_str(&here.kent("alloc region:w99 -n 3"));
     let issued: BTreeSet<&str> = issued.lines().filter(|line| line.bytes().all(|byte| byte.is_ascii_digit())).collect();

@@ -4,6 +4,8 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use kent_proto::v1::Encoding;
@@ -25,7 +27,7 @@ async fn take(daemon: &Daemon, ledger: &mut Ledger) {
     ledger.record("region:orders", identifiers(reply.get_ref()));
 }
 
-/// Starts a store, copies it, starts it again and issues identifiers. Then puts the copy in `back` and starts it there. The copy must
+/// Starts a store, copies it, starts it again and issues identifiers. Then it puts the copy in `back` and starts it there. The copy must
 /// be refused, because a daemon has been started since it was made.
 async fn put_back(data: &Path, back: &Path, as_usual: impl Fn(&mut Command), then: impl Fn(&mut Command)) {
     let dir = data_dir();
@@ -133,5 +135,35 @@ async fn err_an_empty_mount_point_is_not_a_new_store() {
         daemon.kill();
         fs::rename(&data, dir.path().join(format!("unmounted-{round}"))).expect("moved");
         fs::create_dir(&data).expect("an empty mount point");
+    }
+}
+
+/// A lock that another process holds, such as one on a share, must not keep the daemon from stopping.
+#[test]
+fn ok_a_daemon_that_waits_for_its_witness_stops_on_a_signal() {
+    let dir = data_dir();
+    let (data, witness) = (dir.path().join("data"), dir.path().join("witness"));
+    fs::create_dir(&witness).expect("created");
+    let held = fs::File::create(witness.join("lock")).expect("created");
+    held.lock().expect("locked");
+    let mut waiting = kentd(&data).arg("--witness").arg(&witness).spawn().expect("the daemon runs");
+    // The daemon listens for signals before it opens its store.
+    while !data.join("db").exists() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let sent = Command::new("kill").args(["-TERM", &waiting.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+    assert!(waiting.wait().expect("it ends").success());
+}
+
+#[test]
+fn err_a_witness_inside_the_data_directory_is_refused() {
+    let dir = data_dir();
+    let data = dir.path().join("data");
+    for run in ["new", "existing"] {
+        let refused = kentd(&data).arg("--witness").arg(&data).output().expect("the daemon runs");
+        let said = said(&refused);
+        assert!(!refused.status.success() && said.contains("must be outside the data directory"), "{run}: {said}");
+        Daemon::start(&data).kill();
     }
 }

@@ -175,9 +175,9 @@ mod tests {
         }
         let lately = spent.lately(1440 * MINUTE).expect("used");
         assert_eq!(lately.days(28_800).round(), 2.0);
-        // Unused for two hours.
+        // The budget is not used for two hours.
         assert_eq!(spent.lately(1560 * MINUTE), None);
-        // Used again: the time without use does not count.
+        // It is used again: the time without use does not count.
         let now = 3000 * MINUTE;
         spent = spent.reserve(u64::MAX, Reservation { now, ..ask(10, 0) }).expect("left").0;
         assert_eq!(spent.lately(now + MINUTE).map(|lately| lately.count), Some(10));

@@ -125,7 +125,7 @@ fn region(
 /// The distribution of identifiers to look up.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stream {
-    /// Uniform over the space. Most identifiers are in no region, or in a large one.
+    /// The regions are uniform over the space. Most identifiers are in no region, or in a large one.
     Anywhere,
     /// Uniform over the regions, and then over the identifiers under the region's prefix. Most are deeply nested.
     Within,

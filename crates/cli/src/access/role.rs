@@ -67,7 +67,7 @@ fn replacement(args: &RoleSetArgs, limits: Option<v1::CallerLimits>) -> Result<P
     let update: Vec<_> = parts.iter().filter(|(_, is_given)| *is_given).map(|(part, _)| (*part).to_owned()).collect();
     if update.is_empty() {
         return Err(format!(
-            "nothing to set: add --allow, --certificate, --no-certificates, --limit or --no-limits, as in `kent role set {name} --allow allocate:uuidv7`"
+            "nothing to set: add --allow, --certificate, --no-certificates, --limit or --no-limits, as in `kent role set {name} --allow lease:uuidv7`"
         ));
     }
     let (permissions, certificates) = (permissions.clone(), certificates.clone());

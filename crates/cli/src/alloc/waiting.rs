@@ -1,5 +1,6 @@
 //! Progress messages on standard error while `kent alloc` waits: the reason, the time so far, and when it gives up.
 
+use std::future;
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,9 +9,10 @@ use indicatif::ProgressBar;
 use kent_client::tonic::Status;
 use kent_proto::model::LIMIT;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use crate::failure::Refusal;
+use crate::failure::{self, Refusal};
 use crate::notice;
 use crate::number;
 
@@ -20,12 +22,17 @@ const FIRST_AFTER: Duration = Duration::from_secs(1);
 /// The longest time between two messages.
 const EVERY_MAX: Duration = Duration::from_secs(60);
 
+/// The number of such failures in a row after which no endpoint can be expected to answer.
+const MISMATCHES: usize = 3;
+
 /// What `kent alloc` waits for.
 pub(super) struct Waiting {
     source: String,
     ends: Ends,
     /// Why the last attempt failed.
     reason: Mutex<Option<Reason>>,
+    /// The latest failures, if only other settings can help against each of them.
+    mismatches: watch::Sender<Vec<Status>>,
     bar: ProgressBar,
     json: bool,
 }
@@ -48,11 +55,15 @@ struct Reason {
 
 impl Waiting {
     pub(super) fn new(source: String, ends: Ends, bar: ProgressBar, json: bool) -> Self {
-        Self { source, ends, reason: Mutex::default(), bar, json }
+        Self { source, ends, reason: Mutex::default(), mismatches: watch::Sender::default(), bar, json }
     }
 
     /// Records why an attempt failed.
     pub(super) fn note(&self, status: &Status) {
+        self.mismatches.send_modify(|mismatches| match failure::needs_other_settings(status) {
+            true => mismatches.push(status.clone()),
+            false => mismatches.clear(),
+        });
         let Refusal { message, reason, .. } = Refusal::new(status);
         let is_limit = reason.is_some_and(|reason| reason == LIMIT);
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(Reason { message, is_limit });
@@ -61,6 +72,18 @@ impl Waiting {
     /// Why the last attempt failed. `None` if it succeeded, or has not ended yet.
     pub(super) fn reason(&self) -> Option<String> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|reason| reason.message.clone())
+    }
+
+    /// Returns the last failure when retries cannot help, only other settings.
+    pub(super) async fn hopeless(&self) -> Status {
+        let mut mismatches = self.mismatches.subscribe();
+        // The client tries its endpoints in turn, and one of several may be a wrong port.
+        let mismatches = mismatches.wait_for(|mismatches| mismatches.len() >= MISMATCHES).await;
+        match mismatches.ok().and_then(|mismatches| mismatches.last().cloned()) {
+            Some(status) => status,
+            // This is not reached, because `self` has the sender.
+            None => future::pending().await,
+        }
     }
 
     /// Runs a request for `count` identifiers, and prints messages as long as it lasts.

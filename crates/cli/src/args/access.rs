@@ -121,7 +121,7 @@ pub(crate) struct TokenRotateArgs {
     #[arg(value_parser = parse_id)]
     pub(crate) id: String,
     /// Accept the old secret for this time, at most 7d; 0s ends it at once, after asking for confirmation on a terminal.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = super::value::parse_duration_or_zero, allow_hyphen_values = true)]
     pub(crate) grace: Duration,
     /// Write the token to this file, with mode 0600, instead of standard output. A file that exists is replaced at once.
     #[arg(long, value_name = "FILE")]

@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use super::value::parse_lines;
+
 /// Read the audit log of a daemon on this machine.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
@@ -29,7 +31,7 @@ pub(crate) struct AuditTailArgs {
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Print at most the last N events.
-    #[arg(short = 'n', long = "lines", value_name = "N", default_value = "20")]
+    #[arg(short = 'n', long = "lines", value_name = "N", default_value = "20", value_parser = parse_lines, allow_negative_numbers = true)]
     pub(crate) lines: usize,
     /// Print only events whose action is ACTION, such as region.create, or of this kind, such as region, space, series, token, role,
     /// budget, backup, store, clock, daemon, connect or call.

@@ -102,6 +102,12 @@ pub(super) fn parse_revision_or_0(text: &str) -> Result<u64, String> {
     within(text, 0, u64::MAX.into()).ok_or_else(|| "expected a revision such as 12, or 0 for all of them".to_owned())
 }
 
+/// A duration, which may be zero.
+pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| "expected a duration with its unit, such as 500ms, 30s or 5m, or 0s".to_owned())
+}
+
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).ok().filter(|duration| !duration.is_zero());
     duration.ok_or_else(|| "expected a duration with its unit, such as 500ms, 30s or 5m".to_owned())
@@ -171,6 +177,11 @@ pub(super) fn parse_width(text: &str) -> Result<u32, String> {
 pub(super) fn parse_timestamp_width(text: &str) -> Result<u32, String> {
     let width = within(text, 32, 64).filter(|width| matches!(width, 32 | 48 | 60 | 64));
     width.ok_or_else(|| "expected 32, 48, 60 or 64 bits".to_owned())
+}
+
+/// A number of lines, which may be 0.
+pub(super) fn parse_lines(text: &str) -> Result<usize, String> {
+    within(text, 0, usize::MAX as u128).ok_or_else(|| "expected a number of lines, such as 20".to_owned())
 }
 
 /// A number of lines or levels.

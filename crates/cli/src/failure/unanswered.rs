@@ -14,7 +14,7 @@ use crate::connect::call_timeout;
 pub(crate) struct Unanswered {
     endpoint: String,
     refusal: Box<Refusal>,
-    /// For an edit.
+    /// How to find out whether an edit was made; `None` for other calls.
     edit: Option<Edit>,
 }
 

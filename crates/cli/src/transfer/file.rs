@@ -9,7 +9,10 @@ use std::{
 };
 
 use kent_proto::v1::{self, Region, Space, region, space};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, Error as _},
+};
 use thiserror::Error;
 
 use crate::names;
@@ -143,7 +146,9 @@ impl<T: Display> Serialize for Decimal<T> {
 impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Decimal<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(|error| D::Error::custom(format!("{text:?} is not a decimal number: {error}")))
+        text.parse()
+            .map(Self)
+            .map_err(|_| D::Error::custom(format!("{text:?} is not a decimal number, such as \"1024\"")))
     }
 }
 
@@ -188,7 +193,7 @@ impl File {
         let (mut regions, mut names) = (Vec::new(), BTreeSet::new());
         for (index, line) in lines {
             let bad = |problem| BadFile::Line { line: index + 1, problem };
-            let entry: Entry = serde_json::from_str(line).map_err(|error| bad(problem(&error)))?;
+            let entry: Entry = read(line).map_err(bad)?;
             entry.check(header.bits).map_err(bad)?;
             if !names.insert(entry.name.clone()) {
                 return Err(bad(format!("duplicate region {:?}", entry.name)));
@@ -202,10 +207,34 @@ impl File {
     }
 }
 
+/// Reads a line. An error names the field.
+fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+    let mut json = serde_json::Deserializer::from_str(line);
+    let read = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        match error.inner().is_data() && path.starts_with(|first: char| first.is_alphabetic()) {
+            true => format!("{path}: {}", problem(error.inner())),
+            false => problem(error.inner()),
+        }
+    })?;
+    json.end().map_err(|error| problem(&error))?;
+    Ok(read)
+}
+
+/// What a field must be, for each name of a type in the errors of serde.
+const WANTED: [(&str, &str); 4] = [
+    ("expected u32", "expected a whole number from 0 to 4294967295"),
+    ("expected a boolean", "expected true or false"),
+    ("expected a map", "expected an object in braces"),
+    ("expected a sequence", "expected a list in brackets"),
+];
+
 /// The problem of a line, without the line number. serde_json parses each line separately, so its line number is always 1.
 fn problem(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
-    let mut text = error.to_string();
+    let text = error.to_string();
+    let wanted = WANTED.iter().find(|(expected, _)| text.contains(&format!("{expected}{place}")));
+    let mut text = wanted.map_or(text, |(_, wanted)| format!("{wanted}{place}"));
     if error.is_eof() {
         // This is the end of the line, not the end of the file.
         text = text.replace("EOF while parsing", "it ends within");
@@ -219,12 +248,11 @@ fn problem(error: &serde_json::Error) -> String {
 }
 
 fn header(line: &str) -> Result<Header, BadFile> {
-    let bad = |error: serde_json::Error| BadFile::Header(problem(&error));
     // Check the version first, because a newer header may have fields that this program does not know.
-    let value: serde_json::Value = serde_json::from_str(line).map_err(bad)?;
+    let value: serde_json::Value = read(line).map_err(BadFile::Header)?;
     match value["version"].as_u64() {
         Some(found) if found > VERSION.into() => Err(BadFile::Newer { found }),
-        _ => serde_json::from_value(value).map_err(bad),
+        _ => read(line).map_err(BadFile::Header),
     }
 }
 
@@ -518,7 +546,10 @@ mod tests {
             (without("reserved"), "missing field `reserved`"),
             (with("reserved", json!("many")), "\"many\" is not a decimal number"),
             (with("reserved", json!("-1")), "not a decimal number"),
-            (with("reserved", json!(5)), "expected a string"),
+            (with("reserved", json!(5)), "reserved: invalid type: integer `5`, expected a string at column"),
+            (with("suffix_bits", json!(-1)), "suffix_bits: expected a whole number from 0 to 4294967295 at column"),
+            (with("sealed", json!("no")), "sealed: expected true or false at column"),
+            (with("labels", json!([])), "labels: expected an object in braces at column"),
             (with("order", json!("random")), "unknown variant `random`"),
             (without("order"), "missing field `order`"),
             (without("policy"), "missing field `policy`"),
@@ -527,7 +558,6 @@ mod tests {
             (with("kind", json!("shut")), "unknown variant `shut`"),
             (with("prefix", json!("012")), "a prefix of zeros and ones"),
             (with("suffix_bits", json!(11)), "17 bits in total"),
-            (with("suffix_bits", json!(-1)), "invalid value"),
             (with("pace", json!("0")), "the pace is 0"),
             (with("policy", json!({"strict": true})), "missing field `auto_expand`"),
         ];

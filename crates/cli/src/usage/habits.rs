@@ -29,7 +29,7 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 24] = [
 ];
 
 /// Options that users may expect of commands whose names begin with these words, and what to use instead.
-pub(super) const OPTIONS: [((&str, &str), &str); 11] = [
+pub(super) const OPTIONS: [((&str, &str), &str); 12] = [
     (("kent", "timeout"), "--request-timeout"),
     (("kent alloc", "number"), "-n"),
     (("kent alloc", "size"), "-n"),
@@ -37,6 +37,7 @@ pub(super) const OPTIONS: [((&str, &str), &str); 11] = [
     (("kent region create", "kind"), "`kent region subdivide`"),
     (("kent region create", "parent"), "`kent region subdivide`"),
     (("kent region create", "size"), "--suffix"),
+    (("kent region ls", "order"), "--sort"),
     (("kent region set", "name"), "`kent region rename`"),
     (("kent region set", "suffix"), "`kent region expand` or `kent region shrink`"),
     (("kent region", "force"), "--yes"),
@@ -44,7 +45,7 @@ pub(super) const OPTIONS: [((&str, &str), &str); 11] = [
 ];
 
 /// The settings of the daemon, which `kent` does not have.
-pub(super) const OF_DAEMON: [&str; 52] = [
+pub(super) const OF_DAEMON: [&str; 55] = [
     "absence",
     "advertise",
     "archive",
@@ -78,6 +79,8 @@ pub(super) const OF_DAEMON: [&str; 52] = [
     "metrics-regions",
     "new-store",
     "no-archive",
+    "otlp",
+    "otlp-ca",
     "packed-bytes",
     "request-bytes",
     "request-retention",
@@ -95,6 +98,7 @@ pub(super) const OF_DAEMON: [&str; 52] = [
     "tls-client-ca",
     "tls-crl",
     "tls-key",
+    "trace-ratio",
     "window",
     "witness",
 ];

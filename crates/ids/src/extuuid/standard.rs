@@ -198,7 +198,7 @@ impl Standard {
             (Context::Number(number), _) => {
                 writer.put(NUMBER_BITS, *number);
             }
-            // Does not occur, because the context matches the layout.
+            // This does not occur, because the context matches the layout.
             (Context::Name(_), Slot::Number) => {
                 writer.put(NUMBER_BITS, 0_u8);
             }

@@ -26,7 +26,7 @@ pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: &Place, start: 
     }
     let mut plan = table.draft();
     let prefix = match place {
-        Place::At(prefix) => check_prefix(table, *prefix, suffix)?,
+        Place::At(prefix) => check_prefix(table, name, *prefix, suffix)?,
         Place::Chosen { zone, donor } => choose_prefix(table, &mut plan, suffix, *zone, donor)?,
     };
     let region = top_level(table, name, table.next_number(), prefix, suffix);
@@ -69,12 +69,12 @@ pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix:
     }
 }
 
-fn check_prefix(table: &Table, prefix: Prefix, suffix: u8) -> Result<Prefix, Refusal> {
+fn check_prefix(table: &Table, name: &str, prefix: Prefix, suffix: u8) -> Result<Prefix, Refusal> {
     let bits = table.bits();
     if prefix.len() > bits {
         return Err(BadPrefix::TooLong { len: prefix.len().into(), max: bits }.into());
     }
-    check_suffix(suffix, bits - prefix.len())?;
+    check_suffix(table, name, prefix.len(), suffix)?;
     match overlapping(table, prefix) {
         Some(other) => {
             let (region, taken) = (other.name.clone(), other.prefix);
@@ -98,8 +98,13 @@ fn outermost<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     region
 }
 
-pub(super) fn check_suffix(suffix: u8, max: u8) -> Result<(), Refusal> {
-    if suffix > max { Err(Refusal::SuffixBits { bits: suffix, max }) } else { Ok(()) }
+/// Checks that the suffix of a new region fits below a prefix of this length in bits.
+pub(super) fn check_suffix(table: &Table, name: &str, prefix: u8, suffix: u8) -> Result<(), Refusal> {
+    let max = table.bits() - prefix;
+    match suffix > max {
+        true => Err(Refusal::SuffixBits { region: name.to_string(), prefix, bits: suffix, max }),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn check_next(next: Count, suffix: u8, order: Order) -> Result<Count, Refusal> {

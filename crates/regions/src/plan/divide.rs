@@ -135,7 +135,7 @@ fn checked_suffix(table: &Table, region: &Region, by: u8, new_region: &NewRegion
     let Some(suffix) = new_region.suffix else {
         return Err(Refusal::SuffixMissing { name: new_region.name.clone() });
     };
-    check_suffix(suffix, table.bits() - region.prefix.len() - by)?;
+    check_suffix(table, &new_region.name, region.prefix.len() + by, suffix)?;
     Ok(suffix)
 }
 

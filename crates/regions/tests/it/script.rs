@@ -23,7 +23,7 @@ struct Step {
     subs: Vec<(bool, u128, Option<u8>)>,
 }
 
-/// Mostly small numbers of bits, sometimes extreme ones.
+/// Draws mostly small numbers of bits, sometimes extreme ones.
 fn bits() -> impl Strategy<Value = u8> {
     prop_oneof![20 => 0..5u8, 4 => 0..=128u8, 1 => any::<u8>()]
 }
@@ -223,7 +223,7 @@ impl Run {
             11 => Edit::Delete { name, unused: step.flag },
             12 if step.flag => Edit::Undelegate { name },
             13 if !self.past.is_empty() => {
-                // Mostly a late edit, sometimes any.
+                // It is mostly a late edit, sometimes any.
                 let latest = self.past.len() - 1;
                 let back =
                     if step.flag { usize::from(step.len % 4).min(latest) } else { step.region.index(latest + 1) };
@@ -231,7 +231,7 @@ impl Run {
                 self.table.undo(changes, *declared).unwrap_or(Edit::Undelegate { name })
             }
             _ => {
-                // In about half of the cases, the existing level.
+                // Use the existing level in about half of the cases.
                 let present = self.table.named(&name).map_or(0, |region| region.sub_bits);
                 let by = if step.flag && present != 0 { present } else { by.div_ceil(2) };
                 Edit::Subdivide { name, by, new_regions: self.new_regions(step, by), reserve_others: step.len & 1 == 1 }

@@ -481,8 +481,8 @@ async fn number_of(regions: &impl Regions, name: &str) -> Option<u64> {
     Some(regions.get_region(Request::new(get)).await.ok()?.into_inner().number)
 }
 
-/// Accepts the clock of a daemon that issues no time-based identifiers because it started with a clock more than an
-/// hour (`--clock-jump`) ahead of all others. Reports a violation if the clock agrees with another clock.
+/// Accepts the clock of a daemon that started with a clock more than an hour (`--clock-jump`) ahead of all others. Until then the
+/// daemon issues no time-based identifiers. Reports a violation if the clock agrees with another clock.
 async fn accept_clock(run: &Run, replica: usize) -> Result<(), Status> {
     let admin = life(run, replica)?.node.admin();
     let status = admin.get_status(Request::new(GetStatusRequest {})).await?.into_inner();

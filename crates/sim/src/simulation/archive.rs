@@ -25,7 +25,7 @@ pub(crate) struct Archive {
     mutant: Option<Mutant>,
     /// Whether faults are injected.
     foul: Arc<AtomicBool>,
-    /// Held during a commit.
+    /// A commit holds it.
     turn: tokio::sync::Mutex<()>,
     kept: Mutex<Contents>,
 }

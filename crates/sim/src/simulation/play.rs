@@ -59,7 +59,7 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
         Ok(run) => Arc::new(run),
         Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
     };
-    // As above. In each kind of run, every second one imports tables.
+    // The same holds here. In each kind of run, every second one imports tables.
     let imports = matches!(seed % 8, 0 | 3 | 5 | 6);
     if time::timeout(HANGS, play(&run, archived, imports)).await.is_err() {
         run.violation("P6: the run hangs".to_owned());

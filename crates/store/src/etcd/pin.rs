@@ -104,7 +104,7 @@ impl Pin {
         let found = exchanged.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
         match found {
             Some(found) => found,
-            // Unreachable: the sender lives as long as `self`.
+            // This is unreachable: the sender lives as long as `self`.
             None => std::future::pending().await,
         }
     }

@@ -66,6 +66,7 @@ pub(super) struct Disk {
     log: File,
     journal: Journal,
     newest: Newest,
+    checkpoints: u64,
     /// The locked file.
     lock: File,
 }
@@ -87,8 +88,11 @@ impl Disk {
             }
             error => error,
         })?;
-        if archiving != Archiving::ReadOnly {
-            private::tighten(&dir);
+        match archiving {
+            // The files that are opened below would make the directory look like a store.
+            Archiving::ReadOnly if !dir.join("db").exists() => return Err(OpenError::NoStore { dir }),
+            Archiving::ReadOnly => {}
+            _ => private::tighten(&dir),
         }
         let lock = open_file(&dir.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
@@ -99,7 +103,19 @@ impl Disk {
         let journal = Journal::new(open_file(&dir.join(JOURNAL))?);
         let newest = Newest::new(open_file(&dir.join("newest"))?);
         let appender = Appender::start(writer).map_err(|source| OpenError::io(&dir, source))?;
-        Ok(Self { dir, new_id, durability, archiving, appender, archive: None, log, journal, newest, lock })
+        Ok(Self {
+            dir,
+            new_id,
+            durability,
+            archiving,
+            appender,
+            archive: None,
+            log,
+            journal,
+            newest,
+            checkpoints: 0,
+            lock,
+        })
     }
 
     /// Opens the database for the first time after [`Disk::acquire`].
@@ -233,7 +249,13 @@ impl Disk {
         catch_panic(|| self.durability.flush(ledger.db(), &self.log))??;
         ledger.forget();
         self.journal.restart();
+        self.checkpoints += 1;
         Ok(())
+    }
+
+    /// The number of checkpoints since the directory was locked.
+    pub(super) fn checkpoints(&self) -> u64 {
+        self.checkpoints
     }
 
     /// Makes a checkpoint, so that the next opening need not replay the journal, and closes the database.

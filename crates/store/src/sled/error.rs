@@ -50,6 +50,12 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The directory has no store, and was opened to read one.
+    #[error("there is no store in {}", dir.display())]
+    NoStore {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The directory has a database that Kent did not create.
     #[error("{} has a database that Kent did not create: use another directory", dir.display())]
     Foreign {

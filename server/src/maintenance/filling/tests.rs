@@ -240,7 +240,7 @@ fn ok_an_interrupted_migration_is_continued_and_late_commits_change_nothing() {
 
 #[test]
 fn err_an_attempt_fails_when_another_takes_over_its_mark() {
-    // After the mark, and before and after each step.
+    // The filling stops after the mark, and before and after each step.
     for polls in 3..7 {
         let store = store();
         delay_every_operation(&store);
@@ -295,7 +295,7 @@ async fn err_other_records_are_not_touched() {
         assert_eq!(after, before, "{key}");
     }
     check(keys::CLUSTER, source_key()).await;
-    // Even records equal to those that the filling would write.
+    // This refuses even records equal to those that the filling would write.
     check(COUNTER, vec![1]).await;
     check(keys::slot(kent_ids::Slot::new(3).expect("a slot")), vec![1]).await;
     let others = Mark { origin: [8; 16], attempt: [0; 16], step: 1 };

@@ -204,7 +204,7 @@ async fn ok_a_restored_store_issues_nothing_that_a_host_with_a_stepped_clock_iss
     for _hour in 0..720 {
         clock.pass(3600 * SECOND + 4 * SECOND / 10);
         take(&node, 1).await.expect("one");
-        // Less than --clock-tolerance, so the daemon keeps its slot.
+        // The step is less than --clock-tolerance, so the daemon keeps its slot.
         clock.step_back(4 * SECOND / 10);
         take(&node, 1).await.expect("one");
     }

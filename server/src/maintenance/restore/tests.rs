@@ -196,7 +196,7 @@ fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
     let restored = |older: Option<Backup>| {
         let newer = of(TAKEN, 700, true);
         let older = older.map(|older| OlderBackup::of(Path::new("older"), older, &newer).expect("older"));
-        // Large enough for the skipped numbers.
+        // The region is large enough for the skipped numbers.
         let mut newer = newer;
         let record = newer.records.iter_mut().find(|(key, _)| *key == keys::region("default", 0)).expect("there");
         let known = stored::decode_region(&record.1, RegionNumber(0), Count::ZERO).expect("a region");
@@ -382,7 +382,7 @@ fn ok_a_floor_may_equal_the_capacity() {
 fn err_a_malformed_floor_is_refused() {
     assert!(parse_floor("region:r=1_000").is_ok_and(|floor| floor.next == Count::Below(1000)));
     for (text, says) in
-        [("region:r", "SOURCE=N"), ("uuidv7=1", "has no counter"), ("region:r=x", "not a number"), ("=1", "")]
+        [("region:r", "SOURCE=N"), ("uuidv7=1", "has no counter"), ("region:r=x", "not a whole number"), ("=1", "")]
     {
         let error = parse_floor(text).expect_err(text);
         assert!(error.contains(says), "{error}");

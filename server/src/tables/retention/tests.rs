@@ -344,7 +344,7 @@ async fn ok_the_last_edits_are_kept_and_older_ones_are_reported_as_deleted() {
         ..CreateRegionRequest::default()
     };
     one.regions().create_region(Request::new(create)).await.expect("created");
-    // More than a page of records, from both replicas.
+    // Both replicas together write more than a page of records.
     for round in 2..=last {
         let node = if round % 2 == 0 { &one } else { &other };
         assert_eq!(rename(node, round, &format!("rename {round}")).await.expect("renamed"), round);

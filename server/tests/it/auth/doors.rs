@@ -28,7 +28,7 @@ fn denials(audit: &Path) -> Vec<(String, u64)> {
     denied.map(of).collect()
 }
 
-/// The answer of a port to these bytes.
+/// Sends these bytes to a port, and returns its answer.
 fn answer(address: &str, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("accepted");
     // The port may end the connection before everything is sent.

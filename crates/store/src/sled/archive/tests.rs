@@ -413,6 +413,10 @@ async fn err_a_store_is_refused_without_its_archive() {
     assert_eq!(all(&reader).await.len(), 1);
     assert!(put(&reader, 1, b"two").await.unwrap_err().has_no_side_effects());
     drop(reader);
+    // A directory without a store stays as it is.
+    fs::create_dir(pair.at("empty")).unwrap();
+    assert!(matches!(pair.open_as("empty", 7, Archiving::ReadOnly), Err(OpenError::NoStore { .. })));
+    assert_eq!(fs::read_dir(pair.at("empty")).unwrap().count(), 0);
     // The archive can be moved.
     fs::remove_dir(pair.at("other")).unwrap();
     fs::rename(pair.at("archive"), pair.at("other")).unwrap();

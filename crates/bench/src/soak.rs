@@ -1,0 +1,505 @@
+//! `kent-bench soak`: a daemon under a mixed load for a long time: does its memory stay flat, and how long do grants take?
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use kent_client::{
+    Client, Daemon, Error,
+    proto::{
+        BackupRequest, ClassifyRequest, CreateRegionRequest, DeleteRegionRequest, ExpandRegionRequest, Policy,
+        RenameRegionRequest, SealRegionRequest, Uint128, UpdateRegionRequest, WatchTableRequest,
+    },
+    tonic::Status,
+};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    runtime::Runtime,
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, sleep},
+};
+use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
+use tokio_stream::StreamExt;
+
+use crate::{
+    figures::{median, now},
+    interrupt,
+    load::{lease, packed},
+    process::Served,
+    secure::ServerCertificate,
+    svg::{Axes, Line, Panel, digits, svg},
+};
+
+/// Run a daemon with TLS under a mixed load, and watch its memory, its open files and the latency of grants.
+///
+/// The load has unary grants of several sources, streams, edits, watchers, classification, scrapes of the metrics, JSON over HTTP,
+/// backups and new connections. It leaves the processors some time, so that the latencies are those of a daemon in use. In a run of
+/// five minutes or more, resident memory and open files must stay flat after the first sixth, or after five minutes.
+#[derive(Debug, Args)]
+pub(crate) struct SoakArgs {
+    /// Length of the run in minutes.
+    #[arg(long, default_value_t = 30.0)]
+    minutes: f64,
+    /// The daemon to measure [default: kentd in the directory of this program].
+    #[arg(long, value_name = "PATH")]
+    kentd: Option<PathBuf>,
+    /// Draw the samples as an SVG in this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print one JSON object per line instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The number of samples of a run.
+const SAMPLES: u32 = 90;
+/// The largest ratio of a quantity in the last third of the run to the same in the third after the beginning.
+const FLAT: f64 = 1.1;
+/// The longest beginning, in which memory may grow, in minutes.
+const BEGINNING: f64 = 5.0;
+
+/// The pauses between the calls of one task.
+const GRANT: Duration = Duration::from_millis(2);
+const REGION: Duration = Duration::from_millis(5);
+const STRICT: Duration = Duration::from_millis(20);
+const CLASSIFY: Duration = Duration::from_millis(50);
+const CONNECT: Duration = Duration::from_millis(250);
+const EDIT: Duration = Duration::from_millis(100);
+const SCRAPE: Duration = Duration::from_secs(2);
+const WATCH: Duration = Duration::from_secs(10);
+const BACKUP: Duration = Duration::from_secs(30);
+
+/// What the tasks measure.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The latencies of unary grants since the last sample, in microseconds.
+    grants: Mutex<Vec<u32>>,
+    calls: AtomicU64,
+    failures: Mutex<Vec<String>>,
+}
+
+/// The state of the daemon at one moment.
+#[derive(Clone, Debug)]
+struct Sample {
+    minutes: f64,
+    resident: u64,
+    files: u64,
+    grants: Vec<u32>,
+}
+
+impl Seen {
+    fn granted(&self, took: Duration) {
+        // OK because a grant takes less than an hour.
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner).push(took.as_micros() as u32);
+    }
+
+    /// Counts a call, and records its failure.
+    fn count<T, E: std::fmt::Display>(&self, what: &str, outcome: Result<T, E>) -> Option<T> {
+        self.calls.fetch_add(1, Relaxed);
+        match outcome {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{what}: {error}"));
+                None
+            }
+        }
+    }
+}
+
+/// How the callers reach the daemon.
+#[derive(Clone)]
+struct Reach {
+    address: String,
+    http: String,
+    ca: PathBuf,
+    tls: TlsConnector,
+    seen: Arc<Seen>,
+}
+
+impl Reach {
+    /// A new connection.
+    async fn connect(&self) -> Result<Daemon, Error> {
+        let client = Client::builder().endpoint(format!("https://{}", self.address)).ca_file(&self.ca).build();
+        // OK because the settings are valid.
+        client.expect("a client").connect().await
+    }
+
+    /// Sends a request to the HTTP port, and returns the answer.
+    async fn http(&self, request: &str) -> anyhow::Result<String> {
+        let socket = TcpStream::connect(&self.http).await?;
+        let mut stream = self.tls.connect(ServerName::try_from("127.0.0.1")?, socket).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        ensure!(answer.starts_with("HTTP/1.1 200"), "{}", answer.lines().next().unwrap_or_default());
+        Ok(answer)
+    }
+}
+
+/// Makes a call at each tick until the run ends.
+async fn at_each<F: Future<Output = ()>>(pause: Duration, mut call: impl FnMut() -> F) {
+    let mut ticks = interval(pause);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        call().await;
+    }
+}
+
+/// Takes blocks of a source, and measures how long each takes.
+async fn grants(reach: Reach, source: &'static str, pause: Duration) {
+    let Some(daemon) = reach.seen.count(source, reach.connect().await) else { return };
+    at_each(pause, async || {
+        for request in [lease(source, 100), packed(source, 10)] {
+            let began = now();
+            let granted = daemon.allocator().allocate(request).await;
+            if reach.seen.count(source, granted).is_some() {
+                reach.seen.granted(began.elapsed());
+            }
+        }
+    })
+    .await;
+}
+
+/// Takes blocks over a stream.
+async fn stream(reach: Reach) {
+    let Some(daemon) = reach.seen.count("stream", reach.connect().await) else { return };
+    let mut ticks = interval(REGION);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let requests = tokio_stream::wrappers::IntervalStream::new(ticks).map(|_| lease("region:orders", 10));
+    let opened = daemon.allocator().allocate_stream(requests).await;
+    let Some(answers) = reach.seen.count("stream", opened) else { return };
+    let mut answers = answers.into_inner();
+    while let Some(answer) = answers.next().await {
+        reach.seen.count("stream", answer);
+    }
+}
+
+/// Creates, changes and deletes a region, again and again.
+async fn edits(reach: Reach) {
+    let Some(daemon) = reach.seen.count("edit", reach.connect().await) else { return };
+    let name = |region: &str| format!("spaces/default/regions/{region}");
+    let mut regions = daemon.regions();
+    loop {
+        let create = CreateRegionRequest {
+            parent: "spaces/default".to_owned(),
+            region_id: "draft".to_owned(),
+            suffix_bits: Some(10),
+            ..CreateRegionRequest::default()
+        };
+        reach.seen.count("create", regions.create_region(create).await);
+        sleep(EDIT).await;
+        let expand = ExpandRegionRequest { name: name("draft"), by_bits: 2, ..ExpandRegionRequest::default() };
+        reach.seen.count("expand", regions.expand_region(expand).await);
+        sleep(EDIT).await;
+        let update = UpdateRegionRequest {
+            name: name("draft"),
+            owner: Some("soak".to_owned()),
+            policy: Some(Policy { cap: "100".to_owned(), ..Policy::default() }),
+            ..UpdateRegionRequest::default()
+        };
+        reach.seen.count("update", regions.update_region(update).await);
+        sleep(EDIT).await;
+        let rename = RenameRegionRequest {
+            name: name("draft"),
+            region_id: "final".to_owned(),
+            ..RenameRegionRequest::default()
+        };
+        reach.seen.count("rename", regions.rename_region(rename).await);
+        let seal = SealRegionRequest { name: name("final"), ..SealRegionRequest::default() };
+        reach.seen.count("seal", regions.seal_region(seal).await);
+        sleep(EDIT).await;
+        let delete = DeleteRegionRequest { name: name("final"), ..DeleteRegionRequest::default() };
+        reach.seen.count("delete", regions.delete_region(delete).await);
+        sleep(EDIT).await;
+    }
+}
+
+/// Watches the table, and begins again from time to time.
+async fn watch(reach: Reach) {
+    let Some(daemon) = reach.seen.count("watch", reach.connect().await) else { return };
+    loop {
+        let watch = WatchTableRequest { parent: "spaces/default".to_owned(), after_revision: 0 };
+        let Some(changes) = reach.seen.count("watch", daemon.regions().watch_table(watch).await) else { return };
+        let mut changes = changes.into_inner();
+        let followed = async {
+            while let Some(change) = changes.next().await {
+                reach.seen.count("watch", change);
+            }
+        };
+        // OK because a timeout is how a watch ends here.
+        let _ = tokio::time::timeout(WATCH, followed).await;
+    }
+}
+
+async fn classify(reach: Reach) {
+    let Some(daemon) = reach.seen.count("classify", reach.connect().await) else { return };
+    let identifiers: Vec<Uint128> = (0..1000_u128).map(|at| Uint128::from(at << 40)).collect();
+    at_each(CLASSIFY, async || {
+        let request = ClassifyRequest { parent: "spaces/default".to_owned(), identifiers: identifiers.clone() };
+        reach.seen.count("classify", daemon.regions().classify(request).await);
+    })
+    .await;
+}
+
+/// Makes new connections, each for one call.
+async fn connections(reach: Reach) {
+    at_each(CONNECT, async || {
+        if let Some(daemon) = reach.seen.count("connect", reach.connect().await) {
+            reach.seen.count("connect", daemon.allocator().allocate(lease("xid", 1)).await);
+        }
+        let body = r#"{"source": "uuidv7", "count": 10, "encoding": "ENCODING_TEXT"}"#;
+        let request = format!(
+            "POST /kent.v1.Allocator/Allocate HTTP/1.1\r\nHost: kent\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        reach.seen.count("JSON", reach.http(&request).await);
+    })
+    .await;
+}
+
+async fn scrapes(reach: Reach) {
+    at_each(SCRAPE, async || {
+        for path in ["/metrics", "/readyz"] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: kent\r\nConnection: close\r\n\r\n");
+            reach.seen.count(path, reach.http(&request).await);
+        }
+    })
+    .await;
+}
+
+async fn backups(reach: Reach) {
+    let Some(daemon) = reach.seen.count("backup", reach.connect().await) else { return };
+    at_each(BACKUP, async || {
+        let Some(parts) = reach.seen.count("backup", daemon.admin().backup(BackupRequest {}).await) else { return };
+        let mut parts = parts.into_inner();
+        while let Some(part) = parts.next().await {
+            reach.seen.count("backup", part);
+        }
+    })
+    .await;
+}
+
+/// Makes the regions of the run.
+async fn set_up(reach: &Reach) -> Result<(), Status> {
+    // OK because an error of the connection appears at the first call.
+    let Ok(daemon) = reach.connect().await else { return Err(Status::unavailable("the daemon does not answer")) };
+    let create = |region: &str, policy| CreateRegionRequest {
+        parent: "spaces/default".to_owned(),
+        region_id: region.to_owned(),
+        suffix_bits: Some(40),
+        policy,
+        ..CreateRegionRequest::default()
+    };
+    daemon.regions().create_region(create("orders", None)).await?;
+    let strict = Policy { strict: true, ..Policy::default() };
+    daemon.regions().create_region(create("invoices", Some(strict))).await?;
+    Ok(())
+}
+
+pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let certificate = ServerCertificate::write(folder.path())?;
+    let store = folder.path().join("kent").join("store");
+    // With a short history the stored data stay the same size, so memory that grows is not their cache.
+    let settings = [&certificate.arguments()[..], &["--history-keep", "1000"]].concat();
+    let served = Served::kentd_with(args.kentd.as_ref(), &store, &settings)?;
+    let runtime = Runtime::new()?;
+    let mut config = runtime.block_on(certificate.certificates.refresh())?.as_ref().clone();
+    // The HTTP port is asked by HTTP/1.1.
+    config.alpn_protocols.clear();
+    let reach = Reach {
+        address: served.address.clone(),
+        http: served.http.clone().context("the daemon has no HTTP port")?,
+        ca: folder.path().join("cert.pem"),
+        tls: TlsConnector::from(Arc::new(config)),
+        seen: Arc::default(),
+    };
+    runtime.block_on(set_up(&reach))?;
+    let mut tasks = JoinSet::new();
+    let guard = runtime.enter();
+    for source in ["uuidv7", "uuidv6", "xid", "serial:INVOICE"] {
+        tasks.spawn(grants(reach.clone(), source, GRANT));
+    }
+    for _ in 0..4 {
+        tasks.spawn(grants(reach.clone(), "region:orders", REGION));
+        tasks.spawn(stream(reach.clone()));
+        tasks.spawn(watch(reach.clone()));
+    }
+    tasks.spawn(grants(reach.clone(), "region:invoices", STRICT));
+    tasks.spawn(edits(reach.clone()));
+    tasks.spawn(classify(reach.clone()));
+    tasks.spawn(connections(reach.clone()));
+    tasks.spawn(scrapes(reach.clone()));
+    tasks.spawn(backups(reach.clone()));
+    drop(guard);
+    let samples = watch_daemon(args, &served, &reach.seen)?;
+    drop(tasks);
+    drop(runtime);
+    served.stop()?;
+    report(args, &samples, &reach.seen)
+}
+
+/// Samples the daemon until the run ends.
+fn watch_daemon(args: &SoakArgs, served: &Served, seen: &Seen) -> anyhow::Result<Vec<Sample>> {
+    ensure!(args.minutes > 0.0, "--minutes is {}, but must be more than 0", args.minutes);
+    let (began, length) = (now(), Duration::from_secs_f64(args.minutes * 60.0));
+    let mut samples = Vec::new();
+    if !args.json {
+        println!(
+            "{:>8}  {:>9}  {:>6}  {:>10}  {:>8}  {:>9}  {:>8}",
+            "minutes", "resident", "files", "grants/s", "p99 us", "p99.9 us", "max ms"
+        );
+    }
+    for number in 1..=SAMPLES {
+        let end = length * number / SAMPLES;
+        while began.elapsed() < end {
+            interrupt::check()?;
+            thread::sleep(Duration::from_millis(50).min(end.saturating_sub(began.elapsed())));
+        }
+        let mut grants = std::mem::take(&mut *seen.grants.lock().unwrap_or_else(PoisonError::into_inner));
+        grants.sort_unstable();
+        let sample = Sample {
+            minutes: began.elapsed().as_secs_f64() / 60.0,
+            resident: served.resident()?,
+            files: served.process.files()?,
+            grants,
+        };
+        let (p99, p999, max) = (sample.at(0.99), sample.at(0.999), sample.at(1.0));
+        let per_second = sample.grants.len() as f64 * f64::from(SAMPLES) / length.as_secs_f64();
+        let mib = sample.resident as f64 / f64::from(1 << 20);
+        match args.json {
+            true => println!(
+                "{}",
+                json!({"minutes": sample.minutes, "resident_bytes": sample.resident, "files": sample.files, "grants": sample.grants.len(),
+                       "p99_us": p99, "p999_us": p999, "max_us": max})
+            ),
+            false => println!(
+                "{:>8.1}  {:>5.1} MiB  {:>6}  {per_second:>10.0}  {p99:>8}  {p999:>9}  {:>8.1}",
+                sample.minutes,
+                mib,
+                sample.files,
+                f64::from(max) / 1e3
+            ),
+        }
+        samples.push(sample);
+    }
+    Ok(samples)
+}
+
+impl Sample {
+    /// The latency that this share of the grants does not exceed, in microseconds.
+    fn at(&self, share: f64) -> u32 {
+        at(&self.grants, share)
+    }
+}
+
+/// The value that this share of sorted values does not exceed.
+fn at(sorted: &[u32], share: f64) -> u32 {
+    let last = sorted.len().saturating_sub(1);
+    // OK because the product is at most `last`.
+    sorted.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
+}
+
+/// Prints the figures of the whole run, and fails if the daemon has grown or a call has failed.
+fn report(args: &SoakArgs, samples: &[Sample], seen: &Seen) -> anyhow::Result<()> {
+    let beginning = BEGINNING.min(args.minutes / 6.0);
+    let rest: Vec<&Sample> = samples.iter().filter(|sample| sample.minutes > beginning).collect();
+    let third = (rest.len() / 3).max(1);
+    let ends = |of: fn(&Sample) -> u64| {
+        let part = |samples: &[&Sample]| median(&samples.iter().map(|sample| of(sample) as f64).collect::<Vec<_>>());
+        (part(&rest[..third]), part(&rest[rest.len() - third..]))
+    };
+    let mut all: Vec<u32> = samples.iter().flat_map(|sample| sample.grants.iter().copied()).collect();
+    all.sort_unstable();
+    let failures = seen.failures.lock().unwrap_or_else(PoisonError::into_inner);
+    let (memory, files) = (ends(|sample| sample.resident), ends(|sample| sample.files));
+    let (calls, p99, p999, stall) = (seen.calls.load(Relaxed), at(&all, 0.99), at(&all, 0.999), at(&all, 1.0));
+    let mib = |bytes: f64| bytes / f64::from(1 << 20);
+    match args.json {
+        true => println!(
+            "{}",
+            json!({"calls": calls, "failures": failures.len(), "grants": all.len(), "p99_us": p99, "p999_us": p999, "stall_us": stall,
+                   "resident_bytes": [memory.0, memory.1], "files": [files.0, files.1]})
+        ),
+        false => {
+            println!("calls           {calls}, of which {} failed", failures.len());
+            println!(
+                "unary grants    {}: p99 {p99} us, p99.9 {p999} us, longest {:.1} ms",
+                all.len(),
+                f64::from(stall) / 1e3
+            );
+            println!(
+                "resident        {:.1} MiB after {beginning:.1} minutes, {:.1} MiB at the end",
+                mib(memory.0),
+                mib(memory.1)
+            );
+            println!("open files      {} after {beginning:.1} minutes, {} at the end", files.0, files.1);
+        }
+    }
+    if let Some(file) = &args.svg {
+        fs::write(file, draw(samples)).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if let Some(first) = failures.first() {
+        bail!("{} of {calls} calls failed, the first one was {first}", failures.len());
+    }
+    if args.minutes < BEGINNING {
+        // Caches still fill.
+        return Ok(());
+    }
+    ensure!(memory.1 <= memory.0 * FLAT, "resident memory grew from {:.1} to {:.1} MiB", mib(memory.0), mib(memory.1));
+    ensure!(files.1 <= files.0 * FLAT, "open files grew from {} to {}", files.0, files.1);
+    Ok(())
+}
+
+/// Draws resident memory and open files, and the latencies of grants, over time.
+fn draw(samples: &[Sample]) -> String {
+    let line = |name: &str, color, of: fn(&Sample) -> f64| Line {
+        name: name.to_owned(),
+        color,
+        points: samples.iter().map(|sample| (sample.minutes, of(sample).max(1.0))).collect(),
+    };
+    let panel = |title: &str, lines| Panel { title: title.to_owned(), x: "minutes".to_owned(), tick: digits, lines };
+    let panels = [
+        panel(
+            "resources of the daemon",
+            vec![
+                line("resident memory, MiB", "#1f77b4", |sample| sample.resident as f64 / f64::from(1 << 20)),
+                line("open files", "#2ca02c", |sample| sample.files as f64),
+            ],
+        ),
+        panel(
+            "unary grants, microseconds",
+            vec![
+                line("p99", "#9467bd", |sample| sample.at(0.99).into()),
+                line("p99.9", "#ff7f0e", |sample| sample.at(0.999).into()),
+                line("longest", "#d62728", |sample| sample.at(1.0).into()),
+            ],
+        ),
+    ];
+    svg(&panels, Axes::Own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_a_share_of_sorted_values() {
+        let values: Vec<u32> = (1..=1000).collect();
+        assert_eq!((at(&values, 0.5), at(&values, 0.999), at(&values, 1.0)), (501, 999, 1000));
+        assert_eq!((at(&[7], 0.99), at(&[], 0.99)), (7, 0));
+    }
+}

@@ -1,0 +1,142 @@
+//! Reads a file of settings, and says what is wrong with it: the place, the setting, and what is allowed.
+
+use std::path::Path;
+
+use clap::Arg;
+use toml::de::DeTable;
+
+use super::{ConfigError, Settings, misspelt};
+
+impl Settings {
+    /// Reads a file of settings.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`].
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => toml::from_str(&text).map_err(|error| malformed(path, &text, &error)),
+            Err(source) => Err(ConfigError::Unreadable { path: path.to_owned(), source }),
+        }
+    }
+}
+
+/// The error for a file that is not valid, on one line.
+fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
+    let unexplained = || {
+        let problem = error.message().lines().collect::<Vec<_>>().join("; ");
+        (error.span().map_or(0, |span| span.start), problem)
+    };
+    let (at, problem) = first_problem(text).unwrap_or_else(unexplained);
+    let before = text.get(..at).unwrap_or(text);
+    let (line, column) =
+        (before.split('\n').count(), before.rsplit('\n').next().map_or(0, |last| last.chars().count()));
+    ConfigError::Malformed { path: path.to_owned(), line, column: column + 1, problem }
+}
+
+/// The first key or value that is wrong, with its offset. `None` if the text is not TOML.
+fn first_problem(text: &str) -> Option<(usize, String)> {
+    let file = DeTable::parse(text).ok()?;
+    let mut entries: Vec<_> = file.get_ref().iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries.into_iter().find_map(|(key, value)| {
+        let Some(setting) = misspelt::known(key.get_ref()) else {
+            return Some((key.span().start, unknown(key.get_ref(), value.get_ref().is_table())));
+        };
+        let written = text.get(value.span()).unwrap_or_default();
+        let alone = format!("{} = {written}\n", key.get_ref());
+        // A section is more than its header, which is its span.
+        let error = match value.get_ref().is_table() {
+            true => "a section".to_owned(),
+            false => toml::from_str::<Settings>(&alone).err()?.message().to_owned(),
+        };
+        Some((value.span().start, wrong(&setting, key.get_ref(), written, &error)))
+    })
+}
+
+/// The message about a key that no setting has.
+fn unknown(key: &str, is_section: bool) -> String {
+    match misspelt::setting(key) {
+        Some(near) => format!("kentd has no setting {key:?}; did you mean {near}?"),
+        None if is_section => {
+            format!(
+                "kentd has no section {key:?}: write each setting by its full name, such as tls-cert = \"server.pem\""
+            )
+        }
+        None => format!("kentd has no setting {key:?}"),
+    }
+}
+
+/// The number of characters of a value that a message repeats.
+const SHOWN_MAX: usize = 60;
+
+/// The message about the value of a setting that serde rejects with `error`.
+fn wrong(setting: &Arg, key: &str, written: &str, error: &str) -> String {
+    let help = setting.get_help().map(|help| format!("; {key}: {help}")).unwrap_or_default();
+    let Some(wanted) = wanted(error) else { return format!("{key}: {error}{help}") };
+    let shown: String =
+        written.chars().take(SHOWN_MAX).map(|mark| if mark.is_control() { ' ' } else { mark }).collect();
+    let more = if shown.len() < written.len() { "..." } else { "" };
+    format!("{key} is {shown}{more}, but must be {wanted}{help}")
+}
+
+/// What a setting must be, for an error of serde that names a type of Rust.
+fn wanted(error: &str) -> Option<String> {
+    let expected = error.rsplit_once("expected ").map_or(error, |(_, expected)| expected);
+    Some(match expected {
+        "usize" | "u64" | "u32" | "u16" => "a whole number, without quotes or a unit".to_owned(),
+        "a boolean" => "true or false, without quotes".to_owned(),
+        "a duration" => "a duration in quotes, such as \"500ms\", \"30s\" or \"5m\"".to_owned(),
+        "a string" | "path string" | "wanted string or table" | "a section" => {
+            "one value, such as a text in quotes".to_owned()
+        }
+        names if error.starts_with("unknown variant") => format!("{} in quotes", names.replace('`', "")),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn err_a_file_that_is_not_valid_gets_one_line_with_the_place_and_what_is_allowed() {
+        let whole = "but must be a whole number, without quotes or a unit; threads: Threads that serve connections";
+        for (text, place, expected) in [
+            ("listen = \n", "1:10", "string values must be quoted, expected literal string"),
+            ("grace = '3s'\nthreads = 'x'", "2:11", &format!("threads is 'x', {whole}")),
+            ("threads = -1", "1:11", &format!("threads is -1, {whole}")),
+            ("threads = 1.5", "1:11", &format!("threads is 1.5, {whole}")),
+            ("threads = [1]", "1:11", &format!("threads is [1], {whole}")),
+            ("threads = 99999999999999999999", "1:11", whole),
+            (
+                "insecure = 'yes'",
+                "1:12",
+                "insecure is 'yes', but must be true or false, without quotes; insecure: Allow",
+            ),
+            ("data = 5", "1:8", "data is 5, but must be one value, such as a text in quotes; data: Directory"),
+            ("grace = 5", "1:9", "grace is 5, but must be a duration in quotes, such as \"500ms\", \"30s\" or \"5m\""),
+            ("[threads]\na = 1", "1:1", "but must be one value"),
+            ("log-format = 'xml'", "1:14", "log-format is 'xml', but must be text or json in quotes"),
+            ("auth = true", "1:8", "auth is true, but must be one value, such as a text in quotes"),
+            ("store = 'x'", "1:9", "store: \"x\" is not a store: use `sled`"),
+            ("threads = 1\nstore-user = 5", "2:14", "store-user is 5, but must be one value"),
+            ("tls-cert = 5", "1:12", "tls-cert is 5, but must be one value"),
+            (
+                "# \u{fc}\n[tls]\nx = 1",
+                "2:2",
+                "no section \"tls\": write each setting by its full name, such as tls-cert",
+            ),
+            ("server = 'x'", "1:1", "kentd has no setting \"server\""),
+            ("threads = 2\nlisen = 'x'", "2:1", "kentd has no setting \"lisen\"; did you mean listen?"),
+            ("threads = 2\nthreads = 3", "2:1", "duplicate key"),
+        ] {
+            let folder = tempfile::tempdir().expect("a directory");
+            let path = folder.path().join("kentd.toml");
+            std::fs::write(&path, text).expect("written");
+            let error = Settings::read(&path).expect_err("must be refused").to_string();
+            assert!(error.contains(&format!("kentd.toml:{place}: ")) && error.contains(expected), "{error}");
+            assert!(error.lines().count() == 1 && !error.contains("usize"), "{error}");
+        }
+    }
+}
