@@ -21,7 +21,7 @@ use crate::{
     fill::{Fill, Selection, full_first},
     grant::{Grants, Limits, RegionGrants, SeriesGrants},
     host::{Environment, clock::Clock, computing::Computing, process::ProcessUse, tasks::Tasks, touch::Touch},
-    issuing::{pacing::Pacing, requests::Requests, slots::Slots},
+    issuing::{cell, pacing::Pacing, requests::Requests, slots::Slots},
     metrics::{Exposition, Metrics},
     readiness::Readiness,
     records::{failure::LoadError, founding, schema::schema_in_force},
@@ -394,6 +394,7 @@ impl Engine {
         gauges.ready.set(i64::from(readiness.is_ready()));
         gauges.set_chunks(readiness.chunks.iter().map(|chunk| (&chunk.source, chunk.left)));
         totals.set_clock_steps(self.slots.clock_epoch());
+        totals.set_chunk_reservations(cell::reservations());
         totals.set_limited(self.auth().limited());
         totals.set_denied(auth::denials());
         totals.set_audit(audit::counts());

@@ -95,6 +95,7 @@ pub(crate) struct Gauges {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     clock_steps: Counter,
+    chunk_reservations: Family<ReasonLabel, Counter>,
     limited: Family<LimitLabel, Counter>,
     denied: Family<ReasonLabel, Counter>,
     audit_lines: Counter,
@@ -226,6 +227,11 @@ impl Metrics {
         kent.register("streams", "Open AllocateStream calls", gauges.streams.clone());
         kent.register("limited", "Calls refused because of a limit of their caller", totals.limited.clone());
         kent.register("grant_waits", "Requests for identifiers that had to wait", self.waits.clone());
+        kent.register(
+            "chunk_reservations",
+            "Chunks reserved in the store, for regions and series",
+            totals.chunk_reservations.clone(),
+        );
         kent.register("slot_epoch", "Fencing token of the slot, or 0", gauges.slot_epoch.clone());
         kent.register("watchers", "Open WatchTable calls", gauges.watchers.clone());
         kent.register("denied", "Calls refused because of who the caller is", totals.denied.clone());
@@ -375,9 +381,12 @@ impl Totals {
 
     /// Sets how often callers were denied for each reason.
     pub(crate) fn set_denied(&self, denials: impl Iterator<Item = (&'static str, u64)>) {
-        for (reason, count) in denials {
-            self.denied.get_or_create(&ReasonLabel { reason }).inner().store(count, Relaxed);
-        }
+        set_by_reason(&self.denied, denials);
+    }
+
+    /// Sets how often chunks were reserved for each reason.
+    pub(crate) fn set_chunk_reservations(&self, reservations: impl Iterator<Item = (&'static str, u64)>) {
+        set_by_reason(&self.chunk_reservations, reservations);
     }
 
     /// Sets the counters of the audit log.
@@ -393,6 +402,12 @@ impl Totals {
         self.store_flushes.inner().store(stats.flushes, Relaxed);
         self.store_flush_seconds.inner().store(stats.flush_time.as_secs_f64().to_bits(), Relaxed);
         self.store_checkpoints.inner().store(stats.checkpoints, Relaxed);
+    }
+}
+
+fn set_by_reason(family: &Family<ReasonLabel, Counter>, counts: impl Iterator<Item = (&'static str, u64)>) {
+    for (reason, count) in counts {
+        family.get_or_create(&ReasonLabel { reason }).inner().store(count, Relaxed);
     }
 }
 

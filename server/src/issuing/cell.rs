@@ -4,7 +4,7 @@ use std::{
     num::NonZeroU64,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -48,6 +48,17 @@ pub(crate) enum Attempt {
     Refused(CounterRefusal),
     /// After a restore the position of the counter is not known.
     Unsure,
+}
+
+/// The number of chunks that this process reserved because a request waited for one.
+static ON_DEMAND: AtomicU64 = AtomicU64::new(0);
+
+/// The number of chunks that this process reserved before the current one was used up.
+static AHEAD: AtomicU64 = AtomicU64::new(0);
+
+/// The number of chunks that this process has reserved, for each reason.
+pub(crate) fn reservations() -> impl Iterator<Item = (&'static str, u64)> {
+    [("on_demand", &ON_DEMAND), ("ahead", &AHEAD)].into_iter().map(|(reason, count)| (reason, count.load(Relaxed)))
 }
 
 impl Cell {
@@ -119,7 +130,7 @@ impl Cell {
             Err(NotPlanned::RolledBack(broken)) => return Err(StoreFailure::rolled_back(&record.key, broken)),
             Err(NotPlanned::Refused(refusal)) => return Ok(Attempt::Refused(refusal)),
         };
-        self.commit(store, record, plan).await
+        self.commit(store, record, plan, &ON_DEMAND).await
     }
 
     /// Checks a counter's record that was read: see [`Counter::check`].
@@ -141,13 +152,19 @@ impl Cell {
         let bound = pacing.bound(record.capacity, record.pace, read.paid);
         let read = Stored { version, value: Reserved { below: position(read.reserved), paid: read.paid } };
         let Some(plan) = self.with(|counter| counter.plan_ahead(read, &bound, now)) else { return Ok(None) };
-        match self.commit(store, record, plan).await? {
+        match self.commit(store, record, plan, &AHEAD).await? {
             Attempt::Reserved(reserved) => Ok(Some(reserved)),
             Attempt::Conflict(_) | Attempt::Refused(_) | Attempt::Unsure => Ok(None),
         }
     }
 
-    async fn commit(&self, store: &dyn Store, record: &Record, plan: CounterPlan) -> Result<Attempt, StoreFailure> {
+    async fn commit(
+        &self,
+        store: &dyn Store,
+        record: &Record,
+        plan: CounterPlan,
+        count: &AtomicU64,
+    ) -> Result<Attempt, StoreFailure> {
         let guard = Version::new(plan.guard());
         let txn = Txn::new().expect(record.key.clone(), guard);
         let counter = to_record(&plan);
@@ -156,6 +173,7 @@ impl Cell {
             Ok(made) => {
                 let version = made.version.get();
                 self.with(|counter| counter.on_committed(plan, version));
+                count.fetch_add(1, Relaxed);
                 Ok(Attempt::Reserved(Stored { version, value: counter.reserved }))
             }
             Err(CommitError::Conflict { key, .. }) => Ok(Attempt::Conflict(key)),

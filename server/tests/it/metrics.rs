@@ -191,6 +191,7 @@ async fn ok_calls_denials_and_the_store_are_measured() {
         ),
         ("kent_call_duration_seconds_count{port=\"grpc\",method=\"kent.v1.Regions/WatchTable\",code=\"OK\"}", 1.0),
         ("kent_grant_waits_total{reason=\"chunk\"}", 1.0),
+        ("kent_chunk_reservations_total{reason=\"on_demand\"}", 1.0),
         ("kent_watchers", 1.0),
         ("kent_slot_epoch", 1.0),
         ("kent_store_failures_total{work=\"commit\"}", 0.0),
