@@ -323,8 +323,8 @@ async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
             tokio::time::sleep(Duration::from_millis(700)).await;
             etcd.resume(0);
         };
-        let (granted, ()) = tokio::join!(granted, resumed);
-        granted.expect("granted late");
+        // On a busy machine the grant may be too late and fail. Its duration counts, not its result.
+        let (_, ()) = tokio::join!(granted, resumed);
     };
     scene.until_fires("KentGrantsSlow", ("instance", "slow"), wait).await;
     scene.until_fires("KentStoreSlow", ("instance", "slow"), wait).await;
