@@ -24,7 +24,7 @@ pub(super) async fn audited<T, E>(
     let made = work.await;
     record(if made.is_ok() { Outcome::Done } else { Outcome::Failed });
     if let Some(error) = audit.as_ref().and_then(Audit::take_failure) {
-        eprintln!("warning: the end of the work is missing in the audit log: {error}");
+        eprintln!("warning: the outcome is missing from the audit log: {error}");
     }
     Ok(made)
 }

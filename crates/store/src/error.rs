@@ -40,7 +40,7 @@ impl ReadError {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CommitError {
     /// A key has another version than expected. Nothing changed, and the actual version is durable.
-    #[error("{key} has version {actual}, not {expected} as expected")]
+    #[error("{key} has version {actual}, expected {expected}")]
     Conflict {
         /// The first key, in the order of the guards, whose version differs.
         key: Key,
@@ -263,7 +263,7 @@ mod tests {
         }
         check(
             CommitError::Conflict { key: KEY, expected: Version::ABSENT, actual: Version::new(3) },
-            "slot/07 has version 3, not absent as expected",
+            "slot/07 has version 3, expected absent",
         );
         check(
             Corrupt { key: KEY, damage: Damage::Checksum { stored: 1, computed: 0xCAFE } },

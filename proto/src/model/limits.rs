@@ -33,7 +33,7 @@ pub fn parse_limits(field: &'static str, limits: Option<v1::CallerLimits>) -> Re
     })
 }
 
-/// The message of limits.
+/// Converts limits to their protobuf message.
 impl From<Limits> for v1::CallerLimits {
     fn from(limits: Limits) -> Self {
         let limit = |kind| limits.get(kind).map_or(0, NonZeroU64::get);

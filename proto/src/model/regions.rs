@@ -23,7 +23,7 @@ use crate::{
 const NEW_REGIONS_MAX: usize = 56;
 /// The maximum number of identifiers in one `Classify` call: a request of about 160 KiB.
 const CLASSIFY_MAX: usize = 10_000;
-/// The entries of a page: the default, and the maximum.
+/// The number of entries in a page: the default and the maximum.
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1000;
 /// The default expansion zone of a new region, in bits.

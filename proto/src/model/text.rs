@@ -16,7 +16,8 @@ pub fn text_of(identifier: u128, bits: u8, form: TextForm) -> String {
     }
 }
 
-/// Expands a block to the text of its identifiers. `form` is the text form of the block's space, if it has one.
+/// Expands a block to the text of its identifiers. `form` is the text form of the region's space. It has no effect on
+/// blocks of other sources.
 pub fn texts(block: &Block, form: TextForm) -> v1::TextIdentifiers {
     let mut ids = Vec::new();
     for_each_text(block, form, |text| ids.push(text.to_owned()));

@@ -218,7 +218,7 @@ pub enum RestoreError {
     ClockBehind {
         /// The time of this host's clock.
         now: UnixNanos,
-        /// The latest time of a clock of the lost store.
+        /// The latest known time of a lost daemon's clock.
         latest: UnixNanos,
     },
     /// A floor names a source that the backup does not contain.
