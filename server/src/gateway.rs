@@ -13,6 +13,7 @@ mod json;
 mod methods;
 mod openapi;
 mod paths;
+mod requests;
 mod texts;
 mod wide;
 

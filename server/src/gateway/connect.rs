@@ -13,7 +13,8 @@ use super::{
     failure::{self, Form},
     json,
     methods::{Method, Methods, Unary},
-    texts,
+    paths::ALLOCATE,
+    requests, texts,
 };
 use crate::status;
 
@@ -96,20 +97,25 @@ async fn call(calls: &Calls, methods: &Methods, codec: Codec, request: Request) 
     let from = From::new(&request, timeout);
     let _permit = calls.begin()?;
     let body = calls.read(request.into_body()).await?;
-    let (input, output) = (unary.descriptor.input(), unary.descriptor.output());
-    let message = match codec {
-        Codec::Proto => body,
-        Codec::Json => json::encode(&body, &input, unary.has_wide.0).map_err(|problem| status::bad_json(&problem))?,
-    };
     if codec == Codec::Proto {
-        return Ok(calls.unary(unary.path.clone(), from, message).await?);
+        return Ok(calls.unary(unary.path.clone(), from, body).await?);
     }
-    match calls.issue(unary.path.clone(), from, message).await? {
+    match calls.issue(unary.path.clone(), from, parse(unary, &body)?).await? {
         Answered::Issued(issued) => Ok(texts::response(&issued).into()),
-        Answered::Message(answer) => json::decode(answer, &output, unary.has_wide.1)
+        Answered::Message(answer) => json::decode(answer, &unary.descriptor.output(), unary.has_wide.1)
             .map(Bytes::from)
             .ok_or_else(|| status::broken_answer().into()),
     }
+}
+
+/// Converts the JSON of a request to an encoded message.
+fn parse(unary: &Unary, text: &[u8]) -> Result<Bytes, Status> {
+    if unary.path == ALLOCATE
+        && let Some(usual) = requests::encode(text)
+    {
+        return Ok(usual);
+    }
+    json::encode(text, &unary.descriptor.input(), unary.has_wide.0).map_err(|problem| status::bad_json(&problem))
 }
 
 /// Checks the headers of the protocol, and returns the time for which the client waits, in milliseconds.

@@ -41,7 +41,7 @@ pub(super) fn router() -> Router<Arc<Shared>> {
 }
 
 /// The path of the call for identifiers.
-const ALLOCATE: PathAndQuery = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
+pub(super) const ALLOCATE: PathAndQuery = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,0 +1,84 @@
+//! Requests for identifiers as JSON, in the spelling that clients usually send. They are parsed without descriptors, because
+//! reflection takes longer than the grant.
+
+use bytes::Bytes;
+use kent_proto::v1::{AllocateRequest, Encoding};
+use prost::Message;
+use serde::Deserialize;
+
+/// The fields of [`AllocateRequest`], without the rarer spellings of ProtoJSON.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Usual<'t> {
+    source: &'t str,
+    #[serde(default)]
+    count: u64,
+    encoding: Option<&'t str>,
+    #[serde(default)]
+    request_id: &'t str,
+}
+
+/// Encodes a request in its usual spelling. For all others, and for invalid ones, this returns `None`: reflection parses them, and knows
+/// what to say about errors.
+pub(super) fn encode(text: &[u8]) -> Option<Bytes> {
+    let Usual { source, count, encoding, request_id } = serde_json::from_slice(text).ok()?;
+    let encoding = encoding.map_or(Some(Encoding::default()), Encoding::from_str_name)?;
+    let request = AllocateRequest {
+        source: source.to_owned(),
+        count,
+        encoding: encoding.into(),
+        request_id: request_id.to_owned(),
+        ..AllocateRequest::default()
+    };
+    Some(request.encode_to_vec().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::DescriptorPool;
+
+    use super::*;
+    use crate::gateway::json;
+
+    /// What reflection makes of a text.
+    fn reflected(text: &str) -> Option<Bytes> {
+        let pool = DescriptorPool::decode(kent_proto::DESCRIPTORS).expect("valid");
+        let message = pool.get_message_by_name("kent.v1.AllocateRequest").expect("a message");
+        json::encode(text.as_bytes(), &message, false).ok()
+    }
+
+    #[test]
+    fn ok_the_usual_spelling_is_the_same_request_as_by_reflection() {
+        for text in [
+            r#"{"source":"uuidv7","count":100,"encoding":"ENCODING_TEXT"}"#,
+            r#" { "encoding": "ENCODING_PACKED", "requestId": "a", "source": "region:é", "count": 18446744073709551615 } "#,
+            r#"{"source":""}"#,
+        ] {
+            let usual = encode(text.as_bytes());
+            assert!(usual.is_some() && usual == reflected(text), "{text}: {usual:?}");
+        }
+    }
+
+    #[test]
+    fn ok_other_spellings_and_invalid_requests_are_left_to_reflection() {
+        for (text, is_valid) in [
+            (r#"{"source":"xid","count":"100"}"#, true),
+            (r#"{"source":"xid","count":1e2}"#, false),
+            (r#"{"source":"\u0078id"}"#, true),
+            (r#"{"source":"xid","request_id":"a"}"#, true),
+            (r#"{"source":"xid","encoding":2}"#, true),
+            (r#"{"source":"xid","needed":"5"}"#, true),
+            (r#"{"source":null}"#, true),
+            ("{}", true),
+            ("", true),
+            (r#"{"source":"xid","encoding":"TEXT"}"#, false),
+            (r#"{"source":"xid","encoding":""}"#, false),
+            (r#"{"source":"xid","count":-1}"#, false),
+            (r#"{"source":"xid","count":1,"count":2}"#, true),
+            (r#"{"source":"xid"}}"#, false),
+            (r#"{"source":"xid""#, false),
+        ] {
+            assert_eq!((encode(text.as_bytes()), reflected(text).is_some()), (None, is_valid), "{text}");
+        }
+    }
+}
