@@ -125,7 +125,7 @@ impl Engine {
             pacing.clone(),
         )
         .await?;
-        tasks.spawn("slot keeper", slots.clone().keep(tasks.stopping().clone()));
+        tasks.spawn("slot keeper", keep_slot(slots.clone(), tasks.clone()));
         let access = Arc::new(AccessTable::load(store.clone(), environment.entropy.clone()).await?);
         let touch = watches.is_some().then(|| Arc::new(Touch::new(clock.clone(), config.set.window.0)));
         let is_required = config.set.auth == AuthMode::Required;
@@ -430,6 +430,14 @@ async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
             tasks.fail_broken(&exchanged);
             tasks.stopping().cancelled().await;
         }
+    }
+}
+
+/// Keeps a slot. If its records cannot be trusted, the daemon stops, because other records may be wrong as well.
+async fn keep_slot(slots: Arc<Slots>, tasks: Tasks) {
+    if let Err(untrusted) = slots.keep(tasks.stopping().clone()).await {
+        tasks.fail_broken(&untrusted);
+        tasks.stopping().cancelled().await;
     }
 }
 

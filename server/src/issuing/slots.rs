@@ -207,15 +207,16 @@ impl Slots {
 
     /// Keeps a slot and a window until `stop`, then returns the rest of the window.
     ///
-    /// Returns early only if the slot records cannot be trusted.
-    pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) {
+    /// # Errors
+    ///
+    /// If the slot records cannot be trusted. Then the slot is dropped, and the store must no longer be changed.
+    pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) -> Result<(), StoreFailure> {
         loop {
             if let Err(error) = self.supply().await {
                 if !error.is_temporary() {
-                    error!(%error, "the slot records cannot be trusted; stopping");
-                    // Drop the slot without writing to the store, which must no longer be changed.
+                    // Drop the slot without writing to the store.
                     let _ = self.lock().issuer.plan_give_back();
-                    return;
+                    return Err(error);
                 }
                 warn!(%error, "cannot extend the window; continuing with the rest of the current one");
             }
@@ -228,6 +229,7 @@ impl Slots {
             }
         }
         self.give_back().await;
+        Ok(())
     }
 
     /// Takes a slot if the daemon holds none, or extends its window if that is due.
