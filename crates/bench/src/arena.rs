@@ -57,12 +57,13 @@ impl Arena {
         server.process.watched(slice)
     }
 
-    /// Returns a client of the daemon. Use it inside the runtime.
+    /// Returns a client of the daemon. Use the client inside the runtime.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         Ok(Client::new(format!("http://{}", self.daemon.address))?)
     }
 
-    /// Returns the directory that contains the daemon's store, so that files in it are on the same disk.
+    /// Returns the directory that contains the daemon's store. Files in this directory are on the same disk as the
+    /// store.
     pub(crate) fn data(&self) -> &Path {
         self.data.path()
     }

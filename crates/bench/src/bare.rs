@@ -46,7 +46,7 @@ pub(crate) fn run(args: BareArgs) -> anyhow::Result<()> {
         if let Some(file) = args.http {
             let (body, kind) = (Bytes::from(fs::read(file)?), args.content_type);
             let handler = move |_: Bytes| async move { ([(header::CONTENT_TYPE, kind)], body) };
-            // The daemon does the same.
+            // The daemon sets TCP_NODELAY too.
             let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
             axum::serve(listener, Router::new().fallback(handler)).await?;
             bail!("the bare handler ended");

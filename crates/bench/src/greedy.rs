@@ -51,7 +51,7 @@ const COST: Bound = Bound::AtMost(1.5);
 const IN_FLIGHT: usize = 256;
 /// The number of handshakes in progress.
 const HANDSHAKES: usize = 64;
-/// The number of uuidv7 in a packed answer of 2 MiB, the largest by default.
+/// The number of uuidv7 in a packed answer of 2 MiB, the default maximum.
 const PACKED: u64 = 1 << 17;
 /// The interval at which the greedy caller checks whether the slice has ended.
 const PERIOD: Duration = Duration::from_millis(20);

@@ -122,7 +122,8 @@ async fn repeat(mut connection: Connection, request: String, end: Instant) -> an
     Ok(slice)
 }
 
-/// A connection of HTTP/1.1 that parses as little of an answer as possible, so that the load generator is not the bottleneck.
+/// An HTTP/1.1 connection that parses as little of an answer as possible, so that the load generator is not the
+/// bottleneck.
 struct Connection {
     socket: TcpStream,
     read: Vec<u8>,
@@ -136,7 +137,7 @@ impl Connection {
         Ok(Self { socket, read: Vec::with_capacity(1 << 16), body: Vec::new() })
     }
 
-    /// Sends a request, and reads the body of its answer, which must be 200.
+    /// Sends a request, and reads the body of its answer, whose status must be 200.
     async fn call(&mut self, request: &str) -> anyhow::Result<()> {
         self.socket.write_all(request.as_bytes()).await?;
         self.read.clear();
@@ -160,7 +161,7 @@ impl Connection {
     }
 }
 
-/// The length of the body that follows a head.
+/// Returns the length of the body that follows a head, whose status must be 200.
 fn length(head: &[u8]) -> anyhow::Result<usize> {
     let head = str::from_utf8(head)?;
     ensure!(head.starts_with("HTTP/1.1 200 "), "refused: {head}");

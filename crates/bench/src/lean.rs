@@ -123,7 +123,7 @@ impl Lean {
         Ok(lean)
     }
 
-    /// The same connection, on which a refusal counts like an answer.
+    /// Returns the same connection, on which a refusal counts as an answer.
     pub(crate) fn refusable(self) -> Self {
         Self { is_refusable: true, ..self }
     }
@@ -172,7 +172,7 @@ impl Lean {
 
     async fn send(&mut self) -> anyhow::Result<()> {
         self.stream.write_all(&self.out).await?;
-        // TLS may keep a part.
+        // TLS may buffer a part.
         self.stream.flush().await?;
         self.out.clear();
         Ok(())

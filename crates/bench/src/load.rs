@@ -70,7 +70,7 @@ pub(crate) async fn run(load: &Load, address: &str, length: Duration) -> anyhow:
     run_as(load, address, &Caller::default(), length).await
 }
 
-/// Like [`run`], as a caller with TLS or a token, which only unary calls use.
+/// Like [`run`], but as a caller with TLS or a token. Only unary calls use TLS and the token.
 pub(crate) async fn run_as(load: &Load, address: &str, caller: &Caller, length: Duration) -> anyhow::Result<Slice> {
     let mut tasks = JoinSet::new();
     let (began, connections) = match load {

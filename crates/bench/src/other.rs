@@ -16,7 +16,7 @@ use tokio::runtime;
 
 use crate::contest::Slice;
 
-/// Makes calls on a separate thread until the slice ends, which sets the flag.
+/// Runs a slice while a separate thread makes calls. When the slice ends, sets the flag that stops the calls.
 pub(crate) fn during(
     slice: impl FnOnce() -> anyhow::Result<Slice>,
     calls: impl AsyncFnOnce(&AtomicBool) -> anyhow::Result<()> + Send + 'static,

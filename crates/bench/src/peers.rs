@@ -1,5 +1,5 @@
-//! Peers: other servers that can issue numbers. The benchmark starts each installed peer on loopback, with its own directory on
-//! the same disk as Kent's and with the same durability, and ends it afterwards.
+//! Peers: other servers that can issue numbers. The benchmark starts each installed peer on loopback, with its own
+//! directory on the same disk as Kent's and with the same durability, and stops it afterwards.
 
 mod etcd;
 pub(crate) mod ferroid;

@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 impl Process {
     /// Starts a program. `signal` is the signal that makes it shut down cleanly.
     pub(crate) fn start(command: &mut Command, signal: &'static str) -> anyhow::Result<Self> {
-        // A process group of its own keeps Ctrl-C from the program, because this process stops it after the current
+        // A process group of its own keeps Ctrl-C from the program: this process stops the program after the current
         // slice.
         let mut child = command.process_group(0).stdin(Stdio::null()).spawn().context("cannot start the program")?;
         let mut reaper = Command::new("sh");
@@ -136,7 +136,7 @@ fn kentd(named: Option<&PathBuf>) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Returns the program `named`, or the program of this workspace in the directory of this program.
+/// Returns the path `named`, or the path of `name` in the directory of this program.
 pub(crate) fn sibling(name: &str, named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let program = match named {
         Some(path) => path.clone(),

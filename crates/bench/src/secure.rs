@@ -21,7 +21,7 @@ pub(crate) struct Secure(Vec<(&'static str, Served, Caller)>);
 pub(crate) struct ServerCertificate {
     path: String,
     key_path: String,
-    /// What callers trust.
+    /// The certificates that callers trust.
     pub(crate) certificates: Certificates,
 }
 
@@ -60,19 +60,19 @@ impl ServerCertificate {
         Ok(Self { path: path.display().to_string(), key_path: key_path.display().to_string(), certificates })
     }
 
-    /// The arguments of a daemon with this certificate.
+    /// Returns the arguments of a daemon with this certificate.
     pub(crate) fn arguments(&self) -> [&str; 4] {
         ["--tls-cert", &self.path, "--tls-key", &self.key_path]
     }
 }
 
-/// The store of another daemon in a directory; its witness is beside it.
+/// Returns the path for the store of another daemon. Its witness is beside the store.
 pub(crate) fn store(dir: &Path, name: &str) -> PathBuf {
     dir.join(name).join("store")
 }
 
-/// Makes a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store. The limits of
-/// `--caller-limits` apply where `limits` has none.
+/// Creates a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store.
+/// Returns its secret. The limits of `--caller-limits` apply where `limits` has none.
 pub(crate) async fn token(store: &Path, name: &str, limits: CallerLimits) -> anyhow::Result<String> {
     let client = Client::new(format!("unix:{}", store.join("kent.sock").display()))?;
     let request = CreateTokenRequest {

@@ -64,9 +64,10 @@ pub(crate) struct SoakArgs {
 
 /// The number of samples of a run.
 const SAMPLES: u32 = 90;
-/// The largest ratio of a quantity in the last third of the run to the same in the third after the beginning.
+/// The maximum ratio of a quantity in the last third of the samples after the beginning to the quantity in their first
+/// third.
 const FLAT: f64 = 1.1;
-/// The longest beginning, in which memory may grow, in minutes.
+/// The maximum length, in minutes, of the beginning of a run, in which memory may grow.
 const BEGINNING: f64 = 5.0;
 
 /// The pauses between the calls of one task.
@@ -104,7 +105,7 @@ impl Seen {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner).push(took.as_micros() as u32);
     }
 
-    /// Counts a call, and records its failure.
+    /// Counts a call. Returns its value, or records its failure.
     fn count<T, E: std::fmt::Display>(&self, what: &str, outcome: Result<T, E>) -> Option<T> {
         self.calls.fetch_add(1, Relaxed);
         match outcome {
@@ -128,7 +129,7 @@ struct Reach {
 }
 
 impl Reach {
-    /// A new connection.
+    /// Opens a new connection.
     async fn connect(&self) -> Result<Daemon, Error> {
         let client = Client::builder().endpoint(format!("https://{}", self.address)).ca_file(&self.ca).build();
         // OK because the settings are valid.
@@ -292,9 +293,9 @@ async fn backups(reach: Reach) {
     .await;
 }
 
-/// Makes the regions of the run.
+/// Creates the regions of the run.
 async fn set_up(reach: &Reach) -> Result<(), Status> {
-    // OK because an error of the connection appears at the first call.
+    // The result must be a status, so a failed connection becomes one.
     let Ok(daemon) = reach.connect().await else { return Err(Status::unavailable("the daemon does not answer")) };
     let create = |region: &str, policy| CreateRegionRequest {
         parent: "spaces/default".to_owned(),
@@ -313,12 +314,12 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let certificate = ServerCertificate::write(folder.path())?;
     let store = folder.path().join("kent").join("store");
-    // With a short history the stored data stay the same size, so memory that grows is not their cache.
+    // With a short history, the stored data keep their size, so a cache of these data does not explain growing memory.
     let settings = [&certificate.arguments()[..], &["--history-keep", "1000"]].concat();
     let served = Served::kentd_with(args.kentd.as_ref(), &store, &settings)?;
     let runtime = Runtime::new()?;
     let mut config = runtime.block_on(certificate.certificates.refresh())?.as_ref().clone();
-    // The HTTP port is asked by HTTP/1.1.
+    // Requests to the HTTP port use HTTP/1.1.
     config.alpn_protocols.clear();
     let reach = Reach {
         address: served.address.clone(),
@@ -400,20 +401,20 @@ fn watch_daemon(args: &SoakArgs, served: &Served, seen: &Seen) -> anyhow::Result
 }
 
 impl Sample {
-    /// The latency that this share of the grants does not exceed, in microseconds.
+    /// Returns the latency that this share of the grants does not exceed, in microseconds.
     fn at(&self, share: f64) -> u32 {
         at(&self.grants, share)
     }
 }
 
-/// The value that this share of sorted values does not exceed.
+/// Returns the value that this share of sorted values does not exceed.
 fn at(sorted: &[u32], share: f64) -> u32 {
     let last = sorted.len().saturating_sub(1);
     // OK because the product is at most `last`.
     sorted.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
 }
 
-/// Prints the figures of the whole run, and fails if the daemon has grown or a call has failed.
+/// Prints the figures of the whole run. Fails if a call has failed, or if resident memory or open files have grown.
 fn report(args: &SoakArgs, samples: &[Sample], seen: &Seen) -> anyhow::Result<()> {
     let beginning = BEGINNING.min(args.minutes / 6.0);
     let rest: Vec<&Sample> = samples.iter().filter(|sample| sample.minutes > beginning).collect();
@@ -456,7 +457,7 @@ fn report(args: &SoakArgs, samples: &[Sample], seen: &Seen) -> anyhow::Result<()
         bail!("{} of {calls} calls failed, the first one was {first}", failures.len());
     }
     if args.minutes < BEGINNING {
-        // Caches still fill.
+        // In a short run, caches are still filling.
         return Ok(());
     }
     ensure!(memory.1 <= memory.0 * FLAT, "resident memory grew from {:.1} to {:.1} MiB", mib(memory.0), mib(memory.1));

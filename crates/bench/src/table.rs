@@ -49,7 +49,7 @@ pub(crate) struct TableArgs {
 
 /// The number of subregions per edit, which is below the limit of a transaction.
 const BATCH: u64 = 56;
-/// The region that contains all regions of the measurement.
+/// The region that contains all other regions that [`fill`] creates.
 const TOP: &str = "top";
 /// The number of bits by which prefixes of the first level are longer than the prefix of [`TOP`].
 const LEVEL_BITS: u32 = 24;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     daemon.served.stop()
 }
 
-/// Creates the regions, unless the store already has them. Returns the time that the creation took.
+/// Creates the regions, and returns the time that this took. Returns `None` if the store already has the regions.
 pub(crate) async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option<Duration>> {
     let mut stub = client.connect().await?.regions();
     let top = CreateRegionRequest {

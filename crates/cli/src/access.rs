@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::output::{Out, Palette, Role};
 use crate::table::facts;
 
-/// Shows who the caller is to the daemon, and what it may do.
+/// Shows how the daemon identifies the caller, and what the caller may do.
 pub(crate) async fn who_am_i(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let principal = daemon.access().who_am_i(request(WhoAmIRequest {})).await?.into_inner();
     match out.is_json() {
@@ -64,7 +64,7 @@ fn or_nothing(permissions: &[String]) -> String {
     if permissions.is_empty() { "nothing".to_owned() } else { permissions.join(", ") }
 }
 
-/// The time in UTC, or nothing for 0.
+/// Returns the time in UTC, or `None` for 0.
 fn time(unix_ms: i64) -> Option<String> {
     let since = u64::try_from(unix_ms).ok().filter(|ms| *ms > 0)?;
     let at: SystemTime = UNIX_EPOCH.checked_add(Duration::from_millis(since))?;
@@ -79,7 +79,7 @@ fn json_time(unix_ms: i64) -> Value {
     time(unix_ms).map_or(Value::Null, Value::from)
 }
 
-/// The line about replicas that have not confirmed a change, or nothing.
+/// Returns the line about replicas that have not confirmed a change, or an empty string.
 fn unconfirmed(changed: &AccessChanged, palette: Palette) -> String {
     if changed.unconfirmed.is_empty() {
         return String::new();

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
     fetched.map_err(|failure| tally.stopped_by(if args.timeout.is_none() { with_hint(failure) } else { failure }))
 }
 
-/// Adds a hint to a temporary refusal: a `--timeout` that is long enough, unless waiting alone does not help.
+/// Adds a hint to a temporary refusal: a `--timeout` that is long enough, or advice if waiting alone does not help.
 fn with_hint(failure: Failure) -> Failure {
     match failure {
         Failure::Refused(mut refusal) => {
@@ -102,7 +102,8 @@ fn with_hint(failure: Failure) -> Failure {
     }
 }
 
-/// Signals `stop` at the first Ctrl-C. At the second, or if standard output is blocked, it terminates the program immediately.
+/// Signals `stop` at the first Ctrl-C. Terminates the program at the second, or after [`GRACE`] if standard output is
+/// blocked.
 async fn stop_on_ctrl_c(stop: watch::Sender<bool>, tally: Tally, json: bool) {
     if tokio::signal::ctrl_c().await.is_ok() {
         stop.send_replace(true);
@@ -164,8 +165,8 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Fetches a block. With `--timeout` it retries until the time limit, otherwise for as long as the client retries or a limit of
-    /// the caller is the reason.
+    /// Fetches a block. With `--timeout`, retries until the time limit. Otherwise, retries as long as the client does,
+    /// or while a limit of the caller is the reason.
     async fn fetch(&self, ids: &Handle<Id>, count: u64) -> Result<Block<Id>, Error> {
         loop {
             let waiting = self.waiting.clone();
@@ -179,7 +180,7 @@ impl Fetcher {
         }
     }
 
-    /// The text form of the source's identifiers. The form of a region is a property of its space.
+    /// Returns the text form of the source's identifiers. The form of a region is a property of its space.
     async fn form(&self) -> Result<Form, Failure> {
         let Source::Region { space, .. } = &self.source else { return Ok(Form::Decimal) };
         let message = GetSpaceRequest { name: names::space(space) };
@@ -192,7 +193,7 @@ impl Fetcher {
         }
     }
 
-    /// The number of identifiers in the next request.
+    /// Returns the number of identifiers in the next request.
     fn next_count(&self) -> u64 {
         // The daemon grants a request ID once, so a single request must cover everything.
         if self.request_id.is_empty() { self.missing.min(self.batch.size) } else { self.missing }

@@ -288,7 +288,7 @@ pub(crate) struct AllocArgs {
 }
 
 impl AllocArgs {
-    /// Checks that the source and `--space`, if it is given, do not name two spaces.
+    /// Checks that the source and `--space`, if it is given, do not name two different spaces.
     pub(crate) fn check_space(&self, option: &str, is_given: bool) -> Result<(), Failure> {
         match &self.source {
             Source::Region { name, space } if is_given && !space.is_empty() && space != option => {
@@ -301,7 +301,7 @@ impl AllocArgs {
         }
     }
 
-    /// The source. A region without a space is in the space of --space.
+    /// Returns the source. A region without a space is in the space of --space.
     pub(crate) fn source(&self) -> Source {
         match &self.source {
             Source::Region { name, space } if space.is_empty() => {

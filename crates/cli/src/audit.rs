@@ -116,14 +116,14 @@ struct Event {
 }
 
 impl Event {
-    /// Parses a line; `None` if it is not an event, like the other lines on standard error.
+    /// Parses a line. Returns `None` if it is not an event, such as another line on standard error.
     fn parse(line: &[u8]) -> Option<Self> {
         let line = str::from_utf8(line).ok()?.trim_end().to_owned();
         let fields: Value = serde_json::from_str(&line).ok()?;
         ["time", "action", "outcome"].iter().all(|name| fields[name].is_string()).then_some(Self { line, fields })
     }
 
-    /// The text of a field, without control characters: some texts are a caller's.
+    /// Returns the text of a field with control characters escaped, because some texts come from callers.
     fn text(&self, name: &str) -> String {
         let text = match &self.fields[name] {
             Value::String(text) => text.clone(),
@@ -152,7 +152,7 @@ impl Event {
         }
     }
 
-    /// The event for people, on one line.
+    /// Returns the event as one line of text for people.
     fn render(&self, palette: Palette) -> String {
         let [action, outcome, method, resource, code, reason, note] =
             ["action", "outcome", "method", "resource", "code", "reason", "note"].map(|name| self.text(name));

@@ -26,7 +26,8 @@ use crate::output::Out;
 /// The file that stands for standard output.
 const STDOUT: &str = "-";
 
-/// Writes the backup to standard output for `-`, and otherwise to a temporary file, which it renames when it is complete.
+/// Writes the backup to standard output for `-`, and otherwise to a temporary file, which is renamed once the backup is
+/// complete.
 pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     if file == Path::new(STDOUT) {
         return to_stdout(daemon, out.is_json()).await;
@@ -123,7 +124,7 @@ async fn receive(written: &mut impl Write, target: &Path, daemon: &Daemon, json:
     Ok((records, bytes))
 }
 
-/// The failure to write the backup, with what to do if the directory is missing.
+/// Returns the failure to write the backup, with advice if the directory is missing.
 fn cannot_write(target: &Path, error: io::Error) -> Failure {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
     let hint = folder.map(|folder| format!("; its directory does not exist (mkdir -p {})", folder.display()));

@@ -64,13 +64,13 @@ fn spread<'a>(runs: &[Run<'a>]) -> Vec<Bit<'a>> {
     bits
 }
 
-/// The numbers of every eighth bit, above the box.
+/// Returns the line above the box, with the number of every eighth bit.
 fn ruler(width: usize) -> String {
     let marks: String = (0..width).step_by(8).map(|bit| format!("{bit:<16}")).collect();
     format!("      {}\n", marks.trim_end())
 }
 
-/// One line of a row: the text of each run between bars.
+/// Appends one line of a row: the text of each run between bars.
 fn cells<'a>(text: &mut String, row: &[Bit<'a>], palette: Palette, show: impl Fn(&mut String, &[Bit<'a>])) {
     text.push('│');
     for run in row.chunk_by(|left, right| left.run == right.run) {
@@ -86,7 +86,7 @@ fn symbols(text: &mut String, run: &[Bit<'_>]) {
     }
 }
 
-/// The label, centered, and truncated if it is too wide.
+/// Appends the label, centered, and truncated if it is too wide.
 fn label(text: &mut String, run: &[Bit<'_>], ascii: bool) {
     let width = 2 * run.len() - 1; // OK because a run has a bit
     let label = run[0].label;
@@ -97,8 +97,8 @@ fn label(text: &mut String, run: &[Bit<'_>], ascii: bool) {
     }
 }
 
-/// The line between two rows, or at the top or bottom, with a joint where a run ends above or below. A bit takes two columns:
-/// the bar before it and its character.
+/// Appends the line between two rows, or at the top or bottom, with a joint where a run ends above or below. A bit
+/// takes two columns: the bar before it and its character.
 fn border(text: &mut String, above: &[Bit<'_>], below: &[Bit<'_>]) {
     let last = above.len().max(below.len());
     for bit in 0..=last {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::env;
 use std::sync::OnceLock;
 
-/// Whether the locale of this process has a character set other than UTF-8.
+/// Returns whether the locale of this process has a character set other than UTF-8.
 ///
 /// A locale that is not set at all counts as UTF-8, as in systemd's programs: containers and services often have none.
 pub(crate) fn is_ascii() -> bool {
@@ -23,12 +23,13 @@ fn is_ascii_in(variable: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// The text in characters that the locale can show.
+/// Returns the text in characters that the locale can show.
 pub(crate) fn show(text: &str) -> Cow<'_, str> {
     if is_ascii() { to_ascii(text) } else { text.into() }
 }
 
-/// Replaces the characters that kent draws with. Other characters, such as those of a region's description, stay.
+/// Replaces the characters of kent's drawings by ASCII. Other characters, such as those of a region's description,
+/// stay.
 pub(crate) fn to_ascii(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return text.into();

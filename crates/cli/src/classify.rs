@@ -28,7 +28,7 @@ pub(crate) fn parse(args: &ClassifyArgs) -> Result<Vec<Operand>, Failure> {
     args.ids.iter().map(|text| Operand::parse(text)).collect()
 }
 
-/// An identifier argument.
+/// An argument: an identifier, or standard input.
 pub(crate) enum Operand {
     Id(TypedId),
     Stdin,
@@ -43,7 +43,7 @@ impl Operand {
     }
 }
 
-/// The width of the identifiers of a space in bits.
+/// Returns the width in bits of the identifiers of a space.
 pub(crate) async fn width(space: &str, daemon: &Daemon) -> Result<u32, Failure> {
     let message = GetSpaceRequest { name: names::space(space) };
     Ok(daemon.regions().get_space(request(message)).await?.into_inner().bits)
@@ -82,7 +82,7 @@ struct Batches<'a> {
     ids: Vec<TypedId>,
     /// The number of lines that were not valid.
     invalid: u64,
-    /// The headings of the table have been printed.
+    /// Whether the headings of the table have been printed.
     headed: bool,
     daemon: &'a Daemon,
     out: &'a mut Out,

@@ -76,7 +76,7 @@ fn answer_all(lines: &[Line<'_>], answer: impl Fn(&[u8], &mut Vec<u8>)) -> Vec<u
 struct Lines {
     /// The first part of a line whose end has not been read yet.
     begun: Vec<u8>,
-    /// The current line is too long, and the rest of it is dropped.
+    /// Whether the current line is too long, so that the rest of it is dropped.
     skipping: bool,
     /// The number of lines that have ended.
     ended: u64,
@@ -85,13 +85,13 @@ struct Lines {
 enum Line<'a> {
     Whole(Cow<'a, [u8]>),
     TooLong {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         number: u64,
     },
 }
 
 impl Lines {
-    /// The lines that end in this chunk.
+    /// Returns the lines that end in this chunk.
     fn feed<'a>(&mut self, chunk: &'a [u8]) -> Vec<Line<'a>> {
         let (mut rest, mut ended) = (chunk, Vec::new());
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
@@ -103,7 +103,7 @@ impl Lines {
         ended
     }
 
-    /// The last line at the end of input, if it lacks a line feed.
+    /// Returns the last line at the end of input, if it lacks a line feed.
     fn end(&mut self) -> Option<Line<'static>> {
         (self.skipping || !self.begun.is_empty()).then(|| self.finish(&[]))
     }

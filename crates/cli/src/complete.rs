@@ -1,7 +1,8 @@
 //! Completion in shells, including the names of regions, spaces, series and contexts.
 //!
-//! The script of `kent completions SHELL` makes the shell run `kent` with the variable [`VARIABLE`] and the words of the command
-//! line. The answer lists the words that may follow; the names in it come from the daemon of the command line.
+//! The script of `kent completions SHELL` makes the shell run `kent` with the variable [`VARIABLE`] and the words of
+//! the command line. The answer lists the words that may follow; the names in it come from the daemon that the command
+//! line selects.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -141,7 +142,8 @@ enum Named {
 }
 
 impl Named {
-    /// What an argument of a command names, if it exists already. `group` is the command that contains the command.
+    /// Returns what kind of existing thing an argument of a command names, if any. `group` is the parent of the
+    /// command.
     fn by(group: &str, command: &str, argument: &str) -> Option<Self> {
         match (group, command, argument) {
             (_, "create", "name" | "series") => None,
@@ -159,7 +161,7 @@ impl Named {
     }
 }
 
-/// The command line, with completers for the names.
+/// Returns the definition of the command line, with completers for the names.
 fn command() -> Command {
     attach(settings::command(None), "")
 }
@@ -174,7 +176,7 @@ fn attach(command: Command, group: &str) -> Command {
     command.mut_subcommands(|inner| attach(inner, &name))
 }
 
-/// The names that begin with what is typed.
+/// Returns the names that begin with the typed text.
 fn candidates(named: Named, typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let names = match named {
@@ -189,7 +191,7 @@ fn contexts() -> Vec<String> {
     contexts.map(|contexts| contexts.all().keys().cloned().collect()).unwrap_or_default()
 }
 
-/// The names that the daemon returns within the time limit. The command line selects the daemon.
+/// Returns the names that the daemon returns within the time limit. The command line selects the daemon.
 fn ask(named: Named, typed: &str) -> Option<Vec<String>> {
     let settings = settings::parse_leniently(&line())?;
     let mut names = Names { typed, found: Vec::new() };
@@ -213,7 +215,7 @@ fn client(settings: &ArgMatches) -> Option<Client> {
         .ok()
 }
 
-/// The words of the command line, without the one that is completed.
+/// Returns the words of the command line, without the word to complete.
 fn line() -> Vec<OsString> {
     let words: Vec<_> = env::args_os().skip_while(|word| word != "--").skip(1).collect();
     let index = env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|index| index.parse().ok());
@@ -221,7 +223,7 @@ fn line() -> Vec<OsString> {
     words.into_iter().enumerate().filter(|(at, _)| *at != index).map(|(_, word)| word).collect()
 }
 
-/// Names that begin with what is typed.
+/// Names that begin with the typed text.
 struct Names<'t> {
     typed: &'t str,
     found: Vec<String>,

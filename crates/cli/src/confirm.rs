@@ -1,4 +1,5 @@
-//! Confirmation prompts on the terminal before an edit that cannot be undone, or only as long as nothing uses its results.
+//! Confirmation prompts on the terminal before an edit that cannot be undone, or that can be undone only until its
+//! results are used.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,17 +12,17 @@ use crate::notice;
 /// Whether the command waits for an answer.
 static ASKING: AtomicBool = AtomicBool::new(false);
 
-/// Whether the command waits for an answer, so that it has changed nothing yet.
+/// Returns whether the command waits for an answer. If so, it has changed nothing yet.
 pub(crate) fn is_asking() -> bool {
     ASKING.load(Ordering::Relaxed)
 }
 
-/// Whether a person can answer a question. Scripts are not asked: they state what they want, and must not hang.
+/// Returns whether a person can answer a question. Scripts get no questions, because they must not hang.
 pub(crate) fn is_possible() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks a question that only "y" or "yes" answers with yes.
+/// Asks a question, and returns true only if the answer is "y" or "yes".
 pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
     notice::write(&format!("{question} [y/N] "), false);
     let mut answer = String::new();
@@ -32,7 +33,7 @@ pub(crate) fn ask(question: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Why an edit that would have this result may be permanent. `None` if another edit reverts it.
+/// Returns why an edit with this planned result may be permanent, or `None` if another edit can revert it.
 pub(crate) fn permanence(plan: &EditResponse) -> Option<&'static str> {
     let changed = || plan.changes.iter().filter_map(|change| Some((change.before.as_ref()?, change.after.as_ref()?)));
     if changed().any(|(before, after)| before.prefix != after.prefix) {

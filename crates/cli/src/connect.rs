@@ -19,10 +19,11 @@ pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7600";
 /// The time a daemon has to accept a connection before the client tries the next endpoint.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The deadline of a call by default.
+/// The default deadline of a call.
 pub(crate) const DEFAULT_TIMEOUT: &str = "10s";
 
-/// The deadline of a call. The client sends it along, so that the daemon can wait for its clock or its store until then.
+/// The deadline of a call. The client sends the deadline with the call, so that the daemon can wait for its clock or
+/// its store until then.
 static CALL_TIMEOUT: OnceLock<Duration> = OnceLock::new();
 
 /// Set if the client has a certificate, for messages.
@@ -31,7 +32,7 @@ static CERTIFICATE: OnceLock<()> = OnceLock::new();
 /// The file of the token that the client sends, for messages.
 static TOKEN_FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// The number of deadlines for which a request is retried once a daemon has answered, because replicas and stores may restart.
+/// The time for which a request is retried once a daemon has answered, in deadlines: replicas and stores may restart.
 const DEADLINES_PER_REQUEST: u32 = 3;
 
 /// Endpoints separated by commas, from which a client can be built.
@@ -81,8 +82,8 @@ impl FromStr for Endpoints {
 }
 
 impl Endpoints {
-    /// A client that tries these endpoints in order, and gives each call this time.
-    /// `source` says where the path of a setting was given.
+    /// Returns a client that tries these endpoints in order, with this deadline for each call. `source` says where the
+    /// path of a setting was given.
     pub(crate) fn client(
         &self,
         credentials: &Credentials,
@@ -99,7 +100,7 @@ impl Endpoints {
 }
 
 impl Credentials {
-    /// The files by the settings that name them.
+    /// Returns the files with the names of their settings.
     fn files(&self) -> [(&'static str, Option<&Path>); 4] {
         let Self { ca, cert, key, token_file, .. } = self;
         [("ca", ca), ("cert", cert), ("key", key), ("token-file", token_file)]
@@ -143,7 +144,7 @@ const TIMEOUT_BEFORE_ARGUMENTS: Duration = Duration::from_secs(10);
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
-/// Whether the client has a certificate.
+/// Returns whether the client has a certificate.
 pub(crate) fn has_certificate() -> bool {
     CERTIFICATE.get().is_some()
 }
@@ -163,12 +164,12 @@ pub(crate) fn call_timeout() -> Duration {
     CALL_TIMEOUT.get().copied().unwrap_or(TIMEOUT_BEFORE_ARGUMENTS)
 }
 
-/// The time for which a request is retried.
+/// Returns the time for which a request is retried.
 pub(crate) fn request_timeout() -> Duration {
     call_timeout().saturating_mul(DEADLINES_PER_REQUEST)
 }
 
-/// A request with a deadline.
+/// Returns a request with the deadline of a call and the name of the user.
 pub(crate) fn request<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(call_timeout());
@@ -178,7 +179,7 @@ pub(crate) fn request<T>(message: T) -> Request<T> {
     request
 }
 
-/// The name of the user, for the history of a table, if it is valid as metadata.
+/// Returns the name of the user, for the history of a table, if it is valid as metadata.
 fn user() -> Option<MetadataValue<Ascii>> {
     let name = env::var("KENT_PRINCIPAL").or_else(|_| env::var("USER")).ok()?;
     name.parse().ok().filter(|_| !name.is_empty())

@@ -101,7 +101,8 @@ fn set(
     contexts.save().map_err(unusable)
 }
 
-/// Checks the files that are given and, if the others of the context can be used too, whether a client can use them together.
+/// Checks the given files. If the other files of the context are usable too, also checks that a client can use all of
+/// them together.
 fn check_files(name: &str, context: &Context, given: &[&str]) -> Result<(), Failure> {
     let unusable = |error: &dyn std::error::Error| Failure::Unconnectable(error.to_string());
     let source = |setting: &str| match given.contains(&setting) {
@@ -125,7 +126,7 @@ fn check_files(name: &str, context: &Context, given: &[&str]) -> Result<(), Fail
         cert: path(&context.cert),
         key: path(&context.key),
         token_file: path(&context.token_file),
-        // A command may allow it.
+        // A command may allow a token without TLS.
         allow_plain_token: true,
     };
     // The endpoint may be set later.
@@ -134,7 +135,7 @@ fn check_files(name: &str, context: &Context, given: &[&str]) -> Result<(), Fail
     endpoints.client(&credentials, connect::call_timeout(), source).map(drop).map_err(|error| unusable(&error))
 }
 
-/// The path from the root. It stays as it is if the working directory is gone.
+/// Returns the absolute path, or the same path if the working directory is gone.
 fn absolute(path: &str) -> String {
     path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
@@ -174,7 +175,7 @@ fn list_those(
     }
 }
 
-/// The settings in force, and where each comes from.
+/// Prints the settings in force, and where each comes from.
 fn show(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
     settings.check().map_err(|fault| Failure::Usage(fault.to_string()))?;
     let name = settings.chosen.as_ref().ok().and_then(|chosen| chosen.name.clone());

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-/// The contexts file. It keeps comments and the order of entries when it is written.
+/// The contexts file. Edits keep its comments and the order of its entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contexts {
     path: PathBuf,
@@ -46,7 +46,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The setting of this name, if the context has it.
+    /// Returns the setting of this name, if the context has it.
     pub(crate) fn get(&self, setting: &str) -> Option<&str> {
         match setting {
             "endpoint" => self.endpoint.as_deref(),
@@ -64,7 +64,7 @@ impl Context {
 /// The names of the settings of a context, which are also those of the options.
 pub(crate) const SETTINGS: [&str; 7] = ["endpoint", "ca", "cert", "key", "token-file", "space", "request-timeout"];
 
-/// The settings that are paths. A context has absolute ones, because commands run in any directory.
+/// The settings that are paths. A context has absolute paths, because commands run in any directory.
 pub(crate) const PATHS: [&str; 4] = ["ca", "cert", "key", "token-file"];
 
 /// Reasons that the contexts file cannot be used.
@@ -126,7 +126,7 @@ impl Contexts {
         self.content.current.as_deref()
     }
 
-    /// All contexts by name.
+    /// Returns all contexts by name.
     pub(crate) fn all(&self) -> &BTreeMap<String, Context> {
         &self.content.contexts
     }
@@ -152,7 +152,7 @@ impl Contexts {
         })
     }
 
-    /// Makes a context the current one, or none.
+    /// Makes a context the current one. With `None`, no context is current.
     pub(crate) fn choose(&mut self, name: Option<&str>) -> Result<(), Fault> {
         if let Some(name) = name {
             self.get(name)?;
@@ -184,7 +184,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// Replaces the file, which only its owner can read because it will hold credentials.
+    /// Replaces the file by one that only its owner can read.
     pub(crate) fn save(&self) -> Result<(), Fault> {
         if self.path.as_os_str().is_empty() {
             return Err(Fault::Homeless);
@@ -204,7 +204,7 @@ impl Contexts {
     }
 }
 
-/// Sets a value. If there is one, its comments stay.
+/// Sets a value. The comments of an old value stay.
 fn put(table: &mut dyn TableLike, key: &str, text: &str) {
     let mut new = Value::from(text);
     match table.get_mut(key) {
@@ -218,7 +218,8 @@ fn put(table: &mut dyn TableLike, key: &str, text: &str) {
     }
 }
 
-/// The table of this name, which is created if it is missing. A table without entries of its own is not shown.
+/// Returns the table of this name, and creates it if it is missing. A new implicit table has a header in the file only
+/// if it has entries of its own.
 fn child<'t>(table: &'t mut dyn TableLike, name: &str, implicit: bool) -> Option<&'t mut dyn TableLike> {
     let new = || {
         let mut table = Table::new();
@@ -228,7 +229,7 @@ fn child<'t>(table: &'t mut dyn TableLike, name: &str, implicit: bool) -> Option
     table.entry(name).or_insert_with(new).as_table_like_mut()
 }
 
-/// The path of the file. KENT_CONFIG is not used because it is the variable of kentd's settings.
+/// Returns the path of the file. KENT_CONFIG is not used because it is the variable of kentd's settings.
 fn path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
     let folder = || {

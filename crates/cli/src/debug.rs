@@ -64,7 +64,7 @@ fn table(events: &[NotableEvent]) -> Table {
     table
 }
 
-/// The figures are strings, because some are names.
+/// Converts an event to JSON. The figures are strings, because some are names.
 fn to_json(event: &NotableEvent) -> Value {
     let figures = event.figures.iter().map(|figure| (figure.name.clone(), Value::from(figure.value.as_str())));
     json!({"time": time(event), "event": event.kind, "figures": figures.collect::<Map<_, _>>()})

@@ -13,7 +13,7 @@ use crate::output::{Palette, Role};
 use crate::prefix::PrefixFormat;
 use crate::table::{Cell, Table, facts};
 
-/// A list of regions.
+/// Returns a table of regions.
 pub(crate) fn table(regions: &[Region], is_wide: bool, has_spaces: bool, prefixes: PrefixFormat) -> Table {
     const NARROW: [&str; 9] = ["REGION", "PREFIX", ">P", ">Z", ">S", "KIND", ">ISSUED", ">CAPACITY", ">SHARE"];
     const WIDE: [&str; 6] = ["ORDER", ">PER SECOND", "FULL IN", "OWNER", "LABELS", "DESCRIPTION"];
@@ -54,7 +54,7 @@ fn text_or_dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.replace(char::is_control, " ") }
 }
 
-/// Everything about one region.
+/// Returns everything about one region as text.
 pub(crate) fn one(region: &Region, palette: Palette) -> String {
     let mut rows = vec![
         ("region", palette.paint(Role::Heading, names::short(&region.name))),
@@ -84,7 +84,7 @@ pub(crate) fn one(region: &Region, palette: Palette) -> String {
     facts(&rows, palette)
 }
 
-/// The attributes of a region that are set: seal, delegation, policies, owner, description and labels.
+/// Returns the attributes of a region that are set: seal, delegation, policies, owner, description and labels.
 pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     if region.sealed {
@@ -124,7 +124,8 @@ pub(crate) fn attributes(region: &Region) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// One line for each attribute that a change removes (`-`) or adds (`+`), with its value. Each line begins with `indent`.
+/// Returns one line for each attribute that a change removes (`-`) or adds (`+`), with its value. Each line begins with
+/// `indent`.
 pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> String {
     let Some(after) = &change.after else { return String::new() };
     let mut rows = [change.before.as_ref().map(attributes).unwrap_or_default(), attributes(after)];
@@ -138,7 +139,7 @@ pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> St
         _ => number::grouped(&region.reserved),
     };
     let sides = [change.before.as_ref().map(issued).unwrap_or_default(), issued(after)];
-    // A closed region has no counter, and the history contains none.
+    // A closed region has no counter, and regions in the history have none.
     if sides.iter().all(|side| !side.is_empty()) && sides[0] != sides[1] {
         let sides = rows.iter_mut().zip(sides);
         sides.for_each(|(rows, side)| rows.push(("counted as issued", side)));
@@ -152,7 +153,7 @@ pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> St
     lines("-", Role::Warning, &before, &after) + &lines("+", Role::Good, &after, &before)
 }
 
-/// The seal of another region that covers this one, and the command that lifts it.
+/// Returns the seal of another region that covers this one, and the command that lifts the seal.
 pub(crate) fn covering_seal(region: &Region) -> Option<String> {
     let by = &region.sealed_by;
     let covers = !by.is_empty() && *by != region.name;
@@ -162,7 +163,7 @@ pub(crate) fn covering_seal(region: &Region) -> Option<String> {
     })
 }
 
-/// A forecast in the largest unit that fits into it at least twice.
+/// Formats a forecast in the largest unit that fits into it at least twice.
 pub(crate) fn duration(seconds: f64) -> String {
     const UNITS: [(&str, f64); 5] =
         [("year", 31_557_600.0), ("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0)];
@@ -181,7 +182,7 @@ pub(crate) fn order_name(order: Order) -> &'static str {
     }
 }
 
-/// A region's kind, followed by "sealed" and "delegated" if they apply.
+/// Returns a region's kind, followed by "sealed" and "delegated" if they apply.
 pub(crate) fn state(region: &Region) -> String {
     let mut state = kind_name(region.kind()).to_owned();
     if region.sealed {
@@ -197,7 +198,7 @@ pub(crate) fn state(region: &Region) -> String {
     state
 }
 
-/// The rows that only regions with a counter have: widths, layout, identifiers and counts.
+/// Returns the rows that only regions with a counter have: widths, layout, identifiers and counts.
 fn numbers(region: &Region, palette: Palette) -> Vec<(&'static str, String)> {
     let share = number::share(&region.issued, &region.capacity).map(number::percent).unwrap_or_default();
     let count = |decimal: &str| match (number::grouped(decimal), number::power_of_two(decimal)) {
@@ -222,7 +223,7 @@ fn numbers(region: &Region, palette: Palette) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// One character per bit: the prefix, the zeros of the zone, and `s` for the suffix.
+/// Draws one character per bit: the prefix, the zeros of the zone, and `s` for the suffix.
 fn layout(region: &Region, palette: Palette) -> String {
     let zone = "0".repeat(small(region.zone_bits));
     let suffix = "s".repeat(small(region.suffix_bits));
@@ -232,12 +233,12 @@ fn layout(region: &Region, palette: Palette) -> String {
     drawn.join(" ")
 }
 
-/// A width from the daemon, limited to the 128 bits of the widest identifier.
+/// Returns a width from the daemon, limited to the 128 bits of the widest identifier.
 fn small(width: u32) -> usize {
     width.min(128) as usize // OK because it is at most 128
 }
 
-/// The first and the last identifier at the current capacity.
+/// Returns the first and the last identifier at the current capacity.
 fn ends(region: &Region) -> Option<(u128, u128)> {
     let prefix = if region.prefix.is_empty() { 0 } else { u128::from_str_radix(&region.prefix, 2).ok()? };
     let below = region.zone_bits.checked_add(region.suffix_bits)?;
@@ -274,7 +275,8 @@ pub(crate) fn kind_role(kind: Kind) -> Role {
     }
 }
 
-/// Region numbers and revisions grow by one and never reach 2^53, so they are JSON numbers. Counts of identifiers are strings.
+/// Converts a region to JSON. Region numbers and revisions grow by one and never reach 2^53, so they are JSON numbers.
+/// Counts of identifiers are strings.
 pub(crate) fn to_json(region: &Region) -> Value {
     json!({
         "name": names::short(&region.name),
@@ -327,7 +329,7 @@ fn policy_json(policy: &Policy) -> Value {
 pub(crate) mod samples {
     use super::*;
 
-    /// A region of 16-bit identifiers with a quarter of them issued.
+    /// Returns a region of 16-bit identifiers with a quarter of them issued.
     pub(crate) fn region(name: &str, parent: &str, prefix: &str, zone_bits: u32, kind: Kind) -> Region {
         let closed = kind == Kind::Closed;
         let suffix_bits = if closed { 0 } else { 16 - zone_bits - u32::try_from(prefix.len()).expect("short") };

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table};
 
-/// Prints the page. Fails if something is wrong, so that scripts can detect it.
+/// Prints the checks and their problems. Fails if something is wrong, so that scripts can detect it.
 pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let offset = clocks::measure(daemon).await?;
     let diagnosis = daemon.admin().diagnose(request(DiagnoseRequest {})).await?.into_inner();
@@ -30,7 +30,8 @@ pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     if is_wrong { Err(Failure::Unwell) } else { Ok(()) }
 }
 
-/// The problems of all checks: what is wrong, then what will be wrong first, then the rest.
+/// Returns the problems of all checks, the most severe first. Problems of one severity are in the order of the time
+/// until they have consequences.
 fn problems(checks: &[Check]) -> Vec<(&'static str, &Problem)> {
     let mut problems: Vec<_> =
         checks.iter().flat_map(|check| check.problems.iter().map(|problem| (check.name, problem))).collect();

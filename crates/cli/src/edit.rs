@@ -30,7 +30,7 @@ use crate::table::{Cell, Table};
 /// The value of `expected_revision` that accepts any revision.
 const ANY_REVISION: u64 = 0;
 
-/// A request for an edit: its specific fields and the fields common to all edits.
+/// Makes the request for an edit from its specific fields and the fields common to all edits.
 macro_rules! edit_request {
     ($edit:expr, $kind:ident { $($field:ident: $value:expr),* $(,)? }) => {
         request($kind {
@@ -77,7 +77,7 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
     }
 }
 
-/// Warnings about a new region whose zone or suffix is hard to change later.
+/// Returns warnings about a new region whose zone or suffix is hard to change later.
 fn warnings(region: &Region) -> Vec<String> {
     let (name, suffix) = (names::short(&region.name), region.suffix_bits);
     let prefix = u32::try_from(region.prefix.len()).unwrap_or(u32::MAX);
@@ -230,7 +230,7 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
     }
 }
 
-/// Like [`write()`], and warns of a policy that has no effect now.
+/// Like [`write()`], but also warns of a policy that has no effect now.
 fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     write(response, out)?;
     let warnings = response.region.as_ref().map(|region| set_warnings(&args.policy, region)).unwrap_or_default();
@@ -238,7 +238,8 @@ fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(
     Ok(())
 }
 
-/// Warnings about a policy without effect: a cap that is already reached, or an automatic expansion beyond the zone.
+/// Returns warnings about a policy without effect: a cap that is already reached, or an automatic expansion beyond the
+/// zone.
 fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
     let (name, space) = (names::short(&region.name), names::space_of(&region.name));
     let command = format!("kent region set {name} --space {space}");
@@ -266,7 +267,7 @@ fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
     warnings
 }
 
-/// Whether the arguments name an attribute.
+/// Returns whether the arguments set an attribute.
 fn changes_something(args: &SetArgs) -> bool {
     args.owner.is_some()
         || args.description.is_some()
@@ -275,7 +276,7 @@ fn changes_something(args: &SetArgs) -> bool {
         || !policy_mask(&args.policy).paths.is_empty()
 }
 
-/// The policy from the arguments. Only the parts that [`policy_mask`] names count.
+/// Returns the policy from the arguments. Only the parts that [`policy_mask`] names count.
 fn policy(args: &PolicyArgs) -> Policy {
     let auto_expand = args.auto_expand.map(|(at_percent, by_bits, max_suffix_bits)| AutoExpand {
         at_percent,
@@ -287,7 +288,7 @@ fn policy(args: &PolicyArgs) -> Policy {
     Policy { auto_expand, cap, min_chunk, max_chunk, strict: args.strict }
 }
 
-/// The parts of the policy that the arguments set or clear.
+/// Returns the parts of the policy that the arguments set or clear.
 fn policy_mask(args: &PolicyArgs) -> FieldMask {
     let parts = [
         ("*", args.no_policy),
@@ -299,7 +300,7 @@ fn policy_mask(args: &PolicyArgs) -> FieldMask {
     FieldMask { paths: parts.iter().filter(|(_, named)| *named).map(|(part, _)| (*part).to_owned()).collect() }
 }
 
-/// Makes an edit. If a person can answer, asks for confirmation first if the edit may be permanent.
+/// Makes an edit. Before an edit that may be permanent, asks for confirmation if a person can answer.
 async fn make(
     edit: &EditArgs,
     call: impl AsyncFn(&EditArgs) -> Result<Response<EditResponse>, Status>,
@@ -352,7 +353,7 @@ fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Like [`write()`], and also prints the bits that the daemon chose for new regions without BITS.
+/// Like [`write()`], but also prints the bits that the daemon chose for new regions without BITS.
 fn write_with_chosen(response: &EditResponse, new_regions: &[args::NewRegion], out: &mut Out) -> Result<(), Failure> {
     write(response, out)?;
     let chosen = chosen(response, new_regions);
@@ -362,7 +363,7 @@ fn write_with_chosen(response: &EditResponse, new_regions: &[args::NewRegion], o
     out.text(&format!("chosen BITS: {}\n", chosen.join(", ")))
 }
 
-/// The new regions without BITS, each with the bits that it got.
+/// Returns the new regions without BITS, each with the bits that it got.
 fn chosen(response: &EditResponse, new_regions: &[args::NewRegion]) -> Vec<String> {
     let before = response.changes.iter().find_map(|change| change.before.as_ref());
     let old = before.map_or(0, |before| before.prefix.len());
@@ -375,7 +376,7 @@ fn chosen(response: &EditResponse, new_regions: &[args::NewRegion]) -> Vec<Strin
     found.collect()
 }
 
-/// Every changed region before and after the edit, the freed prefixes, and the revision.
+/// Renders every changed region before and after the edit, the freed prefixes, and the revision.
 fn render(response: &EditResponse, palette: Palette) -> String {
     if response.revision == response.base_revision {
         let nothing = palette.paint(Role::Warning, "nothing changed");
@@ -408,7 +409,7 @@ fn render(response: &EditResponse, palette: Palette) -> String {
     text
 }
 
-/// The line about replicas that have not confirmed a seal, or nothing.
+/// Returns the line about replicas that have not confirmed a seal, or an empty string.
 fn unconfirmed(response: &EditResponse, palette: Palette) -> String {
     if response.unconfirmed.is_empty() {
         return String::new();
@@ -441,7 +442,7 @@ fn changes(changes: &[RegionChange], prefixes: PrefixFormat) -> Table {
     table
 }
 
-/// "before → after" in color if the value changed, otherwise the value alone.
+/// Returns "before → after" in color if the value changed, otherwise the value alone.
 fn step(before: Option<String>, after: String, role: Role) -> Cell {
     match before {
         Some(before) if before != after => Cell::new(role, format!("{before} → {after}")),

@@ -6,7 +6,7 @@ use crate::args::{
 use crate::failure::Edit;
 use crate::names;
 
-/// How to find out about the edit of a command. `None` if the command changes nothing.
+/// Returns how to find out whether the edit of a command was made, or `None` if the command changes nothing.
 pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
     let shown_by = |command: &str| Some(Edit { command: command.to_owned(), is_named: false });
     match command {

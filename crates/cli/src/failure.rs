@@ -80,7 +80,7 @@ fn timed_out(limit: Duration, waiting_for: Option<&str>) -> String {
 #[derive(Debug)]
 pub(crate) struct InvalidId {
     pub(crate) text: String,
-    /// The number of its line in standard input.
+    /// The number of the line, if the text is from standard input.
     pub(crate) line: Option<u64>,
     /// The error name of formats.md, such as `bad-hex`.
     pub(crate) code: &'static str,
@@ -93,13 +93,13 @@ pub(crate) struct Refusal {
     pub(crate) code: Code,
     pub(crate) reason: Option<String>,
     pub(crate) message: String,
-    /// The metadata of the status: values concerned and values allowed, sorted by name.
+    /// The metadata of the status, such as the refused and the allowed values, sorted by name.
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) violations: Vec<Violation>,
     pub(crate) retry_after: Option<Duration>,
-    /// A hint for people.
+    /// Hints for people.
     pub(crate) advice: Vec<String>,
-    /// The connection broke before the response arrived, so whether the call took effect is unknown.
+    /// Whether the connection broke before the response arrived, so that the outcome of the call is unknown.
     pub(crate) is_broken: bool,
 }
 
@@ -134,13 +134,13 @@ impl From<Status> for Failure {
 }
 
 impl Refusal {
-    /// Whether a retry of the same call may succeed, at this daemon or another.
+    /// Returns whether a retry of the same call may succeed, at this daemon or another.
     pub(crate) fn is_transient(&self) -> bool {
         let code = matches!(self.code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::Cancelled);
         self.is_broken || code
     }
 
-    /// Whether a refused watch must start again with a snapshot of all regions.
+    /// Returns whether a refused watch must start again with a snapshot of all regions.
     pub(crate) fn needs_snapshot(&self) -> bool {
         self.facts.iter().any(|(name, value)| name == "resume_after" && value == "0")
     }
@@ -166,7 +166,7 @@ impl Refusal {
     }
 }
 
-/// A hint for a caller that the daemon does not know, or that lacks a permission.
+/// Returns a hint for a caller that the daemon does not know, or that lacks a permission.
 fn credential_advice(status: &Status) -> Vec<String> {
     let advice = match (status.code(), connect::token_file()) {
         (Code::Unauthenticated, Some(file)) => {
@@ -180,18 +180,20 @@ fn credential_advice(status: &Status) -> Vec<String> {
     vec![advice]
 }
 
-/// Whether the connection broke. A status with a cause was created by this client, and `CANCELLED` by its own deadline.
+/// Returns whether the connection broke. A status with a cause comes from this client. `CANCELLED` comes from its own
+/// deadline, and does not count.
 fn is_broken(status: &Status) -> bool {
     status.source().is_some() && matches!(status.code(), Code::Unknown | Code::Unavailable | Code::Internal)
 }
 
-/// Whether only other settings of this client can help: the server speaks another protocol, or rejects the certificate.
+/// Returns whether only other settings of this client can help: the server speaks another protocol, or rejects the
+/// certificate.
 pub(crate) fn needs_other_settings(status: &Status) -> bool {
     is_other_protocol(status)
         || status.source().is_some_and(|cause| innermost(cause).to_string().contains("received fatal alert"))
 }
 
-/// Whether the server does not speak HTTP/2 without TLS.
+/// Returns whether the server speaks another protocol than HTTP/2 without TLS.
 fn is_other_protocol(status: &Status) -> bool {
     status.source().is_some_and(|cause| {
         let cause = innermost(cause).to_string();
@@ -224,7 +226,7 @@ fn message(status: &Status) -> String {
     }
 }
 
-/// The last cause of an error: "Connection refused", not "transport error".
+/// Returns the innermost cause of an error, such as "Connection refused" instead of "transport error".
 fn innermost<'e>(error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
     let mut last = error;
     while let Some(cause) = last.source() {
@@ -267,7 +269,7 @@ impl Failure {
         matches!(self.cause(), Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// The failure without the number of printed identifiers.
+    /// Returns the failure without the number of printed identifiers.
     fn cause(&self) -> &Self {
         match self {
             Self::Stopped { cause, .. } => cause,
@@ -275,7 +277,8 @@ impl Failure {
         }
     }
 
-    /// 0 success, 1 refusal or no answer, 2 bad usage, 130 Ctrl-C as is customary in shells.
+    /// Returns 0 for success, 1 for a refusal or no answer, 2 for bad usage, and 130 for Ctrl-C, as is customary in
+    /// shells.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.cause() {
             _ if self.is_closed_pipe() => ExitCode::SUCCESS,
@@ -299,7 +302,8 @@ impl Failure {
         }
     }
 
-    /// The message for standard error; `None` after Ctrl-C, if the reader closed the pipe, or if standard output already has it.
+    /// Returns the message for standard error, or `None` after Ctrl-C, if the reader closed the pipe, or if standard
+    /// output already has it.
     pub(crate) fn render(&self, json: bool) -> Option<String> {
         if self.is_closed_pipe() || matches!(self, Self::Interrupted | Self::Unwell) {
             return None;
@@ -361,7 +365,7 @@ impl Failure {
         }})
     }
 
-    /// The gRPC code that fits best, so that programs need to know only one set of codes.
+    /// Returns the gRPC code that fits best, so that programs need to know only one set of codes.
     fn code_name(&self) -> &'static str {
         match self.cause() {
             Self::Usage(_)
@@ -397,7 +401,7 @@ impl Failure {
     }
 }
 
-/// A hint for a failed connection to an endpoint, depending on the cause.
+/// Returns a hint for a failed connection to an endpoint, depending on the cause.
 fn advice(endpoint: &str, cause: &str) -> Option<String> {
     match endpoint.strip_prefix("unix:") {
         Some(path) => socket::advice(path, cause),
@@ -419,7 +423,7 @@ fn no_daemon_text(tried: &[Tried]) -> String {
     text
 }
 
-/// A delay without insignificant digits: milliseconds below ten seconds, whole seconds above.
+/// Rounds a delay: to milliseconds below ten seconds, and up to whole seconds from there on.
 pub(crate) fn rounded(delay: Duration) -> Duration {
     let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
     if delay < Duration::from_secs(10) {
@@ -435,7 +439,7 @@ impl InvalidId {
         if !json {
             let place = line.map(|line| format!("standard input, line {line}: ")).unwrap_or_default();
             return match *code {
-                // With an invalid option, the text itself may be valid, so do not mention it.
+                // With an invalid option, the text itself may be valid, so do not mention the text.
                 "bad-format" | "bad-layout" | "bad-precision" | "bad-width" => {
                     format!("error: {place}{message} ({code})\n")
                 }
@@ -458,7 +462,7 @@ impl InvalidId {
     }
 }
 
-/// Facts for programs, which every message has in words.
+/// Facts for programs. The text omits them, because every message has them in words.
 const SAID: [&str; 17] = [
     "cap",
     "capacity",

@@ -37,7 +37,7 @@ pub(crate) enum BadFile {
 }
 
 impl Named {
-    /// The command that corrects the setting, unless it is in the command line.
+    /// Returns advice with the command that corrects the setting, or nothing for an option of the command line.
     pub(crate) fn advice(&self) -> String {
         let Self { setting, source } = self;
         match source {
@@ -52,7 +52,7 @@ impl Named {
         }
     }
 
-    /// Checks that the file contains what the setting needs. The client reads it again for each connection.
+    /// Checks that the file contains what the setting needs. The client reads the file again for each connection.
     pub(crate) fn check(&self, path: &Path) -> Result<(), BadFile> {
         let (named, path) = (self.clone(), path.to_owned());
         let text = match fs::read(&path) {
@@ -86,7 +86,7 @@ fn instead_of_token(text: &[u8]) -> &'static str {
     }
 }
 
-/// The variable of a setting.
+/// Returns the name of the environment variable of a setting.
 fn variable(setting: &str) -> String {
     format!("KENT_{}", setting.to_uppercase().replace('-', "_"))
 }

@@ -127,7 +127,7 @@ impl Condition {
     }
 }
 
-/// The characters of a name, and those of a pattern.
+/// The characters of a pattern for names, other than letters and digits.
 const NAME_SYMBOLS: &str = "-_.*?";
 
 impl Field {
@@ -217,7 +217,7 @@ impl Label {
             (None, None, None) => (text, None, true),
         };
         let name = name.trim_end();
-        // Other selectors, such as `team in (a,b)` and `tier>1`, would be taken for odd names.
+        // Other selectors, such as `team in (a,b)` and `tier>1`, would be mistaken for names.
         if name.is_empty()
             || name.contains(['!', '=', '<', '>', '~', '(', ')', ' ', '\t'])
             || value.is_some_and(|value| value.is_empty() || value.starts_with('~'))
@@ -235,7 +235,7 @@ fn is_of_name(symbol: char) -> bool {
     symbol.is_ascii_alphanumeric() || NAME_SYMBOLS.contains(symbol)
 }
 
-/// Whether a text matches a pattern, in which `*` stands for any characters and `?` for one.
+/// Returns whether a text matches a pattern, in which `*` stands for any characters and `?` for one.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     // On a mismatch, the last star matches one more character.

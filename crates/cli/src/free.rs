@@ -69,7 +69,7 @@ struct Found {
     count: usize,
     /// The share of the space that all blocks take.
     share: f64,
-    /// The prefix for the new region, if it was requested and a block is large enough.
+    /// The place for the new region, if one was requested and a block is large enough.
     choice: Option<PlaceOfRegion>,
 }
 
@@ -82,7 +82,7 @@ impl Found {
     }
 
     fn share_of(&self, block: &FreeBlock) -> f64 {
-        // OK because a block has at most the 128 bits of the space.
+        // OK because blocks and spaces have at most 128 bits.
         2_f64.powi(block.bits as i32 - self.bits as i32)
     }
 
@@ -136,7 +136,7 @@ impl Found {
     }
 }
 
-/// Where `kent region create` would put the region, or what to do if no block is large enough.
+/// Returns a line that says where `kent region create` would put the region, or what to do if no block is large enough.
 fn choice_text(suffix: u32, args: &FreeArgs, choice: Option<&PlaceOfRegion>, palette: Palette) -> String {
     let zone = args.zone.map(|zone| format!(" --zone {zone}")).unwrap_or_default();
     let space = names::space_option(&args.space);

@@ -121,7 +121,7 @@ async fn follow(
     Ok(())
 }
 
-/// Waits for the first answer of an endpoint, and says so as long as there is none.
+/// Waits for the first answer of an endpoint, and prints warnings until it arrives.
 async fn saying<T>(endpoint: &str, is_json: bool, answer: impl Future<Output = T>) -> T {
     let (began, mut pause) = (Instant::now(), FIRST_AFTER);
     let mut answer = pin!(answer);
@@ -152,7 +152,7 @@ fn write_region(region: &Region, revision: u64, out: &mut Out) -> Result<(), Fai
     out.text(&format!("  {}\n", place(region, out.palette())))
 }
 
-/// Prints the sealed region around the watched space.
+/// Prints which sealed region contains the watched space, if any.
 fn write_sealed(by: &str, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
         return out.json(&json!({"sealed_by": (!by.is_empty()).then_some(by)}));
@@ -174,7 +174,7 @@ fn write(entry: &HistoryEntry, out: &mut Out) -> Result<(), Failure> {
     out.fitted(|palette| render(entry, palette))
 }
 
-/// One line for the edit, one for each region it changed, and one for each attribute before and after.
+/// Renders one line for the edit, one for each region it changed, and one for each attribute before and after.
 fn render(entry: &HistoryEntry, palette: Palette) -> String {
     let revision = palette.paint(Role::Heading, &format!("revision {}", entry.revision));
     let mut text = format!("{revision}  {}  {} by {}", entry.time, entry.operation, entry.principal);
@@ -206,7 +206,7 @@ fn render(entry: &HistoryEntry, palette: Palette) -> String {
     text
 }
 
-/// A region with its prefix, widths and state in short form.
+/// Returns a region with its prefix, widths and state in short form.
 fn place(region: &Region, palette: Palette) -> String {
     let (name, prefix) = (names::short(&region.name), palette.prefixes.text(&region.prefix));
     format!("{name} {prefix} z {} s {} {}", region.zone_bits, region.suffix_bits, describe::state(region))

@@ -26,8 +26,8 @@ const BATCH: usize = 1000;
 /// The argument that stands for standard input.
 const STDIN: &str = "-";
 
-/// Shows every valid identifier, with its region if requested. Fails with the invalid arguments; invalid lines of standard input
-/// are reported where they are read.
+/// Shows every valid identifier, with its region if requested. Fails if there are invalid arguments or lines. Invalid
+/// lines of standard input are reported as they are read.
 pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut Out) -> Result<(), Failure> {
     let mut shower = Shower { reading: args.reading(), regions, shown: false, out };
     let (mut invalid, mut invalid_lines) = (Vec::new(), 0);
@@ -121,7 +121,7 @@ impl<'a> Regions<'a> {
         Ok(Self { space, bits, client, runtime })
     }
 
-    /// The place of each valid identifier.
+    /// Returns the place of each valid identifier, and `None` for each invalid one.
     fn of(&self, inspected: &[Result<Inspection, VerbError>]) -> Result<Vec<Option<Place>>, Failure> {
         let ids: Vec<_> = inspected.iter().map(|it| it.as_ref().ok().map(|inspection| self.id(inspection))).collect();
         let valid = ids.iter().flatten().filter_map(|id| id.as_ref().ok().copied()).collect();
@@ -132,7 +132,7 @@ impl<'a> Regions<'a> {
         Ok(ids.into_iter().map(|id| id.map(|id| id.and_then(|_| answers.next().ok_or_else(missing)))).collect())
     }
 
-    /// The identifier as a number, if it can be one of the space.
+    /// Returns the identifier as a number, or the reason that it cannot be in the space.
     fn id(&self, inspection: &Inspection) -> Result<u128, String> {
         if let Some(id) = kent_codec::parse_id(&inspection.text).ok().filter(|id| !id.is_uuid) {
             return id.within(self.space, self.bits);
@@ -177,7 +177,7 @@ struct Explanation<'a> {
     not_in_space: Option<&'a str>,
 }
 
-/// The output for an identifier: a line of JSON, or text with a drawing.
+/// Returns the output for an identifier: a line of JSON, or text with a drawing.
 fn show(inspection: &Inspection, place: Option<&Place>, is_json: bool, palette: Palette) -> String {
     if is_json {
         let classification = place.and_then(|place| place.as_ref().ok()).map(classify::to_json);
@@ -197,7 +197,7 @@ fn show(inspection: &Inspection, place: Option<&Place>, is_json: bool, palette: 
     text
 }
 
-/// The identifier, its format and how the format was found, its bits, and its fields.
+/// Renders the identifier, its format and how the format was found, its bits, and its fields.
 fn render(inspection: &Inspection, palette: Palette) -> String {
     let mut rows = vec![
         ("id", palette.paint(Role::Heading, &inspection.canonical)),
@@ -230,7 +230,7 @@ fn fields(inspection: &Inspection) -> Table {
     table
 }
 
-/// The bits of the drawing with this label, such as "0-31, 52-63".
+/// Returns the bits of the drawing with this label, such as "0-31, 52-63".
 fn places(inspection: &Inspection, label: &str) -> String {
     let runs = inspection.layout.iter().filter(|run| run.label == label);
     let places: Vec<_> = runs

@@ -9,10 +9,10 @@ use crate::failure::Edit;
 use crate::notice;
 use crate::reach::Reach;
 
-/// The exit code of an interrupted command, as of a shell: 128 and the number of the signal.
+/// The exit code of an interrupted command, as in shells: 128 plus the number of the signal.
 const EXIT_CODE: i32 = 130;
 
-/// Ends the process after Ctrl-C. Runs on its own thread, because a question to the user blocks the main thread.
+/// Ends the process after Ctrl-C. Runs on a worker thread, because a question to the user blocks the main thread.
 pub(crate) async fn watch(edit: Edit, reach: Reach, is_json: bool) {
     if tokio::signal::ctrl_c().await.is_err() {
         return;

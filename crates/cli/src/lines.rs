@@ -14,7 +14,8 @@ const LINE_MAX: usize = 64 << 10;
 /// The byte order mark, with which some editors begin a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The lines of an input that are not empty, trimmed. Bytes that are not UTF-8 are replaced by U+FFFD.
+/// The lines of an input that are not empty, without surrounding whitespace. Bytes that are not UTF-8 are replaced by
+/// U+FFFD.
 pub(crate) struct Lines<R> {
     reader: BufReader<R>,
     number: u64,

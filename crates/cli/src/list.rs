@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &LsArgs, daemon: &Daemon, out: &mut Out) -> Result
         false => pages(&args.space.space, PRESENT, daemon, take).await?,
         true => {
             let spaces = space::all(daemon).await?;
-            // There is always the space default.
+            // The space default always exists, so the caller may see no space.
             if spaces.is_empty() {
                 return Err(Failure::Usage(NO_SPACE.to_owned()));
             }
@@ -104,7 +104,8 @@ impl<'a> Lister<'a> {
     }
 }
 
-/// Regions without the value come last in both directions, and equal ones in the order of their names.
+/// Compares two regions by a key. Regions without the value come last in both directions, and equal ones are in the
+/// order of their names.
 fn compare(left: &Region, right: &Region, key: SortKey, is_descending: bool) -> Ordering {
     let directed = |ordering: Ordering| if is_descending { ordering.reverse() } else { ordering };
     let texts = |text: fn(&Region) -> &str| {

@@ -95,7 +95,7 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Whether the arguments of a line that is not valid ask for JSON.
+/// Returns whether the arguments of an invalid command line request JSON.
 fn wants_json() -> bool {
     let words: Vec<_> = env::args_os().collect();
     let is_output = |word: &OsString| word == "-o" || word == "--output";
@@ -103,7 +103,7 @@ fn wants_json() -> bool {
         || words.windows(2).any(|pair| is_output(&pair[0]) && pair[1] == "json")
 }
 
-/// The first paragraph of clap's message, which states the error. Usage and hints for people follow it.
+/// Returns the first paragraph of clap's message, which states the error. Usage and hints for people follow it.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let lines: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
@@ -157,7 +157,7 @@ fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
     }
 }
 
-/// The client for the settings in force.
+/// Returns the client for the settings in force.
 fn client(global: &Global, settings: &Settings) -> Result<Client, Failure> {
     settings.check().map_err(|fault| Failure::Usage(fault.to_string()))?;
     connect::set_timeout(global.request_timeout);

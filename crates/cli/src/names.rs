@@ -4,7 +4,7 @@ pub(crate) use kent_proto::model::{
     region_name as region, region_words, short_name as short, space_name as space, space_option,
 };
 
-/// A region by its resource name, as the words of a suggested command: `NAME --space SPACE`.
+/// Converts the resource name of a region to the words of a suggested command: `NAME --space SPACE`.
 pub(crate) fn words(resource: &str) -> String {
     match resource.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/")) {
         Some((space, region)) => region_words(region, space),
@@ -12,7 +12,7 @@ pub(crate) fn words(resource: &str) -> String {
     }
 }
 
-/// The name of a region's space, from the region's resource name.
+/// Returns the name of a region's space, from the region's resource name.
 pub(crate) fn space_of(region: &str) -> &str {
     let space = region.strip_prefix("spaces/").unwrap_or(region);
     space.rsplit_once("/regions/").map_or(space, |(space, _)| space)

@@ -9,13 +9,13 @@ use kent_proto::v1::space::TextForm;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Decimal,
-    /// A number with this number of digits.
+    /// Hexadecimal, with this number of digits.
     Hex(usize),
     Uid11,
 }
 
 impl Form {
-    /// The default text form of a space whose identifiers have this number of bits.
+    /// Converts the text form of a space whose identifiers have this number of bits.
     pub(crate) fn of(form: TextForm, bits: u32) -> Self {
         match form {
             TextForm::Unspecified | TextForm::Decimal => Self::Decimal,
@@ -33,7 +33,8 @@ impl Form {
     }
 }
 
-/// The ratio of `part` to `whole`, from 0 to 1, and 1 only if they are equal. Both are decimal numbers up to 2^128.
+/// Returns the ratio of `part` to `whole`, from 0 to 1, and 1 only if they are equal. Both are decimal numbers up to
+/// 2^128.
 pub(crate) fn share(part: &str, whole: &str) -> Option<f64> {
     let most = if part == whole { 1.0 } else { 1.0_f64.next_down() };
     // An f64 is precise enough because a share is shown with two decimal places.
@@ -41,7 +42,7 @@ pub(crate) fn share(part: &str, whole: &str) -> Option<f64> {
     (whole > 0.0).then(|| (part / whole).clamp(0.0, most))
 }
 
-/// A share as a percentage. Only exactly 0 and 1 are shown as 0 % and 100 %.
+/// Formats a share as a percentage. Only exactly 0 and 1 are shown as 0 % and 100 %.
 pub(crate) fn percent(share: f64) -> String {
     match share {
         share if share <= 0.0 => "0 %".to_owned(),
@@ -52,7 +53,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// A number of bytes in the largest unit that fits into it.
+/// Formats a number of bytes in the largest unit that fits into it.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0) {
@@ -61,7 +62,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Milliseconds with three digits or more.
+/// Formats milliseconds with three digits or more.
 pub(crate) fn millis(millis: f64) -> String {
     let digits = match millis {
         many if many >= 100.0 => 0,

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::prefix::PrefixFormat;
 use crate::reach::Reach;
 
-/// Whether the caller closed standard output (`>&-`). The standard library opens /dev/null for reading and writing in its place; a
-/// shell opens it only for writing.
+/// Returns whether the caller closed standard output (`>&-`). The standard library opens /dev/null for reading and
+/// writing in its place. A redirection in a shell opens /dev/null only for writing.
 pub(crate) fn is_closed() -> bool {
     let stdout = rustix::stdio::stdout();
     let is_null = rustix::fs::fstat(stdout).is_ok_and(|stat| stat.st_rdev == rustix::fs::makedev(1, 3));
@@ -29,7 +29,7 @@ pub(crate) struct Out {
     palette: Palette,
     /// What a suggested command needs to reach the same daemon.
     reach: Reach,
-    /// The width of the terminal, if this is one and the user has not chosen the form of prefixes.
+    /// The width of the terminal, if standard output is one and the user has not chosen the form of prefixes.
     fit: Option<usize>,
     stream: BufWriter<Stdout>,
 }
@@ -37,7 +37,8 @@ pub(crate) struct Out {
 impl Out {
     pub(crate) fn new(json: bool, prefixes: Option<PrefixFormat>, reach: Reach) -> Self {
         let stdout = io::stdout();
-        // anstream checks NO_COLOR, CLICOLOR, TERM=dumb and whether this is a terminal. clap depends on it already.
+        // anstream checks NO_COLOR, CLICOLOR, TERM=dumb and whether standard output is a terminal. clap already depends
+        // on anstream.
         let color = AutoStream::choice(&stdout) != ColorChoice::Never;
         let width = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
         let fit = if prefixes.is_none() { width() } else { None };
@@ -66,7 +67,7 @@ impl Out {
         self.text(&render(palette))
     }
 
-    /// The palette with which this text fits the terminal.
+    /// Returns the palette with which this text fits the terminal.
     pub(crate) fn fitting(&self, render: impl Fn(Palette) -> String) -> Palette {
         match self.fit {
             Some(width) if is_wider(&render(self.palette), width) => {
@@ -76,7 +77,8 @@ impl Out {
         }
     }
 
-    /// Writes text, which contains its own line feeds. The commands that it suggests reach the same daemon.
+    /// Writes text, which contains its own line feeds. Adds to each suggested command the options that it needs to
+    /// reach the same daemon.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         if self.json {
             return self.write(text);
@@ -86,7 +88,7 @@ impl Out {
         self.write(if self.palette.ascii { charset::to_ascii(&text) } else { text.into() }.as_ref())
     }
 
-    /// A message for standard error, in which the suggested commands reach the same daemon.
+    /// Returns a message for standard error, in which the suggested commands reach the same daemon.
     pub(crate) fn reaching(&self, message: &str) -> String {
         self.reach.add_to(message)
     }
@@ -100,16 +102,16 @@ impl Out {
     }
 }
 
-/// Whether a line has more columns than this. Every character that kent prints takes one column.
+/// Returns whether a line has more than `width` columns. Every character that kent prints takes one column.
 fn is_wider(text: &str, width: usize) -> bool {
     text.lines().any(|line| strip_str(line).to_string().chars().count() > width)
 }
 
-/// Paints text in colors, or leaves it plain, and says how prefixes are written.
+/// The appearance of text: in colors or plain, in Unicode or ASCII, and with the chosen format of prefixes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Palette {
     pub(crate) color: bool,
-    /// Drawings use only ASCII.
+    /// Whether drawings use only ASCII.
     pub(crate) ascii: bool,
     pub(crate) prefixes: PrefixFormat,
 }

@@ -15,7 +15,7 @@ pub(crate) const PRESENT: u64 = 0;
 /// The maximum number of regions per page.
 const PAGE_SIZE: u32 = 1000;
 
-/// All regions of a space in the order of their prefixes, outer regions before inner ones.
+/// Returns all regions of a space in the order of their prefixes, outer regions before inner ones.
 pub(crate) async fn all(space: &str, at_revision: u64, daemon: &Daemon) -> Result<Vec<Region>, Failure> {
     let mut regions = Vec::new();
     let collect = |page| {
@@ -26,8 +26,8 @@ pub(crate) async fn all(space: &str, at_revision: u64, daemon: &Daemon) -> Resul
     Ok(regions)
 }
 
-/// All regions of a space and of the spaces that are delegated inside it. The regions of a delegated space follow those outside,
-/// and get the delegated region as their parent.
+/// Returns all regions of a space and of the spaces delegated inside it. The regions of a delegated space follow those
+/// of the outer space. Its top-level regions get the delegated region as their parent.
 pub(crate) async fn nested(space: &str, daemon: &Daemon) -> Result<Vec<Region>, Failure> {
     let mut regions = all(space, PRESENT, daemon).await?;
     // Ends the loop even if a wrong answer has a cycle.

@@ -39,7 +39,7 @@ pub(crate) fn write(args: &CreateArgs, status: &Status, out: &mut Out) -> Result
     out.text(&text)
 }
 
-/// Adds suggested commands to the refusal of an edit because no prefix is free.
+/// Adds suggested commands to a refusal, if its reason is that no prefix is free.
 pub(crate) fn with_commands(args: &CreateArgs, failure: Failure) -> Failure {
     let Failure::Refused(mut refusal) = failure else { return failure };
     if refusal.reason.as_deref() == Some("NO_FREE_PREFIX") {
@@ -76,12 +76,12 @@ fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
     format!("{intro}{}", table.render(palette))
 }
 
-/// The command that splits this donor and creates the region in the freed prefix.
+/// Returns the command that splits this donor and creates the region in the freed prefix.
 fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
     format!("{} --split-donor {}", create_command(args, args.suffix), donor.region)
 }
 
-/// The command that creates the region, without a donor.
+/// Returns the command that creates the region, without a donor.
 fn create_command(args: &CreateArgs, suffix: u32) -> String {
     let space = names::space_option(&args.edit.space.space);
     let order = match args.order {

@@ -20,7 +20,7 @@ pub(crate) enum PrefixFormat {
 }
 
 impl PrefixFormat {
-    /// The text of a prefix, which is given as zeros and ones.
+    /// Returns the text of a prefix, which is given as zeros and ones.
     pub(crate) fn text(self, bits: &str) -> String {
         match (self, bits.parse::<Prefix>()) {
             (Self::Bits, _) | (_, Err(_)) if bits.is_empty() => "(none)".to_owned(),
@@ -77,7 +77,7 @@ fn parse_bits(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The bits of an address, from the left. Missing digits on the right are zeros.
+/// Parses an address as 128 bits, from the left. Missing digits on the right are zeros.
 fn parse_address(text: &str) -> Option<u128> {
     if text.contains(':') {
         return text.parse::<Ipv6Addr>().ok().map(Ipv6Addr::to_bits);

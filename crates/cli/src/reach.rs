@@ -63,7 +63,7 @@ impl Reach {
     }
 }
 
-/// The text as one word of a shell.
+/// Quotes the text as one word of a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |symbol: char| symbol.is_ascii_alphanumeric() || "-_.:/,@%".contains(symbol);
     if text.chars().all(is_plain) { text.to_owned() } else { format!("'{text}'") }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::args::Cli;
 
-    /// The commands that need no daemon, or only with an option.
+    /// The commands that need no daemon, or need one only with an option.
     const LOCAL: [&str; 8] = ["audit", "codec", "completions", "context", "inspect", "man", "migrate", "restore"];
 
     #[test]

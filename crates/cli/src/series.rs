@@ -14,7 +14,7 @@ use crate::table::{Cell, Table};
 
 pub(crate) async fn run(command: &SeriesCommand, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let mut results = Vec::new();
-    // If the daemon refuses a series, the ones handled before it are printed as well.
+    // If the daemon refuses a series, the ones handled before it are still printed.
     let done = execute(command, daemon, &mut results).await;
     let printed = print(&results, out);
     done.and(printed)
@@ -66,7 +66,7 @@ fn table(all: &[Series]) -> Table {
     table
 }
 
-/// `reserved` is a string because it may exceed the 53 bits of a JSON number.
+/// Converts a series to JSON. `reserved` is a string because it may exceed the 53 bits of a JSON number.
 fn to_json(series: &Series) -> Value {
     json!({"source": series.source, "reserved": series.reserved, "on_demand": series.on_demand})
 }

@@ -70,7 +70,8 @@ pub(crate) fn parse_leniently(line: &[OsString]) -> Option<ArgMatches> {
     Some(matches)
 }
 
-/// The command line with the settings of a context as defaults. A variable that is empty counts as unset.
+/// Returns the definition of the command line, with the settings of a context as defaults. A variable that is empty
+/// counts as unset.
 pub(crate) fn command(context: Option<&Context>) -> Command {
     let adjust = |arg: Arg| {
         let is_empty = |variable| env::var_os(variable).is_some_and(|text| text.is_empty());
@@ -87,7 +88,7 @@ pub(crate) fn command(context: Option<&Context>) -> Command {
     each_command(Cli::command(), &|command| with_output(command).mut_args(&adjust))
 }
 
-/// The option `-o json` of a command that does not define `-o` itself. It is the same as `--json`.
+/// Adds the option `-o json`, which is the same as `--json`, to a command that does not define `-o` itself.
 fn with_output(command: Command) -> Command {
     let is_kentd = command.get_arguments().any(Arg::is_trailing_var_arg_set);
     if is_kentd || command.get_arguments().any(|arg| arg.get_id() == OUTPUT) {
@@ -101,7 +102,7 @@ fn with_output(command: Command) -> Command {
 /// The name of the option `-o`.
 const OUTPUT: &str = "output";
 
-/// Whether `-o json` is among the arguments of a command.
+/// Returns whether `-o json` is among the arguments of a command.
 fn wants_json(matches: &ArgMatches) -> bool {
     let mut forms = matches.try_get_raw(OUTPUT).ok().flatten().into_iter().flatten();
     forms.any(|form| form == "json")
@@ -112,7 +113,7 @@ pub(crate) fn each_command(command: Command, change: &dyn Fn(Command) -> Command
     change(command).mut_subcommands(|inner| each_command(inner, change))
 }
 
-/// The context selected by the command line, the variable or the file.
+/// Returns the context that the command line, the variable or the file selects.
 fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
     let named = command(None).ignore_errors(true).try_get_matches_from(line);
     let named = named.ok().and_then(|matches| matches.get_one::<String>("context").cloned());
@@ -139,7 +140,7 @@ fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
 pub(crate) enum Origin {
     Option,
     Variable,
-    /// The current context of the file, or the context in force, if it has the setting.
+    /// The context in force, if it has the setting.
     Context,
     Default,
 }
@@ -151,7 +152,7 @@ impl Settings {
         self.chosen.as_ref().map(drop)
     }
 
-    /// The options of the command line with which a suggested command reaches the same daemon.
+    /// Returns the options of the command line with which a suggested command reaches the same daemon.
     pub(crate) fn reach(&self) -> Reach {
         let options =
             ["endpoint", "context", "ca", "cert", "key", "token-file"].map(|setting| (setting, self.get(setting)));
@@ -162,7 +163,7 @@ impl Settings {
         )
     }
 
-    /// Where the path of a setting was given.
+    /// Returns where the path of a setting was given.
     pub(crate) fn source(&self, setting: &str) -> Source {
         let name = self.chosen.as_ref().ok().and_then(|chosen| chosen.name.clone());
         match (self.get(setting).1, name) {
@@ -172,7 +173,7 @@ impl Settings {
         }
     }
 
-    /// The text of a setting in force, and its origin.
+    /// Returns the text of a setting in force, and its origin.
     pub(crate) fn get(&self, setting: &str) -> (String, Origin) {
         let id = &setting.replace('-', "_");
         // Not every command has each of the settings.

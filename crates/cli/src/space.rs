@@ -35,7 +35,7 @@ async fn list(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     out.text(&text)
 }
 
-/// All spaces that the caller may see.
+/// Returns all spaces that the caller may see.
 pub(crate) async fn all(daemon: &Daemon) -> Result<Vec<Space>, Failure> {
     let mut spaces = Vec::new();
     let mut page_token = String::new();
@@ -111,7 +111,7 @@ fn table(spaces: &[Space]) -> Table {
     table
 }
 
-/// The sealed region around a space, as NAME@SPACE.
+/// Returns the sealed region around a space, as NAME@SPACE.
 fn sealed_with(space: &Space) -> String {
     match space.sealed_by.as_str() {
         "" => String::new(),
@@ -120,7 +120,7 @@ fn sealed_with(space: &Space) -> String {
     }
 }
 
-/// Revisions and counts grow by one and never reach 2^53, so they are JSON numbers.
+/// Converts a space to JSON. Revisions and counts grow by one and never reach 2^53, so they are JSON numbers.
 fn to_json(space: &Space) -> Value {
     json!({
         "name": names::short(&space.name),

@@ -26,7 +26,7 @@ pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     out.text(&text)
 }
 
-/// Shows the state of the daemon's clock, after confirming it with `accept`.
+/// Shows the state of the daemon's clock. With `accept`, first confirms that the clock is right.
 pub(crate) async fn clock(command: Option<ClockCommand>, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let status = daemon.admin().get_status(request(GetStatusRequest {})).await?.into_inner();
     let mut clock = status.clock.ok_or_else(|| Failure::Answer("the status lacks the clock".to_owned()))?;
@@ -134,7 +134,8 @@ fn chunks(chunks: &[ChunkStatus]) -> Table {
     table
 }
 
-/// All replicas on the store, with a warning for clocks that differ by more than [`CLOCKS_DIFFER_MS`].
+/// Returns a table of all replicas on the store, with a warning for clocks that differ by more than
+/// [`CLOCKS_DIFFER_MS`].
 fn replicas(replicas: &[ReplicaStatus]) -> Table {
     let headings = ["REPLICA", "VERSION", ">SLOT", "RESERVED UNTIL", ">CLOCK", ">HEARD", ">TABLES AT", "RUN"];
     let mut table = Table::new(headings);
@@ -159,14 +160,14 @@ fn replicas(replicas: &[ReplicaStatus]) -> Table {
     table
 }
 
-/// The difference between clocks in milliseconds above which they are marked, as in the daemon's own warning.
+/// The difference between clocks, in milliseconds, above which it is marked. The daemon warns of the same difference.
 const CLOCKS_DIFFER_MS: u64 = 250;
 
 fn until(unix_seconds: i64) -> String {
     instant(i128::from(unix_seconds) * 1_000_000_000)
 }
 
-/// RFC 3339 with milliseconds, or the number of nanoseconds if the time has no calendar date.
+/// Formats a time as RFC 3339 with milliseconds, or as the number of nanoseconds if the time has no calendar date.
 fn instant(unix_nanos: i128) -> String {
     let at = u64::try_from(unix_nanos).ok().and_then(|nanos| UNIX_EPOCH.checked_add(Duration::from_nanos(nanos)));
     at.map(|at: SystemTime| humantime::format_rfc3339_millis(at).to_string()).unwrap_or(format!("{unix_nanos} ns"))
@@ -189,7 +190,8 @@ fn clock_json(clock: &ClockStatus) -> Value {
     })
 }
 
-/// Counts that grow by one never reach 2^53, so they are JSON numbers. All other 64-bit values are strings.
+/// Converts a status to JSON. Counts that grow by one never reach 2^53, so they are JSON numbers. All other 64-bit
+/// values are strings.
 fn to_json(status: &Status) -> Value {
     json!({
         "version": status.version,

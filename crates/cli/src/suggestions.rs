@@ -48,7 +48,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The string literals of a source, without those of its comments.
+/// Collects the string literals of a source, without those of its comments.
 fn literals(tokens: TokenStream, found: &mut Vec<String>) {
     let mut is_comment = false;
     for token in tokens {
@@ -65,8 +65,8 @@ fn literals(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// The commands that a text suggests, as written. A command begins with a name of `commands`, and ends where the sentence or the
-/// example ends.
+/// Returns the commands that a text suggests, as written. A command begins with a name of `commands`, and ends where
+/// the sentence or the example ends.
 fn suggested<'t>(text: &'t str, commands: &[String]) -> Vec<&'t str> {
     let starts = text.match_indices("kent ").filter(|(at, _)| {
         let before = text[..*at].chars().next_back();
@@ -95,8 +95,8 @@ fn suggested<'t>(text: &'t str, commands: &[String]) -> Vec<&'t str> {
     starts.filter_map(command).collect()
 }
 
-/// A command with a sample for each placeholder: `{...}` or a word in capitals. A placeholder right after another one is for options
-/// that may be absent.
+/// Returns the words of a command, with a sample for each placeholder: `{...}` or a word in capitals. A placeholder
+/// right after another one is for options that may be absent.
 fn sampled(command: &str, sample: &str) -> Vec<String> {
     let (mut whole, mut rest) = (String::new(), command);
     while let Some((before, after)) = rest.split_once('{') {

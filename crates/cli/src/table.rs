@@ -8,7 +8,7 @@ use crate::output::{Palette, Role};
 /// The space between two columns.
 const GUTTER: &str = "  ";
 
-/// Rows of cells under headings. It prints one line per row, without trailing spaces.
+/// Rows of cells under headings. The text has one line per row, without trailing spaces.
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
@@ -51,7 +51,7 @@ impl<T: ToString> From<T> for Cell {
 }
 
 impl Table {
-    /// A table with these headings. A heading that begins with `>` marks a right-aligned column of numbers.
+    /// Makes a table with these headings. A heading that begins with `>` marks a right-aligned column of numbers.
     pub(crate) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
         let column = |heading: &'static str| match heading.strip_prefix('>') {
             Some(heading) => Column { heading, align: Align::Right },
@@ -73,13 +73,13 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The headings and the rows.
+    /// Renders the headings and the rows.
     pub(crate) fn render(&self, palette: Palette) -> String {
         self.render_part(&mut Vec::new(), palette)
     }
 
-    /// A part of a longer table: the first part, without `widths`, has the headings and sets the least widths of the columns of
-    /// the other parts.
+    /// Renders a part of a longer table. The first part, for which `widths` is empty, has the headings. The columns of
+    /// each part are at least as wide as in the parts before it.
     pub(crate) fn render_part(&self, widths: &mut Vec<usize>, palette: Palette) -> String {
         if palette.ascii && self.rows.iter().flatten().any(|cell| !cell.text.is_ascii()) {
             return self.to_ascii().render_part(widths, palette);
@@ -96,7 +96,7 @@ impl Table {
         text
     }
 
-    /// The table in ASCII, where some replacements are wider.
+    /// Converts the table to ASCII, where some replacements are wider.
     fn to_ascii(&self) -> Self {
         let cell = |cell: &Cell| Cell::new(cell.role, charset::to_ascii(&cell.text));
         Self {
@@ -132,7 +132,7 @@ impl Table {
     }
 }
 
-/// Lines of "name  value" with aligned values.
+/// Renders lines of "name  value" with aligned values.
 pub(crate) fn facts(rows: &[(&str, String)], palette: Palette) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
     let line = |(name, value): &(&str, String)| {

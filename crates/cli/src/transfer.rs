@@ -58,7 +58,8 @@ async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     Ok(())
 }
 
-/// All regions of one revision, and that revision. If the table is edited between two pages, the listing starts again.
+/// Returns all regions of one revision, and that revision. If the table is edited between two pages, the listing starts
+/// again.
 async fn listing(space: &str, at_revision: u64, daemon: &Daemon) -> Result<(Vec<Region>, u64), Failure> {
     for _ in 0..LISTINGS {
         let (mut regions, mut page_token, mut revision) = (Vec::new(), String::new(), None);
@@ -147,7 +148,8 @@ async fn find_space(name: &str, header: &Header, daemon: &Daemon) -> Result<Spac
     }
 }
 
-/// Checks that all counters are known. A file from an earlier revision has none; they are 0 if nothing was issued.
+/// Checks that all counters are known. A file from an earlier revision has none. With `unissued`, missing counters
+/// become 0.
 fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
     let unknown = entries.iter().find(|entry| entry.issues() && entry.reserved.is_none());
     if let Some(unknown) = unknown.filter(|_| !unissued) {
@@ -173,7 +175,7 @@ struct Work<'f> {
     differing: Vec<(String, Vec<String>)>,
     /// Regions to create, outer regions before inner ones.
     missing: Vec<Entry>,
-    /// The commits that create them.
+    /// The commits that create the missing regions.
     parts: Vec<ImportTableRequest>,
 }
 

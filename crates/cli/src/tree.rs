@@ -16,9 +16,9 @@ const BAR_CELLS: usize = 10;
 /// A region and its position in the forest.
 pub(crate) struct Branch {
     pub(crate) region: Region,
-    /// 0 at the top level.
+    /// The number of levels above the region, 0 at the top level.
     pub(crate) depth: usize,
-    /// The box characters before its name, such as "│  └─ ".
+    /// The box characters before the name of the region, such as "│  └─ ".
     lines: String,
 }
 
@@ -27,14 +27,14 @@ pub(crate) struct Branch {
 pub(crate) struct View {
     /// The maximum number of levels.
     pub(crate) depth: Option<usize>,
-    /// Draws only regions whose name contains this, and the regions that contain them.
+    /// If set, only regions whose name contains this text are drawn, and the regions that contain them.
     pub(crate) filter: Option<String>,
     /// The maximum number of siblings.
     pub(crate) siblings: Option<usize>,
 }
 
 impl View {
-    /// The regions with matching names and the regions that contain them, in their original order.
+    /// Returns the regions with matching names and the regions that contain them, in their original order.
     fn matching(&self, regions: Vec<Region>) -> Vec<Region> {
         let Some(filter) = &self.filter else { return regions };
         let parents: HashMap<&str, &str> =
@@ -51,7 +51,7 @@ impl View {
     }
 }
 
-/// The branches of the forest that `view` selects, and the number of regions that it hides.
+/// Returns the branches of the forest that `view` selects, and the number of regions that it hides.
 pub(crate) fn view(regions: Vec<Region>, view: &View) -> (Vec<Branch>, usize) {
     let all = regions.len();
     let mut forest = plant(view.matching(regions));
@@ -95,7 +95,7 @@ pub(crate) fn plant(regions: Vec<Region>) -> Vec<Branch> {
     grow(roots, &children, |index| slots.get_mut(index).and_then(Option::take))
 }
 
-/// Walks the forest, parents first. It takes each region once, so it ends even if a wrong answer has a cycle.
+/// Walks the forest, parents first. Takes each region once, so the walk ends even if a wrong answer has a cycle.
 fn grow(roots: Vec<usize>, children: &[Vec<usize>], mut take: impl FnMut(usize) -> Option<Region>) -> Vec<Branch> {
     let mut branches = Vec::with_capacity(children.len());
     let mut pending: Vec<(usize, usize, String, String)> = Vec::new();
@@ -118,7 +118,7 @@ fn push_all(pending: &mut Vec<(usize, usize, String, String)>, siblings: &[usize
     }
 }
 
-/// A table with one line per region. The regions of another space, which is delegated, have its name.
+/// Renders a table with one line per region. A region of a delegated space has the name of that space.
 pub(crate) fn render(forest: &[Branch], space: &str, palette: Palette) -> String {
     let mut table = Table::new(["REGION", "PREFIX", ">P/Z/S", "KIND", ">CAPACITY", ">ISSUED", "SHARE"]);
     for Branch { region, lines, .. } in forest {
@@ -142,7 +142,7 @@ pub(crate) fn render(forest: &[Branch], space: &str, palette: Palette) -> String
     table.render(palette)
 }
 
-/// Green for a low share, yellow from 70 %, red from 90 %.
+/// Returns the role of a share: green for a low share, yellow from 70 %, red from 90 %.
 fn share_role(share: Option<f64>) -> Role {
     match share {
         Some(share) if share >= 0.9 => Role::Bad,
@@ -151,7 +151,8 @@ fn share_role(share: Option<f64>) -> Role {
     }
 }
 
-/// A bar and the percentage. A share above 0 shows at least one eighth of a cell, and only a share of 1 fills the bar.
+/// Returns a bar and the percentage. A share above 0 shows at least one eighth of a cell, and only a share of 1 fills
+/// the bar.
 fn bar(share: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let all = BAR_CELLS * 8;

@@ -11,7 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use habits::{ALL_SPACES, OF_DAEMON, OPTIONS, SPACE, SYNONYMS};
 
-/// The number of characters of an invalid value that a message repeats.
+/// The maximum number of characters of an invalid value that a message repeats.
 const VALUE_CHARS_MAX: usize = 100;
 
 /// Options of `kent region create` that no later command changes.
@@ -76,7 +76,7 @@ fn shorten(error: &mut clap::Error) {
     }
 }
 
-/// The command that a line names, with the commands around it, outermost first.
+/// Returns the command that a line names and the commands that contain it, outermost first.
 fn path<'c>(command: &'c Command, line: &[OsString]) -> Vec<&'c Command> {
     let mut path = vec![command];
     let mut words = line.iter().skip(1);
@@ -99,7 +99,7 @@ fn name(path: &[&Command]) -> String {
     path.iter().map(|command| command.get_name()).collect::<Vec<_>>().join(" ")
 }
 
-/// The names of the commands inside a command.
+/// Returns the names of the commands inside a command.
 fn commands(path: &[&Command]) -> Vec<String> {
     let inner = path.iter().copied().next_back().into_iter().flat_map(Command::get_subcommands);
     inner.filter(|inner| !inner.is_hide_set()).map(|inner| inner.get_name().to_owned()).collect()
@@ -162,7 +162,7 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
     }
 }
 
-/// The commands that an unknown name probably stands for.
+/// Returns a tip with the commands that an unknown name probably stands for.
 fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let Some(typed) = text(error, ContextKind::InvalidSubcommand) else { return Vec::new() };
     let synonyms = SYNONYMS.iter().find(|(word, _)| *word == typed).map_or(&[][..], |(_, meant)| *meant);
@@ -182,7 +182,7 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     }
 }
 
-/// The command with its first two words in the other order, such as `kent create region r`.
+/// Returns a tip that corrects a command whose first two words are in the wrong order, such as `kent create region r`.
 fn reordered(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Command]) -> Option<String> {
     let typed = text(error, ContextKind::InvalidSubcommand).filter(|_| path.len() == 1)?;
     let mut words = plain(line)?;
@@ -196,7 +196,7 @@ fn reordered(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Co
     valid(root, &words).map(|command| format!("did you mean: {command}"))
 }
 
-/// The command with the unknown argument replaced by Kent's equivalent, if that is a valid command.
+/// Returns a tip with the unknown argument replaced by Kent's equivalent, if that gives a valid command.
 fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Command]) -> Option<String> {
     let unknown = text(error, ContextKind::InvalidArg)?;
     let words = plain(line)?;
@@ -240,7 +240,7 @@ fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, pa
         .map(|command| format!("the space is an option: {command}"))
 }
 
-/// Joins the words into a command line, if none of them needs quoting in a shell.
+/// Returns the words of a command line, if none of them needs quoting in a shell.
 fn plain(line: &[OsString]) -> Option<Vec<String>> {
     let is_plain = |word: &&str| {
         !word.is_empty() && word.chars().all(|mark| mark.is_alphanumeric() || "-_.,:/@%+=".contains(mark))
@@ -249,7 +249,7 @@ fn plain(line: &[OsString]) -> Option<Vec<String>> {
     [Some("kent".to_owned())].into_iter().chain(words).collect()
 }
 
-/// Joins the words to a command line. Returns `None` if it is not valid.
+/// Joins the words to a command line. Returns `None` if the command line is not valid.
 fn valid(root: &Command, words: &[String]) -> Option<String> {
     root.clone().try_get_matches_from(words).is_ok().then(|| words.join(" "))
 }
@@ -268,7 +268,7 @@ fn conflict(error: &clap::Error) -> Vec<String> {
         .collect()
 }
 
-/// The spellings, short and long, under which an example may use the option that an error is about.
+/// Returns the spellings, short and long, under which an example may use the option that an error is about.
 fn options(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let named = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let long = named.split([' ', '=', '[']).next().unwrap_or_default();
@@ -278,7 +278,7 @@ fn options(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     short.into_iter().chain((!long.is_empty()).then(|| format!(" {long} "))).collect()
 }
 
-/// An example of a command's help: one with these options, or the first one.
+/// Returns an example of a command's help: one with these options, or the first one.
 fn example(command: &Command, options: &[String]) -> Option<String> {
     let help = command.get_after_help()?.to_string();
     let examples = help.lines().filter_map(|line| {
@@ -290,7 +290,7 @@ fn example(command: &Command, options: &[String]) -> Option<String> {
     about.or(examples.first()).map(|example| (*example).to_owned())
 }
 
-/// Says that the invalid value is that of a variable.
+/// Returns a tip if the invalid value comes from a variable.
 fn from_variable(error: &clap::Error, path: &[&Command]) -> Option<String> {
     let (arg, value) = (text(error, ContextKind::InvalidArg)?, text(error, ContextKind::InvalidValue)?);
     let mut args = path.iter().rev().flat_map(|command| command.get_arguments());
@@ -307,7 +307,7 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// What clap suggests, if it differs in at most a third of its letters from what was typed.
+/// Returns clap's suggestion, if it differs in at most a third of its letters from the typed text.
 fn near(error: &clap::Error, kind: ContextKind) -> Option<String> {
     let typed = match kind {
         ContextKind::SuggestedArg => ContextKind::InvalidArg,

@@ -210,7 +210,7 @@ pub fn source(bytes: &[u8]) {
     }
 }
 
-/// Decodes messages from the network: requests, and blocks, up to 200 identifiers of which are generated.
+/// Decodes messages from the network, requests and blocks, and generates up to 200 identifiers of a block.
 pub fn wire(bytes: &[u8]) {
     if let Ok(request) = AllocateRequest::decode(bytes) {
         let _ = AllocateInput::try_from(&request);

@@ -90,7 +90,7 @@ struct Inner {
 struct State {
     contents: Contents,
     config: Arc<ClientConfig>,
-    /// The last problem with the files, so that each is logged once.
+    /// The last problem with the files, so that each problem is logged once.
     problem: Option<String>,
 }
 
@@ -118,7 +118,7 @@ impl Pem {
         }
     }
 
-    /// The source of the text, for messages.
+    /// Returns the source of the text, for messages.
     fn place(&self) -> String {
         match self {
             Self::Text(_) => "the text".to_owned(),
@@ -154,7 +154,7 @@ impl Pems {
         Ok(Contents { ca: self.ca.as_ref().map(|ca| ca.read(CA)).transpose()?, identity })
     }
 
-    /// The files. There are none if all certificates were given as text.
+    /// Returns the files. There are none if all certificates were given as text.
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let (certificate, key) = self.identity.as_ref().map(|(certificate, key)| (certificate, key)).unzip();
         [self.ca.as_ref(), certificate, key].into_iter().flatten().filter_map(|pem| match pem {

@@ -19,7 +19,7 @@ pub enum Needed {
     Revoked,
 }
 
-/// The error of a text without what is needed.
+/// The error for a text that does not contain what is needed.
 #[derive(Debug, Error)]
 #[error("{}", self.explain())]
 pub struct Unfit {
@@ -43,7 +43,7 @@ enum Found {
 }
 
 impl Needed {
-    /// Checks that a text contains this. `file` is its file, for messages.
+    /// Checks that a text contains what is needed. `file` is the file of the text, for messages.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Needed {
         }
     }
 
-    /// Whether a section with this label contains it.
+    /// Returns whether a section with this label contains what is needed.
     fn has_label(self, label: &str) -> bool {
         match self {
             Self::Certificate => label == "CERTIFICATE",
@@ -65,7 +65,7 @@ impl Needed {
         }
     }
 
-    /// The openssl command that reads it.
+    /// Returns the openssl command that reads such a section.
     fn command(self) -> &'static str {
         match self {
             Self::Certificate => "x509",
@@ -136,7 +136,7 @@ impl Found {
             false if labels.iter().any(|label| needed.has_label(label)) => Self::Damaged(problem),
             false => Self::Other(labels),
             true if text.is_empty() => Self::Empty,
-            // A sequence of ASN.1 with a length of two bytes, as in all but the smallest keys.
+            // An ASN.1 sequence with a length of one or two bytes, as in all but the smallest keys.
             true if text.starts_with(&[0x30, 0x82]) || text.starts_with(&[0x30, 0x81]) => Self::Der,
             true => Self::NoPem,
         }
@@ -164,7 +164,7 @@ impl Unfit {
     }
 }
 
-/// What the sections with these labels contain, each named once.
+/// Names what the sections with these labels contain. Equal names in a row are given once.
 fn named(labels: &[String]) -> String {
     let name = |label: &String| match label.as_str() {
         "CERTIFICATE" => "a certificate".to_owned(),

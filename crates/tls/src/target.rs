@@ -1,5 +1,5 @@
-//! A server to connect to: by plain TCP, a Unix socket, or TLS with the certificates that are in the files at
-//! that moment.
+//! A server to connect to: by plain TCP, a Unix socket, or TLS with the certificates that are in the files when it
+//! connects.
 
 use std::time::Duration;
 
@@ -61,12 +61,12 @@ struct Late(Duration);
 struct NotHttp2;
 
 impl Target {
-    /// A server without TLS.
+    /// Returns a server without TLS.
     pub fn plain(endpoint: Endpoint) -> Self {
         Self { address: endpoint.uri().to_string(), endpoint, secure: None }
     }
 
-    /// A server under TLS, at an `https` address. A connection with its handshake must be made within `limit`.
+    /// Returns a server with TLS, at an `https` address. A connection with its handshake must be made within `limit`.
     /// `settings` are those of HTTP/2.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Target {
         Ok(Self { endpoint, address: uri.to_string(), secure: Some(secure) })
     }
 
-    /// The server behind a Unix socket, at `unix:PATH`. Such a connection never uses TLS.
+    /// Returns the server behind a Unix socket, at `unix:PATH`. Such a connection never uses TLS.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Target {
         &self.address
     }
 
-    /// Connects.
+    /// Opens a connection to the server.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Target {
         }
     }
 
-    /// A channel that connects at its first use, and again when the connection is lost.
+    /// Returns a channel that connects at its first use, and again when the connection is lost.
     pub fn connect_lazy(&self) -> Channel {
         match &self.secure {
             None => self.endpoint.connect_lazy(),
@@ -132,7 +132,7 @@ impl Target {
     }
 }
 
-/// Makes connections under TLS.
+/// Returns a connector that makes connections with TLS.
 fn connector(
     secure: Secure,
 ) -> impl Service<Uri, Response = TokioIo<TlsStream<TcpStream>>, Error = StdError, Future: Send> + Send + 'static {

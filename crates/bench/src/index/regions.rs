@@ -1,4 +1,4 @@
-//! Random nested regions and identifiers. The same seed generates the same ones.
+//! Random nested regions and identifiers. The same seed generates the same regions and identifiers.
 //!
 //! Real tables are skewed: some departments have far more regions than others, levels differ in width, and some partitions are
 //! full while others hold one region. So half of the top-level regions share eight prefixes, and the generator divides random
@@ -125,9 +125,10 @@ fn region(
 /// The distribution of identifiers to look up.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stream {
-    /// The regions are uniform over the space. Most identifiers are in no region, or in a large one.
+    /// Uniform over the space. Most identifiers are in no region, or in a large one.
     Anywhere,
-    /// Uniform over the regions, and then over the identifiers under the region's prefix. Most are deeply nested.
+    /// Uniform over the regions, and then over the identifiers under the region's prefix. Most identifiers are in
+    /// deeply nested regions.
     Within,
 }
 

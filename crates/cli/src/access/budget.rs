@@ -87,7 +87,7 @@ fn print(budgets: &[Budget], output: FormArg, out: &mut Out) -> Result<(), Failu
     }
 }
 
-/// A line about budgets that a restore has made uncertain, or nothing.
+/// Returns a line about budgets whose use is uncertain after a restore, or an empty string.
 fn restored(budgets: &[Budget]) -> String {
     match budgets.iter().map(|budget| budget.restored_unix_ms).max().and_then(time) {
         None => String::new(),
@@ -118,13 +118,13 @@ fn table(budgets: &[Budget]) -> Table {
     table
 }
 
-/// The use per day, at the present rate.
+/// Returns the use per day at the present rate, or `-` without a forecast.
 fn per_day(budget: &Budget) -> String {
     // OK because a use beyond 2^64 per day is shown as 2^64 - 1.
     if budget.days_left.is_some() { grouped(budget.used_per_day.ceil() as u64) } else { "-".to_owned() }
 }
 
-/// How long the rest lasts at the present rate.
+/// Returns how long the rest of the budget lasts at the present rate.
 fn lasts(budget: &Budget) -> String {
     match budget.days_left {
         Some(_) if budget.left == 0 => "used up".to_owned(),

@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// The limits that `--limit` gives.
+/// Returns the limits that `--limit` sets, or `None` if there are none.
 pub(super) fn given(texts: &[String]) -> Result<Option<CallerLimits>, Failure> {
     let limits = texts.iter().try_fold(Limits::default(), |limits, text| limits.and(text));
     let limits = limits.map_err(|bad| Failure::Usage(format!("--limit: {bad}")))?;
     Ok((!limits.is_empty()).then(|| limits.into()))
 }
 
-/// The limits in a message. Those that this version of kent does not understand are left out.
+/// Returns the limits in a message, or no limits if one of them is invalid.
 fn of(message: Option<CallerLimits>) -> Limits {
     parse_limits("limits", message).unwrap_or_default()
 }
 
-/// `ids=10_000/s, streams=10`, or nothing.
+/// Returns limits as text, such as `ids=10_000/s, streams=10`, or an empty string without limits.
 pub(super) fn text(message: Option<CallerLimits>) -> String {
     of(message).to_string()
 }
 
-/// A JSON object with the limits that are set.
+/// Returns a JSON object with the limits that are set.
 pub(super) fn to_json(message: Option<CallerLimits>) -> Value {
     let limits = of(message);
     let fields = LimitKind::ALL.into_iter().filter_map(|kind| {

@@ -35,12 +35,13 @@ async fn all(daemon: &Daemon) -> Result<Vec<v1::Role>, Failure> {
     Ok(daemon.access().list_roles(request(ListRolesRequest {})).await?.into_inner().roles)
 }
 
-/// The names of all roles, for completion.
+/// Returns the names of all roles, for completion.
 pub(crate) async fn names(daemon: &Daemon) -> Result<Vec<String>, Failure> {
     Ok(all(daemon).await?.into_iter().map(|role| role.name).collect())
 }
 
-/// The daemon merges the given parts into the role, so that a concurrent change of another part is kept.
+/// Creates or changes a role. The daemon merges the given parts into the role, so that a concurrent change of another
+/// part is kept.
 async fn set(args: &RoleSetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let message = replacement(args, limits::given(&args.limits)?).map_err(Failure::Usage)?;
     let mut changed = daemon.access().put_role(request(message)).await?.into_inner();
@@ -56,7 +57,7 @@ async fn set(args: &RoleSetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), F
     out.text(&text)
 }
 
-/// The request that replaces what the arguments give.
+/// Returns the request that replaces the parts that the arguments set.
 fn replacement(args: &RoleSetArgs, limits: Option<v1::CallerLimits>) -> Result<PutRoleRequest, String> {
     let RoleSetArgs { name, permissions, certificates, no_certificates, no_limits, .. } = args;
     let parts = [

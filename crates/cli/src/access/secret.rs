@@ -15,7 +15,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Prepares the file, if there is one. Without `replaces` it must be new.
+    /// Prepares the file, if a path is given. Unless `replaces` is true, the file must not exist.
     pub(super) fn prepare(path: Option<&Path>, replaces: bool) -> Result<Self, Failure> {
         let Some(path) = path else { return Ok(Self::Output) };
         if !replaces && path.symlink_metadata().is_ok() {
@@ -36,7 +36,7 @@ impl Place {
         Ok(Self::File { path: path.to_owned(), part, replaces })
     }
 
-    /// The file, for messages.
+    /// Returns the path of the file, for messages.
     pub(super) fn file(&self) -> Option<String> {
         match self {
             Self::Output => None,
@@ -44,7 +44,8 @@ impl Place {
         }
     }
 
-    /// Writes the token. If its file cannot be written, it goes to standard output, because it is shown only once.
+    /// Writes the token. If its file cannot be written, prints the token to standard output, because the daemon shows
+    /// it only once.
     pub(super) fn put(self, secret: &str, out: &mut Out) -> Result<(), Failure> {
         let (path, error) = match self {
             Self::Output if out.is_json() => return Ok(()),

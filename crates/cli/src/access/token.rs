@@ -27,7 +27,7 @@ pub(crate) async fn run(command: &TokenCommand, daemon: &Daemon, out: &mut Out) 
     }
 }
 
-/// All tokens that the caller may see, by ID.
+/// Returns all tokens that the caller may see, in the order of their IDs.
 async fn all(daemon: &Daemon) -> Result<Vec<Token>, Failure> {
     let (mut tokens, mut page_token) = (Vec::new(), String::new());
     loop {
@@ -193,7 +193,7 @@ fn to_json(token: &Token) -> Value {
     })
 }
 
-/// The IDs of the tokens that work, for completion.
+/// Returns the IDs of the valid tokens, for completion.
 pub(crate) async fn ids(daemon: &Daemon) -> Result<Vec<String>, Failure> {
     let tokens = all(daemon).await?;
     Ok(tokens.into_iter().filter(|token| token.refused.is_empty()).map(|token| token.id).collect())

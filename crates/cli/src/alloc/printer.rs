@@ -65,7 +65,7 @@ impl Printer {
         Self { json, before, after, buffer, progress: Progress::new(tally.wanted), tally, stopped }
     }
 
-    /// The progress bar, for other messages on standard error.
+    /// Returns the progress bar, which other messages on standard error suspend.
     pub(super) fn bar(&self) -> ProgressBar {
         self.progress.bar.clone()
     }
@@ -124,10 +124,10 @@ fn append_text(buffer: &mut Vec<u8>, id: Id, form: Form) {
     }
 }
 
-/// A progress bar on standard error, shown on a terminal and for large counts.
+/// A progress bar on standard error, shown only on a terminal and for large counts.
 struct Progress {
     bar: ProgressBar,
-    /// Standard output is a terminal as well, so the identifiers scroll over the bar.
+    /// Whether standard output is a terminal as well, so that the identifiers scroll over the bar.
     shares_terminal: bool,
 }
 

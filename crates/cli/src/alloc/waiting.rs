@@ -1,4 +1,5 @@
-//! Progress messages on standard error while `kent alloc` waits: the reason, the time so far, and when it gives up.
+//! Progress messages on standard error while `kent alloc` waits: the reason, the time so far, and when the command
+//! gives up.
 
 use std::future;
 use std::pin::pin;
@@ -22,7 +23,7 @@ const FIRST_AFTER: Duration = Duration::from_secs(1);
 /// The longest time between two messages.
 const EVERY_MAX: Duration = Duration::from_secs(60);
 
-/// The number of such failures in a row after which no endpoint can be expected to answer.
+/// The number of consecutive failures, each of which needs other settings, after which the command gives up.
 const MISMATCHES: usize = 3;
 
 /// What `kent alloc` waits for.
@@ -41,7 +42,7 @@ pub(super) struct Waiting {
 pub(super) enum Ends {
     /// At this time, such as "at --timeout 30s".
     At(String),
-    /// After this time, such as "after 30s". While a limit of the caller is the reason, it never gives up.
+    /// After this time, such as "after 30s". While a limit of the caller is the reason, the command never gives up.
     After(String),
 }
 
@@ -69,12 +70,12 @@ impl Waiting {
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(Reason { message, is_limit });
     }
 
-    /// Why the last attempt failed. `None` if it succeeded, or has not ended yet.
+    /// Returns why the last attempt failed, or `None` if it succeeded or has not ended yet.
     pub(super) fn reason(&self) -> Option<String> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|reason| reason.message.clone())
     }
 
-    /// Returns the last failure when retries cannot help, only other settings.
+    /// Waits until only other settings can help, and returns the last failure.
     pub(super) async fn hopeless(&self) -> Status {
         let mut mismatches = self.mismatches.subscribe();
         // The client tries its endpoints in turn, and one of several may be a wrong port.

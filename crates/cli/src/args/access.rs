@@ -243,7 +243,7 @@ pub(crate) fn parse_role_name(text: &str) -> Result<String, String> {
     check_role_name(text).map(|()| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
-/// The ID of a token. A whole token is accepted too, for revoking a leaked one: only its ID is sent.
+/// Parses the ID of a token. Also accepts a whole token, so that a leaked one can be revoked: only its ID is sent.
 fn parse_id(text: &str) -> Result<String, String> {
     let expected = || "expected the ID of a token, such as 3f9a1c0b77de (`kent token ls` lists them)".to_owned();
     // An error does not repeat the text, which may contain a secret.

@@ -55,7 +55,7 @@ fn parse_action(text: &str) -> Result<String, String> {
     }
 }
 
-/// How events end.
+/// The outcomes of events.
 const OUTCOMES: [&str; 8] = ["done", "unchanged", "again", "begun", "refused", "denied", "failed", "unknown"];
 
 const TAIL_HELP: &str = "\

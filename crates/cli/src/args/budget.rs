@@ -79,7 +79,8 @@ Examples:
   kent budget add shop region:default/orders +500k
   kent budget rm shop region:default/orders";
 
-/// The ID of a token or the name of a role, alone or as token:ID or role:NAME, which `kent budget show` prints.
+/// Parses the ID of a token or the name of a role: alone, or as token:ID or role:NAME, the form that `kent budget show`
+/// prints.
 fn parse_holder(text: &str) -> Result<String, String> {
     let expected = || {
         "expected the ID of a token, such as 3f9a1c0b77de (`kent token ls`), or the name of a role (`kent role ls`); write \

@@ -78,7 +78,7 @@ pub(crate) enum SortKey {
 }
 
 impl LsArgs {
-    /// Fails if `--space` is an option beside `--all-spaces`: it would have no effect.
+    /// Fails if the command line has both `--space` and `--all-spaces`: `--space` would have no effect.
     pub(crate) fn check_space(&self, is_option: bool) -> Result<(), Failure> {
         match self.all_spaces && is_option {
             true => Err(Failure::Usage("-A lists the regions of all spaces: leave out --space, or -A".to_owned())),

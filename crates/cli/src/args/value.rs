@@ -12,7 +12,7 @@ use crate::names;
 use crate::number;
 use crate::prefix;
 
-/// A label. The value is everything after the first `=`, including commas and further `=`.
+/// Parses a label. The value is everything after the first `=`, including commas and further `=`.
 pub(super) fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
     let Some((name, value)) = text.split_once('=') else {
         return Err(match (text.strip_suffix('-'), text.split_once(':')) {
@@ -54,13 +54,13 @@ pub(super) fn parse_chunk(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// The name of a space. The space of a delegated region has a path as its name, such as default/emea.
+/// Parses the name of a space. The space of a delegated region has a path as its name, such as default/emea.
 pub(crate) fn parse_space(text: &str) -> Result<String, String> {
     text.split('/').try_for_each(|part| parse_name(part).map(drop))?;
     Ok(text.to_owned())
 }
 
-/// A source. The space of a region is empty if the text does not name one.
+/// Parses a source. The space of a region is empty if the text does not name one.
 pub(super) fn parse_source(text: &str) -> Result<Source, SourceError> {
     match text.parse()? {
         Source::Region { name, .. } if !text.contains('@') => Ok(Source::Region { name, space: String::new() }),
@@ -68,7 +68,7 @@ pub(super) fn parse_source(text: &str) -> Result<Source, SourceError> {
     }
 }
 
-/// A number of identifiers. A unit may follow: k, M or G for thousands, millions or billions.
+/// Parses a number of identifiers. A unit may follow: k, M or G for thousands, millions or billions.
 pub(super) fn parse_count(text: &str) -> Result<NonZeroU64, String> {
     const UNITS: [(&[char], u128); 3] = [(&['k', 'K'], 1_000), (&['M'], 1_000_000), (&['G'], 1_000_000_000)];
     let with_unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(*unit)?, *factor)));
@@ -79,17 +79,17 @@ pub(super) fn parse_count(text: &str) -> Result<NonZeroU64, String> {
     })
 }
 
-/// One source of identifiers, as permissions name it.
+/// Parses one source of identifiers, as permissions name it.
 pub(super) fn parse_resource(text: &str) -> Result<String, String> {
     Budget::permission(text).map(|permission| permission.resource().to_string()).map_err(|bad| bad.to_string())
 }
 
-/// The total of a budget, which may be 0.
+/// Parses the total of a budget, which may be 0.
 pub(super) fn parse_total(text: &str) -> Result<u64, String> {
     if text == "0" { Ok(0) } else { parse_count(text).map(Into::into) }
 }
 
-/// A budget of a new token: RESOURCE=TOTAL.
+/// Parses a budget of a new token: RESOURCE=TOTAL.
 pub(super) fn parse_budget(text: &str) -> Result<(String, u64), String> {
     let (resource, total) = text
         .rsplit_once('=')
@@ -97,12 +97,12 @@ pub(super) fn parse_budget(text: &str) -> Result<(String, u64), String> {
     Ok((parse_resource(resource)?, parse_total(total)?))
 }
 
-/// A revision to continue after; 0 is the beginning.
+/// Parses the revision after which to continue; 0 is the beginning.
 pub(super) fn parse_revision_or_0(text: &str) -> Result<u64, String> {
     within(text, 0, u64::MAX.into()).ok_or_else(|| "expected a revision such as 12, or 0 for all of them".to_owned())
 }
 
-/// A duration, which may be zero.
+/// Parses a duration, which may be zero.
 pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|_| "expected a duration with its unit, such as 500ms, 30s or 5m, or 0s".to_owned())
@@ -113,7 +113,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "expected a duration with its unit, such as 500ms, 30s or 5m".to_owned())
 }
 
-/// A name for a request, which must not be empty.
+/// Checks the name of a request, which must have 1 to 64 bytes.
 pub(super) fn parse_request_id(text: &str) -> Result<String, String> {
     match text.len() {
         1..=64 => Ok(text.to_owned()),
@@ -122,7 +122,7 @@ pub(super) fn parse_request_id(text: &str) -> Result<String, String> {
     }
 }
 
-/// The name of a region, a space or a context, checked by the same function as in the daemon.
+/// Checks the name of a region, a space or a context, with the same function as the daemon.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
     match check_name(text) {
         Ok(()) => Ok(text.to_owned()),
@@ -132,7 +132,7 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The name of a region. If the text is a source or an API resource name, the error shows what to write instead.
+/// Checks the name of a region. If the text is a source or an API resource name, the error shows what to write instead.
 pub(super) fn parse_region(text: &str) -> Result<String, String> {
     let resource = text.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/"));
     let (space, region) = match (resource, text.strip_prefix("region:").unwrap_or(text)) {
@@ -163,28 +163,28 @@ pub(super) fn parse_u128(text: &str) -> Result<u128, String> {
     number::parse(text)
 }
 
-/// A width in bits, such as that of a suffix.
+/// Parses a width in bits, such as that of a suffix.
 pub(super) fn parse_bits(text: &str) -> Result<u32, String> {
     within(text, 0, 128).ok_or_else(|| "expected a number of bits from 0 to 128, such as 40".to_owned())
 }
 
-/// A width of at least one bit, or a number of bits to move.
+/// Parses a width of at least one bit, or a number of bits to move.
 pub(super) fn parse_width(text: &str) -> Result<u32, String> {
     within(text, 1, 128).ok_or_else(|| "expected a number of bits from 1 to 128, such as 2".to_owned())
 }
 
-/// The width of a timestamp in a uuidv8-draft01, in bits.
+/// Parses the width of a timestamp in a uuidv8-draft01, in bits.
 pub(super) fn parse_timestamp_width(text: &str) -> Result<u32, String> {
     let width = within(text, 32, 64).filter(|width| matches!(width, 32 | 48 | 60 | 64));
     width.ok_or_else(|| "expected 32, 48, 60 or 64 bits".to_owned())
 }
 
-/// A number of lines, which may be 0.
+/// Parses a number of lines, which may be 0.
 pub(super) fn parse_lines(text: &str) -> Result<usize, String> {
     within(text, 0, usize::MAX as u128).ok_or_else(|| "expected a number of lines, such as 20".to_owned())
 }
 
-/// A number of lines or levels.
+/// Parses a number of at least 1, such as a number of levels.
 pub(super) fn parse_positive(text: &str) -> Result<u32, String> {
     let most = u32::MAX;
     within(text, 1, most.into())
@@ -201,7 +201,7 @@ fn within<T: TryFrom<u128>>(text: &str, least: u128, most: u128) -> Option<T> {
     T::try_from(number).ok()
 }
 
-/// Up to 128 zeros and ones, read in any form of `prefix`.
+/// Up to 128 bits as zeros and ones, parsed from any form that `prefix` accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bits(String);
 

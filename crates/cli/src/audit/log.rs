@@ -20,7 +20,7 @@ struct Part {
     file: BufReader<File>,
 }
 
-/// What stays the same when a file is renamed: its device and its inode.
+/// The identity of a file, which a rename keeps: its device and its inode.
 type Id = (u64, u64);
 
 /// The maximum number of files that kentd keeps.
@@ -33,15 +33,17 @@ impl Log {
         Ok(log)
     }
 
-    /// Whether lines were removed before they were read, since the last call.
+    /// Returns whether lines were removed before they were read, since the last call.
     pub(super) fn take_lost(&mut self) -> bool {
         std::mem::take(&mut self.is_lost)
     }
 
-    /// Reads all lines that are there now, without their ends. Continues with the newer files if the daemon has rotated them.
+    /// Passes all lines present now to `each`, without their line feeds. Continues with the newer files if the daemon
+    /// has rotated the log.
     pub(super) fn read<E>(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> io::Result<Result<(), E>> {
         loop {
-            // The daemon may write to a file until it renames it, so list the files before the last read of this one.
+            // The daemon may write to a file until it renames the file, so list the files before the last read of this
+            // one.
             let parts = self.parts();
             loop {
                 if self.part.file.read_until(b'\n', &mut self.begun)? == 0 {
@@ -73,7 +75,7 @@ impl Log {
         }
     }
 
-    /// Continues with another file, unless it was renamed meanwhile: then the next poll finds it.
+    /// Continues with another file, unless that file was renamed meanwhile: then the next listing finds it.
     fn turn_to(&mut self, (path, id): &(PathBuf, Id)) -> io::Result<()> {
         match Part::open(path.clone()) {
             Ok(part) if part.id == *id => {
@@ -87,7 +89,7 @@ impl Log {
         }
     }
 
-    /// The files, the newest first.
+    /// Returns the files, newest first.
     fn parts(&self) -> Vec<(PathBuf, Id)> {
         let (mut parts, mut missing) = (Vec::new(), 0);
         for number in 0..PARTS_MAX {

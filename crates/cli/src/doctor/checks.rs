@@ -12,7 +12,7 @@ use crate::names;
 use crate::number::{bytes, grouped, millis, share};
 use crate::output::Role;
 
-/// One line of the page or several, and the problems behind them.
+/// A check: one or more lines of the page, and the problems that it found.
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// The severity of a value that should stay below both thresholds.
+    /// Returns the severity of a value that should stay below both thresholds.
     fn above(value: f64, warning: f64, wrong: f64) -> Self {
         match () {
             () if value >= wrong => Self::Wrong,
@@ -71,7 +71,7 @@ impl Check {
         Self { name, facts: Vec::new(), problems: Vec::new() }
     }
 
-    /// The state of its worst problem.
+    /// Returns the state of the worst problem.
     pub(crate) fn state(&self) -> State {
         self.problems.iter().map(|problem| problem.state).max().unwrap_or(State::Ok)
     }
@@ -99,7 +99,7 @@ impl Check {
     }
 }
 
-/// All checks that apply to the daemon.
+/// Returns all checks that apply to the daemon.
 pub(crate) fn all(diagnosis: &Diagnosis, offset: Offset) -> Vec<Check> {
     let status = diagnosis.status.clone().unwrap_or_default();
     let mut checks = vec![daemon(&status), clock(status.clock.as_ref(), offset)];
@@ -118,7 +118,8 @@ pub(crate) fn all(diagnosis: &Diagnosis, offset: Offset) -> Vec<Check> {
     checks
 }
 
-/// The seconds for which time-based identifiers can be issued without the store, and regions from their chunks on etcd.
+/// Returns the seconds for which the daemon can issue time-based identifiers without the store. On etcd, it can grant
+/// from the chunks of regions for the same time.
 fn window_left(status: &Status) -> Option<f64> {
     status.slots.iter().map(|slot| slot.window_left_ms as f64 / 1000.0).reduce(f64::max)
 }
@@ -139,7 +140,8 @@ fn daemon(status: &Status) -> Check {
     check
 }
 
-/// The lead of a clock, in milliseconds, from which it is a problem: as in the daemon's own warning between replicas.
+/// The offset of a clock, in milliseconds, from which it is a problem. The daemon warns of the same offset between
+/// replicas.
 const CLOCK_WARNING_MS: f64 = 250.0;
 
 fn clock(clock: Option<&ClockStatus>, offset: Offset) -> Check {
@@ -301,7 +303,8 @@ fn replicas(replicas: &[ReplicaStatus]) -> Check {
     check
 }
 
-/// A region that will be full within this many seconds is a problem: a warning, or wrong if most of it is used, too.
+/// A region that will be full within the first of these times is a warning. Within the second, it is wrong if most of
+/// its capacity is used.
 const FULL_WARNING_SECONDS: f64 = 7.0 * 86_400.0;
 const FULL_WRONG_SECONDS: f64 = 3600.0;
 

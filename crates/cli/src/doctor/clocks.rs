@@ -35,7 +35,7 @@ pub(super) async fn measure(daemon: &Daemon) -> Result<Offset, Failure> {
     best.ok_or_else(|| Failure::Answer("the clock was not read".to_owned()))
 }
 
-/// The offset of a clock that was at `theirs`, in nanoseconds, between two moments of ours.
+/// Returns the offset of a clock that showed `theirs`, in nanoseconds, between the two moments of our clock.
 fn between(sent: Duration, theirs: i64, arrived: Duration) -> Offset {
     // OK because half a microsecond is more than enough precision: a float has it until the year 2100.
     let nanos = |ours: Duration| ours.as_nanos() as f64;

@@ -1,6 +1,7 @@
 //! Maps fields of the API to the options of `kent` that set them, so that an error names the option that the user typed.
 
-/// A field, and its option or argument. Fields that are not listed keep their names in messages.
+/// Fields, and the options that set them. The option is empty for a field without one. Fields that are not listed keep
+/// their names in messages.
 const OPTIONS: [(&str, &str); 30] = [
     ("after_revision", "--after"),
     ("at_least_bits", "--at-least"),

@@ -1,6 +1,6 @@
 //! What to do if no connection to a Unix socket can be made.
 
-/// A hint for this path and cause.
+/// Returns a hint for this path and cause, if there is one.
 pub(super) fn advice(path: &str, cause: &str) -> Option<String> {
     let advice = [
         (

@@ -2,7 +2,7 @@
 
 use crate::connect;
 
-/// A hint for a failed connection to an endpoint, depending on the cause.
+/// Returns a hint for a failed connection to an endpoint, depending on the cause.
 pub(super) fn advice(endpoint: &str, cause: &str) -> Option<String> {
     let address = endpoint.trim_start_matches("https://").trim_end_matches('/');
     if cause.contains("CaUsedAsEndEntity") {
@@ -24,8 +24,8 @@ pub(super) fn advice(endpoint: &str, cause: &str) -> Option<String> {
     })
 }
 
-/// What to add to the message about a connection that broke for this cause, which a daemon that wants TLS or a certificate may have
-/// closed.
+/// Returns a hint to add to the message about a connection that broke for this cause. A daemon that requires TLS or a
+/// certificate may have closed the connection.
 pub(super) fn hint(cause: &str) -> &'static str {
     hint_for(cause, connect::has_certificate())
 }

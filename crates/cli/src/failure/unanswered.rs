@@ -21,14 +21,14 @@ pub(crate) struct Unanswered {
 /// How to find out whether an edit was made.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Edit {
-    /// The command that shows it.
+    /// The command that shows whether the edit was made.
     pub(crate) command: String,
-    /// The edit has a request ID.
+    /// Whether the edit has a request ID.
     pub(crate) is_named: bool,
 }
 
 impl Edit {
-    /// The lines that say how to find out whether the edit was made.
+    /// Returns the lines that say how to find out whether the edit was made.
     pub(crate) fn how_to_find_out(&self) -> String {
         let mut lines = format!(
             "  The edit may have been made, or may still be made if the daemon continues.\n  To find out: {}\n",
@@ -42,11 +42,11 @@ impl Edit {
 }
 
 impl Unanswered {
-    /// The call of a refusal that is in fact a missing answer.
+    /// Converts a refusal that is in fact a missing answer.
     ///
     /// # Errors
     ///
-    /// The refusal, if a daemon sent it and nothing changed.
+    /// Returns the refusal if a daemon sent it and nothing changed.
     pub(crate) fn new(refusal: Box<Refusal>, endpoint: String, edit: Option<Edit>) -> Result<Self, Box<Refusal>> {
         let is_unknown = edit.is_some() && refusal.reason.as_deref() == Some("OUTCOME_UNKNOWN");
         if is_unknown || refusal.is_broken || is_late(&refusal) {
@@ -78,7 +78,7 @@ impl Unanswered {
     }
 }
 
-/// Whether the deadline passed: this client or the daemon canceled the call.
+/// Returns whether the deadline passed: this client or the daemon canceled the call.
 fn is_late(refusal: &Refusal) -> bool {
     matches!(refusal.code, Code::Cancelled | Code::DeadlineExceeded)
 }

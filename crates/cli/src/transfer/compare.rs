@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::file::Entry;
 use crate::names;
 
-/// The differences, for people. None if an import has created the region, even if it has issued or expanded since.
+/// Returns the differences as text for people. There are none if an import created the region, even if the region has
+/// issued or expanded since.
 pub(crate) fn differences(here: &Entry, file: &Entry, space: &str) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |what, of: &dyn Fn(&Entry) -> String| {
@@ -39,7 +40,7 @@ pub(crate) fn differences(here: &Entry, file: &Entry, space: &str) -> Vec<String
     differences
 }
 
-/// Whether automatic expansion explains the difference from the file.
+/// Returns whether automatic expansion explains the difference from the file.
 fn has_grown(here: &Entry, file: &Entry) -> bool {
     file.policy.as_ref().is_some_and(|policy| policy.expands())
         && (here.kind, here.subregion_bits) == (file.kind, file.subregion_bits)
@@ -47,7 +48,7 @@ fn has_grown(here: &Entry, file: &Entry) -> bool {
         && here.suffix_bits + here.zone_bits == file.suffix_bits + file.zone_bits
 }
 
-/// The kind and the widths of a region as text.
+/// Returns the kind and the widths of a region as text.
 fn shape(region: &Entry) -> String {
     let Entry { zone_bits, suffix_bits, subregion_bits, .. } = region;
     format!("{} (zone {zone_bits}, suffix {suffix_bits}, subregion bits {subregion_bits})", region.kind.name())

@@ -75,7 +75,7 @@ pub(crate) struct Entry {
     /// Suffixes below this are issued or reserved. `null` in a file from an earlier revision, which lacks the counters.
     #[serde(deserialize_with = "present")]
     pub(crate) reserved: Option<Decimal<u128>>,
-    /// Whether more may be issued, because the store was restored from a backup.
+    /// Whether suffixes from `reserved` on may have been issued, because the store was restored from a backup.
     pub(crate) needs_floor: bool,
     /// Identifiers per second.
     pub(crate) pace: Decimal<u64>,
@@ -229,7 +229,8 @@ const WANTED: [(&str, &str); 4] = [
     ("expected a sequence", "expected a list in brackets"),
 ];
 
-/// The problem of a line, without the line number. serde_json parses each line separately, so its line number is always 1.
+/// Returns the problem of a line, without the line number. serde_json parses each line separately, so its line number
+/// is always 1.
 fn problem(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let text = error.to_string();
@@ -279,7 +280,7 @@ impl TextForm {
         }
     }
 
-    /// The option of `kent space create`, with a space before it. Empty for the default.
+    /// Returns the option of `kent space create` after a space character, or an empty string for the default.
     pub(crate) fn option(self) -> String {
         match self {
             Self::Decimal => String::new(),
@@ -287,7 +288,7 @@ impl TextForm {
         }
     }
 
-    /// The value of `kent space create --text`.
+    /// Returns the value of `kent space create --text`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Decimal => "decimal",
@@ -302,7 +303,7 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// A message that names the invalid field of the daemon's response.
+    /// Returns a message that names the invalid field of the daemon's response.
     pub(crate) fn of(region: &Region) -> Result<Self, String> {
         let parent = (!region.parent.is_empty()).then(|| names::short(&region.parent).to_owned());
         Ok(Self {
@@ -336,12 +337,12 @@ impl Entry {
         })
     }
 
-    /// Whether the region issues identifiers itself, so that its counter matters.
+    /// Returns whether the region issues identifiers itself, so that its counter matters.
     pub(crate) fn issues(&self) -> bool {
         self.kind != Kind::Closed && !self.delegated && self.order != Order::External
     }
 
-    /// The region for an import into a space.
+    /// Converts the entry to the region for an import into a space.
     pub(crate) fn message(&self, space: &str) -> Region {
         let kind = match self.kind {
             Kind::Open => region::Kind::Open,
@@ -423,7 +424,7 @@ impl Policy {
 }
 
 impl Policy {
-    /// Whether the region expands automatically.
+    /// Returns whether the region expands automatically.
     pub(crate) const fn expands(&self) -> bool {
         self.auto_expand.is_some()
     }

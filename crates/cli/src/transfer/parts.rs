@@ -5,7 +5,7 @@ use kent_proto::v1::watch_table_response::Snapshot;
 use kent_proto::v1::{ImportTableRequest, Region, region};
 use prost::Message;
 
-/// Cuts regions, outer regions before inner ones, into parts after each of which the table is valid.
+/// Splits regions, in which outer regions come before inner ones, into parts. The table is valid after each part.
 ///
 /// # Errors
 ///
@@ -18,7 +18,8 @@ pub(crate) fn parts(regions: Vec<Region>) -> Result<Vec<Vec<Region>>, String> {
         if part.len() <= IMPORT_REGIONS_MAX && bytes <= IMPORT_BYTES_MAX {
             continue;
         }
-        // A region that has subregions needs its first one in the same commit, so a part ends with one that has none.
+        // A region with subregions needs its first subregion in the same commit, so a part ends with a region without
+        // subregions.
         let before = part.len() - 1;
         let end = part[..before].iter().rposition(|region| region.kind() == region::Kind::Open).map(|last| last + 1);
         let Some(end) = end else {
@@ -36,11 +37,12 @@ pub(crate) fn parts(regions: Vec<Region>) -> Result<Vec<Vec<Region>>, String> {
     Ok(parts)
 }
 
-/// Makes all parts of an import on a copy of the table, by the daemon's own rules, so that a refusal comes before any change.
+/// Applies all parts of an import to a copy of the table, with the daemon's own rules, so that a refusal comes before
+/// any change.
 ///
 /// # Errors
 ///
-/// The refusal.
+/// Returns the refusal.
 pub(crate) fn rehearse(
     present: Vec<Region>,
     bits: u32,

@@ -11,7 +11,7 @@ fn codec() -> Child {
     command().arg("codec").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("kent starts")
 }
 
-/// The answers to a whole input.
+/// Returns the answers to a whole input.
 fn converse(input: &[u8]) -> Vec<Value> {
     let mut child = codec();
     child.stdin.take().expect("piped").write_all(input).expect("kent reads");

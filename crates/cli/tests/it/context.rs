@@ -39,7 +39,7 @@ impl Home {
         run.stdout
     }
 
-    /// The value of each setting and its origin.
+    /// Returns the value of each setting and its origin.
     fn shown(&self, arguments: &str, variables: &[(&str, &str)]) -> Vec<(String, String)> {
         let run = self.run(&format!("context show --json {arguments}"), variables);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{arguments}");
@@ -159,7 +159,7 @@ fn err_a_bad_file_fails_only_the_commands_that_need_it() {
         home.kent("inspect 1");
         home.kent("completions bash");
     }
-    // The last one can be repaired.
+    // The last of these files can be repaired.
     home.kent("context use prod");
 }
 

@@ -53,17 +53,17 @@ impl FakeDaemon {
         Self { endpoint, state, _runtime: runtime }
     }
 
-    /// The requested count of each call, and whether it was granted.
+    /// Returns the requested count of each call, and whether it was granted.
     pub(crate) fn calls(&self) -> Vec<(u64, bool)> {
         self.state.calls.lock().expect("no call panics").clone()
     }
 
-    /// The source of each call.
+    /// Returns the source of each call.
     pub(crate) fn sources(&self) -> Vec<String> {
         self.state.sources.lock().expect("no call panics").clone()
     }
 
-    /// The number of granted identifiers.
+    /// Returns the number of granted identifiers.
     pub(crate) fn granted(&self) -> u64 {
         self.calls().iter().filter(|(_, granted)| *granted).map(|(count, _)| count).sum()
     }

@@ -37,7 +37,7 @@ pub(crate) fn kent_with(arguments: &str, input: &str) -> Run {
     }
 }
 
-/// The binary that cargo built, without the caller's settings.
+/// Returns a command for the binary that cargo built, without the caller's settings.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kent"));
     for variable in

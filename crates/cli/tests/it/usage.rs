@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use crate::run::{command, json_lines, kent};
 
-/// An endpoint without a listener: the port was free a moment ago.
+/// Returns an endpoint without a listener: the port was free a moment ago.
 fn closed_endpoint() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it has an address").to_string()

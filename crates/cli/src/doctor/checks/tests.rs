@@ -53,7 +53,7 @@ fn on_etcd() -> Diagnosis {
     Diagnosis { etcd: Some(etcd), directories: Vec::new(), store_size: None, ..healthy() }
 }
 
-/// The problems that `change` causes, as "check state: what".
+/// Returns the problems that `change` causes, as "check state: what".
 fn problems(mut diagnosis: Diagnosis, offset: Offset, change: impl FnOnce(&mut Diagnosis, &mut Status)) -> Vec<String> {
     let mut status = diagnosis.status.take().expect("a status");
     change(&mut diagnosis, &mut status);
