@@ -199,7 +199,10 @@ impl Tasks {
 
     /// Stops the daemon because an invariant does not hold.
     pub(crate) fn fail_broken(&self, broken: &dyn Error) {
-        self.broken.store(true, Ordering::SeqCst);
+        if self.broken.swap(true, Ordering::SeqCst) {
+            // The first caller stops the daemon after its lines are in the log.
+            return;
+        }
         error!(%broken, "an invariant is broken; no more identifiers are issued");
         flight::log();
         self.failed.cancel();
