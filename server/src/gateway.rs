@@ -141,7 +141,7 @@ impl Gateway {
 
 /// Whether the request is one for identifiers, which takes microseconds.
 fn is_brief(path: &str) -> bool {
-    path == "/kent.v1.Allocator/Allocate" || path.starts_with("/v1/alloc/")
+    path == paths::ALLOCATE.path() || path.starts_with("/v1/alloc/")
 }
 
 impl fmt::Debug for Gateway {

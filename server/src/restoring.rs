@@ -62,10 +62,10 @@ fn print(args: &RestoreArgs, restore: &Restore) {
         false => println!("{}, a backup of {taken}", args.source.display()),
     }
     list_skips(restore);
-    if !args.clock_error.is_zero() {
+    if !args.clock_error.0.is_zero() {
         println!(
             "nothing is issued for {}, because the clock of a lost host may have been ahead by up to this time (--clock-error)",
-            humantime::format_duration(args.clock_error)
+            args.clock_error
         );
     }
     match (args.table_unchanged, restore.sealed) {

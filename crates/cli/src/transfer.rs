@@ -9,7 +9,7 @@ mod file;
 mod parts;
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::Daemon;
@@ -18,6 +18,7 @@ use kent_proto::v1::{GetRegionRequest, GetSpaceRequest, ImportTableRequest, List
 use serde_json::json;
 
 use crate::args::{ExportArgs, ImportArgs, TableCommand};
+use crate::confirm;
 use crate::connect::request;
 use crate::failure::Failure;
 use crate::names;
@@ -120,8 +121,8 @@ async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     parts::rehearse(present, space.bits, revision, &work.parts)
         .map_err(|refusal| refused(format!("{refusal}; nothing was changed")))?;
     let is_done = work.parts.is_empty();
-    if !is_done && !args.dry_run && !args.yes && !confirmed()? {
-        return Ok(());
+    if !is_done && !args.dry_run && !args.yes {
+        confirm()?;
     }
     let reached = if is_done || args.dry_run { revision } else { work.execute(daemon).await? };
     work.conclude(args.dry_run, (revision, reached), out)
@@ -320,14 +321,11 @@ fn text(file: &str) -> Result<String, Failure> {
 }
 
 /// Asks for confirmation on the terminal. Fails if standard input is not a terminal.
-fn confirmed() -> Result<bool, Failure> {
+fn confirm() -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::Usage(
             "standard input is not a terminal; add --yes to import without confirmation".to_owned(),
         ));
     }
-    notice::write("import them? [y/N] ", false);
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(Failure::Input)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    if confirm::ask("Import them?")? { Ok(()) } else { Err(Failure::NotConfirmed) }
 }

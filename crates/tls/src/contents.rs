@@ -176,6 +176,7 @@ fn named(labels: &[String]) -> String {
         label => format!("{label:?}"),
     };
     let mut names: Vec<_> = labels.iter().map(name).collect();
+    names.sort();
     names.dedup();
     names.join(" and ")
 }

@@ -16,7 +16,6 @@ use std::{
     collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use clap::Args;
@@ -29,6 +28,7 @@ use thiserror::Error;
 
 use crate::{
     audit::AuditArgs,
+    config::Span,
     host::{
         clock::{Clock, SystemClock},
         entropy::{self, Entropy, SystemEntropy},
@@ -72,8 +72,8 @@ pub struct RestoreArgs {
     pub data: PathBuf,
     /// How far the clock of a host that issued from the lost store may have been ahead of this host's. The new store issues nothing
     /// for that long.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_clock_error, allow_hyphen_values = true)]
-    pub clock_error: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true)]
+    pub clock_error: Span,
     /// Continue this source at N, regardless of what it may have issued: N must be above every number in use, also those issued since
     /// the backup. Can be repeated.
     #[arg(long, value_name = "SOURCE=N", value_parser = parse_floor)]
@@ -97,11 +97,6 @@ pub struct RestoreArgs {
     /// The audit log.
     #[command(flatten)]
     pub audit: AuditArgs,
-}
-
-fn parse_clock_error(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|_| "expected a duration with its unit, such as 500ms, 30s or 1h".to_owned())
 }
 
 /// The number at which an operator continues a source.
@@ -467,7 +462,7 @@ fn plan(
 ) -> Result<Restore, RestoreError> {
     let taken = UnixNanos::new(backup.unix_nanos.into());
     let paid = latest_paid(&backup.records).map_err(StoreFailure::from)?;
-    let lapse = Lapse::since_backup(taken, paid, now, args.clock_error)
+    let lapse = Lapse::since_backup(taken, paid, now, args.clock_error.0)
         .map_err(|latest| RestoreError::ClockBehind { now, latest })?;
     let now = now.max(taken);
     let lost = Restored { lapse, tables_edited: !args.table_unchanged };

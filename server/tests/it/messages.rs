@@ -305,7 +305,7 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         ("restore nosuch --data d", &["there is no backup or store at nosuch: name a backup file (kent backup FILE)"]),
         (
             "restore nosuch --data d --clock-error -1s",
-            &["'-1s'", "expected a duration with its unit, such as 500ms, 30s or 1h"],
+            &["'-1s'", "expected a duration with its unit, such as 500ms, 30s or 5m"],
         ),
         ("restore nosuch --data /etc/hostname", &["/etc/hostname is not a directory"]),
         ("restore b --data d --floor region:r=-2", &["\"-2\" is not a whole number from 0 to 2^128, such as 4712"]),
