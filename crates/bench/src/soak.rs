@@ -45,7 +45,7 @@ use crate::{
 ///
 /// The load has unary grants of several sources, streams, edits, watchers, classification, scrapes of the metrics, JSON over HTTP,
 /// backups and new connections. It leaves the processors some time, so that the latencies are those of a daemon in use. In a run of
-/// five minutes or more, resident memory and open files must stay flat after the first sixth, or after five minutes.
+/// five minutes or more, resident memory and open files must stay flat after the first sixth or the first five minutes, whichever ends earlier.
 #[derive(Debug, Args)]
 pub(crate) struct SoakArgs {
     /// Length of the run in minutes.
