@@ -1,0 +1,177 @@
+"""The stock of a source: the identifiers in hand, their age, and how many to fetch next. Makes no calls."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Generic, TypeVar
+from uuid import UUID, SafeUUID
+
+from ._errors import Unusable
+from .v1 import allocator_pb2 as pb
+
+if TYPE_CHECKING:
+    from ._settings import Sizes
+
+T = TypeVar("T")
+
+#: A block should last about this many seconds: twice the size if it lasted less, half if it lasted ten times this.
+_LASTS = 1.0
+#: The most identifiers that a daemon returns as text in one call.
+_TEXTS_MAX = 10_000
+
+#: The seconds since the machine started, with the time that it was suspended where the system tells it.
+clock: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """How the identifiers of a source travel and what they become."""
+
+    encoding: pb.Encoding
+    read: Callable[[pb.AllocateResponse], list[T]]
+    #: Whether identifiers lose value with age, because they carry the time.
+    ages: bool
+    #: Whether fencing tokens count per slot of the cluster, not per source.
+    has_slots: bool
+
+
+class Block(Generic[T]):
+    """Identifiers in hand. The last one is next: ``list.pop`` is atomic, so threads need no lock."""
+
+    __slots__ = ("ids", "mark", "until")
+
+    def __init__(self, ids: list[T], until: float, mark: int) -> None:
+        self.ids = ids
+        self.until = until
+        self.mark = mark
+
+
+class Stock(Generic[T]):
+    """The blocks of one source. The caller holds its lock, except to pop from ``block``."""
+
+    def __init__(self, kind: Kind[T], sizes: Sizes) -> None:
+        self.kind = kind
+        self.sizes = sizes
+        self.size_max = min(sizes.block_size_max, _TEXTS_MAX if kind.encoding == pb.ENCODING_TEXT else 200_000)
+        self.reset()
+
+    def reset(self) -> None:
+        """Drops everything in hand: a forked child must not issue what its parent issues."""
+        self.block: Block[T] = Block([], 0.0, -1)
+        self._next: deque[Block[T]] = deque()
+        self._size = min(self.sizes.block_size, self.size_max)
+        self._asked_last: float | None = None
+
+    def advance(self) -> bool:
+        """Moves on if the current block is used up or too old. Returns whether there is anything to pop."""
+        while not self.block.ids or clock() > self.block.until:
+            if not self._next:
+                return False
+            self.block = self._next.popleft()
+        return True
+
+    def next_size(self) -> int:
+        """The size of the block to fetch now."""
+        now = clock()
+        lasted = None if self._asked_last is None else now - self._asked_last
+        self._asked_last = now
+        if lasted is not None and lasted < _LASTS:
+            self._size = min(self._size * 2, self.size_max)
+        elif lasted is not None and lasted > 10 * _LASTS:
+            self._size = max(self._size // 2, min(self.sizes.block_size, self.size_max))
+        return self._size
+
+    def add(self, ids: list[T], asked: float) -> None:
+        """Adds a block that was requested at ``asked``."""
+        ids.reverse()
+        until = asked + self.sizes.max_age if self.kind.ages else float("inf")
+        self._next.append(Block(ids, until, int(len(ids) * self.sizes.low_water)))
+
+    def has_next(self) -> bool:
+        """Whether another block waits behind the current one."""
+        return bool(self._next)
+
+    def in_hand(self) -> int:
+        """How many identifiers are in hand."""
+        return len(self.block.ids) + sum(len(block.ids) for block in self._next)
+
+
+class Fences:
+    """The highest fencing tokens that a client has seen."""
+
+    def __init__(self) -> None:
+        self._highest: dict[tuple[str, int], int] = {}
+
+    def admit(self, scope: str, subject: int, token: int) -> bool:
+        """Records a token. Returns false if a higher one was already seen for the same slot or region."""
+        if token == 0:
+            return True
+        highest = self._highest.get((scope, subject), 0)
+        self._highest[scope, subject] = max(token, highest)
+        return token >= highest
+
+
+# What UUID's own constructor does, without its checks, which take most of its time.
+_new_uuid: Callable[[type[UUID]], UUID] = object.__new__
+_set_int = vars(UUID)["int"].__set__
+_set_safe = vars(UUID)["is_safe"].__set__
+
+
+def _uuids(reply: pb.AllocateResponse) -> list[UUID]:
+    if reply.packed.width != 16:
+        raise Unusable(f"identifiers of {reply.packed.width} bytes are not UUIDs")
+    values = _numbers(reply)
+    ids = list(map(_new_uuid, repeat(UUID, len(values))))
+    deque(map(_set_int, ids, values), maxlen=0)
+    deque(map(_set_safe, ids, repeat(SafeUUID.unknown)), maxlen=0)
+    return ids
+
+
+def _numbers(reply: pb.AllocateResponse) -> list[int]:
+    width, data = reply.packed.width, reply.packed.data
+    if not width or len(data) % width:
+        raise Unusable("the daemon returned no packed identifiers")
+    read = int.from_bytes
+    return [read(data[at : at + width], "big") for at in range(0, len(data), width)]
+
+
+def _texts(reply: pb.AllocateResponse) -> list[str]:
+    if reply.WhichOneof("identifiers") != "text":
+        raise Unusable("the daemon returned no texts")
+    return list(reply.text.ids)
+
+
+UUID_OF_SLOT: Kind[UUID] = Kind(pb.ENCODING_PACKED, _uuids, ages=True, has_slots=True)
+UUID_OF_SERIES: Kind[UUID] = Kind(pb.ENCODING_PACKED, _uuids, ages=False, has_slots=False)
+TEXT_OF_SLOT: Kind[str] = Kind(pb.ENCODING_TEXT, _texts, ages=True, has_slots=True)
+TEXT_OF_SERIES: Kind[str] = Kind(pb.ENCODING_TEXT, _texts, ages=False, has_slots=False)
+NUMBER: Kind[int] = Kind(pb.ENCODING_PACKED, _numbers, ages=False, has_slots=False)
+
+
+def kind_of(source: str) -> Kind[UUID] | Kind[str] | Kind[int]:
+    """The kind of a source, by its name."""
+    if source.startswith("region:"):
+        return NUMBER
+    if source.startswith("serial:"):
+        return UUID_OF_SERIES
+    if source.startswith("uuid"):
+        return UUID_OF_SLOT
+    return TEXT_OF_SERIES if source == "uid11-fullrand" else TEXT_OF_SLOT
+
+
+def scope(kind: Kind[T], source: str) -> str:
+    """The scope of fencing tokens: slots are the cluster's, the numbers of regions are unique only in their space."""
+    return "" if kind.has_slots else source
+
+
+def admitted(fences: Fences, kind: Kind[T], source: str, reply: pb.AllocateResponse) -> bool:
+    """Checks the fencing token of a reply."""
+    part = reply.text if kind.encoding == pb.ENCODING_TEXT else reply.packed
+    return fences.admit(scope(kind, source), part.fence_subject, part.fence_token)

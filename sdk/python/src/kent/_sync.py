@@ -1,0 +1,359 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import grpc
+
+from ._calls import Attempts, Endpoints
+from ._errors import Closed, Refused, Unavailable, Unusable
+from ._settings import Pem, Sizes, Timeouts, settings
+from ._stock import NUMBER, TEXT_OF_SLOT, UUID_OF_SLOT, Fences, Kind, Stock, admitted, clock, kind_of
+from .v1 import (
+    access_pb2_grpc,
+    admin_pb2_grpc,
+    allocator_pb2_grpc,
+    codec_pb2_grpc,
+    regions_pb2_grpc,
+)
+from .v1 import allocator_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+    from uuid import UUID
+
+T = TypeVar("T")
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+#: A region can close again after its heir was named, but not often.
+_MOVES_MAX = 16
+
+
+class Client:
+    """A client for any number of threads. Keep one a process; its sources share its connections.
+
+    Args:
+        endpoints: ``HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``; the first is preferred, the others are used
+            while it fails. Default: ``127.0.0.1:7600``.
+        token, token_file: the caller's token, or a file with it, which is read again when it changes.
+        allow_plain_token: send the token without TLS to other machines.
+        ca, cert, key: PEM files (or their content as bytes): whom to trust, and the client's own certificate.
+        attempt_timeout, request_timeout: seconds for one attempt, and for a request with all its attempts.
+        block_size, block_size_max: how many identifiers a source fetches first, and at most. The size adapts so that a
+            block lasts about a second.
+        low_water: the share of a block at which the next one is fetched.
+        max_age: seconds after which identifiers that carry the time are dropped.
+        follow_heirs: continue with the heir of a region that was closed.
+
+    Raises:
+        ConfigError: an argument cannot be used.
+    """
+
+    def __init__(
+        self,
+        *endpoints: str,
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        allow_plain_token: bool = False,
+        ca: Pem = None,
+        cert: Pem = None,
+        key: Pem = None,
+        attempt_timeout: float = 2.0,
+        request_timeout: float = 10.0,
+        block_size: int = 1000,
+        block_size_max: int = 100_000,
+        low_water: float = 0.5,
+        max_age: float = 10.0,
+        follow_heirs: bool = False,
+    ) -> None:
+        self._settings = settings(
+            endpoints,
+            token=token,
+            token_file=token_file,
+            allow_plain_token=allow_plain_token,
+            ca=ca,
+            cert=cert,
+            key=key,
+            sizes=Sizes(block_size, block_size_max, low_water, max_age),
+            timeouts=Timeouts(attempt_timeout, request_timeout),
+            follow_heirs=follow_heirs,
+        )
+        self._sources: weakref.WeakValueDictionary[str, Source[Any]] = weakref.WeakValueDictionary()
+        self._closed = False
+        self._reset()
+        _clients.add(self)
+
+    def _reset(self) -> None:
+        """Starts anew, at first and in a forked child: locks may be held by threads that the child does not have."""
+        self._lock = threading.Lock()
+        self._endpoints = Endpoints(self._settings.endpoints)
+        self._fences = Fences()
+        self._channels: dict[int, grpc.Channel] = {}
+        for source in list(self._sources.values()):
+            source._reset()
+
+    def uuid_v7(self) -> Source[UUID]:
+        """UUIDs of version 7: ordered by time."""
+        return self._source("uuidv7", UUID_OF_SLOT)
+
+    def uuid_v6(self) -> Source[UUID]:
+        """UUIDs of version 6: version 1 with the time first."""
+        return self._source("uuidv6", UUID_OF_SLOT)
+
+    def xid(self) -> Source[str]:
+        """xids: 11 characters, ordered by time."""
+        return self._source("xid", TEXT_OF_SLOT)
+
+    def region(self, name: str, space: str = "default") -> Source[int]:
+        """The identifiers of a region, as integers."""
+        return self._source(f"region:{name}" if space == "default" else f"region:{name}@{space}", NUMBER)
+
+    def source(self, name: str) -> Source[Any]:
+        """Any source, by the name that ``kent alloc`` takes, such as ``serial:GBP``."""
+        return self._source(name, kind_of(name))
+
+    def _source(self, name: str, kind: Kind[T]) -> Source[T]:
+        with self._lock:
+            found = self._sources.get(name)
+            if found is None:
+                found = self._sources[name] = Source(self, name, kind)
+            return found
+
+    def channel(self) -> grpc.Channel:
+        """The channel to the endpoint in use, for the stubs of ``kent.v1``. Pass ``metadata=client.metadata()``."""
+        return self._channel(self._endpoints.current())
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """The metadata with the token, for calls of generated stubs."""
+        return self._settings.token.metadata()
+
+    @property
+    def regions(self) -> regions_pb2_grpc.RegionsStub:
+        """The stub for regions: create, expand, split and so on."""
+        return regions_pb2_grpc.RegionsStub(self.channel())  # type: ignore[no-untyped-call]
+
+    @property
+    def codec(self) -> codec_pb2_grpc.CodecStub:
+        """The stub that inspects and classifies identifiers."""
+        return codec_pb2_grpc.CodecStub(self.channel())  # type: ignore[no-untyped-call]
+
+    @property
+    def admin(self) -> admin_pb2_grpc.AdminStub:
+        """The stub for operators: status, backup and so on."""
+        return admin_pb2_grpc.AdminStub(self.channel())  # type: ignore[no-untyped-call]
+
+    @property
+    def access(self) -> access_pb2_grpc.AccessStub:
+        """The stub for tokens, roles and budgets."""
+        return access_pb2_grpc.AccessStub(self.channel())  # type: ignore[no-untyped-call]
+
+    def _channel(self, index: int) -> grpc.Channel:
+        with self._lock:
+            if self._closed:
+                raise Closed("the client is closed")
+            channel = self._channels.get(index)
+            if channel is None:
+                endpoint, config = self._endpoints[index], self._settings
+                if endpoint.tls and config.credentials is not None:
+                    channel = grpc.secure_channel(endpoint.target, config.credentials, config.options)
+                else:
+                    channel = grpc.insecure_channel(endpoint.target, config.options)
+                self._channels[index] = channel
+            return channel
+
+    def _allocate(self, source: str, kind: Kind[T], count: int, deadline: float, request_id: str = "") -> list[T]:
+        """Fetches a block, on one endpoint after the other."""
+        attempts = Attempts(self._endpoints, self._settings.timeouts.attempt, deadline)
+        request = pb.AllocateRequest(source=source, count=count, encoding=kind.encoding, request_id=request_id)
+        while True:
+            index, timeout = self._endpoints.current(), attempts.timeout()
+            stub = allocator_pb2_grpc.AllocatorStub(self._channel(index))  # type: ignore[no-untyped-call]
+            try:
+                reply = stub.Allocate(request, timeout=timeout, metadata=self.metadata())
+            except grpc.RpcError as error:
+                wait = attempts.after(index, error)
+            else:
+                # A retry with a request ID returns the block of the first grant, whose token can be older.
+                if admitted(self._fences, kind, source, reply) or request_id:
+                    return kind.read(reply)
+                wait = attempts.after_rejected(index)
+            time.sleep(wait)
+
+    def close(self) -> None:
+        """Closes the connections. Identifiers in hand are dropped: they become a gap."""
+        with self._lock:
+            self._closed = True
+            channels, self._channels = self._channels, {}
+        for source in list(self._sources.values()):
+            source._drop()
+        for channel in channels.values():
+            channel.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Source(Generic[T]):
+    """A source with a stock in hand, for any number of threads. The next block is fetched ahead."""
+
+    def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
+        self._client = client
+        self._name = name
+        self._stock = Stock(kind, client._settings.sizes)
+        self._reset()
+
+    def __repr__(self) -> str:
+        return f"<kent.Source {self._name}>"
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._fetching: Future[None] | None = None
+        self._stock.reset()
+
+    def _drop(self) -> None:
+        with self._lock:
+            self._stock.reset()
+
+    def next(self, timeout: float | None = None) -> T:
+        """The next identifier. Waits for at most ``timeout`` seconds (default: the client's ``request_timeout``).
+
+        Raises:
+            Refused: the daemon refuses the request, such as for a sealed region.
+            Limited: the caller's limit is used up for longer than the timeout.
+            Unavailable: no daemon granted a block in time.
+        """
+        block = self._stock.block
+        if block.until >= clock():
+            try:
+                found = block.ids.pop()
+            except IndexError:
+                pass
+            else:
+                if len(block.ids) <= block.mark:
+                    self._refill()
+                return found
+        return self._wait(time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout))
+
+    def try_next(self) -> T | None:
+        """The next identifier if one is in hand. Starts a fetch if not."""
+        while True:
+            block = self._stock.block
+            if block.until >= clock():
+                try:
+                    found = block.ids.pop()
+                except IndexError:
+                    pass
+                else:
+                    if len(block.ids) <= block.mark:
+                        self._refill()
+                    return found
+            with self._lock:
+                if not self._stock.advance():
+                    break
+        self._refill()
+        return None
+
+    def take(self, count: int, timeout: float | None = None) -> list[T]:
+        """``count`` identifiers: those in hand first. If an error is raised, those already taken become a gap."""
+        deadline = time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
+        taken: list[T] = []
+        while len(taken) < count:
+            found = self.try_next() if self._stock.in_hand() else None
+            if found is not None:
+                taken.append(found)
+                continue
+            size = min(count - len(taken), self._stock.size_max)
+            taken += self._fetch(size, deadline)
+        return taken
+
+    def fetch(self, count: int, *, request_id: str, timeout: float | None = None) -> list[T]:
+        """One grant of a strict region, exactly once: the same ``request_id`` gets the same identifiers again.
+
+        Use a UUID of version 7 as the request ID.
+        """
+        deadline = time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
+        return self._client._allocate(self._name, self._stock.kind, count, deadline, request_id)
+
+    @property
+    def in_hand(self) -> int:
+        """How many identifiers are in hand."""
+        return self._stock.in_hand()
+
+    def __iter__(self) -> Iterator[T]:
+        while True:
+            yield self.next()
+
+    def _wait(self, deadline: float) -> T:
+        while True:
+            found = self.try_next()
+            if found is not None:
+                return found
+            fetching = self._refill()
+            if fetching is None:
+                continue
+            try:
+                fetching.result(max(0.0, deadline - time.monotonic()))
+            except FutureTimeout:
+                if not fetching.done():
+                    raise Unavailable({}) from None
+                raise
+
+    def _refill(self) -> Future[None] | None:
+        """Starts a fetch if none is in progress. Returns it, or nothing if there is something in hand by now."""
+        with self._lock:
+            self._stock.block.mark = -1  # Only once a block.
+            if self._fetching is not None:
+                return self._fetching
+            if self._client._closed:
+                raise Closed("the client is closed")
+            if self._stock.has_next():
+                return None
+            fetching = self._fetching = Future()
+            size = self._stock.next_size()
+        threading.Thread(target=self._run, args=(fetching, size), name="kent-fetch", daemon=True).start()
+        return fetching
+
+    def _run(self, fetching: Future[None], size: int) -> None:
+        asked = clock()
+        try:
+            ids = self._fetch(size, time.monotonic() + self._client._settings.timeouts.request)
+        except BaseException as error:
+            with self._lock:
+                self._fetching = None
+            fetching.set_exception(error)
+        else:
+            with self._lock:
+                self._stock.add(ids, asked)
+                self._fetching = None
+            fetching.set_result(None)
+
+    def _fetch(self, count: int, deadline: float) -> list[T]:
+        for _ in range(_MOVES_MAX):
+            name = self._name
+            try:
+                return self._client._allocate(name, self._stock.kind, count, deadline)
+            except Refused as error:
+                if error.heir is None or not self._client._settings.follow_heirs:
+                    raise
+                self._name = error.heir
+        raise Unusable(f"{self._name} is closed, as are its heirs")
+
+
+def _reset_all() -> None:
+    for client in list(_clients):
+        client._reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all)

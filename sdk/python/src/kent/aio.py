@@ -1,0 +1,270 @@
+"""The asyncio client: the same as :mod:`kent`, with ``await``.
+
+Use a client in one event loop only.
+
+>>> from kent import aio
+>>> async with aio.Client("127.0.0.1:7600") as client:
+...     await client.uuid_v7().next()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import grpc
+import grpc.aio
+
+from ._calls import Attempts, Endpoints
+from ._errors import Closed, Refused, Unavailable, Unusable
+from ._settings import Pem, Sizes, Timeouts, settings
+from ._stock import NUMBER, TEXT_OF_SLOT, UUID_OF_SLOT, Fences, Kind, Stock, admitted, clock, kind_of
+from .v1 import allocator_pb2 as pb
+from .v1 import allocator_pb2_grpc
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Any
+    from uuid import UUID
+
+__all__ = ["Client", "Source"]
+
+T = TypeVar("T")
+
+_MOVES_MAX = 16
+
+
+class Client:
+    """A client for one event loop. The arguments are those of :class:`kent.Client`."""
+
+    def __init__(
+        self,
+        *endpoints: str,
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        allow_plain_token: bool = False,
+        ca: Pem = None,
+        cert: Pem = None,
+        key: Pem = None,
+        attempt_timeout: float = 2.0,
+        request_timeout: float = 10.0,
+        block_size: int = 1000,
+        block_size_max: int = 100_000,
+        low_water: float = 0.5,
+        max_age: float = 10.0,
+        follow_heirs: bool = False,
+    ) -> None:
+        self._settings = settings(
+            endpoints,
+            token=token,
+            token_file=token_file,
+            allow_plain_token=allow_plain_token,
+            ca=ca,
+            cert=cert,
+            key=key,
+            sizes=Sizes(block_size, block_size_max, low_water, max_age),
+            timeouts=Timeouts(attempt_timeout, request_timeout),
+            follow_heirs=follow_heirs,
+        )
+        self._endpoints = Endpoints(self._settings.endpoints)
+        self._fences = Fences()
+        self._channels: dict[int, grpc.aio.Channel] = {}
+        self._sources: dict[str, Source[Any]] = {}
+        self._closed = False
+        self._process = os.getpid()
+
+    def uuid_v7(self) -> Source[UUID]:
+        """UUIDs of version 7: ordered by time."""
+        return self._source("uuidv7", UUID_OF_SLOT)
+
+    def uuid_v6(self) -> Source[UUID]:
+        """UUIDs of version 6: version 1 with the time first."""
+        return self._source("uuidv6", UUID_OF_SLOT)
+
+    def xid(self) -> Source[str]:
+        """xids: 11 characters, ordered by time."""
+        return self._source("xid", TEXT_OF_SLOT)
+
+    def region(self, name: str, space: str = "default") -> Source[int]:
+        """The identifiers of a region, as integers."""
+        return self._source(f"region:{name}" if space == "default" else f"region:{name}@{space}", NUMBER)
+
+    def source(self, name: str) -> Source[Any]:
+        """Any source, by the name that ``kent alloc`` takes, such as ``serial:GBP``."""
+        return self._source(name, kind_of(name))
+
+    def _source(self, name: str, kind: Kind[T]) -> Source[T]:
+        found = self._sources.get(name)
+        if found is None:
+            found = self._sources[name] = Source(self, name, kind)
+        return found
+
+    def channel(self) -> grpc.aio.Channel:
+        """The channel to the endpoint in use, for the stubs of ``kent.v1``. Pass ``metadata=client.metadata()``."""
+        return self._channel(self._endpoints.current())
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """The metadata with the token, for calls of generated stubs."""
+        return self._settings.token.metadata()
+
+    def _channel(self, index: int) -> grpc.aio.Channel:
+        self._check()
+        channel = self._channels.get(index)
+        if channel is None:
+            endpoint, config = self._endpoints[index], self._settings
+            if endpoint.tls and config.credentials is not None:
+                channel = grpc.aio.secure_channel(endpoint.target, config.credentials, config.options)
+            else:
+                channel = grpc.aio.insecure_channel(endpoint.target, config.options)
+            self._channels[index] = channel
+        return channel
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed("the client is closed")
+        if self._process != os.getpid():
+            # An event loop does not survive a fork, so neither does its client.
+            raise Closed("the process was forked; make a new client in the child")
+
+    async def _allocate(self, source: str, kind: Kind[T], count: int, deadline: float, request_id: str = "") -> list[T]:
+        attempts = Attempts(self._endpoints, self._settings.timeouts.attempt, deadline)
+        request = pb.AllocateRequest(source=source, count=count, encoding=kind.encoding, request_id=request_id)
+        while True:
+            index, timeout = self._endpoints.current(), attempts.timeout()
+            stub = allocator_pb2_grpc.AllocatorStub(self._channel(index))  # type: ignore[no-untyped-call]
+            try:
+                reply = await stub.Allocate(request, timeout=timeout, metadata=self.metadata())
+            except grpc.RpcError as error:
+                wait = attempts.after(index, error)
+            else:
+                # A retry with a request ID returns the block of the first grant, whose token can be older.
+                if admitted(self._fences, kind, source, reply) or request_id:
+                    return kind.read(reply)
+                wait = attempts.after_rejected(index)
+            await asyncio.sleep(wait)
+
+    async def close(self) -> None:
+        """Closes the connections. Identifiers in hand are dropped: they become a gap."""
+        self._closed = True
+        for source in self._sources.values():
+            source._drop()
+        for channel in self._channels.values():
+            await channel.close(None)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Source(Generic[T]):
+    """A source with a stock in hand, for any number of tasks. The next block is fetched ahead."""
+
+    def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
+        self._client = client
+        self._name = name
+        self._stock = Stock(kind, client._settings.sizes)
+        self._fetching: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<kent.aio.Source {self._name}>"
+
+    def _drop(self) -> None:
+        self._stock.reset()
+        if self._fetching is not None:
+            self._fetching.cancel()
+
+    async def next(self, timeout: float | None = None) -> T:
+        """The next identifier. Raises as :meth:`kent.Source.next` does."""
+        found = self.try_next()
+        if found is not None:
+            return found
+        deadline = self._deadline(timeout)
+        while True:
+            fetching = self._refill()
+            if fetching is not None:
+                done, _ = await asyncio.wait([fetching], timeout=max(0.0, deadline - time.monotonic()))
+                if not done:
+                    raise Unavailable({})
+                if fetching.cancelled():
+                    raise Closed("the client is closed")
+                fetching.result()
+            found = self.try_next()
+            if found is not None:
+                return found
+
+    def try_next(self) -> T | None:
+        """The next identifier if one is in hand. Starts a fetch if not."""
+        self._client._check()
+        if not self._stock.advance():
+            self._refill()
+            return None
+        block = self._stock.block
+        found = block.ids.pop()
+        if len(block.ids) <= block.mark:
+            self._refill()
+        return found
+
+    async def take(self, count: int, timeout: float | None = None) -> list[T]:
+        """``count`` identifiers: those in hand first. If an error is raised, those already taken become a gap."""
+        deadline = self._deadline(timeout)
+        taken: list[T] = []
+        while len(taken) < count:
+            found = self.try_next() if self._stock.in_hand() else None
+            if found is not None:
+                taken.append(found)
+                continue
+            taken += await self._fetch(min(count - len(taken), self._stock.size_max), deadline)
+        return taken
+
+    async def fetch(self, count: int, *, request_id: str, timeout: float | None = None) -> list[T]:
+        """One grant of a strict region, exactly once: the same ``request_id`` gets the same identifiers again."""
+        kind = self._stock.kind
+        return await self._client._allocate(self._name, kind, count, self._deadline(timeout), request_id)
+
+    @property
+    def in_hand(self) -> int:
+        """How many identifiers are in hand."""
+        return self._stock.in_hand()
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        while True:
+            yield await self.next()
+
+    def _deadline(self, timeout: float | None) -> float:
+        return time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
+
+    def _refill(self) -> asyncio.Task[None] | None:
+        """Starts a fetch if none is in progress and none has finished since. Returns the one in progress."""
+        self._stock.block.mark = -1  # Only once a block.
+        if self._fetching is None and not self._stock.has_next():
+            self._fetching = asyncio.get_running_loop().create_task(self._run(self._stock.next_size()))
+            self._fetching.add_done_callback(_seen)
+        return self._fetching
+
+    async def _run(self, size: int) -> None:
+        asked = clock()
+        try:
+            self._stock.add(await self._fetch(size, self._deadline(None)), asked)
+        finally:
+            self._fetching = None
+
+    async def _fetch(self, count: int, deadline: float) -> list[T]:
+        for _ in range(_MOVES_MAX):
+            name = self._name
+            try:
+                return await self._client._allocate(name, self._stock.kind, count, deadline)
+            except Refused as error:
+                if error.heir is None or not self._client._settings.follow_heirs:
+                    raise
+                self._name = error.heir
+        raise Unusable(f"{self._name} is closed, as are its heirs")
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """Marks the error of a prefetch as seen: the next caller makes an attempt of its own."""
+    if not task.cancelled():
+        task.exception()

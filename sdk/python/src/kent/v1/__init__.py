@@ -1,0 +1,1 @@
+"""The generated messages and stubs of Kent's protocol."""

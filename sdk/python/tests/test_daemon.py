@@ -1,0 +1,176 @@
+"""The clients against a real daemon."""
+
+import asyncio
+import os
+import re
+import textwrap
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Daemon, free_port
+
+import kent
+from kent import aio
+
+
+def test_ok_each_source_has_its_type(daemon):
+    with kent.Client(daemon.address) as client:
+        daemon.kent("region", "create", "orders", "--suffix", "40")
+        for source, version in ((client.uuid_v7(), 7), (client.uuid_v6(), 6)):
+            first, second = source.next(), source.next()
+            assert (first.version, first.variant) == (version, uuid.RFC_4122) and first < second
+            assert uuid.UUID(str(first)) == first and hash(uuid.UUID(str(first))) == hash(first)
+        assert isinstance(client.region("orders").next(), int)
+        assert len(client.xid().next()) == len(client.source("uid11-fullrand").next()) == 11
+        assert isinstance(client.source("serial:GBP").next(), uuid.UUID)
+
+
+def test_ok_threads_share_a_source_and_nothing_comes_twice(daemon):
+    with kent.Client(daemon.address, block_size=100) as client:
+        parts: list[list[uuid.UUID]] = [[] for _ in range(8)]
+
+        def work(part):
+            source = client.uuid_v7()
+            for _ in range(5000):
+                part.append(source.next())
+            part.extend(source.take(3000))
+
+        threads = [threading.Thread(target=work, args=(part,)) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        everything = [one for part in parts for one in part]
+        assert len(everything) == len(set(everything)) == 8 * 8000
+        assert all(part[:5000] == sorted(part[:5000]) for part in parts)
+
+
+def test_ok_a_forked_child_takes_other_identifiers(daemon):
+    with kent.Client(daemon.address) as client:
+        source = client.uuid_v7()
+        source.next()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(writer, b"".join(source.next().bytes for _ in range(100)))
+            finally:
+                os._exit(0)
+        mine = {source.next() for _ in range(500)}
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            data = pipe.read()
+        os.waitpid(child, 0)
+        theirs = {uuid.UUID(bytes=data[at : at + 16]) for at in range(0, len(data), 16)}
+        assert len(theirs) == 100 and not mine & theirs
+
+
+def test_ok_a_killed_daemon_costs_a_wait_and_nothing_comes_twice(daemon):
+    with kent.Client(daemon.address, block_size=50, block_size_max=50, request_timeout=30) as client:
+        seen: set[object] = set()
+        daemon.kent("region", "create", "orders", "--suffix", "40")
+        sources = (client.uuid_v7(), client.region("orders"), client.xid())
+        for _ in range(3):
+            for source in sources:
+                for _ in range(200):
+                    one = source.next()
+                    assert one not in seen
+                    seen.add(one)
+            daemon.kill()
+            threading.Timer(0.3, daemon.start).start()
+        assert client.uuid_v7().next() not in seen
+
+
+def test_ok_another_endpoint_takes_over(daemon):
+    with kent.Client(f"127.0.0.1:{free_port()}", daemon.address, request_timeout=5) as client:
+        assert client.uuid_v7().next().version == 7
+
+
+def test_ok_a_request_id_is_granted_once(daemon):
+    daemon.kent("region", "create", "invoices", "--suffix", "40")
+    daemon.kent("region", "set", "invoices", "--strict", "--yes")
+    with kent.Client(daemon.address) as client:
+        source = client.region("invoices")
+        first = source.fetch(3, request_id="r")
+        assert source.fetch(3, request_id="r") == first and source.fetch(3, request_id="s") != first
+
+
+def test_err_refusals_have_their_reason(daemon):
+    daemon.kent("region", "create", "orders", "--suffix", "40")
+    daemon.kent("region", "seal", "orders", "--yes")
+    with kent.Client(daemon.address) as client:
+        for source, reason in (("region:orders", "SEALED"), ("region:absent", "NO_SUCH_REGION")):
+            with pytest.raises(kent.Refused) as caught:
+                client.source(source).next()
+            assert caught.value.reason == reason and caught.value.message
+
+
+def test_err_without_a_daemon_the_endpoint_is_named():
+    address = f"127.0.0.1:{free_port()}"
+    with kent.Client(address, request_timeout=0.3) as client:
+        began = time.monotonic()
+        with pytest.raises(kent.Unavailable, match=address):
+            client.uuid_v7().next()
+        assert client.uuid_v7().try_next() is None and time.monotonic() - began < 60
+    with pytest.raises(kent.Closed):
+        client.uuid_v7().next()
+
+
+def test_ok_a_token_file_is_read_again(tmp_path):
+    daemon = Daemon(tmp_path, "--auth", "required", socket=f"unix:{tmp_path}/s")
+    try:
+        token, other = (
+            next(word for word in daemon.kent_over(f"unix:{tmp_path}/s", name).split() if word.startswith("kent_"))
+            for name in ("a", "b")
+        )
+        file = tmp_path / "token"
+        file.write_text(token)
+        with kent.Client(daemon.address, token_file=file, block_size=1, block_size_max=1) as client:
+            assert client.uuid_v7().next()
+            file.write_text(other)
+            time.sleep(1.1)
+            client.uuid_v7().take(2)
+            assert client.metadata()[0][1] == f"Bearer {other}"
+        with kent.Client(daemon.address) as client, pytest.raises(kent.Refused, match="UNAUTHENTICATED"):
+            client.uuid_v7().next()
+    finally:
+        daemon.kill()
+
+
+def test_ok_asyncio(daemon):
+    daemon.kent("region", "create", "orders", "--suffix", "40")
+
+    async def main():
+        async with aio.Client(daemon.address, block_size=100) as client:
+            source = client.uuid_v7()
+
+            async def work():
+                return [await source.next() for _ in range(2000)] + await source.take(1000)
+
+            parts = await asyncio.gather(*(work() for _ in range(8)))
+            everything = [one for part in parts for one in part]
+            assert len(everything) == len(set(everything)) == 8 * 3000
+            assert isinstance(await client.region("orders").next(), int)
+            with pytest.raises(kent.Refused):
+                await client.region("absent").next()
+        with pytest.raises(kent.Closed):
+            await source.next()
+
+    asyncio.run(main())
+
+
+def test_ok_the_examples_of_the_docs_run(daemon):
+    daemon.kent("region", "create", "orders", "--suffix", "40")
+    text = (Path(__file__).parent.parent / "README.md").read_text().replace("127.0.0.1:7600", daemon.address)
+    blocking, asynchronous = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(blocking, {})
+    daemon.kent("region", "create", "r1", "--suffix", "40")
+    page = (ROOT / "docs/clients.md").read_text().replace("127.0.0.1:7600", daemon.address)
+    exec(re.findall(r"```py\n(.*?)```", page, re.DOTALL)[0], {})
+    imports, _, body = asynchronous.partition("\n\n")
+    names: dict[str, object] = {}
+    exec(f"{imports}\nasync def main():\n{textwrap.indent(body, '    ')}", names)
+    asyncio.run(names["main"]())
