@@ -36,9 +36,9 @@ pub(crate) struct Ages {
 pub(crate) enum Age {
     /// The identifiers are too old: discard them.
     Old,
-    /// They are young enough now.
+    /// The identifiers are young enough now.
     Young,
-    /// They are young enough for as long as this is the published time.
+    /// The identifiers are young enough until the published time changes from this one.
     YoungFor(u64),
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Budgets {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     accounts: Mutex<BTreeMap<BudgetId, Arc<Account>>>,
-    /// This is notified when this replica holds a share.
+    /// Notified when this replica holds a share.
     reserved: Notify,
 }
 

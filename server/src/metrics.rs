@@ -91,7 +91,7 @@ pub(crate) struct Gauges {
     pub(crate) watchers: Gauge,
 }
 
-/// Counters that other parts of the daemon keep. They are copied when the metrics are rendered.
+/// Counters that other parts of the daemon keep, copied when the metrics are rendered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     clock_steps: Counter,

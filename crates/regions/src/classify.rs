@@ -24,13 +24,13 @@ pub struct Classification<'t> {
 /// The status of an identifier in its innermost region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is in no region.
+    /// The identifier is in no region.
     Free,
-    /// It is in a closed region, under an extension without a subregion.
+    /// The identifier is in a closed region, under an extension without a subregion.
     Unassigned,
-    /// It has a one bit in the expansion zone.
+    /// The identifier has a one bit in the expansion zone.
     Reserved,
-    /// It is an identifier of the region.
+    /// The region can issue the identifier.
     Member {
         /// The suffix.
         suffix: u128,

@@ -144,7 +144,7 @@ pub enum Donate {
 pub enum Zone {
     /// Exactly this many bits.
     Exactly(u8),
-    /// This many bits, or as many as possible below that.
+    /// This many bits, or fewer if not all of them are possible.
     UpTo(u8),
 }
 

@@ -11,9 +11,9 @@ use crate::{
 /// The reason that a region grants nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotGranting {
-    /// It is closed: its subregions have replaced it.
+    /// The region is closed: its subregions have replaced it.
     Closed,
-    /// It is delegated: its suffixes are a separate space.
+    /// The region is delegated: its suffixes are a separate space.
     Delegated,
     /// Users supply its identifiers.
     External,

@@ -18,10 +18,10 @@ use crate::{
 /// Reasons that an edit cannot be reverted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotUndone {
-    /// It declared suffixes as issued.
+    /// The edit declared suffixes as issued.
     #[error("a counter never goes back, and the suffixes that the edit declared as issued may be in use")]
     Declared,
-    /// It changed several regions that existed, as a restore does, or none.
+    /// The edit changed several existing regions, as a restore does, or none.
     #[error("no single edit reverts it")]
     NoEdit,
     /// The reversal breaks a rule.

@@ -54,7 +54,7 @@ enum Output {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuditCounts {
     pub(crate) written: u64,
-    /// Those that could not be written.
+    /// The lines that could not be written.
     pub(crate) lost: u64,
 }
 

@@ -32,7 +32,7 @@ enum Obstacle {
     Used(String),
     /// Its suffixes are a space of their own.
     Delegated(String),
-    /// It can be deleted.
+    /// The region can be deleted, so delete it first.
     Unused(String),
 }
 

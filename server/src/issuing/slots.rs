@@ -43,7 +43,7 @@ pub(crate) struct Slots {
     state: Mutex<State>,
     /// Notified by a grant that finds no slot or no window left.
     wanted: Notify,
-    /// This is notified when the keeper has a new slot or window. Waiters wake in the order in which they began to wait, so that a
+    /// Notified when the keeper has a new slot or window. Waiters wake in the order in which they began to wait, so that a
     /// simulated run is repeatable.
     supplied: Notify,
 }

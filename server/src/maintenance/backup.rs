@@ -46,10 +46,10 @@ pub(crate) struct Backup {
 /// Reasons that a file is not a valid, complete backup.
 #[derive(Debug, Error)]
 pub enum BadBackup {
-    /// It cannot be read.
+    /// The backup cannot be read.
     #[error("it cannot be read")]
     Unreadable(#[from] io::Error),
-    /// It is not a backup.
+    /// The file is not a backup.
     #[error("it is not a Kent backup (as `kent backup FILE` writes it), or it is damaged: {0}")]
     Malformed(&'static str),
     /// A newer version made it.
@@ -58,7 +58,7 @@ pub enum BadBackup {
         /// The schema of its records.
         found: u32,
     },
-    /// It is truncated, or records are missing.
+    /// The backup is truncated, or records are missing.
     #[error("it is incomplete: the transfer may have been interrupted; take another backup")]
     NotWhole,
 }

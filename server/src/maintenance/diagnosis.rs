@@ -115,7 +115,7 @@ async fn directories(engine: &Arc<Engine>) -> Vec<Directory> {
 impl Disk {
     fn measure(path: &Path, clock: &dyn Clock) -> io::Result<Self> {
         let space = statvfs(path)?;
-        // It has no name where the file system allows that, so a crash leaves nothing behind.
+        // The file has no name where the file system allows that, so a crash leaves nothing behind.
         let file = tempfile::tempfile_in(path)?;
         let sync = || {
             file.write_all_at(&[0; BLOCK_BYTES], 0)?;

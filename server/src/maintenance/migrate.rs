@@ -119,7 +119,7 @@ pub enum MigrateError {
         /// The reason.
         source: NotWhole,
     },
-    /// It was moved earlier, to another address, or to this one, where the store no longer exists.
+    /// The store was moved earlier, to another address, or to this one, where the store no longer exists.
     #[error(
         "{} was moved to {to} earlier, and only that store knows what has been issued since: start replicas with kentd --store {to}",
         dir.display()

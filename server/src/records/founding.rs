@@ -27,7 +27,7 @@ pub enum NotWhole {
          first, or use another source"
     )]
     HalfFilled,
-    /// It was migrated.
+    /// The store was migrated.
     #[error(
         "it was moved to {to}, and only that store knows what has been issued since: back up that store (kent backup FILE)"
     )]

@@ -33,7 +33,7 @@ pub(crate) const PRESENT: Key = Key::from_static("present/");
 
 /// All tokens, roles and budgets, and their version.
 pub(crate) const ACCESS: Key = Key::from_static("access/");
-/// The record that every change of tokens, roles and budgets rewrites. It sorts after them.
+/// The record that every change of tokens, roles and budgets rewrites. Its key sorts after theirs.
 pub(crate) const ACCESS_VERSION: Key = Key::from_static("access/version");
 
 /// The subject of a key that begins with [`ACCESS`].

@@ -322,7 +322,7 @@ async fn ok_regions_that_swap_names_under_load_issue_no_duplicates() {
                 let source = if caller % 2 == 0 { "region:a" } else { "region:b" };
                 match allocator.allocate(request(source, 1, Encoding::Packed)).await {
                     Ok(reply) => numbers.extend(identifiers(reply.get_ref())),
-                    // A caller whose chunks the others take in every attempt is told to try again.
+                    // If other callers take the chunks in every attempt, the call fails, and the caller may try again.
                     Err(gone) => assert!(matches!(gone.code(), Code::NotFound | Code::Unavailable), "{gone}"),
                 }
             }

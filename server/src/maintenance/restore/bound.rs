@@ -17,7 +17,7 @@ use crate::{
 /// An older backup from which another store was restored: it bounds what that store issued, which a newer backup does not.
 #[derive(Debug)]
 pub(crate) struct OlderBackup {
-    /// When it was made.
+    /// When the backup was made.
     taken: UnixNanos,
     /// The restores before the backup.
     pub(super) restores: Vec<Restored>,

@@ -44,7 +44,7 @@ impl Store for Late {
         };
         let Some(late) = late else { return self.disk.commit(txn).await };
         let disk = self.disk.clone();
-        // It arrives even if the daemon has stopped.
+        // The answer arrives even if the daemon has stopped.
         let _arriving = self.tasks.spawn_work(async move {
             time::sleep(late).await;
             disk.commit(txn).await

@@ -104,7 +104,7 @@ async fn err_no_token_exceeds_the_permissions_or_lifetime_of_its_creator() {
     missing(access.put_role(team.send(PutRoleRequest { role: Some(role), update: Vec::new() })).await);
     missing(access.delete_role(team.send(DeleteRoleRequest { name: "ops".to_owned() })).await);
     missing(access.delete_role(team.send(DeleteRoleRequest { name: "absent".to_owned() })).await);
-    // It neither sees nor changes the tokens of others.
+    // This caller neither sees nor changes the tokens of others.
     for id in [guarded.admin.id.clone(), "ffffffffffff".to_owned()] {
         missing(access.revoke_token(team.send(RevokeTokenRequest { id: id.clone() })).await);
         missing(access.rotate_token(team.send(RotateTokenRequest { id, grace_seconds: 0 })).await);
