@@ -111,5 +111,5 @@ class Attempts:
 
     def _wait(self, seconds: float) -> float:
         if time.monotonic() + seconds >= self._deadline:
-            raise Unavailable(self._tried)
+            raise Unavailable(self._tried) from None
         return seconds
