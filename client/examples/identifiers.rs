@@ -6,7 +6,7 @@ use kent_client::Client;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::new("http://127.0.0.1:7600")?;
 
-    // Keep a handle: it holds a block and prefetches the next one. Its clones share them.
+    // Keep a handle: it holds a block and prefetches the next one. Its clones share the blocks.
     let events = client.uuid_v7();
     println!("one event: {}", events.next().await?);
     println!("one more, without waiting: {:?}", events.try_next());

@@ -18,7 +18,8 @@ use crate::{clock, tasks};
 /// The interval at which the thread publishes the time.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// An identifier that expires within this time needs a read of the clock. The published time can be late by half of it.
+/// An identifier that expires within this time needs a read of the clock. The published time can be late by half of
+/// this margin.
 const MARGIN: Duration = Duration::from_millis(100);
 
 /// The largest age, and the last published time.
@@ -47,7 +48,7 @@ impl Ages {
         Arc::new(Self { max, lately: AtomicU64::new(0), watched: OnceLock::new() })
     }
 
-    /// The last published time, in milliseconds.
+    /// Returns the last published time, in milliseconds.
     #[inline]
     pub(crate) fn lately(&self) -> u64 {
         self.lately.load(Relaxed)
@@ -80,7 +81,7 @@ impl Ages {
         self.lately.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// Ages without a thread: the test publishes the time.
+    /// Creates ages without a thread: the test publishes the time.
     #[cfg(test)]
     pub(crate) fn unwatched(max: Duration) -> Arc<Self> {
         let ages = Self::new(max);

@@ -46,9 +46,10 @@ impl<T: Identifier> Handle<T> {
 }
 
 impl<T> FetchBlock<T> {
-    /// Sets a request ID of at most 64 bytes. Only strict regions accept a request ID, and grant each one once. A retry, even after a crash,
-    /// returns the same block. A retry with another count fails with [`Error::Refused`], field `request_id`. Use a UUID of version 7:
-    /// the daemon keeps it for 30 days by default, and any other text forever, up to a limit.
+    /// Sets a request ID of at most 64 bytes. Only strict regions accept a request ID, and they grant one block for
+    /// each. A retry, even after a crash, returns the same block. A retry with another count fails with
+    /// [`Error::Refused`], field `request_id`. Use a UUID of version 7: the daemon keeps it for 30 days by default, and
+    /// any other text forever, up to a limit.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client, order: uuid::Uuid) -> Result<(), kent_client::Error> {
@@ -63,15 +64,17 @@ impl<T> FetchBlock<T> {
         self
     }
 
-    /// Sets the number of identifiers that the program still needs, including this block, if it fetches them in several blocks. If the
-    /// region is too full, the daemon's advice takes all of them into account, such as by how much to expand the region.
+    /// Sets the number of identifiers that the program still needs, including this block, if it fetches them in several
+    /// blocks. If the region is too full, the daemon's advice, such as by how much to expand the region, takes all of
+    /// them into account.
     pub fn needed(mut self, count: u64) -> Self {
         self.needed = count;
         self
     }
 
-    /// Calls `report` with the status of each failed attempt, so that the program can say what it is waiting for. At a limit of its
-    /// clock or of a region's pace, a daemon answers `RESOURCE_EXHAUSTED`, and the client tries again.
+    /// Calls `report` with the status of each failed attempt, so that the program can say what it is waiting for. A
+    /// daemon that is at the limit of its clock or of a region's pace answers `RESOURCE_EXHAUSTED`, and the client
+    /// tries again.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
@@ -107,8 +110,9 @@ impl<T> fmt::Debug for FetchBlock<T> {
     }
 }
 
-/// A block of identifiers. It takes about a hundred bytes for any count. Iterate over it to get the identifiers in the order of
-/// their positions. If the process forks, the child has a copy of the block: only one of the two may use it.
+/// A block of identifiers. It takes about a hundred bytes for any count. Iterate over it to get the identifiers in the
+/// order of their positions. If the process forks, the child has a copy of the block: only one of the two processes may
+/// use it.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
@@ -127,7 +131,7 @@ pub struct Block<T> {
 }
 
 impl<T> Block<T> {
-    /// The number of identifiers, at least 1.
+    /// Returns the number of identifiers, at least 1.
     pub const fn count(&self) -> u64 {
         self.block.count()
     }

@@ -1,11 +1,11 @@
 //! The clock that measures the age of identifiers.
 //!
-//! It advances while the process is stopped and while the machine sleeps, because identifiers age in that time. No other module
-//! reads a clock for ages.
+//! It advances while the process is stopped and while the machine sleeps, because identifiers age in that time. No
+//! other module reads a clock to measure an age.
 
 use std::time::Duration;
 
-/// The time since boot.
+/// Returns the time since boot.
 #[cfg(target_os = "linux")]
 #[inline]
 pub(crate) fn now() -> Duration {
@@ -27,14 +27,14 @@ pub(crate) fn sleep(duration: Duration) {
     let _ = Timespec::try_from(duration).map(|duration| clock_nanosleep_relative(ClockId::Boottime, &duration));
 }
 
-/// The time since the first call. Whether it advances while the machine sleeps depends on the operating system.
+/// Returns the time since the first call. Whether it advances while the machine sleeps depends on the operating system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn now() -> Duration {
     static START: std::sync::OnceLock<tokio::time::Instant> = std::sync::OnceLock::new();
     START.get_or_init(tokio::time::Instant::now).elapsed()
 }
 
-/// Blocks the thread.
+/// Blocks the thread for `duration`.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn sleep(duration: Duration) {
     std::thread::sleep(duration);

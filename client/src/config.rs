@@ -72,7 +72,7 @@ impl Default for Builder {
     }
 }
 
-/// The address of an endpoint with TLS.
+/// Returns the address of an endpoint with TLS.
 fn secure(endpoint: &str) -> String {
     format!("https://{}", endpoint.trim_start_matches("http://"))
 }
@@ -84,7 +84,7 @@ pub enum ConfigError {
     /// No endpoint was set.
     #[error("there is no endpoint; add at least one, such as http://127.0.0.1:7600")]
     NoEndpoint,
-    /// An endpoint is not an address.
+    /// An endpoint is not a valid address.
     #[error(
         "{endpoint:?} is not an endpoint: it must be HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH, such as 127.0.0.1:7600"
     )]
@@ -145,8 +145,8 @@ impl Builder {
         self
     }
 
-    /// The certificates of the CAs that verify daemons, as PEM; endpoints without a scheme then use TLS [default: those of the
-    /// system, for `https://` endpoints].
+    /// Sets the certificates of the CAs that verify daemons, as PEM; endpoints without a scheme then use TLS [default:
+    /// those of the system, for `https://` endpoints].
     pub fn ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.pems.ca = Some(Pem::Text(pem.into()));
         self
@@ -158,7 +158,8 @@ impl Builder {
         self
     }
 
-    /// The client's certificate and private key, as PEM, for daemons that require one; endpoints without a scheme then use TLS.
+    /// Sets the client's certificate and private key, as PEM, for daemons that require one; endpoints without a scheme
+    /// then use TLS.
     pub fn identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.pems.identity = Some((Pem::Text(certificate.into()), Pem::Text(key.into())));
         self
@@ -171,14 +172,14 @@ impl Builder {
         self
     }
 
-    /// The token to send with each call, `kent_ID_SECRET`. It is sent to other machines only under TLS.
+    /// Sets the token to send with each call, `kent_ID_SECRET`. It is sent to other machines only under TLS.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(TokenFrom::Text(token.into()));
         self
     }
 
-    /// The file with the token to send with each call. The client reads it again within a second of a change, and when a daemon does not
-    /// accept the token, so that a token can be exchanged while the program runs.
+    /// Sets the file with the token to send with each call. The client reads it again within a second of a change, and
+    /// when a daemon does not accept the token, so that a token can be exchanged while the program runs.
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.token = Some(TokenFrom::File(path.into()));
         self
@@ -190,46 +191,46 @@ impl Builder {
         self
     }
 
-    /// The timeout of one attempt to connect [default: 2 s].
+    /// Sets the timeout of one attempt to connect [default: 2 s].
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// The timeout of one attempt of a call, after which the client tries another endpoint [default: 2 s].
+    /// Sets the timeout of one attempt of a call, after which the client tries another endpoint [default: 2 s].
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.settings.attempt_timeout = timeout;
         self
     }
 
-    /// The timeout of a call with all its attempts [default: 10 s].
+    /// Sets the timeout of a call with all its attempts [default: 10 s].
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = timeout;
         self
     }
 
-    /// The initial and smallest number of identifiers in a prefetched block [default: 1000]. A handle doubles its block size when a
-    /// block lasts less than a second, and halves it when one lasts more than ten seconds.
+    /// Sets the initial and smallest number of identifiers in a prefetched block [default: 1000]. A handle doubles its
+    /// block size when a block lasts less than a second, and halves it when one lasts more than ten seconds.
     pub fn block_size(mut self, count: u64) -> Self {
         self.settings.block_size = count;
         self
     }
 
-    /// The largest number of identifiers in a prefetched block [default: 1,000,000].
+    /// Sets the largest number of identifiers in a prefetched block [default: 1,000,000].
     pub fn block_size_max(mut self, count: u64) -> Self {
         self.settings.block_size_max = count;
         self
     }
 
-    /// The share of a block, 0 to 1, at which a handle prefetches the next one [default: 0.5].
+    /// Sets the share of a block, 0 to 1, at which a handle prefetches the next one [default: 0.5].
     pub fn low_water(mut self, share: f64) -> Self {
         self.settings.low_water = share;
         self
     }
 
-    /// The largest age of a prefetched time-based identifier [default: 10 s]. A handle discards older ones. This limits how far a
-    /// timestamp lies behind the time at which the identifier is taken. The age also counts while the process is stopped and while
-    /// the machine sleeps. The identifiers of regions have no age.
+    /// Sets the largest age of a prefetched time-based identifier [default: 10 s]. A handle discards older ones. This
+    /// limits how far a timestamp lies behind the time at which the identifier is taken. The age also grows while the
+    /// process is stopped and while the machine sleeps. The identifiers of regions have no age.
     pub fn max_age(mut self, age: Duration) -> Self {
         self.settings.max_age = age;
         self
@@ -242,9 +243,10 @@ impl Builder {
         self
     }
 
-    /// Whether handles follow heirs [default: false]. When a region closes, its all-zero subregion inherits its identifiers, and
-    /// requests for the region are refused ([`Error::heir`](crate::Error::heir)). A handle that follows heirs takes its next blocks
-    /// from the heir, as its clones do. A block with a request ID never comes from an heir, because a request ID belongs to one region.
+    /// Sets whether handles follow heirs [default: false]. When a region closes, its all-zero subregion inherits its
+    /// identifiers, and requests for the region are refused ([`Error::heir`](crate::Error::heir)). A handle that
+    /// follows heirs takes its next blocks from the heir, as its clones do. A block with a request ID never comes from
+    /// an heir, because a request ID belongs to one region.
     pub fn follow_heirs(mut self, follow: bool) -> Self {
         self.settings.follow_heirs = follow;
         self
@@ -283,7 +285,7 @@ impl Builder {
         Ok(Client::with(endpoints?, tls, credentials.unwrap_or_default(), self.settings))
     }
 
-    /// Returns the certificates, if one of them or an endpoint requires TLS.
+    /// Returns the certificates, if any are set or an endpoint requires TLS.
     fn tls(&self) -> Result<Option<Certificates>, ConfigError> {
         let is_tls = |endpoint: &String| endpoint.starts_with("https:");
         if self.pems.ca.is_none() && self.pems.identity.is_none() && !self.endpoints.iter().any(is_tls) {
@@ -312,7 +314,7 @@ fn check(setting: &'static str, allowed: &'static str, within: bool) -> Result<(
     if within { Ok(()) } else { Err(ConfigError::OutOfRange { setting, allowed }) }
 }
 
-/// Parses an endpoint. Without a scheme it uses TLS if the client does.
+/// Parses an endpoint. An endpoint without a scheme uses TLS if the client does.
 pub(crate) fn parse(endpoint: &str, tls: Option<&Certificates>, settings: &Settings) -> Result<Target, ConfigError> {
     let set = |endpoint: Endpoint| {
         let endpoint = endpoint.connect_timeout(settings.connect_timeout).tcp_nodelay(true);
@@ -333,18 +335,18 @@ pub(crate) fn parse(endpoint: &str, tls: Option<&Certificates>, settings: &Setti
     }
 }
 
-/// Whether an endpoint is on this machine.
+/// Returns whether an endpoint is on this machine.
 fn is_here(endpoint: &Endpoint) -> bool {
     let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Whether an endpoint is a Unix socket.
+/// Returns whether an endpoint is a Unix socket.
 fn is_socket(endpoint: &str) -> bool {
     endpoint.starts_with("unix:")
 }
 
-/// Parses the address of an endpoint, which has this scheme if it names none.
+/// Parses the address of an endpoint. An address without a scheme gets `scheme`.
 fn parse_address(endpoint: &str, scheme: &str) -> Result<Endpoint, ConfigError> {
     let bad = || ConfigError::BadEndpoint { endpoint: endpoint.to_owned() };
     let with_scheme = if endpoint.contains("://") { endpoint.to_owned() } else { format!("{scheme}://{endpoint}") };

@@ -62,7 +62,7 @@ struct Known {
 }
 
 impl State {
-    /// The index of the current endpoint. Returns to the preferred one after [`RETURN_AFTER`].
+    /// Returns the index of the current endpoint. Switches back to the preferred one after [`RETURN_AFTER`].
     fn select(&mut self) -> usize {
         if self.since.is_some_and(|since| since.elapsed() >= RETURN_AFTER) {
             (self.current, self.since) = (0, None);
@@ -111,7 +111,8 @@ impl Connection {
         Self { origin: Origin::here(), settings, tls, credentials, ages, state }
     }
 
-    /// The process that owns the connection. If a forked child used it, both would write to the same socket.
+    /// Returns the process that owns the connection. If a forked child used it, both processes would write to the same
+    /// socket.
     pub(crate) fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -182,8 +183,8 @@ impl Connection {
         }
     }
 
-    /// Connects to the first endpoint that accepts a connection, starting with the current one. Of several endpoints, to the first that
-    /// also answers; if none does, to the first that accepts a connection.
+    /// Connects to the first endpoint that accepts a connection, starting with the current one. If there are several
+    /// endpoints, prefers the first that also answers a call. If none does, uses the first that accepted a connection.
     pub(crate) async fn connect(&self) -> Result<(usize, Channel), Error> {
         let mut attempts = Attempts::begin(self)?;
         let endpoints = self.lock().known.len();
@@ -205,12 +206,12 @@ impl Connection {
             attempts.failed(at, failed);
             self.leave(at);
         }
-        // A daemon may be slow, because its store is.
+        // A silent daemon may only be slow, because its store is slow.
         silent.ok_or_else(|| attempts.unavailable())
     }
 
-    /// Whether the daemon of a new connection answers soon. A daemon that hangs accepts connections, and would use up the whole timeout
-    /// of the call although another endpoint would answer.
+    /// Returns whether the daemon of a new connection answers soon. A daemon that hangs accepts connections, and would
+    /// use up the whole timeout of the call although another endpoint would answer.
     async fn answers(&self, channel: &transport::Channel, endpoints: usize) -> bool {
         let share = self.settings.attempt_timeout / u32::try_from(endpoints + 1).unwrap_or(u32::MAX);
         let mut admin = AdminClient::new(self.with_token(channel.clone()));
@@ -221,7 +222,8 @@ impl Connection {
         }
     }
 
-    /// The pauses between attempts: none in the first round over all endpoints, then doubling from 20 ms to a second.
+    /// Returns the pauses between attempts: none in the first round over all endpoints, then doubling from 20 ms to a
+    /// second.
     pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
         let others = self.lock().known.len() - 1; // OK because there is at least one endpoint
         let growing = ExponentialBuilder::default()
@@ -233,12 +235,12 @@ impl Connection {
         std::iter::repeat_n(Duration::ZERO, others).chain(growing.build())
     }
 
-    /// The current endpoint, for people.
+    /// Returns the address of the current endpoint, for messages.
     pub(crate) fn endpoint(&self) -> String {
         self.lock().endpoint().1.address().to_owned()
     }
 
-    /// The current endpoint and its channel.
+    /// Returns the current endpoint and its channel.
     pub(crate) fn current(&self) -> (usize, Channel) {
         let mut state = self.lock();
         let current = state.select();
@@ -354,11 +356,13 @@ pub(crate) struct Attempts<'a> {
     began: Instant,
     pauses: Box<dyn Iterator<Item = Duration> + Send>,
     tried: Vec<Tried>,
-    /// The token of the current attempt, as its number.
+    /// The generation of the token that the current attempt uses.
     token: u64,
 }
 
 impl<'a> Attempts<'a> {
+    /// Starts the attempts of a call.
+    ///
     /// # Errors
     ///
     /// [`Error::Forked`] in a child, [`Error::NoRuntime`] outside of a runtime.
@@ -369,7 +373,7 @@ impl<'a> Attempts<'a> {
         Ok(Self { connection, began: Instant::now(), pauses: Box::new(connection.pauses()), tried: Vec::new(), token })
     }
 
-    /// The time left until the timeout.
+    /// Returns the time left until the timeout.
     pub(crate) fn left(&self) -> Duration {
         self.connection.settings.request_timeout.saturating_sub(self.began.elapsed())
     }
@@ -378,7 +382,7 @@ impl<'a> Attempts<'a> {
     ///
     /// # Errors
     ///
-    /// The error of the whole call, if a retry cannot help or the timeout has passed.
+    /// The error of the whole call, if a retry cannot help or the timeout ends before the next attempt.
     pub(crate) async fn wait_after(&mut self, endpoint: usize, status: Status) -> Result<(), Error> {
         let hint = match judge(&status) {
             Verdict::Final(_) if status.code() == Code::Unauthenticated && self.has_other_token() => {
@@ -403,7 +407,7 @@ impl<'a> Attempts<'a> {
         self.connection.origin.check()
     }
 
-    /// Whether the token has changed since the last attempt began.
+    /// Returns whether the token has changed since the last attempt began.
     fn has_other_token(&mut self) -> bool {
         let token = self.connection.credentials.refresh();
         std::mem::replace(&mut self.token, token) != token

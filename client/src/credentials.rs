@@ -49,7 +49,7 @@ pub(crate) enum TokenFrom {
 /// The time between two checks of the file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The maximum length of a token, in bytes. A daemon's tokens have less than a hundred.
+/// The maximum length of a token, in bytes. A daemon's tokens have fewer than a hundred.
 const TOKEN_BYTES_MAX: usize = 1000;
 
 impl fmt::Debug for Credentials {
@@ -94,7 +94,7 @@ impl Credentials {
         self.generation()
     }
 
-    /// The number of changes of the token.
+    /// Returns the number of changes of the token.
     pub(crate) fn generation(&self) -> u64 {
         let shared = self.0.as_ref();
         shared.map_or(0, |shared| shared.state.read().unwrap_or_else(PoisonError::into_inner).generation)
@@ -118,7 +118,8 @@ impl Shared {
         self.state.read().unwrap_or_else(PoisonError::into_inner).header.clone()
     }
 
-    /// Reads the file if it has changed. If it cannot be used, the token stays as it is, because a file may be replaced right now.
+    /// Reads the file if a check is due and finds a change, or in any case with `at_once`. If the file cannot be used,
+    /// the previous token stays in use, because another process may be replacing the file.
     fn look_again(&self, at_once: bool) {
         let Some(file) = &self.file else { return };
         let is_due = |state: &State| at_once || state.looked.elapsed() >= LOOK_EVERY;
@@ -152,7 +153,7 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
     (metadata.dev(), metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec())
 }
 
-/// Reads a file with a token.
+/// Reads a token from a file. Returns its header and the stamp of the file.
 fn read(path: &Path) -> Result<(MetadataValue<Ascii>, Stamp), String> {
     let file = || -> io::Result<(String, Stamp)> {
         // The stamp is taken before the text is read, so a change in between is noticed later.
@@ -163,7 +164,7 @@ fn read(path: &Path) -> Result<(MetadataValue<Ascii>, Stamp), String> {
     Ok((header(&text)?, stamp))
 }
 
-/// The header for a token. An error does not contain the text, because it may be a secret.
+/// Returns the header for a token. An error does not contain the text, because it may be a secret.
 fn header(text: &str) -> Result<MetadataValue<Ascii>, String> {
     let text = text.trim();
     let is_token = text.starts_with("kent_")

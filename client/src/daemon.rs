@@ -45,27 +45,27 @@ impl Daemon {
         Self { connection, endpoint, channel }
     }
 
-    /// The generated stub of `Allocator`.
+    /// Returns the generated stub of `Allocator`.
     pub fn allocator(&self) -> AllocatorClient<Channel> {
         AllocatorClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// The generated stub of `Regions`.
+    /// Returns the generated stub of `Regions`.
     pub fn regions(&self) -> RegionsClient<Channel> {
         RegionsClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// The generated stub of `Codec`.
+    /// Returns the generated stub of `Codec`.
     pub fn codec(&self) -> CodecClient<Channel> {
         CodecClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// The generated stub of `Admin`.
+    /// Returns the generated stub of `Admin`.
     pub fn admin(&self) -> AdminClient<Channel> {
         AdminClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    /// The generated stub of `Access`.
+    /// Returns the generated stub of `Access`.
     pub fn access(&self) -> AccessClient<Channel> {
         AccessClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }

@@ -26,7 +26,7 @@ use tonic_types::StatusExt;
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The daemon refused the request. A retry fails, too, until the cause is removed.
+    /// The daemon refused the request. Every retry fails until the cause is removed.
     #[error("the daemon refused ({code:?}): {message}")]
     #[non_exhaustive]
     Refused {
@@ -97,7 +97,8 @@ impl Error {
         }
     }
 
-    /// If a region is closed: the source that continues its numbers, such as `region:orders-eu`.
+    /// Returns the source that continues the numbers of a closed region, such as `region:orders-eu`. Returns `None` for
+    /// any other error.
     pub fn heir(&self) -> Option<String> {
         let Self::Refused { status, .. } = self else { return None };
         let details = status.get_error_details();
@@ -105,7 +106,7 @@ impl Error {
         info.metadata.get(HEIR).cloned()
     }
 
-    /// Returns true if the call certainly had no effect. Calls for identifiers have no effect but gaps in any case.
+    /// Returns true if the call certainly had no effect. The only possible effect of a call for identifiers is a gap.
     pub fn has_no_side_effects(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::Limited { .. } | Self::NoRuntime | Self::Forked => true,
@@ -114,7 +115,7 @@ impl Error {
     }
 }
 
-/// [`Error::Limited`], if the status says that the caller has used up one of its limits, and the wait would be too long.
+/// Converts a status to [`Error::Limited`], if it says that the caller has used up one of its limits.
 pub(crate) fn limited(status: &Status, retry_after: Duration) -> Option<Error> {
     let details = status.get_error_details();
     let info = details.error_info().filter(|info| info.reason == LIMIT)?;
@@ -149,7 +150,8 @@ fn join(tried: &[Tried]) -> String {
     tried.iter().map(Tried::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// A status and its causes in one line. The causes distinguish a refused connection from a refusal by the daemon.
+/// Returns a status and its causes in one line. The causes distinguish a refused connection from a refusal by the
+/// daemon.
 pub(crate) fn describe(status: &Status) -> String {
     let text = format!("{:?}: {}", status.code(), status.message());
     causes(status)
@@ -157,7 +159,7 @@ pub(crate) fn describe(status: &Status) -> String {
         .fold(text, |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })
 }
 
-/// The chain of causes of a status, starting with the direct one.
+/// Returns the chain of causes of a status, starting with the direct one.
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     iter::successors(std::error::Error::source(status), |cause| cause.source())
 }
@@ -175,14 +177,16 @@ pub(crate) fn judge(status: &Status) -> Verdict {
     let details = status.get_error_details();
     let after = details.retry_info().and_then(|info| info.retry_delay);
     if std::error::Error::source(status).is_some() {
-        // A status with a source does not come from a daemon: the connection broke. For some of these, tonic uses INTERNAL.
+        // A status with a source does not come from a daemon: the connection broke. For some broken connections, tonic
+        // uses INTERNAL.
         return Verdict::Again(None);
     }
     match status.code() {
         Code::Unavailable | Code::Unknown | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => {
             Verdict::Again(after)
         }
-        // With a delay it is a limit of the clock, the pace or the caller, which passes. A full region has no delay.
+        // With a delay, the cause is a limit of the clock, the pace or the caller, which passes. A full region has no
+        // delay.
         Code::ResourceExhausted if after.is_some() => Verdict::Again(after),
         Code::Ok
         | Code::InvalidArgument

@@ -28,7 +28,8 @@ use crate::{
     tasks::Work,
 };
 
-/// Returns identifiers of one source. Cheap to clone: clones share the prefetched blocks, and each identifier goes to one of them.
+/// A handle returns identifiers of one source. Cheap to clone: clones share the prefetched blocks, and each identifier
+/// goes to only one clone.
 ///
 /// A thread that takes identifiers one by one reserves a lot of them for itself: a sixteenth of a block, at most 512. The
 /// identifiers that one thread takes ascend as those of the source do. There is no order between threads.
@@ -96,7 +97,7 @@ impl<T: Identifier> Handle<T> {
         Self { hands: Arc::new(Hands { shared: Arc::new(shared), lots: ThreadLocal::new() }) }
     }
 
-    /// The next prefetched identifier, if there is one. It never waits, and starts a fetch when the stock is low.
+    /// Returns the next prefetched identifier, if there is one. Never waits, and starts a fetch when the stock is low.
     ///
     /// Call it inside a tokio runtime. Outside of one it fetches nothing.
     #[inline]
@@ -112,7 +113,7 @@ impl<T: Identifier> Handle<T> {
         }
     }
 
-    /// The next identifier, prefetched or from the daemon.
+    /// Returns the next identifier, prefetched or from the daemon.
     ///
     /// # Errors
     ///
@@ -142,13 +143,13 @@ impl<T: Identifier> Handle<T> {
         }
     }
 
-    /// The next identifier of this thread's lot, if the clock need not be read.
+    /// Returns the next identifier of this thread's lot, if the clock need not be read.
     #[inline]
     fn next_of_lot(&self) -> Option<T> {
         self.hands.lots.get()?.borrow_mut().next(&self.hands.shared.ages)
     }
 
-    /// The next identifier after reading the clock, from a new lot if this one is empty.
+    /// Returns the next identifier after reading the clock, from a new lot if this one is empty.
     #[cold]
     fn next_of_stock(&self) -> Result<Option<T>, Error> {
         let shared = &self.hands.shared;
@@ -170,8 +171,8 @@ impl<T: Identifier> Handle<T> {
         }
     }
 
-    /// Takes `count` distinct identifiers in the order of their blocks: first the prefetched ones, then blocks of exactly the missing
-    /// size.
+    /// Takes `count` distinct identifiers in the order of their blocks: first the prefetched ones, then the missing
+    /// ones from blocks that it fetches.
     ///
     /// # Errors
     ///
@@ -216,7 +217,7 @@ impl<T: Identifier> Handle<T> {
         Ok(ids)
     }
 
-    /// The number of prefetched identifiers. 0 in a forked child.
+    /// Returns the number of prefetched identifiers: 0 in a forked child.
     pub fn in_hand(&self) -> u64 {
         let shared = &self.hands.shared;
         if shared.origin.is_elsewhere() {
@@ -226,7 +227,7 @@ impl<T: Identifier> Handle<T> {
         shared.lock().left() + of_threads
     }
 
-    /// The counters of the handle and its clones. All 0 in a forked child.
+    /// Returns the counters of the handle and its clones: all 0 in a forked child.
     pub fn stats(&self) -> Stats {
         let shared = &self.hands.shared;
         if shared.origin.is_elsewhere() {

@@ -8,8 +8,8 @@ pub trait Identifier: Sized + Send + 'static {
     /// Converts an identifier to this type. Returns `None` if it is of another kind.
     fn from_id(id: Id) -> Option<Self>;
 
-    /// Converts many values of one kind, as [`from_id`](Self::from_id) does, and appends them. Appends nothing if the kind is
-    /// another one.
+    /// Converts many values of one kind, as [`from_id`](Self::from_id) does, and appends them. Appends nothing if this
+    /// type is for another kind.
     fn extend(ids: &mut Vec<Self>, kind: IdKind, values: &[u128]) {
         ids.extend(values.iter().filter_map(|value| Self::from_id(kind.id(*value))));
     }

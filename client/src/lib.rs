@@ -37,8 +37,8 @@
 //!
 //! Guarantees:
 //!
-//! - A client returns each identifier at most once, to one of all tasks and clones of a handle. A lost reply leaves a gap, never a
-//!   duplicate: a retry gets the next block.
+//! - A client returns each identifier at most once: no two tasks or clones of a handle get the same one. A lost reply
+//!   leaves a gap, never a duplicate: a retry gets the next block.
 //! - The client rejects a block if its fencing token is lower than one already seen for the same slot or region.
 //! - A time-based identifier is at most [`Builder::max_age`] old when the client returns it, even if the process was stopped or the
 //!   machine slept. When a thread takes more than four million per second, the client checks the age once for up to 128 of them.
@@ -116,7 +116,7 @@ impl Client {
         Self::builder().endpoint(endpoint).build()
     }
 
-    /// Starts to build a client with other settings.
+    /// Returns a builder, to change the default settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -131,27 +131,27 @@ impl Client {
         Self { connection: Arc::new(connection), fences: Arc::default() }
     }
 
-    /// A handle for UUIDs of version 7, which start with milliseconds and sort by time.
+    /// Returns a handle for UUIDs of version 7, which start with milliseconds and sort by time.
     pub fn uuid_v7(&self) -> Handle<Uuid> {
         self.handle("uuidv7".to_owned())
     }
 
-    /// A handle for UUIDs of version 6, which start with ticks of 100 ns and sort by time.
+    /// Returns a handle for UUIDs of version 6, which start with ticks of 100 ns and sort by time.
     pub fn uuid_v6(&self) -> Handle<Uuid> {
         self.handle("uuidv6".to_owned())
     }
 
-    /// A handle for xids: 64 bits, written as 11 characters, which start with milliseconds and sort by time.
+    /// Returns a handle for xids: 64 bits, written as 11 characters, which start with milliseconds and sort by time.
     pub fn xid(&self) -> Handle<Uid11> {
         self.handle("xid".to_owned())
     }
 
-    /// A handle for the identifiers of a region: `NAME` in the space `default`, or `NAME@SPACE`.
+    /// Returns a handle for the identifiers of a region: `NAME` in the space `default`, or `NAME@SPACE`.
     pub fn region(&self, region: &str) -> Handle<u128> {
         self.handle(format!("region:{region}"))
     }
 
-    /// A handle for the identifiers of any source, such as `uid11-fullrand`.
+    /// Returns a handle for the identifiers of any source, such as `uid11-fullrand`.
     pub fn source(&self, source: &str) -> Handle<Id> {
         self.handle(source.to_owned())
     }
@@ -170,8 +170,9 @@ impl Client {
         TableCopy::follow(self.connection.clone(), space).await
     }
 
-    /// Connects to the first endpoint that accepts a connection, starting with the current one. Use it to check that a daemon is
-    /// reachable, or to make calls that handles do not make.
+    /// Connects to the first endpoint that accepts a connection, starting with the current one. Of several endpoints,
+    /// it prefers one that also answers a call. Use it to check that a daemon is reachable, or to make calls that
+    /// handles do not make.
     ///
     /// # Errors
     ///
@@ -180,7 +181,7 @@ impl Client {
         Ok(Daemon::new(self.connection.clone(), self.connection.connect().await?))
     }
 
-    /// The endpoint of the next call, such as `http://127.0.0.1:7600/`, for messages.
+    /// Returns the endpoint of the next call, such as `http://127.0.0.1:7600/`, for messages.
     pub fn endpoint(&self) -> String {
         self.connection.endpoint()
     }

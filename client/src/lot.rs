@@ -25,11 +25,11 @@ use crate::{
 /// at most 8 KiB.
 pub(crate) const LOT_MAX: u64 = 512;
 
-/// If a thread takes an identifier at least once in this time, one read of the clock serves for several.
+/// If a thread takes an identifier at least once in this time, one read of the clock serves for several identifiers.
 const BURST: Duration = Duration::from_nanos(250);
 
-/// The maximum number of identifiers that a thread takes without another read of the clock. If the process is stopped in the
-/// middle of such a run, one of them can be too old by the time of the stop.
+/// The maximum number of identifiers that a thread takes without another read of the clock. If the process is stopped
+/// in the middle of such a run, an identifier can be too old by the duration of the stop.
 const RUN_MAX: u32 = 127;
 
 /// The identifiers of one thread.
@@ -47,7 +47,7 @@ pub(crate) struct Lot<T> {
     until: u64,
     /// The time of the last read of the clock.
     looked: Duration,
-    /// The number of further identifiers that need no other read of the clock.
+    /// The number of identifiers that may follow the checked one without another read of the clock.
     run: u32,
     tails: Option<Tails>,
     tally: Arc<Tally>,
@@ -64,13 +64,13 @@ pub(crate) struct Tally {
 pub(crate) struct OtherType;
 
 impl<T: Identifier> Lot<T> {
-    /// An empty lot.
+    /// Returns an empty lot.
     pub(crate) fn new(origin: Origin, tally: Arc<Tally>) -> Self {
         let (asked, looked) = (None, Duration::ZERO);
         Self { origin, ids: Vec::new(), asked, floor: 0, until: 0, looked, run: 0, tails: None, tally }
     }
 
-    /// The next identifier, if there is one for which the clock need not be read.
+    /// Returns the next identifier, if there is one and the clock need not be read for it.
     #[inline]
     pub(crate) fn next(&mut self, ages: &Ages) -> Option<T> {
         if self.ids.len() <= self.floor || ages.lately() > self.until || self.origin.is_elsewhere() {
@@ -98,7 +98,7 @@ impl<T: Identifier> Lot<T> {
         0
     }
 
-    /// The next identifier. The caller has checked the age.
+    /// Returns the next identifier. The caller has checked the age.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let id = self.ids.pop()?;
@@ -128,12 +128,12 @@ impl<T: Identifier> Lot<T> {
 }
 
 impl Tally {
-    /// The number of identifiers taken.
+    /// Returns the number of identifiers taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Relaxed)
     }
 
-    /// The number of identifiers left.
+    /// Returns the number of identifiers left.
     pub(crate) fn left(&self) -> u64 {
         self.given.load(Relaxed).saturating_sub(self.taken.load(Relaxed))
     }
@@ -145,8 +145,8 @@ fn add(number: &AtomicU64, more: u64) {
     number.store(number.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
-/// A generator of random tails, seeded by the operating system. A thread-local generator would produce the same numbers in a
-/// forked child.
+/// Returns a generator of random tails, seeded by the operating system. A thread-local generator would produce the same
+/// numbers in a forked child.
 pub(crate) fn new_tails() -> Tails {
     Tails::from_rng(&mut UnwrapErr(SysRng))
 }
@@ -169,7 +169,7 @@ pub(crate) mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const QUICK: Duration = Duration::from_nanos(1);
 
-    /// A block of identifiers that age.
+    /// Returns a block of identifiers that age.
     pub(crate) fn block(count: u64) -> Block {
         block_of("uuidv7", 1, count)
     }
@@ -186,7 +186,8 @@ pub(crate) mod tests {
         Block::slot(format, constants, Position::new(1 << 40), count).expect("a block")
     }
 
-    /// A thousand identifiers, requested one second after the start of the clock, with a maximum age of ten seconds.
+    /// Returns a lot of a thousand identifiers, requested one second after the start of the clock, and ages with a
+    /// maximum of ten seconds.
     fn lot() -> (Lot<Uuid>, Arc<Ages>) {
         let mut lot = Lot::new(Origin::here(), Arc::default());
         lot.fill(&block(1000), Some(SECOND)).ok().expect("UUIDs");

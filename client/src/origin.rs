@@ -10,18 +10,20 @@ use crate::error::Error;
 pub(crate) struct Origin(forkguard::Guard);
 
 impl Origin {
-    /// The current process.
+    /// Returns the current process.
     pub(crate) fn here() -> Self {
         Self(forkguard::new())
     }
 
-    /// True in a forked child of that process, or in a descendant of one.
+    /// Returns true in a forked child of that process, or in a descendant of such a child.
     #[inline]
     pub(crate) fn is_elsewhere(&self) -> bool {
-        // A guard reports a fork only once, so this asks a copy.
+        // A guard reports a fork only once, so the check uses a copy.
         self.0.clone().detected_fork()
     }
 
+    /// Checks that this process is not a forked child.
+    ///
     /// # Errors
     ///
     /// [`Error::Forked`] in a child. Check before taking a lock: in a child, a thread that no longer exists can hold it forever.

@@ -24,12 +24,13 @@ impl Source {
         Self { name: Mutex::new(name.into()), follows_heirs }
     }
 
-    /// The current name.
+    /// Returns the current name.
     pub(crate) fn name(&self) -> Arc<str> {
         self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes a call for the current source and, if its region is closed, again for the heir.
+    /// Makes a call for the current source. If its region is closed and the source follows heirs, calls again for the
+    /// heir.
     pub(crate) async fn ask<T, F>(&self, mut call: impl FnMut(Arc<str>) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -59,7 +60,7 @@ impl Source {
     }
 }
 
-/// A request for a block of a source.
+/// Returns a request for a block of a source.
 pub(crate) fn lease(source: &str, count: u64) -> AllocateRequest {
     AllocateRequest { source: source.to_owned(), count, encoding: Encoding::Lease.into(), ..AllocateRequest::default() }
 }

@@ -6,7 +6,7 @@ use kent_ids::Block;
 
 use crate::{age::Ages, clock, config::Settings, error::Error, lot::LOT_MAX};
 
-/// The prefetched blocks of a handle. It only decides which blocks to fetch. The handle makes the calls.
+/// The prefetched blocks of a handle. The stock decides when to fetch and how much. The handle makes the calls.
 #[derive(Debug)]
 pub(crate) struct Stock {
     settings: Settings,
@@ -15,7 +15,7 @@ pub(crate) struct Stock {
     blocks: VecDeque<Fresh>,
     /// The number of identifiers to fetch next.
     size: u64,
-    /// The start of the last fetch.
+    /// The time at which the last fetch started.
     asked_last: Option<Duration>,
     fetching: bool,
     failure: Option<Error>,
@@ -37,24 +37,26 @@ pub(crate) struct Fresh {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The blocks that were fetched.
+    /// The number of blocks that were fetched.
     pub blocks: u64,
-    /// The identifiers that were returned to callers.
+    /// The number of identifiers that were returned to callers.
     pub identifiers: u64,
-    /// The identifiers that were discarded because they were too old.
+    /// The number of identifiers that were discarded because they were too old.
     pub expired: u64,
-    /// The blocks that were rejected because a higher fencing token of the same slot or region was seen before.
+    /// The number of blocks that were rejected because a higher fencing token of the same slot or region was seen
+    /// before.
     pub fenced: u64,
 }
 
-/// A block is cut into at least this many lots, so that many threads can share it.
+/// A block is cut into at least this many lots, if it has enough identifiers, so that many threads can share it.
 const LOTS: u64 = 16;
 
 /// After this many rejected blocks in a row, the handle fails. With a pause after each, this takes longer than the five seconds
 /// within which a lagging replica compares its tables with the store again.
 const REFUSED_MAX: u32 = 300;
 
-/// If a block lasts less than this, the next one is twice as large. If it lasts more than ten times this, half as large.
+/// If a block lasts less than this, the next one is twice as large. If it lasts more than ten times this, the next one
+/// is half as large.
 const LASTS: Duration = Duration::from_secs(1);
 
 impl Stock {
@@ -102,7 +104,7 @@ impl Stock {
         self.stats.expired += count;
     }
 
-    /// The number of identifiers in the stock, without those in lots.
+    /// Returns the number of identifiers in the stock, without those in lots.
     pub(crate) fn left(&self) -> u64 {
         self.blocks.iter().map(|fresh| fresh.block.count()).sum()
     }
@@ -145,7 +147,7 @@ impl Stock {
         }
     }
 
-    /// The number of finished fetches, and the error of the last one if it failed.
+    /// Returns the number of finished fetches, and the error of the last one if it failed.
     pub(crate) fn last_fetch(&self) -> (u64, Option<Error>) {
         (self.ended, self.failure.clone())
     }
@@ -169,7 +171,7 @@ impl Stock {
         if self.refused < REFUSED_MAX { Ok(()) } else { Err(Error::Fenced { refused: self.refused }) }
     }
 
-    /// The counters, without identifiers that were returned from lots.
+    /// Returns the counters. They do not include identifiers that were returned from lots.
     pub(crate) const fn stats(&self) -> Stats {
         self.stats
     }
@@ -200,7 +202,7 @@ mod tests {
         Stock::new(SETTINGS, Ages::unwatched(max_age))
     }
 
-    /// A block of a region, whose identifiers do not age.
+    /// Returns a block of a region, whose identifiers do not age.
     fn block(count: u64) -> Block {
         let constants = RegionConstants { base: 0, bits: 64, suffix_bits: 64, number: 7, revision: 1, scramble: None };
         Block::region(constants, Position::ZERO, count).expect("a block")

@@ -84,7 +84,7 @@ impl TableCopy {
         Ok(Self { shared, _following: Arc::new(following) })
     }
 
-    /// The revision of the copy.
+    /// Returns the revision of the copy.
     pub fn revision(&self) -> Revision {
         *self.shared.revision.borrow()
     }
@@ -105,8 +105,9 @@ impl TableCopy {
         })
     }
 
-    /// The resource name of the sealed region that contains the space, so that nothing in it is granted, or `None` if no such region is
-    /// sealed. `-` stands for the name of a region that the caller may neither read nor edit.
+    /// Returns the resource name of the sealed region that contains the space, or `None` if there is none. Nothing in
+    /// the space is granted while that region is sealed. `-` stands for the name of a region that the caller may
+    /// neither read nor edit.
     pub fn sealed_by(&self) -> Option<String> {
         self.shared.sealed_by.borrow().clone()
     }
@@ -173,7 +174,7 @@ impl From<Status> for Lost {
 struct Feed {
     endpoint: usize,
     stream: Streaming<WatchTableResponse>,
-    /// The snapshot at the start of the stream and the sealed region around the space, if it was requested.
+    /// The snapshot at the start of the stream and the sealed region around the space, if a snapshot was requested.
     snapshot: Option<(Table, Option<String>)>,
 }
 
@@ -217,7 +218,7 @@ async fn receive_snapshot(stream: &mut Streaming<WatchTableResponse>) -> Result<
     Err(Status::unavailable("the snapshot ended before its last part").into())
 }
 
-/// A name, unless it is empty.
+/// Returns the name, or `None` if it is empty.
 fn named(name: String) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
@@ -280,7 +281,8 @@ async fn reopen(shared: &Shared, connection: &Connection, parent: &str, endpoint
     connection.leave(endpoint);
     loop {
         let after = match &lost {
-            // With INVALID_ARGUMENT the daemon's table is older than the copy: it was restored from a backup, or is another one.
+            // INVALID_ARGUMENT means that the daemon's table is older than the copy: it was restored from a backup, or
+            // is another table.
             Lost::Status(status) if status.code() == Code::InvalidArgument || wants_snapshot(status) => None,
             Lost::Status(_) => Some(shared.read(Table::revision)).filter(|revision| *revision != Revision(0)),
             Lost::Unusable(_) => None,

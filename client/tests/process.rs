@@ -53,7 +53,7 @@ fn runtime() -> Runtime {
     runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-/// The identifier without its random tail, which would hide a repeated position.
+/// Returns the identifier without its random tail, which would hide a repeated position.
 fn position(id: Uuid) -> u128 {
     id.as_u128() >> TAIL_BITS
 }

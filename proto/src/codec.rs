@@ -43,8 +43,8 @@ where
 #[derive(Debug)]
 pub struct SizedEncoder<T>(PhantomData<fn(T)>);
 
-/// Decodes messages. A message that is not valid is a mistake of its sender (`INVALID_ARGUMENT`), not of the daemon
-/// (`INTERNAL`), as tonic's own decoder would say.
+/// Decodes messages. A message that is not valid is a mistake of its sender (`INVALID_ARGUMENT`). Tonic's own decoder
+/// would report a mistake of the daemon (`INTERNAL`).
 #[derive(Debug)]
 pub struct MessageDecoder<U>(PhantomData<fn() -> U>);
 
@@ -84,8 +84,8 @@ impl<T: Message> Encoder for SizedEncoder<T> {
     }
 }
 
-/// Every call allocates two buffers, and most messages are short. An allocator serves 1 KiB from its cache, but not the 8 KiB that
-/// are tonic's default. The yield threshold is tonic's default.
+/// Returns the sizes of the buffers. Every call allocates two buffers, and most messages are short. An allocator serves
+/// 1 KiB from its cache, but not the 8 KiB that are tonic's default. The yield threshold is tonic's default.
 fn buffers() -> BufferSettings {
     const BYTES: usize = 1 << 10;
     const TOGETHER_BYTES: usize = 32 << 10;

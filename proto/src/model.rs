@@ -47,19 +47,19 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// An error for a field, with reason `BAD_INPUT`.
+    /// Returns an error for a field, with reason `BAD_INPUT`.
     pub fn new(field: &'static str, problem: impl ToString) -> Self {
         Self { field, problem: problem.to_string(), reason: "BAD_INPUT" }
     }
 
-    /// The same error with another reason.
+    /// Returns the same error with another reason.
     #[must_use]
     pub fn because(self, reason: &'static str) -> Self {
         Self { reason, ..self }
     }
 }
 
-/// The name of a gRPC code, as the specification spells it.
+/// Returns the name of a gRPC code, as the specification spells it.
 pub const fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -39,7 +39,7 @@ impl Default for PackedData {
 }
 
 impl PackedData {
-    /// The bytes.
+    /// Returns the bytes. Expands a block.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -51,7 +51,7 @@ impl PackedData {
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
@@ -77,7 +77,8 @@ impl From<&Block> for PackedIdentifiers {
     }
 }
 
-/// The number of the slot or region that the fencing token of a block belongs to, and the token. Both are 0 for a series.
+/// Returns the number of the slot or region that the fencing token of a block belongs to, and the token. Both are 0 for
+/// a series.
 pub fn fence(block: &Block) -> (u64, u64) {
     block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token))
 }
@@ -99,7 +100,7 @@ const DATA: u32 = 2;
 const FENCE_SUBJECT: u32 = 3;
 const FENCE_TOKEN: u32 = 4;
 
-/// Encodes what comes before `len` bytes of identifiers.
+/// Encodes the key and the length that precede `len` bytes of identifiers.
 pub(crate) fn encode_data_key(len: usize, buf: &mut impl BufMut) {
     encoding::encode_key(DATA, WireType::LengthDelimited, buf);
     encoding::encode_varint(len as u64, buf); // OK because a usize has at most 64 bits

@@ -24,7 +24,7 @@ pub struct Pieces {
     len: usize,
 }
 
-/// The number of identifiers of a piece: at most 16 KiB.
+/// The number of identifiers in a piece, so that a piece has at most 16 KiB.
 const PACKED_COUNT: u64 = 1024;
 const TEXT_COUNT: u64 = 256;
 
@@ -34,7 +34,7 @@ const TEXT: u32 = 4;
 const IDS: u32 = 1;
 
 impl Pieces {
-    /// A response with the packed identifiers of a block.
+    /// Returns a response with the packed identifiers of a block.
     pub fn packed(block: &Block, clock_epoch: u64) -> Self {
         let (fence_subject, fence_token) = fence(block);
         let width = block.width_bytes() as u32; // OK because an identifier has at most 16 bytes
@@ -44,7 +44,7 @@ impl Pieces {
         Self::new(block, None, PACKED, (before, block.packed_len(), after), clock_epoch)
     }
 
-    /// A response with the texts of a block. `form` is the text form of the block's space, if it has one.
+    /// Returns a response with the texts of a block. `form` is the text form of the block's space, if it has one.
     pub fn texts(block: &Block, form: TextForm, clock_epoch: u64) -> Self {
         let (fence_subject, fence_token) = fence(block);
         let after = TextIdentifiers { ids: Vec::new(), fence_subject, fence_token }.encode_to_vec();
@@ -68,7 +68,7 @@ impl Pieces {
         Self { head: Some(head), rest: Some(block.clone()), form, tail: Some(tail), len }
     }
 
-    /// The length of the whole message in bytes.
+    /// Returns the length of the whole message in bytes.
     pub fn encoded_len(&self) -> usize {
         self.len
     }
@@ -95,7 +95,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// The length of the encoded texts of a block in bytes.
+/// Returns the length of the encoded texts of a block in bytes.
 fn texts_len(block: &Block, form: TextForm) -> usize {
     let encoded = |len: usize| encoding::key_len(IDS) + encoding::encoded_len_varint(len as u64) + len; // OK because a usize has at most 64 bits
     if let (IdKind::Number { .. }, TextForm::Decimal) = (block.kind(), form) {

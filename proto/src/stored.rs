@@ -543,7 +543,7 @@ mod tests {
         assert_eq!(decode_cluster(&encode_cluster(&ClusterKey::new([3; 16]))), Ok(ClusterKey::new([3; 16])));
     }
 
-    /// The stored bytes must never change, or no existing store could be read.
+    /// The stored bytes must never change, or existing stores could not be read.
     #[test]
     fn ok_the_stored_form_is_frozen() {
         let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -21,7 +21,7 @@ pub struct Chunk {
 }
 
 impl Default for Chunk {
-    /// Returns the default policy, with chunks of 1024 to 1,048,576 positions: a crash skips few suffixes of a quiet
+    /// Returns the default policy, with chunks of 1024 to 1,048,576 positions. A crash skips few suffixes of a quiet
     /// region, and a busy region commits about once per second.
     fn default() -> Self {
         Self { min: 1 << 10, max: 1 << 20 }
@@ -80,13 +80,13 @@ pub enum CounterRefusal {
         /// The number of suffixes that are issued or reserved.
         reserved: Position,
     },
-    /// The pace does not allow it yet.
+    /// The pace does not allow the reservation yet.
     #[error(transparent)]
     TooFast(#[from] TooFast),
 }
 
-/// The error for a record that is below what this counter has granted or reserved: the store was rolled back or replaced.
-/// Nothing more may be issued from it.
+/// The error for a record that is below what this counter has granted or reserved: the store was rolled back or
+/// replaced. Nothing more may be issued from the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the store has {reserved} as the next suffix, but this daemon has granted or reserved all below {known}")]
 pub struct RolledBack {
@@ -157,11 +157,12 @@ impl Counter {
         self.sequence.grant(Position::ZERO, count)
     }
 
-    /// Like [`grant`](Self::grant), but only below `limit`, which an edit may have lowered since the chunk was reserved.
+    /// Grants suffixes like [`grant`](Self::grant), but only below `limit`, which an edit may have lowered since the
+    /// chunk was reserved.
     ///
     /// # Errors
     ///
-    /// [`Exhausted`] if the chunk has fewer left below the limit; nothing has changed then.
+    /// Fails with [`Exhausted`] if the chunk has fewer suffixes left below the limit; then nothing has changed.
     pub fn grant_below(&mut self, limit: Position, count: u64) -> Result<Position, Exhausted> {
         let left = limit.since(self.sequence.next());
         if u128::from(count) > left { Err(Exhausted { left }) } else { self.grant(count) }
@@ -227,18 +228,19 @@ impl Counter {
         }
     }
 
-    /// Checks a record, before anything is planned from it. A record never goes below the end of our chunk, because only
-    /// we give back what is in it, and then grant nothing more from it.
+    /// Checks a record before anything is planned from it. The record never goes below the end of our chunk: only this
+    /// counter gives back the rest of the chunk, and it then grants nothing more from it.
     ///
     /// # Errors
     ///
-    /// [`RolledBack`].
+    /// Fails with [`RolledBack`] if the record is below the end of our chunk.
     pub fn check(&self, reserved: Position) -> Result<(), RolledBack> {
         let known = self.sequence.ceiling();
         if reserved < known { Err(RolledBack { reserved, known }) } else { Ok(()) }
     }
 
-    /// Records strict grants of the suffixes below this one, which are durable at `version`. There is no chunk then.
+    /// Records strict grants that end before the suffix `below` and are durable at `version`. The counter then has no
+    /// chunk.
     pub const fn on_strict(&mut self, below: Position, version: u64) {
         (self.version, self.last) = (version, 0);
         self.sequence = Sequence::new(below, below);
@@ -262,8 +264,8 @@ impl Counter {
         (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved })
     }
 
-    /// Drops chunks that were reserved before this version, including a commit whose answer has not arrived yet. They
-    /// become gaps.
+    /// Drops chunks that were reserved before this version, including a chunk whose commit is not answered yet. Their
+    /// suffixes become gaps.
     pub fn drop_before(&mut self, version: u64) {
         self.dropped = self.dropped.max(version);
         if self.version < version {
@@ -281,7 +283,7 @@ impl Counter {
         self.version
     }
 
-    /// One past the last suffix of the chunk.
+    /// Returns the position after the last suffix of the chunk.
     pub const fn ceiling(&self) -> Position {
         self.sequence.ceiling()
     }

@@ -2,10 +2,10 @@
 //! have been issued.
 //!
 //! A counter's record has a time until which it is *paid*: issuing at its pace, the counter would use all reserved
-//! numbers by then. Reserving n numbers moves that time by n / pace, starting from the current time if it has passed,
-//! and never to more than [`BURST`] after the current time. So after a record was read, at most pace * (t + BURST -
-//! paid) more numbers are reserved by a later time t ([`Lapse`]). This also holds for daemons that reserve from a copy
-//! of the record.
+//! numbers by then. Reserving n numbers moves that time by n / pace, starting from the current time if the paid time
+//! has passed. The result is never more than [`BURST`] after the current time. So after a record was read, by a later
+//! time t at most pace * (t + BURST - paid) more numbers are reserved ([`Lapse`]). This also holds for daemons that
+//! reserve from a copy of the record.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use kent_regions::{Count, Pace};
 use thiserror::Error;
 
 /// The maximum time ahead of the clock until which a counter may be paid. It determines the burst that an idle counter
-/// can issue. At the slowest default pace, 1024 s are 2^30 numbers, the maximum of one lease.
+/// can issue. At the slowest default pace, 1024 s allow 2^30 numbers, the maximum of one lease.
 pub const BURST: Duration = Duration::from_secs(1024);
 
 /// The error when a counter would advance faster than its pace allows. Nothing has changed.
@@ -61,8 +61,8 @@ pub fn affordable(pace: Pace, paid: UnixNanos, now: UnixNanos) -> u128 {
     u128::try_from(left).unwrap_or(0) * u128::from(pace.get()) / SECOND
 }
 
-/// Returns the largest count of numbers that daemons can have reserved since a record that was paid until `paid`, if their
-/// clocks never passed `until`.
+/// Returns the largest count of numbers that daemons can have reserved since a record that was paid until `paid`, if
+/// their clocks never passed `until`.
 fn reserved_by(pace: Pace, paid: UnixNanos, until: UnixNanos) -> u128 {
     let most = until.offset(nanos(BURST)).get().saturating_sub(paid.get());
     u128::try_from(most).unwrap_or(0).saturating_mul(pace.get().into()).div_ceil(SECOND)
@@ -71,9 +71,9 @@ fn reserved_by(pace: Pace, paid: UnixNanos, until: UnixNanos) -> u128 {
 /// A period whose reservations are not known: from a backup to its restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lapse {
-    /// No daemon's clock was past this time when it wrote the last known record.
+    /// No daemon's clock was before this time when the daemon wrote an unknown record.
     pub since: UnixNanos,
-    /// No daemon's clock was past this time when it wrote the last unknown record.
+    /// No daemon's clock was past this time when the daemon wrote an unknown record.
     pub until: UnixNanos,
 }
 
@@ -88,8 +88,8 @@ impl Lapse {
     }
 
     /// Returns the lapse from a backup to its restore. The backup was `taken` at this time, by the clock of the daemon
-    /// that made it. No counter in it is paid beyond `paid`. The clock of the restoring host says `now`, and no clock
-    /// of a lost daemon was ahead of it by more than `error`.
+    /// that made it. No counter in the backup is paid beyond `paid`. The clock of the restoring host says `now`, and no
+    /// clock of a lost daemon was ahead of that clock by more than `error`.
     ///
     /// # Errors
     ///
@@ -104,9 +104,9 @@ impl Lapse {
         Ok(Self { since: Self::begin(taken), until: now.max(latest).offset(error) })
     }
 
-    /// Returns the largest count of numbers that a counter can have reserved during the lapse, if its record is paid until `paid`,
-    /// and the new time until which the counter is paid. With that time, the counter issues nothing before
-    /// [`until`](Self::until).
+    /// Returns two values for a counter whose record is paid until `paid`: the largest count of numbers that it can
+    /// have reserved during the lapse, and the new time until which it is paid. With that time, the counter issues
+    /// nothing before [`until`](Self::until).
     pub fn skip(&self, pace: Pace, paid: UnixNanos) -> (u128, UnixNanos) {
         (reserved_by(pace, paid.max(self.since), self.until), self.until.offset(nanos(BURST)))
     }
@@ -116,8 +116,8 @@ impl Lapse {
 ///
 /// It is never ahead of the fastest clock that ever paid for counters of the store, and a restore allows for that
 /// clock. A wrong clock therefore only costs speed: while the wall clock is behind or not trusted, this clock runs at
-/// half the speed of a steady clock. At full speed it would move ahead of every wall clock, because an oscillator that
-/// is fast gains a little each time that the wall clock is stepped back to the true time.
+/// half the speed of a steady clock. At full speed it would move ahead of every wall clock, because a fast oscillator
+/// gains a little each time that the wall clock is stepped back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PaceClock {
     /// The latest time, and the steady clock's time at that moment.
@@ -134,8 +134,8 @@ impl PaceClock {
         now
     }
 
-    /// Advances to the time of a clock ahead of ours that paid for a record. Call it right after [`read`](Self::read).
-    /// Returns the new time.
+    /// Advances to the time of the clock that paid for a record until `paid`, if that clock is ahead of ours. Call this
+    /// method right after [`read`](Self::read). Returns the new time.
     pub fn catch_up(&mut self, paid: UnixNanos) -> UnixNanos {
         let theirs = paid.offset(-nanos(BURST));
         match &mut self.latest {
@@ -238,7 +238,8 @@ mod tests {
 
     #[test]
     fn ok_a_restore_skips_exactly_the_largest_possible_reservation() {
-        // The clock of the backup was ahead. The clock of the daemon that continued was behind, and later ahead.
+        // The clock of the daemon that made the backup was ahead. The clock of the daemon that continued was behind,
+        // and later ahead.
         for paid in [UnixNanos::new(0), after(-ERROR), after(-1000), after(1024)] {
             let (read, mut now, mut paid_until, mut reserved) = (paid, -ERROR, paid, 0);
             while now <= 5000 {
@@ -260,8 +261,8 @@ mod tests {
 
     const CLOCKS: &[i128] = &[-WRONG, 0, WRONG];
 
-    /// Returns the usual error of a store's clock, and steps. Each step has the seconds that pass, possibly another
-    /// error of the clock, and whether the daemon reserves all that its pace allows.
+    /// Returns the usual error of the clock of a store's daemon, and the daemon's steps. Each step has the seconds that
+    /// pass, possibly another error of the clock, and whether the daemon reserves all that its pace allows.
     fn store() -> impl Strategy<Value = (i128, Vec<(i128, Option<i128>, bool)>)> {
         let seconds = prop::sample::select(&[1_i128, 500, 1000, 4000]);
         let jumps = prop::option::weighted(0.1, prop::sample::select(CLOCKS));
@@ -279,7 +280,7 @@ mod tests {
         ) {
             let (pace, read, mut time, mut most) = (pace(1000), after(read), 0, 0);
             for (number, (host, (usual, steps))) in stores.into_iter().enumerate() {
-                // The first store is the one that was backed up, by a clock that was ahead.
+                // The first store is the one that was backed up, by a daemon whose clock was ahead.
                 let lapse = Lapse { since: after(WRONG - ERROR), until: after(time + host + ERROR) };
                 let (mut reserved, mut paid) = if number == 0 { (0, read) } else { lapse.skip(pace, read) };
                 let mut ended = 0;

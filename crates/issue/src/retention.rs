@@ -151,7 +151,7 @@ impl Forgotten {
     }
 
     /// Forgets the next edit: the one that made `revision` from the revision `follows`, or by default from the revision
-    /// before it.
+    /// just before `revision`.
     #[must_use]
     pub const fn and(self, revision: u64, follows: Option<u64>) -> Self {
         let before = match follows {

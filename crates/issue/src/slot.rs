@@ -2,7 +2,7 @@
 //!
 //! A slot's record states the whole second up to which its ticks are reserved. Every commit moves `reserved_until` from
 //! r to r', and the ticks of (r, r'] belong to the author of that commit alone. Two daemons can therefore never issue
-//! the same tick of the same slot: the second daemon's commit starts above the first daemon's ceiling, and the first
+//! the same tick of the same slot. The second daemon's commit starts above the first daemon's ceiling, and the first
 //! daemon's next commit fails on a version mismatch. This needs no clock, lease or timeout.
 
 use core::{fmt, str::FromStr};
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::Stored;
 
-/// The identity of one run of one daemon: 16 random bytes, generated when it starts.
+/// The identity of one run of one daemon: 16 random bytes, generated when the run starts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HolderId([u8; 16]);
 
@@ -70,8 +70,8 @@ pub struct SlotRecord {
     pub holder: HolderId,
     /// The ticks up to and including the one that begins at this second are reserved.
     pub reserved_until: UnixSeconds,
-    /// The holder's clock when it wrote the record. A daemon that starts later compares its clock with this time. It
-    /// does not affect which ticks may be issued.
+    /// The time of the holder's clock when the holder wrote the record. A daemon that starts later compares its clock
+    /// with this time. This time does not affect which ticks may be issued.
     pub seen: UnixSeconds,
 }
 
@@ -94,8 +94,8 @@ pub struct SlotPlan {
 }
 
 impl SlotPlan {
-    /// Takes the slot for `holder` and reserves up to `until`. Without a record, the slot is new. A new slot's node
-    /// field and clock sequence are made from `random`.
+    /// Returns a plan that takes the slot for `holder` and reserves up to `until`. Without a record, the slot is new. A
+    /// new slot's node field and clock sequence are made from `random`.
     pub(crate) fn take(
         slot: Slot,
         read: Option<Stored<SlotRecord>>,
@@ -125,7 +125,7 @@ impl SlotPlan {
         }
     }
 
-    /// Rewrites the record of a slot that this daemon holds, with another `reserved_until`.
+    /// Returns a plan that rewrites the record of a slot that this daemon holds, with another `reserved_until`.
     pub(crate) fn rewrite(
         slot: Slot,
         held: Stored<SlotRecord>,

@@ -1,10 +1,11 @@
 //! Strict counters: every grant is durable before the reply, nothing is reserved ahead, and each request ID gets one
 //! grant.
 //!
-//! Concurrent requests share one commit. Order of calls: read the records of their request IDs ([`StrictId::before`]),
-//! then the counter, unless the last commit returned it ([`StrictState`]); [`StrictState::plan`]; commit the plan,
-//! which compares the counter and, if a dated request ID is granted, the floor of dated request IDs;
-//! [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and read everything again.
+//! Concurrent requests share one commit. Order of calls: read the records of the request IDs ([`StrictId::before`]),
+//! and then the counter, unless the last commit returned it ([`StrictState`]). Call [`StrictState::plan`]. Commit the
+//! plan: the commit compares the counter and, if a dated request ID is granted, the floor of dated request IDs. Then
+//! call [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and read everything
+//! again.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::num::NonZeroU64;
@@ -39,7 +40,7 @@ pub struct StrictId<'k, K> {
 pub struct Earlier {
     /// The suffixes.
     pub run: Run,
-    /// Whether the caller of the request is the one who got them.
+    /// Whether the caller of the request is the one who got the suffixes.
     pub is_own: bool,
 }
 
@@ -99,7 +100,7 @@ pub enum StrictRefusal {
         /// The number of issued suffixes.
         issued: Position,
     },
-    /// The pace does not allow it yet.
+    /// The pace does not allow the grant yet.
     #[error(transparent)]
     TooFast(#[from] TooFast),
     /// The counter's value is unknown after a restore.
@@ -142,7 +143,8 @@ impl StrictState {
                     let repeated = earlier.check(request.count.get());
                     repeated.map_or_else(StrictOutcome::Refused, |run| StrictOutcome::GrantedBefore(run.first))
                 }
-                // Of two requests with one request ID, the second returns the first one's grant once that is durable.
+                // Of two requests with one request ID, the second is planned again, and then returns the durable grant
+                // of the first.
                 Some(StrictId { key, .. }) if !keys.insert(key) => StrictOutcome::Again,
                 _ => plan.add(bound, rules, request).unwrap_or_else(StrictOutcome::Refused),
             };
@@ -157,7 +159,8 @@ impl Earlier {
     ///
     /// # Errors
     ///
-    /// [`StrictRefusal::OthersId`] or [`StrictRefusal::Reused`].
+    /// Fails with [`StrictRefusal::OthersId`] if another caller got the grant, or with [`StrictRefusal::Reused`] if the
+    /// count differs.
     pub fn check(self, count: u64) -> Result<Run, StrictRefusal> {
         match self {
             Self { is_own: false, .. } => Err(StrictRefusal::OthersId),

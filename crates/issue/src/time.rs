@@ -72,7 +72,7 @@ impl Clock {
 pub struct TimeGrant {
     /// The block.
     pub block: Block,
-    /// Blocks of one source ascend as long as this stays the same.
+    /// Blocks of one source ascend as long as this epoch stays the same.
     pub clock_epoch: u64,
 }
 
@@ -245,8 +245,8 @@ impl TimeIssuer {
         }
     }
 
-    /// Records a reading of the clock. If it went back beyond the tolerance, leaves the slot and returns the size of
-    /// the step.
+    /// Records a reading of the clock. If the clock went back beyond the tolerance, leaves the slot and returns the
+    /// size of the step.
     pub fn observe(&mut self, now: UnixNanos) -> Option<Duration> {
         let back = self.clock.observe(now, self.policy.tolerance)?;
         self.leave();

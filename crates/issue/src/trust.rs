@@ -67,9 +67,10 @@ impl TrustedClock {
         self.offset.is_some() || self.quarantine.is_some()
     }
 
-    /// Checks the clock at a start, given the latest time in the store (`None` for a new store) and the latest time of
-    /// other live daemons on the store (`None` without any). Returns the time to use in identifiers, or `None` if the
-    /// clock is not trusted. May be called again when other daemons turn out to agree with the clock.
+    /// Checks the clock at a start. `recorded` is the latest time in the store (`None` for a new store), and `others`
+    /// is the latest time of other live daemons on the store (`None` without any). Returns the time to use in
+    /// identifiers, or `None` if the clock is not trusted. May be called again when other daemons turn out to agree
+    /// with the clock.
     pub fn start(
         &mut self,
         reading: Reading,

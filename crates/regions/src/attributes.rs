@@ -25,8 +25,8 @@ impl Order {
     /// All orders.
     pub const ALL: [Self; 3] = [Self::Sequential, Self::Scrambled, Self::External];
 
-    /// The lowest counter from which on all suffixes are `next` or above. In a scrambled order this is the start of the
-    /// next octave, since the order within an octave depends on the key.
+    /// Returns the lowest counter from which on all suffixes are `next` or above. In a scrambled order this is the
+    /// start of the next octave, since the order within an octave depends on the key.
     pub const fn floor(self, next: Count) -> Count {
         match (self, next) {
             (Self::Scrambled, Count::Below(next)) if next > 0 => match next.checked_next_power_of_two() {
@@ -37,7 +37,7 @@ impl Order {
         }
     }
 
-    /// The name in regions.md: `sequential`, `scrambled` or `external`.
+    /// Returns the name of the order in regions.md: `sequential`, `scrambled` or `external`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sequential => "sequential",
@@ -50,11 +50,11 @@ impl Order {
 /// The automatic behavior of a region, and its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// Whether and when it expands before it is full.
+    /// Whether and when the region expands before it is full.
     pub auto_expand: Option<AutoExpand>,
     /// The largest number of suffixes to issue, if below the capacity.
     pub cap: Option<Count>,
-    /// The number of suffixes that each chunk reserves, or none in a strict region.
+    /// The number of suffixes that each chunk reserves; a strict region reserves no chunks.
     pub chunk: ChunkPolicy,
 }
 
@@ -63,7 +63,7 @@ pub struct Policy {
 pub struct AutoExpand {
     /// The region expands when this percentage of the capacity is reserved: 1 to 100.
     pub at_percent: u8,
-    /// The number of bits of one expansion: at least 1. A smaller zone limits it.
+    /// The number of bits of one expansion: at least 1. A smaller zone limits the expansion.
     pub by_bits: u8,
     /// The largest suffix in bits to expand to.
     pub max_suffix: u8,
@@ -106,7 +106,7 @@ impl Usual for Texts {
 }
 
 impl Texts {
-    /// The total length in bytes.
+    /// Returns the total length in bytes.
     pub fn bytes(&self) -> usize {
         let labels: usize = self.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.owner.len() + self.description.len() + labels
@@ -129,14 +129,14 @@ impl Texts {
     }
 }
 
-/// Whether a text can be the value of a label: selectors and shells take it as it is, without quotes.
+/// Returns whether a text can be the value of a label: selectors and shells accept such a text without quotes.
 fn is_label_text(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+".contains(&byte);
     (1..=LABEL_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
 impl Policy {
-    /// The policy with these changes.
+    /// Returns the policy after these changes.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ const EXTERNAL: &str = "an external region issues nothing, because its users cho
 /// A change of a policy. `None` leaves a part as it is; `Some(None)` clears it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyPatch {
-    /// Whether and when it expands before it is full.
+    /// Whether and when the region expands before it is full.
     pub auto_expand: Option<Option<AutoExpand>>,
     /// The largest number of suffixes to issue.
     pub cap: Option<Option<Count>>,
@@ -211,12 +211,12 @@ impl PolicyPatch {
         parts || matches!(bounds, Some(Some(_))) || matches!(strict, Some(true))
     }
 
-    /// Whether the patch replaces the whole policy, as an import and an undo do.
+    /// Returns whether the patch replaces the whole policy, as an import and an undo do.
     pub(crate) const fn is_whole(&self) -> bool {
         self.auto_expand.is_some() && self.cap.is_some() && self.bounds.is_some() && self.strict.is_some()
     }
 
-    /// The patch that makes every policy equal to this one.
+    /// Returns the patch that makes every policy equal to this one.
     pub const fn to(policy: &Policy) -> Self {
         let (bounds, strict) = match policy.chunk {
             ChunkPolicy::Adaptive => (None, false),

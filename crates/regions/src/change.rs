@@ -14,38 +14,38 @@ pub struct Change {
 }
 
 impl Change {
-    /// A region that is created.
+    /// Returns the change that creates a region.
     pub const fn created(region: Region) -> Self {
         Self { number: region.number, before: None, after: Some(region) }
     }
 
-    /// A region that changes.
+    /// Returns the change of an existing region.
     pub const fn changed(before: Region, after: Region) -> Self {
         Self { number: after.number, before: Some(before), after: Some(after) }
     }
 
-    /// A region that is deleted.
+    /// Returns the change that deletes a region.
     pub const fn deleted(region: Region) -> Self {
         Self { number: region.number, before: Some(region), after: None }
     }
 
-    /// The region after the edit, or before it if the edit deletes it.
+    /// Returns the region after the edit, or before it if the edit deletes it.
     pub fn region(&self) -> Option<&Region> {
         self.after.as_ref().or(self.before.as_ref())
     }
 
-    /// Whether the edit creates the region.
+    /// Returns whether the edit creates the region.
     pub const fn creates(&self) -> bool {
         self.before.is_none() && self.after.is_some()
     }
 
-    /// Whether this may be the change of an edit that [stops grants](crate::Edit::stops_grants): the region is sealed, capped or
-    /// strict, even if it was before.
+    /// Returns whether this may be the change of an edit that [stops grants](crate::Edit::stops_grants): the region is
+    /// sealed, capped or strict, even if the edit did not make it so.
     pub fn may_stop_grants(&self) -> bool {
         self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks())
     }
 
-    /// Both sides.
+    /// Returns the region before and after the edit, without the side that does not exist.
     pub fn sides_mut(&mut self) -> impl Iterator<Item = &mut Region> {
         self.before.iter_mut().chain(self.after.iter_mut())
     }

@@ -15,9 +15,9 @@ use crate::{
 /// The regions of an identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classification<'t> {
-    /// All regions that contain it, outermost first. It belongs to the last one.
+    /// All regions that contain the identifier, outermost first. The identifier belongs to the last one.
     pub path: Vec<&'t Region>,
-    /// Its status in that region.
+    /// The status of the identifier in the last region.
     pub status: Status,
 }
 
@@ -41,7 +41,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The name in regions.md.
+    /// Returns the name of the status in regions.md.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -62,7 +62,8 @@ impl Classification<'_> {
         }
     }
 
-    /// If the identifier is in a delegated region: the number of that region, and the identifier in its local table.
+    /// If the identifier is a member of a delegated region, returns the number of that region, and the identifier in
+    /// its local table.
     pub fn delegated(&self) -> Option<(RegionNumber, u128)> {
         match (self.status, self.path.last()) {
             (Status::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
@@ -70,7 +71,7 @@ impl Classification<'_> {
         }
     }
 
-    /// The prefix of the region when the identifier was issued, if the region has had several prefixes.
+    /// Returns the prefix of the region when the identifier was issued, if the region has had several prefixes.
     pub fn issued_prefix(&self) -> Option<Prefix> {
         let (Status::Member { counter: Some(counter), .. }, Some(region)) = (self.status, self.path.last()) else {
             return None;
@@ -135,7 +136,7 @@ impl Table {
         }
     }
 
-    /// The counter of a suffix.
+    /// Returns the counter of a suffix.
     fn counter(&self, region: &Region, suffix: u128) -> Option<u128> {
         match region.order {
             Order::Sequential | Order::External => Some(suffix),
@@ -143,15 +144,15 @@ impl Table {
         }
     }
 
-    /// This region and those that contain it, outermost first.
+    /// Returns this region and those that contain it, outermost first.
     fn path<'t>(&'t self, innermost: Option<&'t Region>) -> Vec<&'t Region> {
         let mut path: Vec<&Region> = innermost.into_iter().flat_map(|region| self.outward(region)).collect();
         path.reverse();
         path
     }
 
-    /// Every region that has or had this prefix, with the first and the last revision at which it had it (`None` if it still
-    /// has it).
+    /// Returns every region that has or had this prefix, with the first and the last revision at which the region had
+    /// the prefix. The last revision is `None` if the region still has the prefix.
     pub fn held(&self, prefix: Prefix) -> Vec<(&Region, Revision, Option<Revision>)> {
         let mut holders = Vec::new();
         // A region's current prefix begins with all of its former prefixes.
@@ -178,7 +179,7 @@ mod tests {
 
     const KEY: ClusterKey = ClusterKey::new([7; 16]);
 
-    /// A region of this order that has issued 5 of its 256 identifiers.
+    /// Returns a region of this order that has issued 5 of its 256 identifiers.
     fn table(order: Order) -> Table {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("010101".parse().expect("a prefix"));

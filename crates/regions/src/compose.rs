@@ -49,7 +49,7 @@ pub enum NotComposed {
 }
 
 impl Region {
-    /// The identifier of a suffix, in a space of `bits` bits.
+    /// Returns the identifier of a suffix in a space of `bits` bits.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Region {
         }
     }
 
-    /// The suffix of an identifier, in a space of `bits` bits.
+    /// Returns the suffix of an identifier in a space of `bits` bits.
     ///
     /// # Errors
     ///

@@ -21,12 +21,12 @@ impl Count {
     /// Zero.
     pub const ZERO: Self = Self::Below(0);
 
-    /// 2^bits; `bits` above 128 means 128.
+    /// Returns 2^`bits`; `bits` above 128 means 128.
     pub const fn power_of_two(bits: u8) -> Self {
         if bits >= 128 { Self::Max } else { Self::Below(1 << bits) }
     }
 
-    /// The number of suffixes up to and including `suffix`.
+    /// Returns the number of suffixes up to and including `suffix`.
     pub const fn through(suffix: u128) -> Self {
         match suffix.checked_add(1) {
             Some(count) => Self::Below(count),
@@ -34,7 +34,7 @@ impl Count {
         }
     }
 
-    /// The number, unless it is 2^128.
+    /// Returns the number, unless it is 2^128.
     pub const fn get(self) -> Option<u128> {
         match self {
             Self::Below(count) => Some(count),
@@ -42,7 +42,7 @@ impl Count {
         }
     }
 
-    /// The nearest float, for reports.
+    /// Returns the nearest float, for reports.
     pub const fn to_f64(self) -> f64 {
         match self {
             Self::Below(count) => count as f64,
@@ -50,7 +50,7 @@ impl Count {
         }
     }
 
-    /// The sum with `more`, or `None` above 2^128.
+    /// Returns the sum with `more`, or `None` above 2^128.
     pub const fn checked_add(self, more: u128) -> Option<Self> {
         match (self, more) {
             (_, 0) => Some(self),
@@ -63,7 +63,7 @@ impl Count {
         }
     }
 
-    /// Whether the suffix is below this count.
+    /// Returns whether the suffix is below this count.
     pub const fn includes(self, suffix: u128) -> bool {
         match self {
             Self::Below(count) => suffix < count,
@@ -71,7 +71,7 @@ impl Count {
         }
     }
 
-    /// The smallest s with 2^s of at least this count.
+    /// Returns the smallest s for which 2^s is at least this count.
     pub const fn bits(self) -> u8 {
         match self {
             Self::Below(0) => 0,

@@ -64,7 +64,7 @@ pub enum Edit {
         by: u8,
         /// The subregions.
         new_regions: Vec<NewRegion>,
-        /// Whether to assign the all-zero extension although others stay unassigned.
+        /// Whether the all-zero extension may be assigned although other extensions stay unassigned.
         reserve_others: bool,
     },
     /// Turns the suffixes of a region into a separate space with an empty table (Kent 1992, end of 3.3).
@@ -91,14 +91,15 @@ pub enum Edit {
         /// The changes.
         patch: Patch,
     },
-    /// Creates regions as they are in another table.
+    /// Creates regions with the attributes and counters that they have in another table.
     Import {
         /// The regions, at least one.
         regions: Vec<Imported>,
     },
-    /// Restores every region that a past edit changed to its state before that edit, if none has changed since.
+    /// Restores every region that a past edit changed to its state before that edit, if no later edit has changed one
+    /// of these regions.
     Revert {
-        /// The changes of that edit. The counter of an all-zero subregion is the one that it inherited.
+        /// The changes of the past edit. The counter of an all-zero subregion is the one that the subregion inherited.
         changes: Vec<Change>,
     },
 }
@@ -110,7 +111,8 @@ pub struct Imported {
     pub region: Region,
     /// The name of its parent, which exists or is imported with it.
     pub parent: Option<String>,
-    /// Whether more of its suffixes may be issued than it says, because its table is of a store that was restored.
+    /// Whether more of its suffixes may be issued than its counter says, because the other table's store was restored
+    /// from a backup.
     pub needs_floor: bool,
 }
 
@@ -168,24 +170,25 @@ pub struct Start {
 pub struct NewRegion {
     /// The name of the region.
     pub name: String,
-    /// The width of its suffix in bits (s). Only the all-zero subregion may omit it, and then has its parent's.
+    /// The width of its suffix in bits (s). Only the all-zero subregion may omit this width, and then has its parent's.
     pub suffix: Option<u8>,
-    /// The k bits after the old prefix. By default, the lowest free extension, in the order of the new regions. It is the
+    /// The k bits after the old prefix. By default, each new region in turn gets the lowest free extension. This is the
     /// all-zero one only in a subdivision that assigns all extensions or has `reserve_others`.
     pub extension: Option<Prefix>,
     /// Its initial attributes. The all-zero subregion continues its parent's counter: it always has its parent's order,
-    /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it like any subregion.
+    /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it as it covers any
+    /// subregion.
     pub start: Start,
 }
 
 impl Edit {
-    /// Whether the edit declares numbers as issued.
+    /// Returns whether the edit declares numbers as issued.
     pub const fn names_a_floor(&self) -> bool {
         matches!(self, Self::Update { patch: Patch { next: Some(_), .. }, .. })
     }
 
-    /// Whether the edit may stop grants that a daemon could make before it: a seal, a cap, a strict policy, or numbers that are
-    /// declared as issued. So the daemon that makes it waits until every daemon follows it.
+    /// Returns whether the edit may stop grants that a daemon could make before it: a seal, a cap, a strict policy, or
+    /// numbers that are declared as issued. So the daemon that makes such an edit waits until every daemon follows it.
     pub const fn stops_grants(&self) -> bool {
         let Self::Update { patch, .. } = self else { return false };
         let Patch { sealed, policy, next, .. } = patch;
@@ -193,8 +196,9 @@ impl Edit {
         matches!(sealed, Some(true)) || next.is_some() || limits
     }
 
-    /// The operation's name: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, `undelegate`, `delete`, or
-    /// for an update its main effect: `rename`, `seal`, `unseal`, `note` or `update`; `import` or `revert`.
+    /// Returns the name of the operation: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, `undelegate`,
+    /// `delete`, `import` or `revert`. For an update, it is the main effect: `rename`, `seal`, `unseal`, `note` or
+    /// `update`.
     pub const fn operation(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -215,7 +219,7 @@ impl Edit {
         }
     }
 
-    /// The name of the region to edit; of an import or a reversal, the first region.
+    /// Returns the name of the region to edit; for an import or a reversal, that of the first region.
     pub fn subject(&self) -> &str {
         match self {
             Self::Create { name, .. }

@@ -22,7 +22,7 @@ pub struct Forest {
     root: Table,
     /// The local tables, in the order of their delegation.
     locals: Vec<Table>,
-    /// The table around each of them, and the delegated region there.
+    /// For each local table, the table around it and the delegated region there.
     around: Vec<(TableKey, RegionNumber)>,
     keys: BTreeMap<(TableKey, RegionNumber), TableKey>,
 }
@@ -59,22 +59,22 @@ impl Forest {
         })
     }
 
-    /// A table of this forest.
+    /// Returns the table with this key.
     pub fn table(&self, key: TableKey) -> &Table {
         key.0.checked_sub(1).and_then(|local| self.locals.get(local)).unwrap_or(&self.root)
     }
 
-    /// A table of this forest, mutable so that its counters can be set.
+    /// Returns the table with this key, mutable so that its counters can be set.
     pub fn table_mut(&mut self, key: TableKey) -> &mut Table {
         key.0.checked_sub(1).and_then(|local| self.locals.get_mut(local)).unwrap_or(&mut self.root)
     }
 
-    /// The local table of a region, if the region is delegated.
+    /// Returns the local table of a region, if the region is delegated.
     pub fn local(&self, key: TableKey, region: &Region) -> Option<TableKey> {
         self.keys.get(&(key, region.number)).copied()
     }
 
-    /// The innermost seal that covers a region of one of the tables.
+    /// Returns the innermost seal that covers a region of one of the tables.
     pub fn seal_over(&self, key: TableKey, number: RegionNumber) -> Option<Seal> {
         let outer = |(key, _): &(TableKey, RegionNumber)| self.around.get(key.0.checked_sub(1)?).copied();
         let levels = core::iter::successors(Some((key, number)), outer);
@@ -96,7 +96,8 @@ impl Forest {
         Ok(plan)
     }
 
-    /// Applies a plan to the table that it was made for. A delegation adds an empty local table, and its end removes it.
+    /// Applies a plan to the table that it was made for. A delegation adds an empty local table, and the end of the
+    /// delegation removes that table.
     ///
     /// # Errors
     /// Those of [`Table::apply`].
@@ -151,8 +152,8 @@ mod tests {
         forest.apply(key, &plan)
     }
 
-    /// A delegated region D of 4 bits in a space of 8, with a delegated region x of 2 bits in it, with a region y in
-    /// that.
+    /// Returns a space of 8 bits with a delegated region D of 4 bits, which contains a delegated region x of 2 bits,
+    /// which contains a region y.
     fn nested() -> Forest {
         let mut forest = Forest::new(8).expect("a width");
         for (path, edit) in [

@@ -1,7 +1,7 @@
 //! Free blocks: the largest subtrees of prefixes that overlap no top-level region.
 //!
 //! The table maintains them like a buddy allocator. A new region splits the block around its prefix, and a released
-//! prefix merges with its sibling if that is also free. Both take at most 128 steps.
+//! prefix merges with its sibling if the sibling is also free. Both take at most 128 steps.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::ops::Bound::{Excluded, Unbounded};
@@ -13,7 +13,7 @@ use crate::prefix::Prefix;
 pub(crate) struct FreeBlocks(BTreeSet<(u8, Prefix)>);
 
 impl FreeBlocks {
-    /// The blocks of an empty table.
+    /// Returns the blocks of an empty table.
     pub(crate) fn all() -> Self {
         Self(BTreeSet::from([(0, Prefix::EMPTY)]))
     }
@@ -37,18 +37,18 @@ impl FreeBlocks {
         self.0.insert((block.len(), block));
     }
 
-    /// The free block that contains all of `prefix`.
+    /// Returns the free block that contains all of `prefix`.
     fn around(&self, prefix: Prefix) -> Option<Prefix> {
         (0..=prefix.len()).map(|len| prefix.first(len)).find(|outer| self.0.contains(&(outer.len(), *outer)))
     }
 
-    /// The smallest block whose prefix has at most `len` bits; the leftmost on a tie.
+    /// Returns the smallest block whose prefix has at most `len` bits, the leftmost on a tie.
     pub(crate) fn smallest(&self, len: u8) -> Option<Prefix> {
         let (longest, _) = self.0.range(..(len.saturating_add(1), Prefix::EMPTY)).next_back()?;
         self.0.range((*longest, Prefix::EMPTY)..).next().map(|(_, block)| *block)
     }
 
-    /// The largest free blocks below `under`, from left to right.
+    /// Returns the largest free blocks below `under`, from left to right.
     pub(crate) fn below(&self, under: Prefix) -> Vec<Prefix> {
         if self.around(under).is_some() {
             return Vec::from([under]);
@@ -58,27 +58,27 @@ impl FreeBlocks {
         blocks
     }
 
-    /// The blocks whose prefix has at most `len` bits, larger blocks first; of these, the ones after `after`.
+    /// Returns the blocks whose prefix has at most `len` bits, larger blocks first; of these, the ones after `after`.
     pub(crate) fn up_to(&self, len: u8, after: Option<Prefix>) -> impl Iterator<Item = Prefix> {
         let from = after.map_or(Unbounded, |after| Excluded((after.len(), after)));
         self.0.range((from, Unbounded)).map(|(_, block)| *block).take_while(move |block| block.len() <= len)
     }
 
-    /// All blocks, larger blocks first.
+    /// Returns all blocks, larger blocks first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Prefix> {
         self.0.iter().map(|(_, block)| *block)
     }
 }
 
-/// The largest blocks below `under` that overlap none of `taken`, from left to right. The prefixes of `taken` must be
-/// sorted, must not overlap each other, and must all begin with `under`.
+/// Returns the largest blocks below `under` that overlap none of `taken`, from left to right. The prefixes of `taken`
+/// must be sorted, must not overlap each other, and must all begin with `under`.
 pub(crate) fn blocks(under: Prefix, taken: &[Prefix]) -> Vec<Prefix> {
     let mut found = Vec::new();
     collect(under, taken, &mut found);
     found
 }
 
-/// Recurses while something below is taken: at most 128 levels.
+/// Collects the free blocks below `under`. Recurses while something below it is taken: at most 128 levels.
 fn collect(under: Prefix, taken: &[Prefix], found: &mut Vec<Prefix>) {
     match taken {
         [] => found.push(under),

@@ -17,12 +17,12 @@ pub enum NotGranting {
     Delegated,
     /// Users supply its identifiers.
     External,
-    /// An operator has sealed it, or a region around it.
+    /// An operator has sealed the region or a region around it.
     Sealed(Seal),
 }
 
-/// A seal that covers a region. A seal covers the whole prefix of the sealed region: its subregions, and the tables of delegated
-/// regions in it, to any depth.
+/// A seal that covers a region. A seal covers the whole prefix of the sealed region: its subregions, and the tables of
+/// delegated regions in it, to any depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seal {
     /// The number of tables from that of the covered region outward to that of the sealed region: 0 within one table.
@@ -32,8 +32,8 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Finds the innermost seal that covers a region. `levels` begins with the region's table and the region. If that is the
-    /// local table of a delegated region, the table and the delegated region around it come next, and so on outward.
+    /// Finds the innermost seal that covers a region. `levels` begins with the region's table and the region. If this
+    /// table is the local table of a delegated region, the delegated region and its table come next, and so on outward.
     pub fn over<'t>(levels: impl IntoIterator<Item = (&'t Table, &'t Region)>) -> Option<Self> {
         levels.into_iter().enumerate().find_map(|(outward, (table, region))| {
             let sealed = table.outward(region).find(|region| region.sealed)?;
@@ -43,8 +43,8 @@ impl Seal {
 }
 
 impl Table {
-    /// The region that continues a closed region's counter: its all-zero subregion or, if that is closed as well, the all-zero
-    /// subregion of that one, and so on. `None` for a region that is not closed.
+    /// Returns the region that continues a closed region's counter: its all-zero subregion or, if that subregion is
+    /// closed as well, the all-zero subregion of that one, and so on. Returns `None` for a region that is not closed.
     pub fn heir<'t>(&'t self, closed: &'t Region) -> Option<&'t Region> {
         let mut heir = closed;
         while heir.kind == Kind::Closed {
@@ -65,10 +65,11 @@ impl Table {
 }
 
 impl Region {
-    /// Checks whether the region grants identifiers, without regard to how many are left. `seal` is the seal that covers it.
+    /// Checks whether the region grants identifiers, without regard to how many are left. `seal` is the seal that
+    /// covers it.
     ///
     /// # Errors
-    /// [`NotGranting`]. Of several reasons, it is the most permanent one.
+    /// Fails with [`NotGranting`]; of several reasons, with the most permanent one.
     pub fn check_granting(&self, seal: Option<Seal>) -> Result<(), NotGranting> {
         match (self, seal) {
             (Self { kind: Kind::Closed, .. }, _) => Err(NotGranting::Closed),
@@ -79,7 +80,8 @@ impl Region {
         }
     }
 
-    /// The number of suffixes that may be issued after all expansions of the policy: the smaller of that capacity and the cap.
+    /// Returns the number of suffixes that may be issued after all expansions of the policy: the smaller of the
+    /// capacity then and the cap.
     pub fn reach(&self) -> Count {
         let reach = match self.policy.auto_expand {
             Some(auto) if self.kind != Kind::Closed => {
@@ -91,13 +93,14 @@ impl Region {
         self.policy.cap.map_or(reach, |cap| cap.min(reach))
     }
 
-    /// Whether the policy may forbid a chunk that was reserved before: the region is strict or has a cap.
+    /// Returns whether the policy may forbid a chunk that was reserved before: the region is strict or has a cap.
     pub fn may_forbid_chunks(&self) -> bool {
         self.policy.cap.is_some() || self.policy.chunk == ChunkPolicy::Strict
     }
 
-    /// The number of bits by which the policy expands the region before `count` more suffixes are granted, or `None` if
-    /// no expansion is due. None is due for more suffixes than all expansions can make, because they are not granted.
+    /// Returns the number of bits by which the policy expands the region before `count` more suffixes are granted, or
+    /// `None` if no expansion is due. No expansion is due for more suffixes than all expansions together could provide,
+    /// because the request is then refused.
     pub fn expansion_due(&self, count: u64) -> Option<u8> {
         let auto = self.policy.auto_expand?;
         let by = auto.by_bits.min(self.expandable_bits()).min(auto.max_suffix.saturating_sub(self.suffix));
@@ -116,8 +119,8 @@ impl Region {
         (needed > threshold || needed >= capacity).then_some(by)
     }
 
-    /// Returns the seconds until the region is full, given the number of issued suffixes and the rate per second, or
-    /// `None` if the rate is zero or the region is closed. Includes the capacity that automatic expansion adds.
+    /// Returns the seconds until the region is full, given the number of issued suffixes and the rate per second.
+    /// Returns `None` if the rate is zero or the region is closed. Includes the capacity that automatic expansion adds.
     pub fn full_in(&self, issued: Count, rate: f64) -> Option<f64> {
         if rate <= 0.0 || self.kind == Kind::Closed {
             return None;
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
     use crate::{AutoExpand, Edit, NewRegion, Pace, Patch, Place, Policy, PolicyPatch, RegionNumber, Start, Table};
 
-    /// A region of 4 bits with a zone of 4.
+    /// Returns a region of 4 bits with a zone of 4.
     fn region() -> Region {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01010101".parse().expect("a prefix"));
@@ -167,7 +170,7 @@ mod tests {
         table.apply(&plan).expect("applied");
     }
 
-    /// A partial region `r` (1), in it `a` (2), in that `b` (3), and next to `a` the open region `c` (4).
+    /// Returns a partial region `r` (1), in it `a` (2), in that `b` (3), and next to `a` the open region `c` (4).
     fn nested() -> Table {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01".parse().expect("a prefix"));
@@ -287,7 +290,7 @@ mod tests {
             (below(16), 1, (100, 3, 6), None, Some(2)),
             (below(16), 1, (100, 9, 99), None, Some(4)),
             (below(16), 1, (100, 1, 4), None, None),
-            // More than all expansions can hold is not granted, so the region does not expand for it.
+            // A request for more than all expansions can hold is refused, so the region does not expand for it.
             (below(16), 48, (100, 1, 6), None, Some(1)),
             (below(16), 49, (100, 1, 6), None, None),
             (below(16), 240, (100, 1, 99), None, Some(1)),

@@ -1,8 +1,8 @@
 //! The index of a table: finds the region of an identifier in a few cache misses, for any set of prefixes.
 //!
 //! Regions nest, so they divide the space into intervals, each of which belongs to one innermost region or to none. The
-//! index is a static search tree over the last identifiers of these intervals. An edit invalidates it: the table then
-//! answers without an index until a new one is built, which takes a fraction of a second for a million regions.
+//! index is a static search tree over the last identifiers of these intervals. An edit invalidates the index: the table
+//! then answers without one until a new index is built, which takes a fraction of a second for a million regions.
 //! docs/index.md describes the alternatives that were measured.
 
 mod intervals;
@@ -16,13 +16,13 @@ use self::{
 };
 use crate::{prefix::Prefix, region::RegionNumber, revision::Revision};
 
-/// Finds the innermost region of an identifier, in the revision of the table for which it was built.
+/// Finds the innermost region of an identifier, in the revision of the table for which the index was built.
 #[derive(Clone, Debug)]
 pub struct Index {
     revision: Revision,
     bits: u8,
     width: Width,
-    /// The regions of the labels; empty if the labels are the region numbers.
+    /// The region numbers by label; empty if the labels are the region numbers.
     regions: Vec<RegionNumber>,
 }
 
@@ -63,12 +63,12 @@ impl Index {
         Self { revision, bits, width, regions }
     }
 
-    /// The revision of the table for which it was built.
+    /// Returns the revision of the table for which the index was built.
     pub const fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The innermost region of an identifier, or `None` if it is in no region or has more than n bits.
+    /// Returns the innermost region of an identifier, or `None` if it is in no region or has more than n bits.
     #[inline]
     pub fn find(&self, id: u128) -> Option<RegionNumber> {
         let label = match &self.width {
@@ -99,7 +99,7 @@ impl Index {
         found.extend(rest.iter().map(|id| self.find(*id)));
     }
 
-    /// The memory it uses in bytes.
+    /// Returns the number of bytes of memory that the index uses.
     pub fn bytes(&self) -> usize {
         let tree = match &self.width {
             Width::Narrow(tree, _) => tree.bytes(),
@@ -132,13 +132,13 @@ mod tests {
     use super::*;
     use crate::{Donate, Edit, Indexing, Place, Start, Table, Zone};
 
-    /// The innermost region of an identifier, by a scan of all regions.
+    /// Returns the innermost region of an identifier, by a scan of all regions.
     fn naive(bits: u8, regions: &[(Prefix, RegionNumber)], id: u128) -> Option<RegionNumber> {
         let around = regions.iter().filter(|(prefix, _)| prefix.holds(id, bits));
         around.max_by_key(|(prefix, _)| prefix.len()).map(|(_, number)| *number)
     }
 
-    /// Zero, the last identifier, and the first and last one of every region, each with its neighbors.
+    /// Returns zero, the last identifier, and the first and last identifier of every region, each with its neighbors.
     fn boundaries(bits: u8, regions: &[(Prefix, RegionNumber)]) -> Vec<u128> {
         let last = Prefix::EMPTY.last(bits);
         let ends = regions.iter().flat_map(|(prefix, _)| [prefix.base(bits), prefix.last(bits)]);
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Prefixes that often cluster and nest. In half of the sets, all have at most 64 bits.
+    /// Returns sets of prefixes that often cluster and nest. In half of the sets, all prefixes have at most 64 bits.
     fn prefixes(bits: u8) -> impl Strategy<Value = BTreeMap<Prefix, RegionNumber>> {
         let value = prop_oneof![any::<u128>(), (0..8u128).prop_map(|value| value << 120), Just(0), Just(u128::MAX)];
         let prefix = move |most| {
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// A table of `count` adjacent regions of two identifiers each.
+    /// Returns a table of `count` adjacent regions of two identifiers each.
     fn table(bits: u32, count: usize) -> Table {
         let mut table = Table::new(bits).expect("a width");
         let place = Place::Chosen { zone: Zone::Exactly(1), donor: Donate::Never };

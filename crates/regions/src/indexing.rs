@@ -13,8 +13,8 @@ impl Index {
     }
 }
 
-/// An index that is built while other threads use the table. It reads the prefixes in parts, and needs no table after
-/// that.
+/// The construction of an index while other threads use the table. It reads the prefixes in parts, and then no longer
+/// needs the table.
 #[derive(Clone, Debug)]
 pub struct Indexing {
     revision: Revision,

@@ -1,7 +1,7 @@
 //! The prefix table of William Kent, *Variable-Prefix Identifiers (Adjustable Oid's)*, HPL-92-50, 1992.
 //!
-//! A *space* of n-bit identifiers is divided into *regions*, each an aligned interval named by its prefix. A region can be
-//! expanded, split and subdivided while every identifier issued from it stays valid.
+//! A *space* of n-bit identifiers is divided into *regions*, each an aligned interval named by its prefix. A region can
+//! be expanded, split and subdivided while every identifier issued from it stays valid.
 //!
 //! This crate is pure: it reads no clock, has no random source, does no I/O and uses no async. An edit is a function
 //! `(table, edit) -> plan | refusal`; applying the plan is another. Counters (how many suffixes are issued) are part of

@@ -1,7 +1,7 @@
-//! The table's own rule for names of regions.
+//! The rule of a table for the names of its regions.
 
-/// Whether a name is not empty and has no `/`, which separates the tables of delegated regions. The daemon's rule is
-/// stricter.
+/// Returns whether a name is not empty and has no `/`, which separates the tables of delegated regions. The daemon's
+/// rule is stricter.
 pub(crate) fn is_table_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/')
 }

@@ -18,13 +18,13 @@ const DEFAULT_BITS_MAX: u8 = 30;
 const LASTS_BITS: u8 = 20;
 
 impl Pace {
-    /// A pace of this many identifiers per second.
+    /// Returns a pace of this many identifiers per second.
     pub const fn per_second(count: NonZeroU64) -> Self {
         Self(count)
     }
 
-    /// The default for a counter of 2^bits numbers: 2^20 per second up to 2^40 numbers, 2^30 per second from 2^50
-    /// numbers.
+    /// Returns the default pace of a counter of 2^`bits` numbers: 2^20 per second up to 2^40 numbers, 2^30 per second
+    /// from 2^50 numbers.
     pub const fn for_bits(bits: u8) -> Self {
         let bits = bits.saturating_sub(LASTS_BITS);
         let bits = if bits < DEFAULT_BITS_MIN { DEFAULT_BITS_MIN } else { bits };
@@ -35,7 +35,7 @@ impl Pace {
         }
     }
 
-    /// The identifiers per second.
+    /// Returns the number of identifiers per second.
     pub const fn get(self) -> u64 {
         self.0.get()
     }

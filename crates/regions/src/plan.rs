@@ -48,10 +48,9 @@ pub struct Plan {
     pub block: Option<Prefix>,
     /// The region that is split to free a prefix for the new one.
     pub donor: Option<String>,
-    /// The counter that moves to another region: the identifiers of a region that closes move to its all-zero
-    /// subregion.
+    /// The counter that moves to another region: when a region closes, its identifiers move to its all-zero subregion.
     pub counter_move: Option<CounterMove>,
-    /// The region whose suffixes below this number are declared as issued.
+    /// The region whose suffixes the edit declares as issued, and the number below which it does.
     pub declared: Option<(RegionNumber, Count)>,
     /// The regions whose suffixes become separate spaces.
     pub delegated: Vec<RegionNumber>,
@@ -100,8 +99,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `stale-revision` if the table has a newer revision, `suffix-in-use` or `region-populated` if suffixes issued
-    /// since then no longer fit. Nothing has changed then.
+    /// `stale-revision` if the table is at another revision; `suffix-in-use` or `region-populated` if suffixes issued
+    /// since the plan was made no longer fit. The table is then unchanged.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), Refusal> {
         if plan.base != self.revision() {
             return Err(Refusal::StaleRevision { expected: plan.base, present: self.revision() });
@@ -110,7 +109,8 @@ impl Table {
         for change in &plan.changes {
             match &change.after {
                 Some(after) => regions.push(self.with_counter(plan, after)?),
-                // Its counter continues in another region, unless it has issued since: an identifier never leaves its region.
+                // The counter of a deleted region continues in another one, unless the deleted region has issued since:
+                // an identifier never leaves its region.
                 None if plan.counter_move.is_some_and(|moved| moved.from == change.number) => {
                     let planned = change.before.as_ref().map_or(Count::ZERO, |before| before.issued);
                     match self.get(change.number) {
@@ -127,7 +127,7 @@ impl Table {
         Ok(())
     }
 
-    /// A region after a change, with the counter that it now has or inherits.
+    /// Returns a region after a change, with its present counter or the one that it inherits.
     fn with_counter(&self, plan: &Plan, after: &Region) -> Result<Region, Refusal> {
         let mut after = after.clone();
         let declared = plan.declared.filter(|(number, _)| *number == after.number).map(|(_, declared)| declared);
@@ -159,7 +159,7 @@ impl Table {
         }
     }
 
-    /// A plan that changes nothing yet.
+    /// Returns a plan for the next revision that changes nothing yet.
     fn draft(&self) -> Plan {
         Plan {
             base: self.revision(),
@@ -186,7 +186,7 @@ impl Table {
         }
     }
 
-    /// The refusal of an edit that needs a region without subregions.
+    /// Returns the refusal of an edit that needs a region without subregions.
     fn has_subregions(&self, region: &Region) -> Refusal {
         const NAMED_MAX: usize = 8;
         let subregions = self.children(region).take(NAMED_MAX).map(|sub| sub.name.clone()).collect();
@@ -194,14 +194,14 @@ impl Table {
         Refusal::HasSubregions { region: region_name, sub_bits: region.sub_bits, subregions, count }
     }
 
-    /// The subject of an edit. Also rejects a number of bits that is zero.
+    /// Returns the subject of an edit. Rejects an unknown region, and zero as the number of bits.
     fn subject(&self, name: &str, by: u8) -> Result<&Region, Refusal> {
         let region = self.named(name)?;
         if by == 0 { Err(Refusal::NoBits) } else { Ok(region) }
     }
 }
 
-/// The region with its prefix lengthened by `by` zeros, and the old prefix in its history.
+/// Returns the region with its prefix lengthened by `by` zeros, and the old prefix in its history.
 fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
     let mut history = region.history.clone();
     let (prefix, from, to, issued) = (region.prefix, region.since, table.revision(), region.issued);
@@ -215,7 +215,7 @@ fn lengthened(table: &Table, region: &Region, by: u8) -> Region {
     }
 }
 
-/// The prefixes of deleted top-level regions that no changed region takes.
+/// Returns the prefixes of deleted top-level regions that no changed region takes.
 fn released(changes: &[Change]) -> Vec<Prefix> {
     let afters = || changes.iter().filter_map(|change| change.after.as_ref());
     let deleted = changes.iter().filter(|change| change.after.is_none()).filter_map(|change| change.before.as_ref());
@@ -223,7 +223,8 @@ fn released(changes: &[Change]) -> Vec<Prefix> {
     freed.filter(|prefix| !afters().any(|after| prefix.starts_with(after.prefix))).collect()
 }
 
-/// The counter that a past edit moved from a deleted all-zero subregion to its parent, which is no longer closed.
+/// Returns the counter that a past edit moved from a deleted all-zero subregion to its parent, if the edit reopened a
+/// closed parent.
 fn reopened(changes: &[Change]) -> Option<CounterMove> {
     let (before, after) = changes.iter().find_map(|change| {
         let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
@@ -276,17 +277,17 @@ impl Plan {
         self.changes.push(Change::deleted(region.clone()));
     }
 
-    /// The subject of the edit, after the edit. A deleted region is as it was before.
+    /// Returns the subject of the edit in its state after the edit, or before the edit if it is deleted.
     pub fn subject(&self) -> Option<&Region> {
         self.changes.first().and_then(Change::region)
     }
 
-    /// Whether every region stays as it is, including how many of its suffixes count as issued.
+    /// Returns whether every region stays as it is, including how many of its suffixes count as issued.
     pub fn changes_nothing(&self) -> bool {
         self.changes.iter().all(|change| change.before == change.after)
     }
 
-    /// The plan of an edit that was found to change nothing: it makes no revision.
+    /// Returns this plan without a new revision, for an edit that was found to change nothing.
     #[must_use]
     pub fn without_effect(self) -> Self {
         Self { revision: self.base, declared: None, ..self }

@@ -68,58 +68,60 @@ impl Prefix {
     /// The empty prefix, which every identifier has.
     pub const EMPTY: Self = Self { left: 0, len: 0 };
 
-    /// The prefix made of the low `len` bits of `value`. Higher bits of `value` are ignored, and `len` above 128 means
-    /// 128.
+    /// Returns the prefix made of the low `len` bits of `value`. Higher bits of `value` are ignored, and `len` above
+    /// 128 means 128.
     pub const fn new(value: u128, len: u8) -> Self {
         let len = if len > Self::MAX_LEN { Self::MAX_LEN } else { len };
         let left = if len == 0 { 0 } else { value << (128 - len as u32) };
         Self { left, len }
     }
 
-    /// The number of bits, 0 to 128.
+    /// Returns the number of bits, 0 to 128.
     #[expect(clippy::len_without_is_empty, reason = "the length of a prefix is a number of bits")]
     pub const fn len(self) -> u8 {
         self.len
     }
 
-    /// The bits, as the low bits of a number.
+    /// Returns the bits, as the low bits of a number.
     pub const fn value(self) -> u128 {
         if self.len == 0 { 0 } else { self.left >> (128 - self.len as u32) }
     }
 
-    /// The first n-bit identifier that has this prefix: the prefix, then zeros. `bits` is at least the prefix's length.
+    /// Returns the first n-bit identifier that has this prefix: the prefix, then zeros. `bits` is at least the prefix's
+    /// length.
     pub const fn base(self, bits: u8) -> u128 {
         if bits == 0 { 0 } else { self.left >> (128 - bits as u32) }
     }
 
-    /// The last n-bit identifier that has this prefix: the prefix, then ones. `bits` is at least the prefix's length.
+    /// Returns the last n-bit identifier that has this prefix: the prefix, then ones. `bits` is at least the prefix's
+    /// length.
     pub(crate) const fn last(self, bits: u8) -> u128 {
         self.last_inside().base(bits)
     }
 
-    /// This prefix followed by another.
+    /// Returns this prefix followed by another.
     pub const fn join(self, more: Self) -> Self {
         let right = if self.len >= 128 { 0 } else { more.left >> self.len };
         let len = self.len.saturating_add(more.len);
         Self { left: self.left | right, len: if len > Self::MAX_LEN { Self::MAX_LEN } else { len } }
     }
 
-    /// This prefix followed by `count` zeros.
+    /// Returns this prefix followed by `count` zeros.
     pub const fn zeros(self, count: u8) -> Self {
         self.join(Self::new(0, count))
     }
 
-    /// The bits after the first `len`.
+    /// Returns the bits after the first `len`.
     pub const fn rest(self, len: u8) -> Self {
         if len >= self.len { Self::EMPTY } else { Self { left: self.left << len, len: self.len - len } }
     }
 
-    /// The first `len` bits.
+    /// Returns the first `len` bits.
     pub(crate) const fn first(self, len: u8) -> Self {
         if len >= self.len { self } else { Self { left: self.left & high(len), len } }
     }
 
-    /// The prefix that differs only in the last bit. The empty prefix has none.
+    /// Returns the prefix that differs only in the last bit. The empty prefix has no sibling.
     pub(crate) const fn sibling(self) -> Option<Self> {
         match self.len {
             0 => None,
@@ -127,34 +129,34 @@ impl Prefix {
         }
     }
 
-    /// The last of all prefixes that begin with this one.
+    /// Returns the last of all prefixes that begin with this one.
     pub(crate) const fn last_inside(self) -> Self {
         Self { left: self.left | !high(self.len), len: Self::MAX_LEN }
     }
 
-    /// Whether this prefix begins with `outer` (every prefix begins with itself).
+    /// Returns whether this prefix begins with `outer` (every prefix begins with itself).
     pub const fn starts_with(self, outer: Self) -> bool {
         self.len >= outer.len && (self.left ^ outer.left) & high(outer.len) == 0
     }
 
-    /// Whether one of the two begins with the other, so that their intervals overlap.
+    /// Returns whether one of the two prefixes begins with the other, so that their intervals overlap.
     pub const fn relates_to(self, other: Self) -> bool {
         self.starts_with(other) || other.starts_with(self)
     }
 
-    /// Whether all bits are zero.
+    /// Returns whether all bits are zero.
     pub const fn is_zero(self) -> bool {
         self.left == 0
     }
 
-    /// Whether the n-bit identifier has this prefix.
+    /// Returns whether the n-bit identifier has this prefix.
     pub const fn holds(self, id: u128, bits: u8) -> bool {
         let left = if bits == 0 { 0 } else { id << (128 - bits as u32) };
         (left ^ self.left) & high(self.len) == 0
     }
 }
 
-/// The first `len` bits set.
+/// Returns a number whose highest `len` bits are set.
 const fn high(len: u8) -> u128 {
     if len == 0 { 0 } else { u128::MAX << (128 - len as u32) }
 }

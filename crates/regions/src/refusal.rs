@@ -54,7 +54,7 @@ pub enum Refusal {
     PrefixConflict {
         /// The requested prefix.
         prefix: Prefix,
-        /// The region that it overlaps.
+        /// The region that the prefix overlaps.
         region: String,
         /// The prefix of that region.
         taken: Prefix,
@@ -148,7 +148,7 @@ pub enum Refusal {
         region: String,
         /// The width of the zone in bits (z).
         zone: u8,
-        /// The number of these bits by which it can be expanded.
+        /// The number of these bits by which the region can be expanded.
         usable: u8,
         /// The requested number of bits.
         requested: u8,
@@ -268,7 +268,7 @@ pub enum Refusal {
         /// The number of issued or reserved suffixes.
         issued: Count,
     },
-    /// `use-unknown`: numbers of an external region may be in use, which the edit would take away.
+    /// `use-unknown`: the edit would take away numbers of an external region, which may be in use.
     #[error(
         "region {region:?} is external: users choose its numbers, and the table does not show whether any is in use"
     )]
@@ -332,7 +332,7 @@ pub enum Refusal {
         /// The name of the region.
         region: String,
     },
-    /// `bad-input`: the name of a label that a selector cannot name.
+    /// `bad-input`: the name of a label is not valid in a selector.
     #[error(
         "the name {name:?} of a label is not valid: use 1 to {LABEL_BYTES_MAX} of a-z A-Z 0-9 - _ . / : @ +, the first a letter or a digit, \
          such as team"
@@ -341,7 +341,7 @@ pub enum Refusal {
         /// The name.
         name: String,
     },
-    /// `bad-input`: the value of a label that a selector cannot name.
+    /// `bad-input`: the value of a label is not valid in a selector.
     #[error(
         "the value {value:?} of the label {name:?} is not valid: use 1 to {LABEL_BYTES_MAX} of a-z A-Z 0-9 - _ . / : @ +, such as \
          {name}=checkout; a description may have any text"
@@ -352,7 +352,7 @@ pub enum Refusal {
         /// The value.
         value: String,
     },
-    /// `bad-input`: the owner is more than one line.
+    /// `bad-input`: the owner contains a control character, such as a line break.
     #[error(
         "the owner {owner:?} contains a control character: use one line of text, such as checkout; a description may have any text"
     )]
@@ -373,7 +373,7 @@ pub enum Refusal {
     /// `bad-input`: an invalid policy.
     #[error("{what}")]
     BadPolicy {
-        /// What is wrong with it.
+        /// The error in the policy.
         what: &'static str,
     },
     /// `bad-input`: a strict region cannot have bounds for its chunks.
@@ -381,7 +381,7 @@ pub enum Refusal {
     StrictAndBounds {
         /// The name of the region.
         region: String,
-        /// The bounds that the edit sets; `None` if the region has them already.
+        /// The bounds that the edit sets; `None` if the region already has bounds.
         bounds: Option<(u64, u64)>,
     },
     /// `bad-input`: a strict region cannot be scrambled.
@@ -400,7 +400,7 @@ pub enum Refusal {
         /// The invariant that it breaks.
         what: &'static str,
     },
-    /// `edited-since`: a later edit changed a region of the edit to revert, or a place in it.
+    /// `edited-since`: a later edit changed a region of the edit to revert, or used a place in such a region.
     #[error("region {region:?} has been edited again since")]
     EditedSince {
         /// The name of the region.
@@ -439,12 +439,12 @@ pub enum Refusal {
     },
 }
 
-/// The error if no free prefix leaves enough bits, with alternatives.
+/// The error when no free prefix leaves enough bits, with alternatives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoFreePrefix {
-    /// The requested bits: suffix and zone together.
+    /// The requested number of bits: suffix and zone together.
     pub requested: u8,
-    /// The requested bits of the zone.
+    /// The requested width of the zone in bits.
     pub zone: u8,
     /// The largest free blocks, at most eight.
     pub free: Vec<Prefix>,
@@ -493,7 +493,7 @@ impl fmt::Display for NoFreePrefix {
 }
 
 impl NoFreePrefix {
-    /// The widest suffix that fits the largest free block with the requested zone, in bits.
+    /// Returns the widest suffix that fits the largest free block with the requested zone, in bits.
     pub fn widest_suffix(&self) -> Option<u8> {
         let largest = self.bits.checked_sub(self.free.first()?.len())?;
         largest.checked_sub(self.zone)
@@ -516,7 +516,7 @@ impl NoFreePrefix {
     }
 }
 
-/// Subregions: their number, and the names of the first ones.
+/// Returns the number of subregions and the names of the first ones, as a text.
 fn named(names: &[String], count: usize) -> String {
     let listed: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     let more = if names.len() < count { ", ..." } else { "" };

@@ -12,8 +12,8 @@ use crate::{
     revision::Revision,
 };
 
-/// The permanent number of a region in its space. No other region ever gets the same number, not even after the region is
-/// deleted.
+/// The permanent number of a region in its space. No other region ever gets the same number, not even after the region
+/// is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionNumber(pub u64);
 
@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name in regions.md: `open`, `partial` or `closed`.
+    /// Returns the name of the kind in regions.md: `open`, `partial` or `closed`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -44,9 +44,9 @@ impl Kind {
 pub struct FormerPrefix {
     /// The prefix.
     pub prefix: Prefix,
-    /// The revision that gave it to the region.
+    /// The revision that gave the prefix to the region.
     pub from: Revision,
-    /// The last revision in which the region had it.
+    /// The last revision in which the region had the prefix.
     pub to: Revision,
     /// Suffixes below this one were issued or reserved when the prefix changed.
     pub issued: Count,
@@ -61,7 +61,7 @@ pub struct Region {
     pub number: RegionNumber,
     /// Its name, unique in the space.
     pub name: String,
-    /// The name with which it was created, or empty if it still has it.
+    /// The name with which it was created, or empty if it still has that name.
     pub first_name: Rare<String>,
     /// The leading bits of its identifiers.
     pub prefix: Prefix,
@@ -83,8 +83,8 @@ pub struct Region {
     pub history: Vec<FormerPrefix>,
     /// The order in which its suffixes are issued.
     pub order: Order,
-    /// The number from which the key of its scrambled order is derived: its own number, or that of the closed region whose numbers it
-    /// continues.
+    /// The number from which the key of its scrambled order is derived: its own number, or that of the closed region
+    /// whose numbers it continues.
     pub key_number: RegionNumber,
     /// The maximum average rate at which its suffixes may be issued.
     pub pace: Pace,
@@ -99,12 +99,13 @@ pub struct Region {
 }
 
 impl Region {
-    /// Returns the name with which it was created. Access rights refer to it, so that a rename moves none.
+    /// Returns the name with which the region was created. Access rights refer to this name, so that a rename transfers
+    /// no rights.
     pub fn first_name(&self) -> &str {
         if self.first_name.is_empty() { &self.name } else { &self.first_name }
     }
 
-    /// Gives it another name.
+    /// Gives the region another name.
     pub(crate) fn rename(&mut self, name: &str) {
         let first = self.first_name().to_owned();
         self.name = name.to_owned();
@@ -132,8 +133,8 @@ impl Region {
         }
     }
 
-    /// The prefix of the region when its counter passed this number. The counter of a suffix is the suffix itself,
-    /// except in a scrambled region.
+    /// Returns the prefix of the region when its counter passed this number. The counter of a suffix is the suffix
+    /// itself, except in a scrambled region.
     pub fn prefix_when(&self, counter: u128) -> Prefix {
         let first = self.history.iter().find(|former| former.issued.includes(counter));
         first.map_or(self.prefix, |former| former.prefix)
@@ -164,7 +165,7 @@ impl Region {
         }
     }
 
-    /// Rejects an external region, whose numbers in use the table does not know.
+    /// Rejects an external region: the table does not know which of its numbers are in use.
     pub(crate) fn check_use_known(&self) -> Result<(), Refusal> {
         match self.order {
             Order::External => Err(Refusal::UseUnknown { region: self.name.clone() }),

@@ -68,10 +68,10 @@ impl Table {
         Ok(table)
     }
 
-    /// Checks every invariant.
+    /// Checks every invariant of every region.
     ///
     /// # Errors
-    /// [`Damage`] with the first region that breaks one.
+    /// [`Damage`] with the first region that breaks an invariant.
     pub fn check(&self) -> Result<(), Damage> {
         let mut around: Vec<&Region> = Vec::new();
         for region in self.iter() {
@@ -87,7 +87,7 @@ impl Table {
         Ok(())
     }
 
-    /// The invariant that a region breaks, given the innermost other region around it.
+    /// Returns the invariant that a region breaks, given the innermost other region around it.
     fn broken(&self, region: &Region, around: Option<&Region>) -> Option<&'static str> {
         if !is_table_name(&region.name) {
             return Some("its name is not valid");

@@ -7,7 +7,7 @@ use core::fmt;
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The revision after the next edit.
+    /// Returns the revision after the next edit.
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }

@@ -27,19 +27,19 @@ pub struct Table {
     bits: u8,
     revision: Revision,
     next_number: RegionNumber,
-    /// Behind pointers, because the nodes of a map that grows at its end stay half empty, and because copies are then
-    /// cheap.
+    /// The regions are behind pointers, because the nodes of a map that grows at its end stay half empty, and because
+    /// copies of the table are then cheap.
     regions: BTreeMap<RegionNumber, Arc<Region>>,
     by_name: BTreeMap<String, RegionNumber>,
     by_prefix: BTreeMap<Prefix, RegionNumber>,
     free: FreeBlocks,
     /// The index of this revision, if one has been set.
     index: Option<Arc<Index>>,
-    /// The key from which those of regions of scrambled order are derived, if it is known.
+    /// The key from which the keys of scrambled regions are derived, if it is known.
     scramble_key: Option<ClusterKey>,
 }
 
-/// Equality ignores the index and the key, which add no facts.
+/// Equality ignores the index and the key, which do not change the contents of the table.
 impl PartialEq for Table {
     fn eq(&self, other: &Self) -> bool {
         let facts = |table: &Self| (table.bits, table.revision, table.next_number);
@@ -91,54 +91,54 @@ impl Table {
         }
     }
 
-    /// The key from which those of scrambled regions are derived, if it is known.
+    /// Returns the key from which the keys of scrambled regions are derived, if it is known.
     pub const fn scramble_key(&self) -> Option<&ClusterKey> {
         self.scramble_key.as_ref()
     }
 
-    /// Sets the key from which those of scrambled regions are derived. [`classify`](Self::classify) needs it to know which suffixes
-    /// such regions have issued.
+    /// Sets the key from which the keys of scrambled regions are derived. [`classify`](Self::classify) needs it to know
+    /// which suffixes such regions have issued.
     pub const fn set_scramble_key(&mut self, key: ClusterKey) {
         self.scramble_key = Some(key);
     }
 
-    /// The key of a region's scrambled order, if the key of the space is known. Each region has its own, so that what a client learns
-    /// with a lease of one region says nothing about another.
+    /// Returns the key of a region's scrambled order, if the key of the space is known. Each region has its own key, so
+    /// that a lease from one region reveals nothing about the order of another.
     pub fn order_key(&self, region: &Region) -> Option<ClusterKey> {
         self.scramble_key.map(|key| key.of_region(region.key_number.0))
     }
 
-    /// The width n of the identifiers in bits.
+    /// Returns the width n of the identifiers in bits.
     pub const fn bits(&self) -> u8 {
         self.bits
     }
 
-    /// The revision.
+    /// Returns the revision of the table.
     pub const fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The number for the next new region.
+    /// Returns the number for the next new region.
     pub const fn next_number(&self) -> RegionNumber {
         self.next_number
     }
 
-    /// The number of regions.
+    /// Returns the number of regions.
     pub fn len(&self) -> usize {
         self.regions.len()
     }
 
-    /// Whether there are no regions.
+    /// Returns whether there are no regions.
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }
 
-    /// The region with this number.
+    /// Returns the region with this number.
     pub fn get(&self, number: RegionNumber) -> Option<&Region> {
         self.regions.get(&number).map(Arc::as_ref)
     }
 
-    /// The region with this name.
+    /// Returns the region with this name.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Table {
         self.shared(name).map(Arc::as_ref)
     }
 
-    /// Like [`named`](Self::named), but returns a shared pointer that the caller can keep.
+    /// Returns the region like [`named`](Self::named), but as a shared pointer that the caller can keep.
     ///
     /// # Errors
     ///
@@ -157,23 +157,24 @@ impl Table {
         found.ok_or_else(|| Refusal::NoSuchRegion { name: name.into() })
     }
 
-    /// All regions in the order of their prefixes, outer before inner.
+    /// Returns all regions in the order of their prefixes, outer before inner.
     pub fn iter(&self) -> impl Iterator<Item = &Region> {
         self.iter_after(None).map(Arc::as_ref)
     }
 
-    /// All regions, or those after a prefix, in the same order, as shared pointers that the caller can keep.
+    /// Returns all regions, or those after a prefix, in the order of their prefixes, as shared pointers that the caller
+    /// can keep.
     pub fn iter_after(&self, after: Option<Prefix>) -> impl Iterator<Item = &Arc<Region>> {
         self.prefixes_after(after).filter_map(|(_, number)| self.regions.get(&number))
     }
 
-    /// All prefixes, or those after a given one, in the same order, each with its region.
+    /// Returns all prefixes, or those after a given one, in their order, each with the number of its region.
     pub(crate) fn prefixes_after(&self, after: Option<Prefix>) -> impl Iterator<Item = (Prefix, RegionNumber)> + Clone {
         let from = after.map_or(Unbounded, Excluded);
         self.by_prefix.range((from, Unbounded)).map(|(prefix, number)| (*prefix, *number))
     }
 
-    /// The index of the current revision, if one has been set.
+    /// Returns the index of the current revision, if one has been set.
     pub fn index(&self) -> Option<&Index> {
         self.index.as_deref()
     }
@@ -186,24 +187,24 @@ impl Table {
         fits
     }
 
-    /// The parent of a region.
+    /// Returns the parent of a region.
     pub fn parent(&self, region: &Region) -> Option<&Region> {
         region.parent.and_then(|parent| self.get(parent))
     }
 
-    /// A region, its parent, the parent of that, and so on.
+    /// Returns a region, its parent, the parent of that, and so on.
     pub fn outward<'t>(&'t self, region: &'t Region) -> impl Iterator<Item = &'t Region> {
         core::iter::successors(Some(region), |region| self.parent(region))
     }
 
-    /// The subregions of a region, in the order of their prefixes.
+    /// Returns the subregions of a region, in the order of their prefixes.
     pub fn children(&self, region: &Region) -> impl Iterator<Item = &Region> {
         let number = region.number;
         let inside = self.outermost_from(Excluded(region.prefix), region.prefix);
         inside.filter(move |inner| inner.parent == Some(number))
     }
 
-    /// The outermost of the regions from `from` on whose prefix begins with `under`.
+    /// Returns the outermost of the regions from `from` on whose prefix begins with `under`.
     pub(crate) fn outermost_from(&self, from: Bound<Prefix>, under: Prefix) -> impl Iterator<Item = &Region> {
         let mut from = from;
         core::iter::from_fn(move || {
@@ -213,24 +214,25 @@ impl Table {
         })
     }
 
-    /// The regions without a parent, in the order of their prefixes.
+    /// Returns the regions without a parent, in the order of their prefixes.
     pub fn top_level(&self) -> impl Iterator<Item = &Region> {
         self.outermost_from(Unbounded, Prefix::EMPTY).filter(|region| region.parent.is_none())
     }
 
-    /// The largest blocks below `under` that overlap no top-level region, from left to right.
+    /// Returns the largest blocks below `under` that overlap no top-level region, from left to right.
     pub fn free_blocks(&self, under: Prefix) -> Vec<Prefix> {
         self.free.below(under)
     }
 
-    /// The free blocks of at least 2^`bits` identifiers, larger blocks first, equal ones from left to right. A block is a
-    /// maximal free prefix: it overlaps no top-level region, but its sibling does. With `after`, only those after that block.
+    /// Returns the free blocks of at least 2^`bits` identifiers, larger blocks first, equal ones from left to right. A
+    /// block is a maximal free prefix: it overlaps no top-level region, but its sibling does. With `after`, returns
+    /// only the blocks after that one.
     pub fn free_by_size(&self, bits: u8, after: Option<Prefix>) -> impl Iterator<Item = Prefix> {
         let longest = self.bits.checked_sub(bits);
         longest.into_iter().flat_map(move |len| self.free.up_to(len, after))
     }
 
-    /// The region with exactly this prefix.
+    /// Returns the region with exactly this prefix.
     pub(crate) fn at(&self, prefix: Prefix) -> Option<&Region> {
         self.by_prefix.get(&prefix).and_then(|number| self.get(*number))
     }
@@ -239,13 +241,13 @@ impl Table {
         &self.free
     }
 
-    /// The regions whose prefix begins with `prefix`, in the order of their prefixes.
+    /// Returns the regions whose prefix begins with `prefix`, in the order of their prefixes.
     pub(crate) fn within(&self, prefix: Prefix) -> impl Iterator<Item = &Region> {
         let from = self.by_prefix.range(prefix..);
         from.take_while(move |(inner, _)| inner.starts_with(prefix)).filter_map(|(_, number)| self.get(*number))
     }
 
-    /// The last region that begins at or before `prefix`.
+    /// Returns the last region that begins at or before `prefix`.
     pub(crate) fn at_or_before(&self, prefix: Prefix) -> Option<&Region> {
         let (_, number) = self.by_prefix.range(..=prefix).next_back()?;
         self.get(*number)
@@ -269,7 +271,7 @@ impl Table {
     }
 
     /// Sets how many suffixes of a region are issued or reserved. This is not an edit, so the revision stays the same.
-    /// Ignored for a closed region, whose counter continues in its all-zero subregion.
+    /// Does nothing for a closed region, whose counter continues in its all-zero subregion.
     pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
         if let Some(region) = self.regions.get_mut(&number).filter(|region| region.kind != Kind::Closed) {
             Arc::make_mut(region).issued = issued;
@@ -298,7 +300,8 @@ impl Table {
         }
     }
 
-    /// Declares that a suffix of the named region is in use. It and all suffixes below count as issued.
+    /// Declares that a suffix of the named region is in use. This suffix and all lower ones count as issued. Returns
+    /// the new count.
     ///
     /// # Errors
     ///
@@ -313,7 +316,7 @@ impl Table {
         Ok(issued)
     }
 
-    /// The identifier of a suffix of the named region: `prefix | zeros | suffix`.
+    /// Returns the identifier of a suffix of the named region: `prefix | zeros | suffix`.
     ///
     /// # Errors
     ///
@@ -359,7 +362,7 @@ mod tests {
     use super::*;
     use crate::{Edit, Order, Place, Start};
 
-    /// A table of one region.
+    /// Returns a table of one region.
     fn table(name: &str) -> Table {
         let mut table = Table::new(8).expect("a width");
         let place = Place::At("1".parse().expect("a prefix"));

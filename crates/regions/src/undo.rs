@@ -1,4 +1,4 @@
-//! The reversal of a past edit: the edit that reverts it, or the reason that no edit does.
+//! Finds the edit that reverts a past edit, or the reason that no edit does.
 
 use alloc::string::String;
 
@@ -36,8 +36,8 @@ pub enum NotUndone {
 }
 
 impl Table {
-    /// Returns the edit that reverts an edit, given the changes of that edit and whether it `declared` suffixes as issued. It must
-    /// be the latest edit of these regions.
+    /// Returns the edit that reverts an edit, given the changes of that edit and whether it `declared` suffixes as
+    /// issued. The edit to revert must be the latest edit of these regions.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Table {
         self.check_latest(changes).map_err(NotUndone::Refused)?;
         let edit = inverse(changes, declared)?;
         let plan = self.plan(&edit).map_err(NotUndone::Refused)?;
-        // `Edit::Revert` restores all regions by itself, except for the numbers of those that it creates again.
+        // `Edit::Revert` restores all regions by itself, except that regions that it creates again get new numbers.
         if !matches!(edit, Edit::Revert { .. }) {
             check_same(changes, &plan)?;
         }
@@ -54,7 +54,7 @@ impl Table {
     }
 }
 
-/// The edit that reverts these changes, not checked against the table.
+/// Returns the edit that reverts these changes, without checking it against the table.
 fn inverse(changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
     let existed = changes.iter().filter(|change| change.before.is_some() && change.after.is_some());
     match changes {
@@ -69,7 +69,7 @@ fn inverse(changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
     }
 }
 
-/// The edit that reverts a change of one region.
+/// Returns the edit that reverts a change of one region.
 fn change(before: &Region, after: &Region, declared: bool) -> Result<Edit, NotUndone> {
     let name = after.name.clone();
     Ok(match (before.delegated, after.delegated) {
@@ -82,7 +82,7 @@ fn change(before: &Region, after: &Region, declared: bool) -> Result<Edit, NotUn
     })
 }
 
-/// The update that gives a region its old attributes.
+/// Returns the update that gives a region its old attributes.
 fn attributes(before: &Region, after: &Region, declared: bool) -> Result<Edit, NotUndone> {
     if declared {
         return Err(NotUndone::Declared);
@@ -150,7 +150,7 @@ mod tests {
         Edit::Update { name: name("r"), patch }
     }
 
-    /// A table with the region `r`.
+    /// Returns a table with the region `r`.
     fn table() -> Table {
         let mut table = Table::new(12).expect("a width");
         let plan = table.plan(&create("r", "01")).expect("legal");
@@ -169,8 +169,8 @@ mod tests {
         Edit::Split { name: name("r"), by, new_regions }
     }
 
-    /// The regions without what a reversal need not restore: the numbers of those that it creates again, and when they got their
-    /// prefixes.
+    /// Returns the regions without the parts that a reversal need not restore: the numbers of regions that it creates
+    /// again, and the revisions in which regions got their prefixes.
     fn shapes(table: &Table) -> Vec<Region> {
         let parent = |region: &Region| region.parent.is_some().then_some(RegionNumber(0));
         let shape = |region: &Region| Region {
@@ -203,7 +203,8 @@ mod tests {
         apply(&mut table, &Edit::Create { name: name("r"), suffix: 4, place, start });
         let wider = NewRegion { suffix: Some(8), ..new_region("heir", "0") };
         let made = apply(&mut table, &subdivide(vec![wider, new_region("other", "1")], false));
-        // `r` has four bits of suffix: without this, numbers of eight bits would be in its zone, which a split frees.
+        // `r` has a suffix of four bits. Without this refusal, numbers of eight bits would be in its zone, which a
+        // split frees.
         assert_eq!(refusal(&table, &made.changes), "use-unknown");
     }
 
@@ -282,7 +283,7 @@ mod tests {
             let plan = apply(&mut table, &edit);
             let mut issued = table.clone();
             issued.issue(heir, 2).expect("16 fit");
-            // An identifier of the all-zero subregion would leave it.
+            // With a reversal, an identifier would leave the all-zero subregion.
             let undone = issued.undo(&plan.changes, false);
             assert_eq!(undone.is_ok(), heir == "r", "{undone:?}");
             if let Ok(undo) = undone {
@@ -353,8 +354,8 @@ mod tests {
         assert_eq!(refusal(&table, &plan.changes), "edited-since");
     }
 
-    /// The region was partial before it closed. The only subregion that it had then is deleted, so it cannot be partial again: no
-    /// daemon would accept the table.
+    /// The region was partial before it closed. The only subregion that it had then has been deleted, so the region
+    /// cannot become partial again: no daemon would accept such a table.
     #[test]
     fn err_a_region_that_would_be_partial_without_a_subregion() {
         let mut table = table();

@@ -1,7 +1,7 @@
 //! Model checking: explores, within bounds, every interleaving of daemons, clocks, the store and faults.
 //!
-//! The models drive the real code of `kent-issue` and `kent-regions`. They model only the store and the order of the daemon's
-//! calls. stateright explores breadth first, so every counterexample has the minimum length.
+//! The models drive the real code of `kent-issue` and `kent-regions`. They model only the store and the order of the
+//! daemon's calls. stateright explores breadth first, so every counterexample has the minimum length.
 
 mod pace;
 mod shared;
@@ -30,7 +30,8 @@ use self::{
 /// Check the models of issuing and table edits exhaustively within bounds, and check that each guard is needed.
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
-    /// Use wider bounds: more than ten million states per model, minutes instead of seconds, and several gigabytes of memory.
+    /// Use wider bounds: more than ten million states per model, minutes instead of seconds, and several gigabytes of
+    /// memory.
     #[arg(long)]
     deep: bool,
     /// Disable only this guard, and show the counterexample.
@@ -124,7 +125,7 @@ struct Report {
     seconds: f64,
     /// The first broken property, and the steps that break it.
     broken: Option<(&'static str, Vec<String>)>,
-    /// An event that must be possible but never happens, so that the model would prove nothing.
+    /// An event that must be possible but never happens. Without this event, the model would prove nothing.
     idle: Option<&'static str>,
 }
 
@@ -219,7 +220,7 @@ const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesMo
     TablesModel { replicas, edits: &EditKind::ALL, budget, mutant }
 }
 
-/// Checks the models to which a mutant applies, and returns the reports of those that find it.
+/// Checks the models to which a mutant applies, and returns the reports of the models that find the mutant.
 fn mutated(mutant: Mutant) -> Vec<Report> {
     let mut found = Vec::new();
     if matches!(mutant.scope(), Scope::Slots | Scope::Both) {

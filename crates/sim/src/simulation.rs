@@ -117,9 +117,9 @@ mod tests {
 
     fn first_violation(mutant: Mutant) -> Option<String> {
         let runs = match mutant {
-            // Two daemons rarely take the same slot at the same moment: in 5 of 1500 runs.
+            // Two daemons rarely take the same slot at the same moment: 5 of 1500 runs find this mutant.
             Mutant::SlotVersion => 1500,
-            // The seals of the other regions hide most of its effect: in 13 of 400 runs.
+            // The seals of the other regions hide most effects of this mutant: 13 of 400 runs find it.
             Mutant::TableUnchanged => 400,
             _ => 100,
         };

@@ -21,8 +21,8 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// Adds a timeout of `limit` to `get`, `commit` and `close`, and to each page. A `scan` has no timeout, because its duration
-    /// depends on the number of records.
+    /// Adds a timeout of `limit` to `get`, `commit` and `close`, and to each page. A `scan` has no timeout, because its
+    /// duration depends on the number of records.
     pub fn new(store: Arc<dyn Store>, limit: Duration) -> Self {
         Self { store, limit }
     }

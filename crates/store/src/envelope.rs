@@ -8,9 +8,10 @@
 //! 3+n     4      CRC-32 (IEEE), big-endian, of: length of the key (2 bytes, big-endian), key, and all bytes before
 //! ```
 //!
-//! This layout never changes, for any schema, so that an old program can distinguish *newer* from *damaged*. The checksum covers
-//! the key, so that a valid value under the wrong key counts as damaged. A CRC-32 detects every change of one or two bits at the
-//! sizes that [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) allows, and every burst of up to 32 bits.
+//! This layout never changes, for any schema, so that an old program can distinguish *newer* from *damaged*. The
+//! checksum covers the key, so that a valid value under the wrong key counts as damaged. A CRC-32 detects every change
+//! of one or two bits at the sizes that [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) allows, and every burst of up to 32
+//! bits.
 
 use crate::error::{Corrupt, Damage, NewerSchema, ReadError};
 use crate::key::Key;
@@ -24,7 +25,7 @@ const MARK: u8 = b'K';
 const HEADER_BYTES: usize = 1 + 2;
 const CHECKSUM_BYTES: usize = 4;
 
-/// The bytes that an envelope adds to its payload.
+/// The number of bytes that an envelope adds to its payload.
 pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
 
 /// Wraps `payload` for storing under `key`.

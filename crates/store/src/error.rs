@@ -114,8 +114,8 @@ pub enum Unavailable {
     Exchanged(#[from] Exchanged),
 }
 
-/// The backend was replaced by another one, or rolled back to an earlier state, while it was in use. It may have lost commits, so
-/// all reservations of this process are void.
+/// The backend was replaced by another one, or rolled back to an earlier state, while it was in use. The present
+/// backend may lack commits, so all reservations of this process are void.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exchanged {
     /// Another cluster answered.

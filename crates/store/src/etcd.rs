@@ -234,16 +234,16 @@ impl Inner {
         Ok(answer)
     }
 
-    /// Checks that our last write is in etcd's history. The write is missing if etcd was rolled back, even if etcd has had
-    /// more writes since.
+    /// Checks that our last write is in etcd's history. The write is missing if etcd was rolled back, even if etcd has
+    /// had more writes since.
     async fn check_history(&self) -> Result<(), Unavailable> {
         let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
         let range = RangeRequest { key: name.into(), revision, ..RangeRequest::default() };
         match self.range(range).await {
             Ok(answer) if answer.kvs.first().is_some_and(|pair| pair.mod_revision == revision) => Ok(()),
             Ok(_) => Err(self.pin.exchange(Exchanged::Forgotten { revision }).into()),
-            // Either the revision is compacted, or etcd was rolled back and has not reached it again, which the header of
-            // every reply shows.
+            // Either the revision is compacted, or etcd was rolled back and has not reached the revision again. In the
+            // second case, the header of every reply shows the rollback.
             Err(RangeError::Status(status)) if status.code() == Code::OutOfRange => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -339,7 +339,8 @@ impl Store for EtcdStore {
         // If a guard fails, the same transaction reads the actual versions.
         let mut failure: Vec<RequestOp> = txn.guards().iter().map(|(key, _)| read(inner.name(key))).collect();
         if failure.is_empty() {
-            // A transaction that reads and writes nothing is not linearizable: a member that lags behind could answer it.
+            // A transaction that reads and writes nothing is not linearizable: a member that lags behind could answer
+            // it.
             failure.push(read(inner.identity_name()));
         }
         let request = TxnRequest {

@@ -1,12 +1,12 @@
 //! Keys: short, human-readable paths such as `slot/07`.
 //!
-//! Operators read keys in error messages and type them into tools, so a key is printable text. Scans return keys in the byte
-//! order of their UTF-8 form.
+//! Operators read keys in error messages and type them into tools, so a key is printable text. Scans return keys in the
+//! byte order of their UTF-8 form.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The longest key, in bytes.
+/// The maximum length of a key in bytes.
 ///
 /// Kent's longest keys, those of request IDs in deeply delegated spaces, have at most 236 bytes. The limit exists
 /// because sled keeps whole keys in its index nodes, and etcd keeps them in memory.

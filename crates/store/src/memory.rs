@@ -74,8 +74,8 @@ impl MemoryStore {
         self.disk().faults.queued.push_back(fault);
     }
 
-    /// Calls `plan` for every operation on any handle once the queue of [`inject`](MemoryStore::inject) is empty. The closure must
-    /// not call the store.
+    /// Calls `plan` for every operation on any handle, except for commits that take a fault from the queue of
+    /// [`inject`](MemoryStore::inject). The closure must not call the store.
     pub fn plan(&self, plan: impl FnMut(&Operation<'_>) -> Fault + Send + 'static) {
         self.disk().faults.plan = Some(Box::new(plan));
     }

@@ -22,8 +22,8 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// Fails if the store is not available.
     async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError>;
 
-    /// Puts a value that exists for as long as this process: until `ttl` after the last successful announcement, or a little
-    /// longer, or until it is withdrawn. A process has one key. Announcing again replaces its value.
+    /// Puts a value that exists for as long as this process: until `ttl` after the last successful announcement, or a
+    /// little longer, or until it is withdrawn. A process has one key. Announcing again replaces its value.
     ///
     /// # Errors
     ///
@@ -37,8 +37,8 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// Removes the announcement. If this fails, the announcement expires.
     async fn withdraw(&self);
 
-    /// Waits until the backend is found to have been replaced or rolled back, possibly forever. From then on every call fails, and the
-    /// process must not grant anything from its reservations.
+    /// Waits until the backend is found to have been replaced or rolled back, possibly forever. From then on every call
+    /// fails, and the process must not grant anything from its reservations.
     async fn exchanged(&self) -> Exchanged {
         std::future::pending().await
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// The servers that hold a store.
 #[derive(Clone, Debug)]
 pub struct Servers {
-    /// The duration of a linearizable read, which a majority of the servers confirms, or the reason that the read failed.
+    /// The duration of a linearizable read, which a majority of the servers confirms, or the reason that the read
+    /// failed.
     pub read: Result<Duration, String>,
     /// All servers: first those in the store's address, in its order, and then the other members of the cluster.
     pub servers: Vec<Server>,

@@ -21,15 +21,15 @@
 //! written, requests fail with [`Unavailable`](crate::Unavailable). So a store recovers from a full disk as soon as
 //! space is free.
 //!
-//! After a *failed sync* the kernel may mark pages as clean that never reached the disk. A later sync then succeeds without writing
-//! them, and reads still return them from the page cache. So opening always reads the whole of `DIR/db` and of the journal, writes
-//! the same bytes back, syncs them, and then writes a marker. After that, reads show the contents of the disk. This costs one pass
-//! over a file of a few megabytes.
+//! After a *failed sync* the kernel may mark pages as clean that never reached the disk. A later sync then succeeds
+//! without writing them, and reads still return them from the page cache. So opening always reads the whole of `DIR/db`
+//! and of the journal, writes the same bytes back, syncs them, and then writes a marker. After that, reads show the
+//! contents of the disk. This costs one pass over a file of a few megabytes.
 //!
 //! # The archive
 //!
-//! An archived store writes every commit to a second place before it replies: see `archive`. While that place cannot be written,
-//! the store is unavailable, as with a full disk.
+//! An archived store writes every commit to a second place before it replies: see `archive`. While that place cannot be
+//! written, the store is unavailable, as with a full disk.
 //!
 //! # Damage
 //!

@@ -14,8 +14,8 @@ use crate::txn::{Committed, Txn, Versioned};
 
 /// A durable map from keys to versioned values. Only compare-and-commit changes it.
 ///
-/// Any number of tasks can call [`get`](Store::get), [`scan`](Store::scan) and [`commit`](Store::commit) concurrently. After
-/// [`close`](Store::close), every call fails with [`Unavailable::Closed`](crate::Unavailable::Closed).
+/// Any number of tasks can call [`get`](Store::get), [`scan`](Store::scan) and [`commit`](Store::commit) concurrently.
+/// After [`close`](Store::close), every call fails with [`Unavailable::Closed`](crate::Unavailable::Closed).
 ///
 /// Dropping a future before it is ready does not cancel the operation. The outcome of a dropped `commit` is unknown.
 #[async_trait]
@@ -35,8 +35,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Fails like [`get`](Store::get). A scan fails if it cannot read one of the values, and never skips a value.
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError>;
 
-    /// Returns the same records page by page, for results that are too large for memory or would block the store for
-    /// too long. All pages show the state at the moment of the first one, even if other tasks write in the meantime.
+    /// Returns the records of [`scan`](Store::scan) page by page, for results that are too large for memory or would
+    /// block the store for too long. All pages show the state at the moment of the first one, even if other tasks write
+    /// in the meantime.
     ///
     /// The default implementation cuts one scan into pages.
     ///
@@ -59,7 +60,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Queries the state of the servers that hold the store, for a few seconds at most. Returns `None` if this process holds the store.
+    /// Queries the state of the servers that hold the store, for a few seconds at most. Returns `None` if this process
+    /// holds the store.
     async fn servers(&self) -> Option<Servers> {
         None
     }

@@ -13,22 +13,22 @@ use crate::key::Key;
 /// By default etcd rejects a transaction with more than 128 comparisons or more than 128 operations.
 pub const TXN_OPERATIONS_MAX: usize = 128;
 
-/// The largest value, in bytes: 16 KiB.
+/// The maximum length of a value in bytes: 16 KiB.
 ///
 /// sled writes a leaf of its tree, about twenty values, as one message. It moves messages larger than a quarter of a
 /// log segment to separate files that it never syncs. This limit keeps every leaf inside the log, as a compile-time
 /// assertion next to the segment size checks.
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
 
-/// The largest transaction, in bytes of keys and values: 1 MiB.
+/// The maximum size of a transaction in bytes of keys and values: 1 MiB.
 ///
 /// etcd rejects requests of more than 1.5 MiB. The difference leaves space for its framing and our envelopes.
 pub const TXN_BYTES_MAX: usize = 1024 * 1024;
 
 /// The revision of the store at which a key was last written.
 ///
-/// Revisions count the changes of the whole store and only increase. So a key that is deleted and written again has a version
-/// that it never had before.
+/// Revisions count the changes of the whole store and only increase. So a key that is deleted and written again has a
+/// version that it never had before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 
@@ -73,8 +73,8 @@ pub struct Versioned {
 /// The result of a commit whose writes are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The version of every key that the transaction wrote. For a transaction without writes, a revision of the store at which all
-    /// its guards held.
+    /// The version of every key that the transaction wrote. For a transaction without writes, a revision of the store
+    /// at which all its guards held.
     pub version: Version,
 }
 

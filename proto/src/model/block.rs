@@ -129,7 +129,7 @@ fn slot_constants(slot: &v1::SlotConstants) -> Result<SlotConstants, BadBlock> {
     })
 }
 
-/// An empty key means that the format uses none.
+/// Converts the bytes of a cluster key. Empty bytes mean that the format uses no key.
 fn cluster_key(bytes: &[u8]) -> Result<ClusterKey, BadBlock> {
     match bytes.is_empty() {
         true => Ok(ClusterKey::new([0; 16])),

@@ -7,7 +7,7 @@ use crate::v1::{Classification, classification::Status};
 pub struct Classified<'a>(pub &'a Classification);
 
 impl Classified<'_> {
-    /// The identifier in the text form of its space.
+    /// Returns the identifier in the text form of its space.
     pub fn text(self) -> String {
         match self.0.text.as_str() {
             "" => self.0.identifier.map(u128::from).unwrap_or_default().to_string(),
@@ -15,7 +15,7 @@ impl Classified<'_> {
         }
     }
 
-    /// The status, in lower case.
+    /// Returns the status, in lower case.
     pub fn status(self) -> &'static str {
         match self.0.status() {
             Status::Member => "member",
@@ -26,7 +26,7 @@ impl Classified<'_> {
         }
     }
 
-    /// The names of the regions that contain the identifier, outermost first.
+    /// Returns the names of the regions that contain the identifier, outermost first.
     pub fn path(self) -> String {
         let names: Vec<_> = self.0.path.iter().map(|name| short_name(name)).collect();
         let path = if names.is_empty() { "-".to_owned() } else { names.join(" > ") };
@@ -37,14 +37,14 @@ impl Classified<'_> {
         }
     }
 
-    /// The suffix, of a member of a region.
+    /// Returns the suffix of a member of a region, or `None` for any other identifier.
     pub fn suffix(self) -> Option<String> {
         let suffix = || self.0.suffix.map(u128::from).unwrap_or_default().to_string();
         self.is_member().then(suffix)
     }
 
-    /// Whether a member of a region is issued and, if the region has been split since, under which prefix, which
-    /// `shown` formats.
+    /// Returns whether a member of a region is issued. If the region has been split since, adds the prefix at the time,
+    /// which `shown` formats.
     pub fn issued(self, shown: impl FnOnce(&str) -> String) -> Option<String> {
         let issued = || match (self.0.issued, self.0.issued_prefix.as_deref()) {
             (true, None) => "yes".to_owned(),
@@ -54,7 +54,7 @@ impl Classified<'_> {
         self.is_member().then(issued)
     }
 
-    /// All of this but the identifier, as rows of name and value.
+    /// Returns the status, the path, the suffix and whether it is issued, as rows of name and value.
     pub fn rows(self, shown: impl FnOnce(&str) -> String) -> Vec<(&'static str, String)> {
         let mut rows = vec![("status", self.status().to_owned()), ("path", self.path())];
         rows.extend(self.suffix().map(|suffix| ("suffix", suffix)));
@@ -67,7 +67,7 @@ impl Classified<'_> {
     }
 }
 
-/// The short name of a resource: a region's name within its space, or a space's name, which may be a path.
+/// Returns the short name of a resource: a region's name within its space, or a space's name, which may be a path.
 pub fn short_name(resource: &str) -> &str {
     match resource.rsplit_once("/regions/") {
         Some((_, region)) => region,

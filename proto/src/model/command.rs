@@ -1,19 +1,19 @@
 //! Parts of the `kent` commands that messages suggest.
 //!
-//! A suggested command always names the space, also the default one: for the reader's command line, KENT_SPACE or a context may have
-//! made another space the default.
+//! A suggested command always names the space, even the default one: for the reader's command line, KENT_SPACE or a
+//! context may have made another space the default.
 
-/// The option that names a space, with a space before it.
+/// Returns the option that names a space, preceded by a blank.
 pub fn space_option(space: &str) -> String {
     format!(" --space {space}")
 }
 
-/// A region as arguments: `REGION --space SPACE`.
+/// Returns a region as arguments: `REGION --space SPACE`.
 pub fn region_words(region: &str, space: &str) -> String {
     format!("{region}{}", space_option(space))
 }
 
-/// A region as the source of `kent alloc`.
+/// Returns a region as the source of `kent alloc`.
 pub fn region_source(region: &str, space: &str) -> String {
     format!("region:{region}@{space}")
 }

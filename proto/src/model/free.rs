@@ -12,9 +12,9 @@ use crate::v1;
 /// A validated request for the free blocks of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeInput {
-    /// The space.
+    /// The name of the space.
     pub space: String,
-    /// The page.
+    /// The requested page of the list.
     pub page: Page,
     /// The last block of the previous page.
     pub after: Option<Prefix>,

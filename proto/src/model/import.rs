@@ -71,7 +71,7 @@ fn imported(space: &str, message: v1::Region) -> Result<Imported, Invalid> {
     Ok(Imported { region, parent, needs_floor })
 }
 
-/// The name of a region, which must be in the space of the import.
+/// Returns the name of a region, which must be in the space of the import.
 fn in_space(space: &str, name: &str) -> Result<String, Invalid> {
     let found = RegionName::parse(FIELD, name)?;
     match found.space == space {

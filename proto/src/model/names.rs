@@ -30,7 +30,7 @@ impl SpaceName {
         check_space(field, space).map(Self)
     }
 
-    /// The name without `spaces/`.
+    /// Returns the name without `spaces/`.
     pub fn into_inner(self) -> String {
         self.0
     }
@@ -78,12 +78,12 @@ const SHOWN_MAX: usize = 80;
 /// The metadata key in the `ErrorInfo` of a refusal by a closed region. Its value is the source that continues the numbers.
 pub const HEIR: &str = "heir";
 
-/// `spaces/SPACE`.
+/// Returns `spaces/SPACE`.
 pub fn space_name(space: &str) -> String {
     format!("spaces/{space}")
 }
 
-/// Stands in `sealed_by` for a region whose name the caller may not know.
+/// The text in `sealed_by` for a region whose name the caller may not know.
 pub const CONCEALED: &str = "-";
 
 /// `spaces/SPACE/regions/REGION`.

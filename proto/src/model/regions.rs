@@ -71,7 +71,7 @@ impl TryFrom<v1::CreateSpaceRequest> for SpaceInput {
 /// An edit of a table, validated as far as possible without the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditInput {
-    /// The space.
+    /// The name of the space.
     pub space: String,
     /// The edit.
     pub edit: Edit,
@@ -86,16 +86,16 @@ pub struct EditOptions {
     pub validate_only: bool,
     /// The revision that the table must have. `None` accepts any.
     pub expected: Option<Revision>,
-    /// The request ID: two requests with one ID make the edit only once. Empty for none.
+    /// The request ID: two requests with the same ID make the edit only once. Empty for none.
     pub request_id: String,
     /// The reason for the history.
     pub reason: String,
 }
 
-/// The longest request ID, in bytes.
+/// The maximum length of a request ID, in bytes.
 pub(super) const REQUEST_ID_BYTES_MAX: usize = 64;
 
-/// The longest reason, in bytes.
+/// The maximum length of a reason, in bytes.
 const REASON_BYTES_MAX: usize = 1024;
 
 /// Makes [`EditOptions`] from the fields that the request of every edit has.
@@ -132,7 +132,7 @@ impl EditInput {
         Ok(Self { space, edit: edit(region), options })
     }
 
-    /// An edit that seals or unseals a region.
+    /// Returns an edit that seals or unseals a region.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
     }
 }
 
-/// The zone of a new region.
+/// Returns the zone of a new region.
 pub(super) fn zone(bits: Option<u32>) -> Zone {
     bits.map_or(Zone::UpTo(ZONE_DEFAULT), |bits| Zone::Exactly(some(bits)))
 }
@@ -258,9 +258,9 @@ impl TryFrom<v1::DeleteRegionRequest> for EditInput {
 /// A request to revert the last edit of a table or of one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoInput {
-    /// The space.
+    /// The name of the space.
     pub space: String,
-    /// The region; `None` for the whole table.
+    /// The name of the region; `None` for the whole table.
     pub region: Option<String>,
     /// The options that every edit has.
     pub options: EditOptions,
@@ -314,7 +314,7 @@ pub(super) fn order(order: i32) -> Result<Order, Invalid> {
     }
 }
 
-/// The changes of a policy: the parts that the mask names, or without a mask the parts that `policy` sets.
+/// Returns the changes of a policy: the parts that the mask names, or without a mask the parts that `policy` sets.
 fn policy_patch(policy: Option<v1::Policy>, mask: Option<FieldMask>) -> Result<PolicyPatch, Invalid> {
     let policy = policy.unwrap_or_default();
     let [mut auto_expand, mut cap, mut chunk, mut strict] = [
@@ -423,9 +423,9 @@ pub(super) fn bits(field: &'static str, text: &str) -> Result<Prefix, Invalid> {
 /// A validated request to classify identifiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassifyInput {
-    /// The space.
+    /// The name of the space.
     pub space: String,
-    /// The identifiers.
+    /// The identifiers to classify.
     pub identifiers: Vec<u128>,
 }
 
@@ -450,7 +450,7 @@ impl TryFrom<v1::ClassifyRequest> for ClassifyInput {
 /// A validated request to compose identifiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComposeInput {
-    /// The region.
+    /// The names of the region and its space.
     pub region: RegionName,
     /// Suffixes to convert to identifiers.
     pub suffixes: Vec<u128>,
@@ -512,7 +512,7 @@ pub fn parse_page(size: u32, token: &str) -> Result<Page, Invalid> {
 /// The prefix of every page token.
 const TOKEN_MARK: &str = "after:";
 
-/// The page token for the page after the entry with this key.
+/// Returns the page token for the page after the entry with this key.
 pub fn page_token(last: &str) -> String {
     format!("{TOKEN_MARK}{last}")
 }
@@ -537,14 +537,14 @@ pub fn space(name: &str, table: &Table, form: TextForm) -> v1::Space {
 /// The use of a region by a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// The suffixes left in the chunk that it holds.
+    /// The number of suffixes left in the chunk that the daemon holds.
     pub unused: u128,
     /// The recent grant rate, in identifiers per second.
     pub rate: f64,
 }
 
 impl Usage {
-    /// The number of issued suffixes if `reserved` are issued or reserved, as far as this daemon knows.
+    /// Returns the number of issued suffixes if `reserved` are issued or reserved, as far as this daemon knows.
     pub fn issued(&self, reserved: Count) -> Count {
         reserved.get().map_or(reserved, |reserved| Count::Below(reserved.saturating_sub(self.unused)))
     }
@@ -594,7 +594,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
     }
 }
 
-/// The name of the space of a delegated region.
+/// Returns the name of the space of a delegated region.
 pub fn inner_space(space: &str, region: &str) -> String {
     format!("{space}/{region}")
 }

@@ -59,23 +59,24 @@ impl Counter {
     /// A counter from which nothing was reserved.
     pub const NEW: Self = Self { reserved: Count::ZERO, paid: UnixNanos::new(0), unsure: false };
 
-    /// The counter of a series without a record, whose first number is `first`. After restores the record may have been lost, so
-    /// the counter skips everything that can have been issued.
+    /// Returns the counter of a series without a record, whose first number is `first`. After restores the record may
+    /// have been lost, so the counter skips everything that can have been issued.
     #[must_use]
     pub fn of_series(first: Count, restores: &[Restored], pace: Pace, capacity: Count) -> Self {
         let new = Self { reserved: first, ..Self::NEW };
         restores.iter().fold(new, |counter, restored| counter.after(&restored.lapse, pace, capacity))
     }
 
-    /// The counter of a new region, whose numbers below `next` count as issued. If a restore may have lost edits, the region may
-    /// take the place of a lost region of any size and pace, so the counter needs a floor.
+    /// Returns the counter of a new region, whose numbers below `next` count as issued. If a restore may have lost
+    /// edits, the region may take the place of a lost region of any size and pace, so the counter needs a floor.
     #[must_use]
     pub fn of_region(next: Count, restores: &[Restored]) -> Self {
         Self { reserved: next, unsure: restores.iter().any(|restored| restored.tables_edited), ..Self::NEW }
     }
 
-    /// The counter after a restore. It moves past all numbers that may have been issued since the backup. If these exceed the
-    /// `capacity`, it stays, and its position is unknown, since the region may have been expanded, even by its own policy.
+    /// Returns the counter after a restore. It moves past all numbers that may have been issued since the backup. If
+    /// that reaches the `capacity`, the counter stays and is unsure, since the region may have been expanded, even by
+    /// its own policy.
     #[must_use]
     pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
         let (skipped, paid) = lapse.skip(pace, self.paid);

@@ -16,7 +16,7 @@ pub struct EditMade {
     pub revision: Revision,
     /// Set if it changed nothing, and so is not in the history.
     pub unchanged: Option<Unchanged>,
-    /// The caller, or an empty string if the daemon asked for no credentials.
+    /// The caller, or an empty string if the daemon required no credentials.
     pub caller: String,
 }
 
@@ -65,7 +65,7 @@ pub struct StrictGrant {
     pub count: u64,
     /// The time of the grant in Unix nanoseconds.
     pub unix_nanos: i64,
-    /// The caller, or an empty string if the daemon asked for no credentials.
+    /// The caller, or an empty string if the daemon required no credentials.
     pub caller: String,
 }
 

@@ -76,7 +76,7 @@ fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
     assert!(all > 4000 && granted.iter().all(|suffix| *suffix < u128::MAX), "{all}");
 }
 
-/// A record that is lower than what this daemon has issued itself shows that the store was rolled back.
+/// A record below what this daemon has issued itself shows that the store was rolled back.
 #[test]
 fn err_a_counter_does_not_continue_below_what_it_has_granted() {
     let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
@@ -86,14 +86,15 @@ fn err_a_counter_does_not_continue_below_what_it_has_granted() {
     let plan = counter.plan_chunk(read(7, 5000), 1000, &bound, Duration::ZERO).expect("a chunk");
     counter.on_committed(plan, 8);
     assert_eq!(counter.grant(1000), Ok(Position::new(5000)));
-    // etcd was rolled back to a snapshot, and others have written since, so its revision is higher again.
+    // etcd was rolled back to a snapshot, and other clients have written since, so its revision is higher again.
     let Ok(plan) = counter.plan_chunk(read(9, 4000), 2000, &bound, Duration::ZERO) else { return };
     counter.on_committed(plan, 10);
     let first = counter.grant(2000).expect("granted");
     assert!(first >= Position::new(6000), "from {first} on, although 5000 to 5999 were granted before");
 }
 
-/// A record that is lower than what this daemon has reserved shows the same, before another daemon reserves those numbers again.
+/// A record below what this daemon has reserved also shows a rollback, even before another daemon reserves those
+/// numbers again.
 #[test]
 fn err_a_counter_does_not_continue_below_what_it_has_reserved() {
     let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };
@@ -105,7 +106,7 @@ fn err_a_counter_does_not_continue_below_what_it_has_reserved() {
     assert_eq!(counter.grant(10), Ok(Position::new(5000)));
     let early = counter.plan_chunk(read(9, 5500), 2000, &bound, Duration::ZERO);
     assert!(early.is_err(), "granted up to 5010, reserved up to {}", counter.ceiling());
-    // Numbers that it gives back are no longer reserved.
+    // Numbers that the counter gives back are no longer reserved.
     let back = counter.plan_give_back().expect("a rest");
     assert_eq!(back.reserved().below, Position::new(5010));
     let plan = counter.plan_chunk(read(9, 5010), 2000, &bound, Duration::ZERO).expect("a chunk");

@@ -13,8 +13,8 @@ fn pace(count: u64) -> Pace {
     Pace::per_second(NonZeroU64::new(count).expect("a pace"))
 }
 
-/// A host whose oscillator is 111 ppm fast. Every hour its wall clock is 0.4 s ahead and is stepped back to true time, so it is
-/// never ahead by more than that. The time since boot is not stepped.
+/// A host whose oscillator is 111 ppm fast. Every hour its wall clock is 0.4 s ahead and is stepped back to true time,
+/// so it is never ahead by more than that. The time since boot is not stepped.
 struct Stepped {
     clock: PaceClock,
     /// True time in nanoseconds.
@@ -35,7 +35,7 @@ impl Stepped {
         host
     }
 
-    /// The time of the pace clock.
+    /// Returns the time of the pace clock.
     fn pace_time(&mut self) -> UnixNanos {
         self.clock.read(Some(UnixNanos::new(self.truth)), self.steady)
     }
@@ -46,7 +46,8 @@ impl Stepped {
     }
 }
 
-/// Returns how many numbers a lost store reserved after its backup, and how many a restore one minute after the loss skips.
+/// Returns how many numbers a lost store reserved after its backup, and how many a restore one minute after the loss
+/// skips.
 fn reserved_and_skipped(up_for_hours: u32, busy_seconds: u32, clock_error: Duration) -> (u128, u128) {
     let mut host = Stepped::up_for(up_for_hours);
     // The counter is in use when the backup is made.

@@ -38,8 +38,8 @@ impl Key for u128 {
     }
 }
 
-/// The intervals of an n-bit space, from zero to its last identifier. The regions must be sorted by prefix, outer
-/// before inner. There are at most `2 * count + 1` intervals.
+/// Returns the intervals of an n-bit space, from zero to its last identifier. The regions must be sorted by prefix,
+/// outer before inner. There are at most `2 * count + 1` intervals.
 pub(super) fn intervals<K: Key>(
     bits: u8,
     count: usize,
@@ -66,7 +66,7 @@ pub(super) fn intervals<K: Key>(
 struct Intervals<K>(Vec<Interval<K>>);
 
 impl<K: Key> Intervals<K> {
-    /// Adds an interval from the end of the last one to the end of this one, unless it is empty.
+    /// Adds the interval from the end of the previous one to the end of this one, unless it would be empty.
     fn close(&mut self, interval: Interval<u128>) {
         let last = K::of(interval.last);
         if self.0.last().is_none_or(|before| before.last < last) {

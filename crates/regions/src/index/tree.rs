@@ -62,14 +62,15 @@ impl<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize> Tree
         Self { nodes, levels, leaves }
     }
 
-    /// The owner of an identifier, which must be in the space.
+    /// Returns the owner of an identifier, which must be in the space.
     #[inline]
     pub(super) fn find(&self, id: K) -> Label {
         let at = self.levels.iter().fold(0, |at, level| self.step(*level, at, id));
         self.leaves[at].owner(id)
     }
 
-    /// The owners of some identifiers, searched level by level, so that all searches wait for memory at the same time.
+    /// Returns the owners of some identifiers, searched level by level, so that all searches wait for memory at the
+    /// same time.
     #[inline]
     pub(super) fn find_each<const COUNT: usize>(&self, ids: &[K; COUNT]) -> [Label; COUNT] {
         let mut at = [0; COUNT];
@@ -85,7 +86,7 @@ impl<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize> Tree
         at * CHILDREN + self.nodes[level + at].rank(id)
     }
 
-    /// The memory of its nodes and leaves in bytes.
+    /// Returns the number of bytes of memory that the nodes and leaves use.
     pub(super) const fn bytes(&self) -> usize {
         size_of_val(self.nodes.as_slice()) + size_of_val(self.leaves.as_slice())
     }
@@ -96,7 +97,7 @@ impl<K: Key, const CHILDREN: usize> Node<K, CHILDREN> {
         Self(from_fn(|at| if at + 1 < CHILDREN { ends.get(at).copied().unwrap_or(K::MAX) } else { K::MAX }))
     }
 
-    /// The number of children that end before an identifier.
+    /// Returns the number of children that end before an identifier.
     ///
     /// Halves the range until three ends are left, and counts those.
     #[inline(always)]

@@ -36,7 +36,7 @@ pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: &Place, start: 
     Ok(plan)
 }
 
-/// A new region with its initial attributes.
+/// Returns a new region with its initial attributes.
 pub(super) fn with_start(region: Region, start: &Start) -> Result<Region, Refusal> {
     let Start { next, order, pace, sealed, policy } = *start;
     let issued = check_next(next, region.suffix, order)?;
@@ -44,7 +44,7 @@ pub(super) fn with_start(region: Region, start: &Start) -> Result<Region, Refusa
     Ok(Region { issued, order, pace: pace.unwrap_or(region.pace), sealed, policy: policy.into(), ..region })
 }
 
-/// A top-level region without identifiers.
+/// Returns a top-level region without identifiers.
 pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix: Prefix, suffix: u8) -> Region {
     Region {
         number,
@@ -84,7 +84,7 @@ fn check_prefix(table: &Table, name: &str, prefix: Prefix, suffix: u8) -> Result
     }
 }
 
-/// A region whose prefix overlaps this one.
+/// Returns a region whose prefix overlaps this one.
 fn overlapping(table: &Table, prefix: Prefix) -> Option<&Region> {
     let outer = table.at_or_before(prefix).filter(|region| prefix.starts_with(outermost(table, region).prefix));
     outer.map(|region| outermost(table, region)).or_else(|| table.within(prefix).next())
@@ -144,8 +144,8 @@ pub struct Choice {
 }
 
 impl Table {
-    /// The place of a new region without a given prefix: in the smallest free block, with the widest zone that fits.
-    /// `None` if no free block is large enough.
+    /// Returns the place of a new region without a given prefix: in the smallest free block, with the widest zone that
+    /// fits. Returns `None` if no free block is large enough.
     pub fn choose(&self, suffix: u8, zone: Zone) -> Option<Choice> {
         zones(self, zone).rev().find_map(|zone| {
             let block = best_block(self, need(suffix, zone))?;
@@ -154,7 +154,7 @@ impl Table {
     }
 }
 
-/// The widths of the zone that are allowed.
+/// Returns the widths that the zone may have.
 fn zones(table: &Table, zone: Zone) -> RangeInclusive<u8> {
     match zone {
         Zone::Exactly(zone) => zone..=zone,
@@ -162,25 +162,26 @@ fn zones(table: &Table, zone: Zone) -> RangeInclusive<u8> {
     }
 }
 
-/// The number of bits below the prefix.
+/// Returns the number of bits that a suffix and a zone need below the prefix.
 fn need(suffix: u8, zone: u8) -> u32 {
     u32::from(suffix) + u32::from(zone)
 }
 
-/// The leftmost prefix in the block that leaves exactly `need` bits.
+/// Returns the leftmost prefix in the block that leaves exactly `need` bits.
 fn place(table: &Table, block: Prefix, need: u32) -> Prefix {
     // OK because the block holds at least `need` bits.
     block.zeros(table.bits() - block.len() - need as u8)
 }
 
-/// The smallest block that holds `need` bits; the leftmost on a tie.
+/// Returns the smallest block that holds `need` bits, the leftmost on a tie.
 fn best_block(table: &Table, need: u32) -> Option<Prefix> {
     let longest = u32::from(table.bits()).checked_sub(need)?;
     // OK because identifiers have at most 128 bits.
     table.free().smallest(longest as u8)
 }
 
-/// The region to split for a block of `need` bits: the given one, or the one with the largest zone, leftmost on a tie.
+/// Returns the region to split for a block of `need` bits: the given one, or the one with the largest zone, leftmost on
+/// a tie.
 fn donor<'t>(table: &'t Table, need: u32, donate: &Donate) -> Option<&'t Region> {
     match donate {
         Donate::Never => None,

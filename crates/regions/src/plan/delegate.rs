@@ -1,5 +1,5 @@
-//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of section 3.3). Its reversal makes
-//! them the region's own again.
+//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of section 3.3). The reversal makes
+//! the suffixes the region's own again.
 
 use alloc::string::ToString;
 

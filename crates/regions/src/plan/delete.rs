@@ -32,12 +32,12 @@ pub(super) fn plan(table: &Table, name: &str, unused: bool) -> Result<Plan, Refu
     Ok(plan)
 }
 
-/// The prefix that the deletion of a region frees for top-level regions.
+/// Returns the prefix that the deletion of a region frees for top-level regions.
 pub(super) fn freed(region: &Region) -> Option<Prefix> {
     region.parent.is_none().then_some(region.prefix)
 }
 
-/// The parent after the deletion of a subregion, or `None` if it stays as it is.
+/// Returns the parent after the deletion of a subregion, or `None` if the parent stays as it is.
 fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region>, Refusal> {
     let is_last = table.children(parent).nth(1).is_none();
     let is_heir = parent.kind == Kind::Closed && sub.prefix.rest(parent.prefix.len()).is_zero();
@@ -45,7 +45,8 @@ fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region
         (false, true) => Err(Refusal::IsHeir { region: sub.name.clone(), parent: parent.name.clone() }),
         (false, false) => Ok(None),
         (true, false) => Ok(Some(Region { kind: Kind::Open, sub_bits: 0, ..parent.clone() })),
-        // Nothing was issued from the heir, so nothing was issued from the parent. The parent continues in its place.
+        // Nothing was issued from the heir, so nothing was issued from the parent. The parent continues in place of the
+        // heir.
         (true, true) => Ok(Some(Region {
             kind: Kind::Open,
             sub_bits: 0,

@@ -1,6 +1,7 @@
 //! Plans splits and subdivisions, which replace a prefix by longer ones (Kent 1992, 3.2 and 3.3).
 //!
-//! The bits that a longer prefix takes are zero in every identifier issued so far, so all of these stay valid.
+//! The bits that a longer prefix takes are zero in every identifier issued so far, so all issued identifiers stay
+//! valid.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -83,7 +84,7 @@ fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: 
     let (parent, by) = (extensions.region, extensions.by);
     let mut plan = extensions.table.draft();
     let zero = extensions.holder(Prefix::new(0, by)).is_some();
-    // If the region is already closed, its other extensions were reserved before.
+    // If the region is already closed, an earlier edit assigned or reserved its other extensions.
     if zero && !reserve_others && parent.kind != Kind::Closed {
         extensions.check_full()?;
     }
@@ -130,7 +131,7 @@ fn subregion(
     with_start(Region { parent: Some(parent.number), ..made }, &new_region.start)
 }
 
-/// A new region's suffix width, which must fit the bits below its prefix.
+/// Returns a new region's suffix width, which must fit the bits below its prefix.
 fn checked_suffix(table: &Table, region: &Region, by: u8, new_region: &NewRegion) -> Result<u8, Refusal> {
     let Some(suffix) = new_region.suffix else {
         return Err(Refusal::SuffixMissing { name: new_region.name.clone() });
@@ -181,7 +182,7 @@ impl<'t> Extensions<'t> {
         Self { zero: true, lowest: 0, ..self }
     }
 
-    /// The name of the region that has an extension.
+    /// Returns the name of the region that has an extension.
     fn holder(&self, extension: Prefix) -> Option<&'t str> {
         let child = || self.table.at(self.region.prefix.join(extension)).filter(|sub| self.is_child(sub));
         self.assigned.get(&extension).copied().or_else(|| child().map(|sub| sub.name.as_str()))
@@ -227,7 +228,7 @@ impl<'t> Extensions<'t> {
         Err(BadPrefix::NoneLeft { max }.into())
     }
 
-    /// Whether this number of new regions assigns the last free extensions.
+    /// Returns whether this number of new regions is enough to assign all free extensions.
     fn can_be_full(&self, new: usize) -> bool {
         // OK because a table has fewer than 2^64 regions.
         let taken = new as u128 + self.table.children(self.region).count() as u128;
@@ -246,7 +247,7 @@ impl<'t> Extensions<'t> {
     }
 }
 
-/// The blocks below the old prefix that no changed region covers, larger blocks first.
+/// Returns the blocks below the old prefix that no changed region covers, larger blocks first.
 pub(super) fn freed(changes: &[Change], old: Prefix) -> Vec<Prefix> {
     let mut taken: Vec<Prefix> =
         changes.iter().filter_map(|change| change.after.as_ref()).map(|after| after.prefix).collect();

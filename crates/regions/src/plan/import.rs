@@ -1,7 +1,7 @@
 //! Plans an import: regions of another table are created whole, with their prefixes, counters and former prefixes.
 //!
-//! The new regions must obey every invariant of a stored table, together with the regions around them. An import changes
-//! no region that exists.
+//! The new regions must obey every invariant of a stored table, together with the regions around them. An import
+//! changes no region that exists.
 
 use alloc::{collections::BTreeMap, string::String};
 
@@ -24,7 +24,8 @@ pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal
             number: RegionNumber(number),
             parent,
             key_number: RegionNumber(number),
-            // The order within an octave depends on the region's key, so a scrambled region continues at the next one.
+            // The order within an octave depends on the region's key, so a scrambled region continues at the next
+            // octave.
             issued: region.order.floor(region.issued),
             since: plan.revision,
             ..region.clone()
@@ -38,7 +39,7 @@ pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal
     Ok(plan)
 }
 
-/// The numbers of the new regions by name.
+/// Returns the numbers of the new regions by name.
 fn numbered<'i>(table: &Table, imported: &'i [Imported]) -> Result<BTreeMap<&'i str, RegionNumber>, Refusal> {
     let mut names = BTreeMap::new();
     for (Imported { region, .. }, number) in imported.iter().zip(table.next_number().0..) {
@@ -50,13 +51,13 @@ fn numbered<'i>(table: &Table, imported: &'i [Imported]) -> Result<BTreeMap<&'i 
     if names.is_empty() { Err(Refusal::NoChange) } else { Ok(names) }
 }
 
-/// The number of a parent, which is imported as well or exists.
+/// Returns the number of a parent, which is imported as well or exists already.
 fn number_of(table: &Table, names: &BTreeMap<&str, RegionNumber>, parent: &str) -> Result<RegionNumber, Refusal> {
     let imported = names.get(parent).copied();
     imported.map_or_else(|| table.named(parent).map(|parent| parent.number), Ok)
 }
 
-/// Makes the checks that other edits make as well: their refusals say more than a broken invariant.
+/// Makes the checks that other edits make as well, because their refusals say more than a broken invariant does.
 fn check_alone(table: &Table, region: &Region) -> Result<(), Refusal> {
     let (prefix, bits) = (region.prefix, table.bits());
     if prefix.len() > bits {
@@ -71,7 +72,7 @@ fn check_alone(table: &Table, region: &Region) -> Result<(), Refusal> {
     region.texts.check()
 }
 
-/// The innermost existing region around a prefix.
+/// Returns the innermost existing region around a prefix.
 pub(super) fn around(table: &Table, prefix: Prefix) -> Option<&Region> {
     let mut region = table.at_or_before(prefix)?;
     while !prefix.starts_with(region.prefix) {
@@ -80,7 +81,8 @@ pub(super) fn around(table: &Table, prefix: Prefix) -> Option<&Region> {
     Some(region)
 }
 
-/// Checks the new regions and the regions around them as a table of their own: these are all that an invariant depends on.
+/// Checks the new regions and the regions around them as a table of their own: every invariant depends only on these
+/// regions.
 fn check_together(table: &Table, plan: &Plan) -> Result<(), Refusal> {
     let made = || plan.changes.iter().filter_map(|change| change.after.as_ref());
     let mut regions: BTreeMap<RegionNumber, &Region> = made().map(|region| (region.number, region)).collect();

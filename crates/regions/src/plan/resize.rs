@@ -3,8 +3,8 @@
 use super::Plan;
 use crate::{count::Count, refusal::Refusal, region::Region, table::Table};
 
-/// Plans the expansion of the region's policy. It checks the policy on the table of the plan, so of several daemons
-/// only one expands.
+/// Plans the expansion that the region's policy makes due. It checks the policy against the table of the plan, so of
+/// several daemons only one expands the region.
 pub(super) fn expand_if_due(table: &Table, name: &str, count: u64) -> Result<Plan, Refusal> {
     match table.named(name)?.expansion_due(count) {
         Some(by) => expand(table, name, by),
@@ -25,7 +25,7 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
 
 pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal> {
     let region = resizable(table, name, by)?;
-    // A declared number tells which numbers of an external region are in use.
+    // A declared number says which numbers of an external region are in use.
     if region.issued == Count::ZERO {
         region.check_use_known()?;
     }

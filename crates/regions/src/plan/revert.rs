@@ -1,8 +1,9 @@
-//! Plans the reversal of a past edit: every region that it changed becomes as it was.
+//! Plans the reversal of a past edit: every region that the edit changed becomes what it was before.
 //!
-//! A region that the edit created is deleted, if none of its suffixes was issued or reserved. One that it deleted is created again,
-//! with another number. A prefix becomes shorter only if no other region has a part of it. A closed region takes its counter back
-//! from its all-zero subregion, if that has issued nothing since. So every identifier stays with the region that issued it.
+//! A region that the edit created is deleted, if none of its suffixes was issued or reserved. A region that the edit
+//! deleted is created again, with another number. A prefix becomes shorter only if no other region has a part of it. A
+//! closed region takes its counter back from its all-zero subregion, if the subregion has issued nothing since. So
+//! every identifier stays with the region that issued it.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -23,7 +24,8 @@ pub(super) fn plan(table: &Table, changes: &[Change]) -> Result<Plan, Refusal> {
         match (&change.before, table.get(change.number)) {
             (Some(before), Some(present)) => {
                 let after = match before.prefix.len().checked_sub(present.prefix.len()) {
-                    // A split is repeated: the zone is as it was then, so it is wide enough.
+                    // The reversal repeats a split. The zone is as wide as it was before that split, so it is wide
+                    // enough.
                     Some(by @ 1..) => lengthened(table, present, by),
                     _ => Region { issued: present.issued, ..before.clone() },
                 };
@@ -133,8 +135,8 @@ impl<'t> Reversal<'t> {
         Ok(())
     }
 
-    /// Checks the regions that existed before the edit. A region that was open must have no subregions left, and any other must still
-    /// have one. No other region may be inside a prefix that becomes shorter.
+    /// Checks the regions that existed before the edit. A region that was open before the edit must have no subregions
+    /// left, and any other region must still have one. No other region may be inside a prefix that becomes shorter.
     fn check_changed(&self) -> Result<(), Refusal> {
         for change in &self.changed {
             let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
@@ -182,13 +184,13 @@ impl<'t> Reversal<'t> {
         if self.keeps_subregions(region) { Err(self.table.has_subregions(region)) } else { Ok(()) }
     }
 
-    /// Whether a region has a subregion after the reversal.
+    /// Returns whether a region has a subregion after the reversal.
     fn has_subregions(&self, region: &Region) -> bool {
         let mut created = self.created.iter().filter_map(|change| change.after.as_ref());
         self.keeps_subregions(region) || created.any(|made| made.parent == Some(region.number))
     }
 
-    /// Whether the reversal leaves a subregion of a region.
+    /// Returns whether a region has a subregion that the reversal does not delete.
     fn keeps_subregions(&self, region: &Region) -> bool {
         let is_kept = |child: &Region| self.deleted.iter().all(|change| change.number != child.number);
         self.table.children(region).any(is_kept)
@@ -202,7 +204,7 @@ impl<'t> Reversal<'t> {
         }
     }
 
-    /// Whether the reversal changes or deletes this region.
+    /// Returns whether the reversal changes or deletes this region.
     fn replaces(&self, number: RegionNumber) -> bool {
         self.changed.iter().chain(&self.deleted).any(|change| change.number == number)
     }
@@ -213,7 +215,7 @@ impl<'t> Reversal<'t> {
     }
 }
 
-/// Whether a subregion has a place in this parent.
+/// Returns whether a subregion fits this parent.
 fn is_place_of(parent: &Region, region: &Region) -> bool {
     let level = u32::from(parent.prefix.len()) + u32::from(parent.sub_bits);
     let is_zero = region.prefix.rest(parent.prefix.len()).is_zero();

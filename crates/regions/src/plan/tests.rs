@@ -42,7 +42,7 @@ fn shrink(name: &str, by: u8) -> Edit {
     Edit::Shrink { name: name.into(), by }
 }
 
-/// New regions written as `name extension suffix`, where `-` leaves out a value.
+/// Parses new regions written as `name extension suffix`, where `-` leaves out a value.
 fn new_regions(texts: &[&str]) -> Vec<NewRegion> {
     let parse = |text: &&str| {
         let parts: Vec<&str> = text.split(' ').collect();
@@ -75,8 +75,8 @@ fn apply(table: &mut Table, edit: &Edit) {
     assert_eq!(table.check(), Ok(()), "{edit:?}");
 }
 
-/// A space of eight bits: `open` 1 | zzz | ssss with 9 issued; `partial` 01 | zzzz | ss with a subregion `p1` on 0101;
-/// `closed` 001 with subregions `c0` and `c1`. 000 is free.
+/// Returns the table of a space of eight bits: `open` 1 | zzz | ssss with 9 issued; `partial` 01 | zzzz | ss with a
+/// subregion `p1` on 0101; `closed` 001 with subregions `c0` and `c1`. 000 is free.
 fn sample() -> Table {
     let mut table = Table::new(8).expect("a width");
     apply(&mut table, &at("open", "1", 4));
@@ -458,7 +458,7 @@ fn ok_updates_that_change_nothing_make_no_revision() {
         table.apply(&plan).expect("applied");
         assert_eq!(table, before);
     }
-    // Only the caller knows whether other daemons hold chunks below the number.
+    // This declaration makes a revision: only the caller knows whether other daemons hold chunks below the number.
     let next = Patch { next: Some(Count::Below(9)), ..Patch::default() };
     let plan = table.plan(&update("open", next)).expect("legal");
     assert_eq!((plan.revision, plan.changes_nothing()), (plan.base.next(), true));
@@ -475,10 +475,10 @@ fn ok_the_default_extension_is_the_next_that_works() {
         // The all-zero extension would leave others unassigned.
         (subdivide("open", 1, &["x - 1"]), &["11"][..]),
         (subdivide("open", 2, &["x - 1", "y 01 1", "z - 1"]), &["110", "101", "111"]),
-        // All are assigned, or the others stay reserved.
+        // All extensions are assigned, or the others stay reserved.
         (subdivide("open", 1, &["x - 4", "y - 1"]), &["10", "11"]),
         (reserve("open", 1, &["x - 4"]), &["10"]),
-        // One is assigned.
+        // One extension is already assigned.
         (subdivide("partial", 2, &["x - 1"]), &["0110"]),
         (subdivide("partial", 2, &["x - 1", "y - 1"]), &["0110", "0111"]),
         (subdivide("partial", 2, &["x - 2", "y - 1", "z - 1"]), &["0100", "0110", "0111"]),

@@ -53,12 +53,13 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     let mut plan = table.draft();
     plan.declared = patch.next.map(|_| (region.number, after.issued));
     plan.change(region, after);
-    // A declaration can matter even if the counter stays: other daemons give up their chunks below it.
+    // A declaration can matter even if it does not move the counter: other daemons give up their chunks below the
+    // declared number.
     Ok(if plan.declared.is_none() && plan.changes_nothing() { plan.without_effect() } else { plan })
 }
 
-/// Rejects a policy that has no effect on the region. A patch of the whole policy, as from an import or an undo, may set one that
-/// no longer has an effect.
+/// Rejects a policy that has no effect on the region. A patch of the whole policy, such as that of an import or an
+/// undo, may set a policy that no longer has an effect.
 fn check_effect(table: &Table, region: &Region, patch: &PolicyPatch) -> Result<(), Refusal> {
     if patch.is_whole() || !patch.sets() {
         return Ok(());
@@ -95,7 +96,7 @@ mod tests {
         table.apply(&plan).expect("applied");
     }
 
-    /// A table of 16 bits with an open region, a delegated one and a closed one.
+    /// Returns a table of 16 bits with an open region, a delegated one and a closed one.
     fn table() -> Table {
         let mut table = Table::new(16).expect("a width");
         for (name, prefix) in [("open", "00"), ("delegated", "01"), ("closed", "10")] {
@@ -123,7 +124,7 @@ mod tests {
         }
         apply(&mut table, &Edit::Expand { name: "last".to_string(), by: 1 });
         assert_eq!(table.get(number).expect("there").first_name(), "open");
-        // The name is free, and a region that takes it is another one.
+        // The old name is free, and a new region with this name is a different region.
         let place = Place::At("11".parse().expect("a prefix"));
         apply(&mut table, &Edit::Create { name: "open".to_string(), suffix: 4, place, start: Start::default() });
         assert_eq!(table.named("open").expect("there").first_name(), "open");

@@ -28,7 +28,7 @@ fn import(copy: &mut Table, regions: Vec<Imported>) {
     assert_eq!((copy.revision(), copy.len()), (revision.next(), before + count));
 }
 
-/// A region without the values that an import replaces, and the name of its parent.
+/// Returns a region without the values that an import replaces, and the name of its parent.
 fn facts(table: &Table, region: &Region) -> (Region, Option<String>) {
     let parent = table.parent(region).map(|parent| parent.name.clone());
     (

@@ -2,7 +2,7 @@
 
 use kent_regions::{Kind, Prefix, Region, Status, Table};
 
-/// The regions that contain an identifier, outermost first, and its status in the last one.
+/// Returns the regions that contain an identifier, outermost first, and the status of the identifier in the last one.
 pub(crate) fn classify(table: &Table, id: u128) -> (Vec<&Region>, Status) {
     let mut path: Vec<&Region> = table.iter().filter(|region| region.prefix.holds(id, table.bits())).collect();
     path.sort_by_key(|region| region.prefix.len());
@@ -31,7 +31,8 @@ pub(crate) fn check_free(table: &Table) {
     assert!(kraft(blocks.iter().chain(&top).copied().collect()), "{blocks:?} and {top:?} do not cover the space");
 }
 
-/// Whether the sum of 2^-length is exactly 1. Two prefixes of the longest length count as one that is a bit shorter.
+/// Returns whether the sum of 2^-length over all prefixes is exactly 1. From the longest length down, it counts two
+/// prefixes as one that is a bit shorter.
 fn kraft(prefixes: Vec<Prefix>) -> bool {
     let mut count = [0u64; 129];
     prefixes.iter().for_each(|prefix| count[usize::from(prefix.len())] += 1);

@@ -76,7 +76,7 @@ fn ok_regions_at_the_limit_of_each_invariant() {
         vec![parted(Kind::Partial, 3, open(1, "0", 3, 4)), below(1, open(2, "0001", 0, 4))],
         vec![parted(Kind::Partial, 1, issued(16, open(1, "0", 3, 4))), below(1, open(2, "01", 2, 4))],
         vec![Region { history: vec![former(""), former("0")], ..open(1, "00", 2, 4) }],
-        // A closed region, whose all-zero subregion has its identifiers.
+        // The identifiers of this closed region belong to its all-zero subregion.
         vec![parted(Kind::Closed, 1, open(1, "0", 0, 0)), below(1, open(2, "00", 2, 4)), open(3, "1", 3, 4)],
     ] {
         let table = restore(regions.clone()).expect("a table");

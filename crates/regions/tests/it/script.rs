@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// Steps, of which the first two create regions.
+/// Returns scripts of steps, of which the first two create regions.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step(), 2..40).prop_map(|mut steps| {
         steps.iter_mut().take(2).for_each(|step| step.operation = 4);
@@ -74,7 +74,7 @@ struct Run {
     names: u32,
     /// The changes of every edit, and whether it declared suffixes as issued.
     past: Vec<(Vec<Change>, bool)>,
-    /// The prefixes that were sealed and not unsealed since.
+    /// The prefixes that were sealed and have not been unsealed since.
     sealed: Vec<Prefix>,
 }
 
@@ -147,8 +147,8 @@ impl Run {
         self.past.push((plan.changes, plan.declared.is_some()));
     }
 
-    /// Checks that a prefix that was sealed stays covered by a seal until it is unsealed, or until its region is deleted. A split changes
-    /// the prefix of its region, and so what the seal covers.
+    /// Checks that a prefix that was sealed stays covered by a seal until it is unsealed, or until its region is
+    /// deleted. A split changes the prefix of its region, and with it the identifiers that the seal covers.
     fn check_seals(&mut self, before: &Table, edit: &Edit, plan: &Plan) {
         for (old, new) in plan.changes.iter().filter_map(|change| change.before.as_ref().zip(change.after.as_ref())) {
             let is_split = new.prefix.len() > old.prefix.len();
@@ -179,7 +179,8 @@ impl Run {
         });
     }
 
-    /// Checks that the reversal of the last edit, if there is one, restores every region, and so does the reversal of that.
+    /// Checks that the reversal of the last edit, if there is one, restores every region, and that the reversal of this
+    /// reversal restores the state after the edit.
     fn check_undo(&self, before: &Table, plan: &Plan) {
         let Ok(undo) = self.table.undo(&plan.changes, plan.declared.is_some()) else { return };
         let mut undone = self.table.clone();
@@ -223,7 +224,7 @@ impl Run {
             11 => Edit::Delete { name, unused: step.flag },
             12 if step.flag => Edit::Undelegate { name },
             13 if !self.past.is_empty() => {
-                // It is mostly a late edit, sometimes any.
+                // Undo mostly one of the latest edits, and sometimes any edit.
                 let latest = self.past.len() - 1;
                 let back =
                     if step.flag { usize::from(step.len % 4).min(latest) } else { step.region.index(latest + 1) };
@@ -276,7 +277,8 @@ impl Run {
         assert_eq!(restored.as_ref(), Ok(table));
     }
 
-    /// The step's value, and the first and last identifiers of every region and of its suffixes, and their neighbors.
+    /// Checks the classification of the step's value, of the first and last identifiers of every region and of its
+    /// suffixes, and of their neighbors.
     fn check_ids(&self, step: &Step) {
         let bits = self.table.bits();
         let last = u128::MAX >> (128 - bits);
@@ -301,8 +303,8 @@ impl Run {
         assert_eq!(self.table.classify(last.wrapping_add(1)).is_none(), bits < 128);
     }
 
-    /// Checks that every issued identifier is an issued member of its region, or of the all-zero subregion if that is
-    /// closed.
+    /// Checks that every issued identifier is an issued member of its region, or of the all-zero subregion if the
+    /// region is closed.
     fn check_issued(&self) {
         for Issued { id, by } in &self.issued {
             let mut region = self.table.get(*by).expect("a region that has issued is never deleted");
@@ -331,13 +333,13 @@ impl Run {
     }
 }
 
-/// Checks that only an unseal, a new policy or the end of a delegation makes an identifier grantable that its region already
-/// had but did not grant.
+/// Checks that only an unseal, a new policy or the end of a delegation makes an identifier grantable that its region
+/// already contained but could not grant.
 fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &Edit) {
     if matches!(edit, Edit::Undelegate { .. }) {
         return;
     }
-    // The reversal of an edit that created a sealed all-zero subregion lifts its seal, too.
+    // The reversal of an edit that created a sealed all-zero subregion also lifts the subregion's seal.
     if let Edit::Revert { changes } = edit
         && changes.iter().any(|change| change.creates() && change.region().is_some_and(|region| region.sealed))
     {
@@ -367,8 +369,8 @@ fn is_grantable(table: &Table, id: u128) -> bool {
     region.check_granting(seal).is_ok() && !region.issued.includes(suffix) && region.limit().includes(suffix)
 }
 
-/// The regions without what a reversal need not restore: numbers of regions that it creates again, former prefixes, and counters,
-/// which never go back.
+/// Returns the regions without the parts that a reversal need not restore: numbers of regions that it creates again,
+/// former prefixes, and counters, which never go back.
 fn shapes(table: &Table) -> Vec<Region> {
     let shape = |region: &Region| Region {
         number: RegionNumber(0),

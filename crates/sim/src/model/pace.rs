@@ -2,7 +2,8 @@
 //! clock errors up to the bound of docs/restore.md.
 //!
 //! Drives `kent_issue::{pay, affordable, PaceClock, Lapse}` and `kent_proto::stored::Counter::after` in the order of
-//! `server/src/issuing/cell.rs` (`try_reserve`), `server/src/issuing/pacing.rs` (`check_restored`, `bound`) and `server/src/maintenance/restore.rs` (`plan`).
+//! `server/src/issuing/cell.rs` (`try_reserve`), `server/src/issuing/pacing.rs` (`check_restored`, `bound`) and
+//! `server/src/maintenance/restore.rs` (`plan`).
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -41,7 +42,8 @@ pub(crate) struct PaceState {
     /// The time before which a restored store must issue nothing.
     until: Option<UnixNanos>,
     clocks: [PaceClock; 2],
-    /// The newest backup: its time by the clock of the daemon that made it, the counter, and the number of restores from it.
+    /// The newest backup: its time by the clock of the daemon that made it, the counter, and the number of restores
+    /// from it.
     backup: Option<(UnixNanos, (u128, UnixNanos), u8)>,
     /// The reserved ranges: start and exclusive end.
     reserved: Vec<(u128, u128)>,

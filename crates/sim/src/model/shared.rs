@@ -123,11 +123,11 @@ pub(super) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     RandomState::with_seeds(1, 2, 3, 4).hash_one(value)
 }
 
-/// A hasher for keys that are already hashes.
+/// A builder of [`Identity`] hashers, for keys that are already hashes.
 #[derive(Clone, Copy, Debug, Default)]
 struct BuildHash;
 
-/// A hasher that returns the hash that was written.
+/// A hasher that returns the `u64` that was written to it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Identity(u64);
 

@@ -1,7 +1,8 @@
 //! The model of time-based issuing: daemons take, extend, lose and give back slots, with arbitrary clock readings.
 //!
-//! Drives `kent_issue::TimeIssuer` in the order of `server/src/issuing/slots.rs`: `supply` (observe, extend or take), `extend` and
-//! `reread`, `committed`, `give_back`. A daemon can pause at any point, because the other daemons may take the next steps.
+//! Drives `kent_issue::TimeIssuer` in the order of `server/src/issuing/slots.rs`: `supply` (observe, extend or take),
+//! `extend` and `reread`, `committed`, `give_back`. A daemon can pause at any point, because the other daemons may take
+//! the next steps.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -161,7 +162,7 @@ impl SlotsState {
         });
     }
 
-    /// The daemon receives the answer to its commit.
+    /// Delivers the answer to a commit to its daemon.
     fn hear(
         &mut self,
         replica: usize,
@@ -233,8 +234,8 @@ impl SlotsState {
         }
     }
 
-    /// Returns true if no daemon waits. If a daemon waits, its next step without a fault leads to another state that is
-    /// checked.
+    /// Returns true if no daemon waits and no late commit is in flight. If a daemon waits, its next step without a
+    /// fault leads to another state that is checked.
     fn is_quiet(&self) -> bool {
         self.late.is_empty() && self.replicas.iter().all(|replica| replica.waiting.is_none())
     }
@@ -275,7 +276,7 @@ impl Replica {
         (self.issuer, self.waiting) = (issuer(), None);
     }
 
-    /// Returns the next read of the record, if the slot is held.
+    /// Returns the next read of the plan's slot, if the daemon holds that slot.
     fn reread(&self, plan: &SlotPlan, mutant: Option<Mutant>) -> Option<Waiting> {
         let (held, _) = self.issuer.held()?;
         let adopts = (mutant == Some(Mutant::AdoptRecord)).then(|| plan.clone());

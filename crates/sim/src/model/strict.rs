@@ -1,8 +1,9 @@
 //! The model of strict grants: daemons grant from one region with and without request IDs, while commits conflict, get
 //! lost or arrive late, and dated request IDs expire.
 //!
-//! Drives `kent_issue::StrictState` in the order of `server/src/issuing/strict.rs` (`grant`) and of `server/src/issuing/requests.rs`
-//! (`forget`): read the records of the request IDs, read the counter unless the last commit left it in memory, plan, commit.
+//! Drives `kent_issue::StrictState` in the order of `server/src/issuing/strict.rs` (`grant`) and of
+//! `server/src/issuing/requests.rs` (`forget`): read the records of the request IDs, read the counter unless the last
+//! commit left it in memory, plan, commit.
 
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 

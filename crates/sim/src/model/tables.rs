@@ -1,9 +1,11 @@
-//! The model of regions: daemons reserve chunks and grant from them during edits of tables, and learn of each other's changes late.
+//! The model of regions: daemons reserve chunks and grant from them during edits of tables, and learn of each other's
+//! changes late.
 //!
-//! Drives `kent_issue::Counter` and `kent_regions::Table` in the order of `server/src/grant/regions.rs` (`cut`, `reserve`,
-//! `follow`), `server/src/issuing/cell.rs` (`try_reserve`, `give_back`), `server/src/tables/edits.rs` (`hold_still`, `rehearse`, `settle`,
-//! `commit`, `adopt`), `server/src/tables/follow.rs` (`reload`, `step`) and `server/src/cluster.rs` (`space_changed`, `counter_changed`,
-//! `confirm`). Code that runs there under one lock, or between two answers of the store, is one step here.
+//! Drives `kent_issue::Counter` and `kent_regions::Table` in the order of `server/src/grant/regions.rs` (`cut`,
+//! `reserve`, `follow`), `server/src/issuing/cell.rs` (`try_reserve`, `give_back`), `server/src/tables/edits.rs`
+//! (`hold_still`, `rehearse`, `settle`, `commit`, `adopt`), `server/src/tables/follow.rs` (`reload`, `step`) and
+//! `server/src/cluster.rs` (`space_changed`, `counter_changed`, `confirm`). Code that runs there under one lock, or
+//! between two answers of the store, is one step here.
 
 mod edits;
 mod replica;
@@ -37,8 +39,8 @@ pub(crate) struct TableBudget {
     pub(crate) faults: u8,
 }
 
-/// A step. A daemon is given as its index in this state's order. Daemons have no names, so that states that differ only in their
-/// identities are equal.
+/// A step. A daemon is given as its index in this state's order. Daemons have no names, so that states that differ only
+/// in their identities are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TablesStep {
     /// Grants one identifier from the chunk of this region.
@@ -57,7 +59,7 @@ pub(crate) enum TablesStep {
     Edit(usize, EditKind),
     /// The edit proceeds to its next stage: give back, read, plan, commit or apply.
     Proceed(usize),
-    /// A fault in the delivery of the edit's commit.
+    /// The edit's commit is delivered with a fault.
     EditSent(usize, Delivery),
     /// The watch of counters delivers a change, which may be old.
     HearCounter(usize),

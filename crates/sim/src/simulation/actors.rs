@@ -1,4 +1,5 @@
-//! The actors of a run: clients that request identifiers, an auditor that seals a region, and operators that edit tables.
+//! The actors of a run: clients that request identifiers, an auditor that seals a region, and operators that edit
+//! tables.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,8 +24,8 @@ use super::{
 /// The name and number of the region that the auditor seals repeatedly. The region is created first.
 const AUDITED: &str = "audited";
 const AUDITED_NUMBER: u64 = 1;
-/// The subregions of the audited region, which its seal covers; the second is strict. Runs that lose stores do not create them,
-/// because a repair does not repeat subdivisions.
+/// The subregions of the audited region, which its seal covers; the second is strict. Runs that lose stores do not
+/// create them, because a repair does not repeat subdivisions.
 const COVERED: [&str; 2] = ["covered", "covered-strict"];
 
 const TIME_SOURCES: [&str; 7] =
@@ -345,12 +346,13 @@ fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     let was_restored = run.restores() > 0;
     match &mut edit.what {
         EditKind::Update(update) if was_restored && update.next.is_some() => None,
-        // A restore brings a deleted region back, although its prefix may have been used again, so deletions are not made.
+        // A restore brings a deleted region back, although its prefix may have been used again, so deletions are not
+        // made.
         EditKind::Delete(_) | EditKind::Undelegate(_) | EditKind::Undo(_) => None,
         EditKind::Create(create) => {
             create.pace = run.dice.between(0, 4);
             if was_restored {
-                // An automatic split could take a region that differs from the lost store.
+                // An automatic split could split a region that differs from the lost store.
                 create.auto_split = false;
             }
             Some(edit)
@@ -420,7 +422,8 @@ async fn apply(run: &Run, edit: &Edit) {
                     _ => {}
                 }
                 record_names(&run.places, edit);
-                // Only the first operator seals, and the reversal of a later edit could lift a seal.
+                // Only the first operator seals regions, so only this operator reverts edits: a reversal could lift a
+                // seal.
                 if let EditKind::Delete(delete) = &edit.what
                     && edit.request_id.starts_with("o0-")
                     && run.dice.per_mille(400)
@@ -481,8 +484,8 @@ async fn number_of(regions: &impl Regions, name: &str) -> Option<u64> {
     Some(regions.get_region(Request::new(get)).await.ok()?.into_inner().number)
 }
 
-/// Accepts the clock of a daemon that started with a clock more than an hour (`--clock-jump`) ahead of all others. Until then the
-/// daemon issues no time-based identifiers. Reports a violation if the clock agrees with another clock.
+/// Accepts the clock of a daemon that started with a clock more than an hour (`--clock-jump`) ahead of all others.
+/// Until then the daemon issues no time-based identifiers. Reports a violation if the clock agrees with another clock.
 async fn accept_clock(run: &Run, replica: usize) -> Result<(), Status> {
     let admin = life(run, replica)?.node.admin();
     let status = admin.get_status(Request::new(GetStatusRequest {})).await?.into_inner();

@@ -1,7 +1,7 @@
 //! The archive of a simulated store: the contents of `kentd --archive` at the moment the store is lost.
 //!
-//! As in `kent_store`, commits are applied one at a time. A commit becomes visible and is answered once both the store and the
-//! archive have it. The archive may or may not have a commit that was in flight when the store was lost.
+//! As in `kent_store`, commits are applied one at a time. A commit becomes visible and is answered once both the store
+//! and the archive have it. The archive may or may not have a commit that was in flight when the store was lost.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,7 +25,7 @@ pub(crate) struct Archive {
     mutant: Option<Mutant>,
     /// Whether faults are injected.
     foul: Arc<AtomicBool>,
-    /// A commit holds it.
+    /// Held by one commit at a time.
     turn: tokio::sync::Mutex<()>,
     kept: Mutex<Contents>,
 }

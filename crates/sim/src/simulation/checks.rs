@@ -100,7 +100,7 @@ pub(crate) async fn table(regions: &impl Regions, space: &str) -> Result<Table, 
     table_of(parts).map_err(|bad| bad.to_string())
 }
 
-/// The edits of a space, the oldest first, and the revision up to which they are forgotten.
+/// Returns the edits of a space, the oldest first, and the revision up to which edits are forgotten.
 async fn history(regions: &impl Regions, parent: &str) -> Result<(Vec<HistoryEntry>, Revision), String> {
     let (mut entries, mut page_token) = (Vec::new(), String::new());
     loop {
@@ -115,8 +115,8 @@ async fn history(regions: &impl Regions, parent: &str) -> Result<(Vec<HistoryEnt
     }
 }
 
-/// Checks that replaying the whole history from an empty table yields the table, without gaps in revisions. Edits are forgotten if
-/// they are those of a deleted space, whose revisions a new space continues.
+/// Checks that replaying the whole history from an empty table yields the table, without gaps in revisions. The edits
+/// up to `forgotten` are those of a deleted space, whose revisions the new space continues.
 fn check_history(table: &Table, history: Vec<HistoryEntry>, forgotten: Revision) -> Result<(), String> {
     let copy = Table::restore(table.bits(), forgotten, RegionNumber(1), []);
     let mut copy = copy.map_err(|damage| damage.to_string())?;

@@ -49,7 +49,8 @@ const CONSTANT: [i128; 8] = [0, 0, 20 * MILLI, -300 * MILLI, 2 * SECOND, -5 * SE
 /// Drift rates of a machine's wall clock, in parts per million.
 const DRIFTS: [i128; 7] = [0, 0, 50, -50, 500, -20_000, 20_000];
 
-/// Constant offsets and drifts for the other bounds. Such runs last for hours, in which a drift must not exceed a minute.
+/// Constant offsets and drifts for the other bounds. Such runs last for hours, in which a drift must not exceed a
+/// minute.
 const CONSTANT_WITHIN: [i128; 6] = [0, 20 * MILLI, -300 * MILLI, 2 * SECOND, -10 * MINUTE, 10 * MINUTE];
 const CONSTANT_SYNCHRONIZED: [i128; 3] = [0, -200 * MILLI, 200 * MILLI];
 const DRIFTS_WITHIN: [i128; 5] = [0, 50, -50, 500, -500];

@@ -1,4 +1,4 @@
-//! Random edits of operators. Each has a request ID, so that a repeated request applies it only once.
+//! Random edits of operators. Each has a request ID, so that a repeated request applies the edit only once.
 
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, DeleteRegionRequest,
@@ -118,7 +118,7 @@ impl Edit {
                     ..Default::default()
                 })
             }
-            // Most regions that exist for a while are in use, so most of these are refused.
+            // Most regions that exist for a while are in use, so most of these deletions are refused.
             12..16 => EditKind::Delete(DeleteRegionRequest { name, request_id: id, ..Default::default() }),
             // An undo may revert a seal, so only the operator that seals makes one.
             17..20 if may_seal => EditKind::Undo(UndoEditRequest { name, request_id: id, ..Default::default() }),
@@ -176,7 +176,7 @@ pub(crate) async fn answer(run: &Run, edit: &Edit) -> Option<Result<EditResponse
                     }
                     return Some(Ok(made));
                 }
-                // A daemon may not know yet the regions that another daemon has created.
+                // A daemon may not yet know the regions that another daemon has created.
                 Err(status) if is_unknown(status.code()) || status.code() == Code::NotFound => {}
                 Err(status) => return Some(Err(status)),
             }
@@ -191,7 +191,7 @@ pub(crate) fn is_unknown(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled)
 }
 
-/// Adds a subregion: an all-zero one closes the region, and any other one makes it partial.
+/// Returns a request that adds a subregion: an all-zero one closes the region, and any other one makes it partial.
 fn subdivide(dice: &Dice, name: String, by_bits: u32, made: &str, request_id: String) -> AddSubregionsRequest {
     let closes = dice.per_mille(500);
     let extension = if closes { "0" } else { "1" }.repeat(by_bits as usize);

@@ -1,5 +1,5 @@
-//! An operator who exports tables and later imports them into new spaces. Such a space continues the counters, so it issues nothing
-//! that the exported space had issued before the export.
+//! An operator who exports tables and later imports them into new spaces. Such a space continues the counters, so it
+//! issues nothing that the exported space had issued before the export.
 
 mod export;
 
@@ -34,7 +34,7 @@ struct Made {
 /// A space into which only the operator has imported regions, so that the import can be repeated if the space is lost.
 struct Copied {
     space: String,
-    /// The position of the export.
+    /// The index of the export.
     kept: usize,
     restores: u64,
 }
@@ -68,8 +68,8 @@ pub(crate) async fn importer(run: Arc<Run>) {
     }
 }
 
-/// Imports a table again if the store was restored from a backup without the space. In that space nothing may be issued that the lost
-/// one had issued.
+/// Imports a table again if the store was restored from a backup without the space. The new space must issue nothing
+/// that the lost space had issued.
 async fn import_lost(run: &Run, kept: &[Vec<Export>], copied: &mut Copied) {
     let (restores, space) = (run.restores(), &copied.space);
     if restores != copied.restores && is_lost(run, space).await == Some(true) {
@@ -81,7 +81,7 @@ async fn import_lost(run: &Run, kept: &[Vec<Export>], copied: &mut Copied) {
     copied.restores = restores;
 }
 
-/// Returns whether a space does not exist, unless no daemon answers.
+/// Returns whether a space does not exist, or `None` if no daemon answers.
 pub(crate) async fn is_lost(run: &Run, space: &str) -> Option<bool> {
     let get = GetSpaceRequest { name: format!("spaces/{space}") };
     for _ in 0..TRIES {
@@ -97,7 +97,8 @@ pub(crate) async fn is_lost(run: &Run, space: &str) -> Option<bool> {
     None
 }
 
-/// Imports the tables of a space and of the spaces inside it into a new space, for other actors to use. Returns the edits.
+/// Imports the tables of a space and of the spaces inside it into a new space, for other actors to use. Returns the
+/// edits.
 async fn copy(run: &Run, exports: &[Export], copy: &str, is_edited: bool) -> Vec<Made> {
     let restores = run.restores();
     // After a restore, the numbers of a delegated region may have been issued, so its import is refused.
@@ -129,7 +130,7 @@ async fn copy(run: &Run, exports: &[Export], copy: &str, is_edited: bool) -> Vec
     made
 }
 
-/// Sends an import again that was made, perhaps long ago. It must not be made a second time.
+/// Sends again an import that was made, perhaps long ago. The import must not be applied a second time.
 async fn repeat(run: &Run, made: &Made) {
     let _gate = run.gate.read().await;
     if run.restores() != made.restores || run.edits_are_paused() {
@@ -147,8 +148,8 @@ async fn repeat(run: &Run, made: &Made) {
     }
 }
 
-/// Imports a table into an empty space that no other actor knows, with retries. Returns the edits, or `None` if the import is refused, or if
-/// the run ends or edits are lost before it is made.
+/// Imports a table into an empty space that no other actor knows, with retries. Returns the edits, or `None` if the
+/// import is refused, or if the run ends or edits are lost before it is made.
 async fn import(run: &Run, export: &Export, into: &str, restores: u64) -> Option<Vec<Made>> {
     let edits = edits(run, export, into, restores);
     while !run.is_ending() {
@@ -169,7 +170,7 @@ async fn import(run: &Run, export: &Export, into: &str, restores: u64) -> Option
     None
 }
 
-/// No daemon gave an answer.
+/// The error when no daemon gives an answer.
 struct NoAnswer;
 
 /// Imports a table and checks the result. Returns the revisions of the edits, or `None` if one is refused.
@@ -221,7 +222,8 @@ async fn create(run: &Run, space: &str, bits: u32) -> Result<(), NoAnswer> {
     Err(NoAnswer)
 }
 
-/// Returns the edits that import a table, each of which is one commit. One can end after any region without subregions.
+/// Returns the edits that import a table, each of which is one commit. An edit can end after any region without
+/// subregions.
 fn edits(run: &Run, export: &Export, into: &str, restores: u64) -> Vec<Edit> {
     let drops_counters = run.backend().mutant == Some(Mutant::ImportedCounters);
     let (mut parts, mut part) = (Vec::new(), Vec::new());
@@ -284,8 +286,8 @@ fn compare(run: &Run, edits: &[Edit], copied: &[Region], into: &str) {
     }
 }
 
-/// Returns whether a region was imported with all its attributes. The counter of a scrambled region moves to the end of an octave, and
-/// after a restore a region may need a floor.
+/// Returns whether a region was imported with all its attributes. The counter of a scrambled region moves to the end of
+/// an octave, and after a restore a region may need a floor.
 fn is_same(sent: &Region, copied: &Region) -> bool {
     let counter = |region: &Region| region.reserved.parse::<Count>().ok();
     let place = |region: &Region| Region { reserved: String::new(), needs_floor: false, ..region.clone() };
@@ -314,7 +316,7 @@ async fn misfit(run: &Run, export: &Export, into: &str) {
     }
 }
 
-/// Names floors above all numbers in use, so that regions that need one issue again.
+/// Sets floors above all numbers in use, so that regions that need a floor issue again.
 async fn name_floors(run: &Run, export: &Export, copied: &[Region], into: &str) {
     let unsure = copied.iter().filter(|region| region.needs_floor);
     let regions: Vec<Region> = unsure.map(|region| message(region, into)).collect();
@@ -330,7 +332,7 @@ async fn name_floors(run: &Run, export: &Export, copied: &[Region], into: &str) 
     let Ok(ImportInput { edit, bits }) = ImportInput::try_from(request) else { return };
     let TableEdit::Import { regions } = edit.edit else { return };
     for region in regions.into_iter().map(|imported| imported.region) {
-        // The region may have been larger, so that its numbers reach into its zone.
+        // The region may have been larger, so its numbers may reach into its zone.
         let zone = if region.kind == Kind::Partial { region.zone.saturating_sub(region.sub_bits) } else { region.zone };
         let whole = TableRegion { suffix: region.suffix + zone, ..region.clone() };
         let Some(floor) = run.floor(into, bits, &whole).filter(|_| run.dice.per_mille(700)) else { continue };

@@ -51,7 +51,7 @@ pub(crate) struct Grant<'a> {
 #[derive(Debug)]
 pub(crate) struct Issued {
     all: Vec<u128>,
-    /// Those whose owners are known: region number, identifier.
+    /// The identifiers whose owners are known: region number, identifier.
     owned: Vec<(u64, u128)>,
 }
 
@@ -156,8 +156,8 @@ impl Ledger {
         Issued { all, owned: owned.map(|(_, number, id)| (*number, *id)).collect() }
     }
 
-    /// Records that a space must issue none of these identifiers, because it has imported the regions that issued them. `numbers`
-    /// has the new number of each of these regions. Fails if a region is missing.
+    /// Records that a space must issue none of these identifiers, because it has imported the regions that issued them.
+    /// `numbers` has the new number of each of these regions. Fails if a region is missing.
     pub(crate) fn inherit(&mut self, space: &str, issued: &Issued, numbers: &HashMap<u64, u64>) -> Result<(), String> {
         let sequence = format!("space {space}");
         self.seen.extend(issued.all.iter().map(|id| (sequence.clone(), *id)));

@@ -57,7 +57,7 @@ impl Backend {
         Self { memory: Arc::new(memory), archive: None, undo: Arc::default(), ..self.clone() }
     }
 
-    /// Returns the store, with a new archive with this probability, and otherwise without an archive.
+    /// Returns this backend with a new archive, with this probability, and otherwise without an archive.
     pub(crate) async fn archived(self, per_mille: u64) -> Result<Self, ReadError> {
         if !self.dice.per_mille(per_mille) {
             return Ok(self.without_archive());
@@ -67,7 +67,7 @@ impl Backend {
         Ok(Self { archive: Some(Arc::new(archive)), ..self })
     }
 
-    /// Returns the store without its archive.
+    /// Returns this backend without its archive.
     pub(crate) fn without_archive(self) -> Self {
         Self { archive: None, ..self }
     }
@@ -170,7 +170,7 @@ impl Backend {
     }
 }
 
-/// Returns whether a transaction creates regions, and changes none that exists.
+/// Returns whether a transaction creates regions, and changes no existing region.
 fn only_creates(txn: &Txn) -> bool {
     let mut regions = txn.writes().iter().filter(|(key, _)| is_kind(key, "region")).peekable();
     regions.peek().is_some() && regions.all(|(key, _)| txn.guards().contains(&(key.clone(), Version::ABSENT)))

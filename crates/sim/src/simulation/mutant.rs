@@ -25,7 +25,7 @@ pub(crate) enum Mutant {
     EarlyAnswer,
     /// An import carries no counters.
     ImportedCounters,
-    /// An export has the counters that a daemon has heard of, instead of those in the store.
+    /// An export has the counters that a daemon last received, instead of those in the store.
     StaleExport,
     /// An edit that only creates regions, such as an import, is not atomic: the store does not write their counters.
     NewCounters,

@@ -1,8 +1,8 @@
 //! One run from start to end: a phase with faults, a quiet phase without faults, and the checks.
 //!
-//! In every second run, the store is lost and restored or moved several times. A restore from a backup assumes a bound on clock
-//! errors, so the clocks of these runs stay within it. In the other runs, clocks may be wrong by any amount; in half of these the
-//! store has an archive, is lost, and is restored from the archive.
+//! In every second run, the store is lost and restored or moved several times. A restore from a backup assumes a bound
+//! on clock errors, so the clocks of these runs stay within it. In the other runs, clocks may be wrong by any amount;
+//! in half of these the store has an archive, is lost, and is restored from the archive.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -59,7 +59,7 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
         Ok(run) => Arc::new(run),
         Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
     };
-    // The same holds here. In each kind of run, every second one imports tables.
+    // Imports are not drawn at random either. In each kind of run, every second run imports tables.
     let imports = matches!(seed % 8, 0 | 3 | 5 | 6);
     if time::timeout(HANGS, play(&run, archived, imports)).await.is_err() {
         run.violation("P6: the run hangs".to_owned());

@@ -255,7 +255,7 @@ impl Run {
         state.until = state.until.max(Some(until));
     }
 
-    /// Records that all edits and grants acknowledged since the backup are lost.
+    /// Records the loss of the store: edits, seals and grants since the backup are lost.
     pub(crate) fn lose(&self) {
         let mut state = self.lock();
         state.restores += 1;
@@ -285,7 +285,7 @@ impl Run {
         self.attested.load(Ordering::Relaxed)
     }
 
-    /// Returns the clock of one of the machines.
+    /// Returns a random machine, whose clock the caller uses.
     pub(crate) fn any_machine(&self) -> Arc<Machine> {
         self.replicas[self.dice.between(0, REPLICAS as u64 - 1) as usize].machine.clone()
     }

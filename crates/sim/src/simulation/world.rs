@@ -19,7 +19,7 @@ impl Dice {
         Self(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
     }
 
-    /// Returns a number from `low` to `high`, both included.
+    /// Returns a random number from `low` to `high`, both included.
     pub(crate) fn between(&self, low: u64, high: u64) -> u64 {
         self.lock().random_range(low..=high)
     }
@@ -36,7 +36,7 @@ impl Dice {
         of.get(self.between(0, last as u64) as usize)
     }
 
-    /// Returns a time from `low` to `high` milliseconds.
+    /// Returns a random duration from `low` to `high` milliseconds.
     pub(crate) fn millis(&self, low: u64, high: u64) -> Duration {
         Duration::from_millis(self.between(low, high))
     }

@@ -1,8 +1,9 @@
 //! Checks every interleaving of threads that share one counter: threads that grant, one that prefetches a chunk, and an
 //! edit that gives back the rest of the chunk or seals the region.
 //!
-//! The logic is `kent_issue::Counter`. The locks are those of `server/src/issuing/cell.rs` and `server/src/tables/space.rs`, with types
-//! from loom. Unlike shuttle, loom is exhaustive, and also explores the reorderings that `Relaxed` atomics allow.
+//! The logic is `kent_issue::Counter`. The locks are those of `server/src/issuing/cell.rs` and
+//! `server/src/tables/space.rs`, with types from loom. Unlike shuttle, loom is exhaustive, and also explores the
+//! reorderings that `Relaxed` atomics allow.
 
 use std::{sync::PoisonError, time::Duration};
 

@@ -24,7 +24,7 @@ pub struct EtcdAddress {
 const PORT: &str = "2379";
 /// The default prefix.
 const PREFIX: &str = "kent";
-/// The longest prefix in bytes, which keeps etcd keys short.
+/// The maximum length of a prefix in bytes, which keeps etcd keys short.
 const PREFIX_MAX: usize = 200;
 
 /// Reasons that a text is not the address of a store on etcd.

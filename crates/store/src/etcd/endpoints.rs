@@ -28,12 +28,12 @@ pub struct EtcdCredentials {
     pub password: EtcdPassword,
 }
 
-/// Where a password comes from.
+/// The source of a password.
 #[derive(Clone)]
 pub enum EtcdPassword {
     /// The password itself.
     Text(String),
-    /// A file, which is read at every login. White space at the end does not count.
+    /// A file, which is read at every login. White space at its end is ignored.
     File(PathBuf),
 }
 
@@ -170,7 +170,7 @@ impl Endpoints {
         &self.hosts
     }
 
-    /// Calls one endpoint, and does not change which one is the current one.
+    /// Calls one endpoint without changing the current endpoint.
     pub(crate) async fn call_at<T, F>(&self, at: usize, limit: Duration, act: impl Fn(Caller) -> F) -> Result<T, Status>
     where
         F: Future<Output = Result<T, Status>>,
@@ -231,7 +231,7 @@ impl Endpoints {
         }
     }
 
-    /// Classifies a failed call.
+    /// Classifies a failed call. Unless etcd refused the call, switches to the next endpoint.
     fn judge(&self, at: usize, status: Status, before_sending: bool) -> Failure {
         if is_refusal(&status) {
             return Failure::Refused(status);
@@ -281,7 +281,8 @@ impl Endpoints {
         Ok(Caller { channel, token: Some(token) })
     }
 
-    /// Reads the password. If its file cannot be read, such as while it is replaced, the previous password stays in use.
+    /// Reads the password. If its file cannot be read, such as while it is replaced, the previous password stays in
+    /// use.
     fn password(&self, user: &str, password: EtcdPassword) -> Result<String, Status> {
         let mut last = self.password.lock().unwrap_or_else(PoisonError::into_inner);
         match (password.read(), &*last) {

@@ -36,7 +36,7 @@ pub(super) async fn servers(inner: &Inner) -> Servers {
 fn all(hosts: &[String], states: Vec<Result<(u64, ServerState), String>>, members: &[Member]) -> Vec<Server> {
     let mut found = Vec::new();
     let addressed = hosts.iter().zip(states).map(|(host, state)| {
-        // Find the member of an endpoint that does not answer by its address.
+        // If an endpoint does not answer, find its member by its address.
         let member = match &state {
             Ok((id, _)) => members.iter().find(|member| member.id == *id),
             Err(_) => members.iter().find(|member| member.client_ur_ls.iter().any(|url| url.ends_with(&**host))),

@@ -3,7 +3,7 @@
 //! An etcd cluster that is restored from a snapshot has the versions of the snapshot, so guards can hold although later
 //! commits are lost. Three signs show this: another cluster ID in the header of any reply; a revision in the header of
 //! a linearizable reply that is lower than one known before the call; and a history that lacks the last write of this
-//! process. After the first sign, every call fails.
+//! process. After any of these signs, every call fails.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -28,8 +28,8 @@ struct Held {
     renewed: Instant,
 }
 
-/// The minimum time between two renewals of a lease. To allow for it, the lease's TTL is up to a second longer than
-/// requested.
+/// The minimum time between two renewals of a lease. To allow for this time, the lease's TTL is up to a second longer
+/// than requested.
 const RENEW_AFTER: Duration = Duration::from_secs(1);
 
 impl Presence {

@@ -35,7 +35,8 @@ pub(super) trait Durability: Send {
     /// Writes a frame to the journal durably: it survives power loss.
     fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError>;
 
-    /// Makes all earlier writes to `db` durable. `log` is a handle to the file of `db` that was opened before any of these writes.
+    /// Makes all earlier writes to `db` durable. `log` is a handle to the file of `db` that was opened before any of
+    /// these writes.
     fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError>;
 }
 
@@ -72,7 +73,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Creates the directory if needed, takes it away from other users, and locks it.
+    /// Creates the directory if needed, removes the permissions of other users, and locks the directory.
     pub(super) fn acquire(
         dir: PathBuf,
         new_id: [u8; 16],
@@ -153,8 +154,8 @@ impl Disk {
         }
     }
 
-    /// Replays the commits of the journal and the archive that the database lacks, and then writes to the archive the
-    /// commits that it lacks. Reads the journal and the archive before it writes anything.
+    /// Replays the commits of the journal and the archive that the database lacks. Then writes to the archive the
+    /// commits that the archive lacks. Reads the journal and the archive before it writes anything.
     fn recover(&mut self, ledger: &mut Ledger, journal: Vec<Redo>, known: Option<u64>) -> Result<(), DiskError> {
         ledger.recover(journal.clone(), known)?;
         let mark = catch_panic(|| ledger.archive_mark())??;
@@ -253,7 +254,7 @@ impl Disk {
         Ok(())
     }
 
-    /// The number of checkpoints since the directory was locked.
+    /// Returns the number of checkpoints since the directory was locked.
     pub(super) fn checkpoints(&self) -> u64 {
         self.checkpoints
     }

@@ -210,7 +210,7 @@ pub enum ArchiveError {
     NoDirectory {
         /// The directory given in the settings.
         dir: PathBuf,
-        /// The archive would be a new one.
+        /// Whether the archive would be a new one.
         is_new: bool,
     },
     /// The directory for the archive is a file.

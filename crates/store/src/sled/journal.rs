@@ -1,4 +1,5 @@
-//! The journal: our write-ahead log with the commits since the last checkpoint, so that a commit waits for only one sync.
+//! The journal: our write-ahead log with the commits since the last checkpoint, so that a commit waits for only one
+//! sync.
 //!
 //! sled's flush writes a transaction in several pieces, waits for each of them on its own threads, and needs another
 //! sync by us. So a batch of commits is written to the journal, synced once, and kept in memory. When the journal is

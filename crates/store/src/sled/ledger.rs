@@ -25,7 +25,8 @@ use super::quirks::{PAGES_A_WRITE, PIECE_BYTES_MAX, PIECE_WRITES_MAX, leaves::Le
 use super::record::{self, LAYOUT, Mark, Meta};
 use super::snapshot::{Part, Reading, Row, Snapshot, overlay};
 
-/// The time limit for reading one page, since commits may wait for it. A leaf that is not in sled's cache takes about 30 us.
+/// The time limit for reading one page, since commits may wait for it. A leaf that is not in sled's cache takes about
+/// 30 us.
 const PAGE_TIME_MAX: Duration = Duration::from_micros(100);
 
 /// The database, and the writes that it does not have yet.
@@ -206,7 +207,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the first conflict. Also reads the keys without a guard, so that a new value never hides a damaged one.
+    /// Returns the first conflict. Also reads the keys to write, so that a new value never hides a damaged one.
     fn compare(&self, txn: &Txn) -> Result<Option<CommitError>, LedgerError> {
         for (key, expected) in txn.guards() {
             let (key, expected, actual) = (key.clone(), *expected, self.version(key)?);
@@ -249,7 +250,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Copies values to the snapshots that need them before they are overwritten.
+    /// Before values are overwritten, copies them to the snapshots that need them.
     fn keep_for_snapshots(&mut self, redo: &Redo) -> Result<(), LedgerError> {
         self.snapshots.retain(Snapshot::is_wanted);
         let mut snapshots = mem::take(&mut self.snapshots);

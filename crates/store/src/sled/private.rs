@@ -1,7 +1,8 @@
-//! Keeps a store's directory private to its owner, because records contain keys, and rejects a directory that contains other files.
+//! Keeps a store's directory private to its owner, because records contain keys, and rejects a directory that contains
+//! other files.
 //!
-//! New directories have mode 0700. sled creates its files itself, so their modes depend on the process's umask, which `kentd` sets.
-//! If other users can access a directory when it is opened, their permissions are removed.
+//! New directories have mode 0700. sled creates its files itself, so their modes depend on the process's umask, which
+//! `kentd` sets. If other users can access a directory when it is opened, their permissions are removed.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
@@ -39,8 +40,8 @@ pub(super) fn create_dir(dir: &Path) -> Result<(), OpenError> {
         sync_parent(path)?;
     }
     if missing.is_empty() {
-        // An earlier start may have created the directory and been killed before this sync. If another user created it, we may
-        // lack the permission, so errors are ignored.
+        // An earlier start may have created the directory and been killed before this sync. If another user created it,
+        // we may lack the permission, so errors are ignored.
         let _ = sync_parent(dir);
     }
     Ok(())
@@ -71,7 +72,8 @@ fn check_contents(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Removes the permissions of the group and all other users from the directory and its files, if they can use the directory.
+/// Removes the permissions of the group and all other users from the directory and its files, if they can use the
+/// directory.
 pub(super) fn tighten(dir: &Path) {
     let Some(mode) = fs::metadata(dir).ok().and_then(|dir| open_mode(&dir)) else { return };
     if let Err(error) = restrict(dir, mode) {

@@ -28,8 +28,8 @@ use crate::txn::VALUE_BYTES_MAX;
 
 /// The size of sled's log segments: 2 MiB instead of the default of 512 KiB.
 ///
-/// sled writes a message larger than a quarter of a segment to a separate file in `blobs/`, which it never syncs. A message is a
-/// whole leaf of its tree, with at most 17 entries (it splits above 16) and 3 from a merged neighbor.
+/// sled writes a message larger than a quarter of a segment to a separate file in `blobs/`, which it never syncs. A
+/// message is a whole leaf of its tree, with at most 17 entries (a leaf splits above 16) and 3 from a merged neighbor.
 pub(super) const SEGMENT_BYTES: usize = 2 * 1024 * 1024;
 pub(super) const LEAF_ENTRIES_MAX: usize = 20;
 /// The number of bytes of an entry in addition to key and value: our envelope and revision (15 bytes), and sled's
@@ -43,8 +43,9 @@ const _: () = {
 
 /// The maximum number of bytes that sled writes before it is flushed and synced: less than a segment.
 pub(super) const PIECE_BYTES_MAX: usize = SEGMENT_BYTES / 4;
-/// The maximum number of pages that sled writes for one write: the whole leaf (on about every tenth write to a leaf,
-/// but possibly for many leaves at the same time), and another page from a segment that it wants to free.
+/// The maximum number of pages that sled writes for one write: the whole leaf, and another page from a segment that
+/// sled wants to free. sled writes the whole leaf on about every tenth write to it, but possibly for many leaves at the
+/// same time.
 pub(super) const PAGES_A_WRITE: usize = 2;
 pub(super) const PIECE_WRITES_MAX: usize = 64;
 

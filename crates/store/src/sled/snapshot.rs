@@ -134,8 +134,8 @@ impl Snapshot {
     }
 }
 
-/// Merges two sorted sequences of rows. A row of `above` hides the row of `below` with the same key. A row of `above`
-/// without a value removes it.
+/// Merges two sorted sequences of rows. A row of `above` hides the row of `below` with the same key. If the row of
+/// `above` has no value, neither row is in the result.
 pub(super) fn overlay<'a>(
     below: impl Iterator<Item = Result<Row, LedgerError>>,
     above: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,

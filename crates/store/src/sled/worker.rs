@@ -115,8 +115,8 @@ impl Worker {
         }
     }
 
-    /// Serves `first` and the queued requests, up to a full batch or a request to close, and one page. Returns the reply channel of a
-    /// request to close.
+    /// Serves `first` and the queued requests, up to a full batch or a request to close, and one page. Returns the
+    /// reply channel of a request to close.
     ///
     /// Reads are served after the commits of their batch, with which they are concurrent. So reads may see these
     /// commits, but only in durable state.
@@ -168,8 +168,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Decides transactions in order, makes them durable together, and replies. After an error, `commits` still has the transactions
-    /// that were not started.
+    /// Decides transactions in order, makes them durable together, and replies. After an error, `commits` still has the
+    /// transactions that were not started.
     fn commit_batch(&mut self, commits: &mut impl Iterator<Item = Commit>) -> Result<(), Unavailable> {
         let mut pending = Vec::new();
         for Commit { txn, reply } in commits {
@@ -192,7 +192,7 @@ impl Worker {
             if let Err(error) = self.disk.make_durable(&frame) {
                 return Err(self.fail(error, pending));
             }
-            // OK because it is less than the 584 years of 2^64 nanoseconds.
+            // OK because the duration is less than the 584 years of 2^64 nanoseconds.
             let nanos = began.elapsed().as_nanos() as u64;
             self.counters.flush_nanos.fetch_add(nanos, Ordering::Relaxed);
             count(&self.counters.flushes);
@@ -244,7 +244,7 @@ impl Worker {
         let _gone = reply.send(answer);
     }
 
-    /// Closes the database after an `error` before anything was written, and fails the commits.
+    /// Closes the database after an `error` that occurred before anything was written, and fails the commits.
     fn refuse(&mut self, error: DiskError, pending: Vec<Pending>) -> Unavailable {
         let outage = self.close_after(error);
         pending.into_iter().for_each(|pending| drop(pending.reply.send(Err(outage.clone().into()))));
@@ -277,7 +277,7 @@ impl Worker {
         Unknown::new(error.to_string()).into()
     }
 
-    /// Serves a read. Closes the database after an error from it.
+    /// Serves a read. If the database fails, closes the database.
     fn answer(&mut self, read: Read) -> Result<(), Unavailable> {
         match read {
             Read::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),

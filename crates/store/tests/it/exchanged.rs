@@ -11,7 +11,7 @@ use super::etcd::{A, PREFIX, key, next, open, put};
 const ME: Key = Key::from_static("p/me");
 const TTL: Duration = Duration::from_secs(60);
 
-/// Waits for the next reply from etcd, which must show that it was replaced.
+/// Waits for the next reply from etcd, which must show that etcd was replaced.
 async fn found(store: &EtcdStore) -> Exchanged {
     for _ in 0..200 {
         match store.get(&A).await {
@@ -74,7 +74,7 @@ async fn err_old_data_of_a_member_are_noticed_by_writers_and_watchers() {
     put(&writer, key(2), b"2").await;
     while !matches!(next(&mut watch).await, Change::Put(changed, _) if changed == key(2)) {}
     etcd.put_back_data(0, &copy);
-    // The reply to the first commit shows that etcd was rolled back, and the commit was made there.
+    // The reply to the first commit shows that etcd was rolled back, but the rolled-back etcd has made the commit.
     let committed = listener.commit(Txn::new().put(A, b"1")).await;
     assert!(matches!(committed, Err(CommitError::Unknown(_) | CommitError::Unavailable(_))), "{committed:?}");
     for store in [&listener, &writer] {

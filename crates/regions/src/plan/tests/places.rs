@@ -119,8 +119,8 @@ fn donated(name: &str, suffix: u8, zone: Zone, donor: Donate) -> Edit {
     Edit::Create { name: name.into(), suffix, place, start: Start { next, order, ..Start::default() } }
 }
 
-/// A space of four bits: `b` 00 and `a` 01 with zones of 2; `c` 10 with a zone of 1; `d` 11 with subregions and a zone
-/// of 2.
+/// Returns the table of a space of four bits: `b` 00 and `a` 01 with zones of 2; `c` 10 with a zone of 1; `d` 11 with
+/// subregions and a zone of 2.
 fn donors() -> Table {
     let mut table = Table::new(4).expect("a width");
     for (name, on, suffix) in [("b", "00", 0), ("a", "01", 0), ("c", "10", 1), ("d", "11", 0)] {

@@ -25,7 +25,7 @@ pub(super) enum Key {
 pub(super) enum Value {
     Space(Revision, RegionNumber),
     Region(Box<Region>),
-    /// The place of a deleted region's record.
+    /// Stands for the record of a deleted region.
     Deleted,
     Counter(Count),
 }
@@ -77,7 +77,7 @@ pub(super) enum Stage {
     GiveBack(EditKind, Shared<Sent>),
     /// Next, the daemon reads the counter.
     Read(EditKind),
-    /// Next, the daemon plans the edit. The replica has read the counter at this version.
+    /// Next, the daemon plans the edit. The daemon has read the counter at this version.
     Plan(EditKind, u64),
     /// The commit of the edit is in flight.
     Commit(Shared<Sent>),
@@ -209,7 +209,7 @@ impl View {
         true
     }
 
-    /// Returns the region if this daemon may grant from it, like `facts`.
+    /// Returns the region if this daemon may grant from it, like the server's `facts`.
     pub(super) fn facts(&self, region: u64, mutant: Option<Mutant>) -> Option<&Region> {
         let found = self.table.get(RegionNumber(region))?;
         let seal = Seal::over([(&self.table, found)]).filter(|_| mutant != Some(Mutant::NoSealCheck));

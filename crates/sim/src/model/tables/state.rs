@@ -215,7 +215,7 @@ impl TablesState {
         Some(())
     }
 
-    /// Returns the commit that gives back the rest of a chunk. The daemon grants nothing more from it.
+    /// Returns the commit that gives back the rest of a chunk. The daemon grants nothing more from that chunk.
     fn rest(&mut self, replica: usize, region: u64) -> Option<Shared<Sent>> {
         let plan = self.replicas[replica].with_counter(region, |counter| counter.plan_give_back())?;
         let txn = ModelTxn {
@@ -334,8 +334,8 @@ impl TablesState {
         Some(())
     }
 
-    /// Plans an edit on the table in memory, and sends it. The guard is the version of the counter in that table, which the plan used,
-    /// not a version read elsewhere.
+    /// Plans an edit on the table in memory, and sends it. The guard is the version of the counter in that table, which
+    /// the plan used, not a version read elsewhere.
     fn plan(&mut self, replica: usize, kind: EditKind, read: u64, mutant: Option<Mutant>) -> Option<()> {
         let it = &mut self.replicas[replica];
         let plan = it.view.table.plan(&kind.edit(&it.view.table)?).ok()?;
@@ -437,7 +437,8 @@ impl TablesState {
         (0..self.replicas.len()).try_for_each(|replica| self.restart(replica))
     }
 
-    /// Checks that the stored table is valid, and that every identifier belongs to the region that granted it, or to its heir.
+    /// Checks that the stored table is valid, and that every identifier belongs to the region that granted it, or to
+    /// its heir.
     fn check_sound(&mut self) {
         let Some(view) = &*View::of(&self.store) else {
             self.broken = Some("the stored table is damaged");

@@ -1,4 +1,4 @@
-//! Exports of tables, with what their spaces had issued before.
+//! Exports of tables, with the identifiers that their spaces had issued before.
 
 use kent_proto::v1::{GetSpaceRequest, ListRegionsRequest, Region, regions_server::Regions};
 use tokio::time;

@@ -31,7 +31,8 @@ use super::{
     line::Line,
 };
 
-/// Loses the store and restores it from its archive. Afterwards the archive can only serve as a backup.
+/// Loses the store and restores it from its archive. Returns the archive, which from then on can only serve as a
+/// backup.
 pub(super) async fn restore(run: &Arc<Run>) -> Option<Backup> {
     let old = run.backend();
     let kept = old.archive.as_ref()?.lose();

@@ -1,4 +1,5 @@
-//! Restores from a backup. The restore skips identifiers that may have been issued since, and operators repeat lost edits.
+//! Restores from a backup. The restore skips identifiers that may have been issued since, and operators repeat lost
+//! edits.
 
 use std::{
     collections::BTreeSet,
@@ -46,7 +47,8 @@ pub(super) struct Backup {
 enum Source {
     /// The output of `kent backup`.
     File(Vec<u8>),
-    /// The archive of a lost store after a restore from it, and its directory within the files.
+    /// The files of a store that was lost and restored from its archive, and the path of the archive within these
+    /// files.
     Archive { files: TempDir, own: PathBuf },
 }
 
@@ -204,7 +206,8 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Restored>
                 time::sleep(Duration::from_secs(60)).await;
                 continue;
             }
-            // The backup counts the rest of a daemon's chunk as reserved, so it can stand above all numbers in use.
+            // The backup counts the rest of a daemon's chunk as reserved, so its counter can be above all numbers in
+            // use.
             Err(RestoreError::FloorTooLow { floor, stands }) => {
                 flags.push(format!("--floor={}={stands}", floor.source));
                 continue;
@@ -290,7 +293,8 @@ fn floors(run: &Run, backup: &Backup, known: &Tables, lost: &Tables) -> Vec<Floo
         named || is_shrunk(pair) || pair.lost.delegated
     };
     let floors = pairs(run, known, lost).filter(needs).filter_map(|pair| pair.floor(run));
-    // A region expanded since the backup may have issued more. The region is then full until it is expanded again.
+    // A region expanded since the backup may have issued more suffixes than its capacity in the backup. The restored
+    // region is then full until it is expanded again.
     floors.map(|floor| Floor { next: floor.next.min(floor.capacity), ..floor }).collect()
 }
 

@@ -27,9 +27,10 @@ fn is_same_place(before: &Region, now: &Region) -> bool {
     place(before) == place(now)
 }
 
-/// Repeats lost edits in the restored tables. Regions that match the lost table are unsealed. Regions that cannot be made to match
-/// stay sealed and are never edited. Regions that the backup lacks are created again, so that their prefixes do not become free.
-/// `floored` has the regions that got a floor at this or an earlier restore of this backup.
+/// Repeats lost edits in the restored tables. Regions that match the lost table are unsealed. Regions that cannot be
+/// made to match stay sealed and are never edited. Regions that the backup lacks are created again, so that their
+/// prefixes do not become free. `floored` has the regions that got a floor at this or an earlier restore of this
+/// backup.
 pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String, u64)>, number: u64) {
     for (space, before) in lost {
         if is_inside_suspect(run, space) || is_lost_import(run, space).await {
@@ -68,7 +69,8 @@ fn is_inside_suspect(run: &Run, space: &str) -> bool {
     false
 }
 
-/// Returns whether a space was created for an import since the backup. Then the import is repeated later, or the space stays lost.
+/// Returns whether a space was created for an import since the backup. Then the import is repeated later, or the space
+/// stays lost.
 async fn is_lost_import(run: &Run, space: &str) -> bool {
     let root = space.split('/').next().unwrap_or_default();
     !SPACES.contains(&root) && is_lost(run, root).await == Some(true)
@@ -187,7 +189,7 @@ impl Repair<'_> {
         }
         let is_open = was.kind == Kind::Open;
         let order = match was.order {
-            // Its subregions are not created again, so nothing may be issued there.
+            // Its subregions are not created again, so nothing may be issued from the region.
             _ if !is_open => region::Order::External,
             Order::Sequential => region::Order::Sequential,
             Order::Scrambled => region::Order::Scrambled,
@@ -205,7 +207,7 @@ impl Repair<'_> {
             ..CreateRegionRequest::default()
         };
         if !self.send_until_answered(request_id, EditKind::Create(create)).await {
-            // Without this region, its prefix could go to another one.
+            // Without this region, another region could get its prefix.
             return run.violation(format!("cannot create {} of {space} again", was.name));
         }
         run.places.add(space, &was.name);

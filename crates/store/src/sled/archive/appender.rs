@@ -30,7 +30,7 @@ pub(super) struct Job {
     pub(super) at: u64,
 }
 
-/// The appending thread. It ends when this is dropped.
+/// The appending thread. It ends when this value is dropped.
 pub(in crate::sled) struct Appender {
     jobs: Sender<Job>,
     done: Receiver<io::Result<()>>,

@@ -118,7 +118,7 @@ impl BaseJob {
     }
 
     /// Writes the base on its own thread: the first page, and then the pages that `next` returns. `next` gets the last
-    /// key of the page before; if it returns `None`, the thread ends early.
+    /// key of the previous page; if `next` returns `None`, the thread ends early.
     pub(in crate::sled) fn start(
         self,
         first: Part,

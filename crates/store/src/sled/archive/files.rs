@@ -280,7 +280,7 @@ pub(super) fn read_newest(dir: &Path) -> Result<Option<u64>, ArchiveError> {
     }
 }
 
-/// Locks an archive's directory until the file is unlocked.
+/// Locks an archive's directory until the returned file is unlocked.
 pub(super) fn lock(dir: &Path) -> Result<File, ArchiveError> {
     let path = dir.join("lock");
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);

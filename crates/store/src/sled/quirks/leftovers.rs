@@ -1,6 +1,7 @@
 //! Cleans up incomplete files that sled leaves in the directory after a crash, before sled is opened again.
 //!
-//! sled reports a torn small file as a damaged database, and ignores a complete snapshot that still has its temporary name.
+//! sled reports a torn small file as a damaged database, and ignores a complete snapshot that still has its temporary
+//! name.
 
 use std::fs;
 use std::io::{self, ErrorKind};
