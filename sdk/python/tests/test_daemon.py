@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import subprocess
 import textwrap
 import threading
 import time
@@ -122,16 +123,15 @@ def test_err_without_a_daemon_the_endpoint_is_named():
 def test_ok_a_token_file_is_read_again(tmp_path):
     daemon = Daemon(tmp_path, "--auth", "required", socket=f"unix:{tmp_path}/s")
     try:
-        token, other = (
-            next(word for word in daemon.kent_over(f"unix:{tmp_path}/s", name).split() if word.startswith("kent_"))
-            for name in ("a", "b")
-        )
+        # Over the Unix socket, the daemon's own user may do everything.
+        made = (daemon.kent("token", "create", name, "--allow", "allocate:*", endpoint=daemon.socket) for name in "ab")
+        token, other = (next(word for word in text.split() if word.startswith("kent_")) for text in made)
         file = tmp_path / "token"
         file.write_text(token)
         with kent.Client(daemon.address, token_file=file, block_size=1, block_size_max=1) as client:
             assert client.uuid_v7().next()
             file.write_text(other)
-            time.sleep(1.1)
+            daemon.kent("token", "revoke", token.split("_")[1], "--yes", endpoint=daemon.socket)
             client.uuid_v7().take(2)
             assert client.metadata()[0][1] == f"Bearer {other}"
         with kent.Client(daemon.address) as client, pytest.raises(kent.Refused, match="UNAUTHENTICATED"):
@@ -174,3 +174,37 @@ def test_ok_the_examples_of_the_docs_run(daemon):
     names: dict[str, object] = {}
     exec(f"{imports}\nasync def main():\n{textwrap.indent(body, '    ')}", names)
     asyncio.run(names["main"]())
+
+
+def test_ok_tls_and_client_certificates(tmp_path):
+    def openssl(*args):
+        subprocess.run(["openssl", *args], cwd=tmp_path, check=True, capture_output=True)
+
+    def certificate(name, *extension):
+        request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+        openssl(*request, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", *extension)
+
+    certificate("ca")
+    signed = ("-CA", "ca.pem", "-CAkey", "ca.key")
+    certificate("server", *signed, "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=CA:FALSE")
+    certificate("client", *signed, "-addext", "subjectAltName=DNS:orders", "-addext", "basicConstraints=CA:FALSE")
+    certificate("other")
+    files = {name: str(tmp_path / name) for name in ("ca.pem", "client.pem", "client.key", "other.pem")}
+    flags = ("--tls-cert", f"{tmp_path}/server.pem", "--tls-key", f"{tmp_path}/server.key")
+    daemon = Daemon(tmp_path, *flags, "--tls-client-ca", files["ca.pem"])
+    identity = {"cert": files["client.pem"], "key": files["client.key"]}
+    try:
+        address = f"https://{daemon.address}"
+        with kent.Client(address, ca=files["ca.pem"], **identity) as client:
+            assert client.uuid_v7().next().version == 7
+        wrong_name = f"https://localhost:{daemon.port}"
+        for endpoint, arguments in (
+            (address, {"ca": files["other.pem"], **identity}),
+            (address, {"ca": files["ca.pem"]}),
+            (wrong_name, {"ca": files["ca.pem"], **identity}),
+            (daemon.address, {}),
+        ):
+            with kent.Client(endpoint, request_timeout=1, **arguments) as client, pytest.raises(kent.Unavailable):
+                client.uuid_v7().next()
+    finally:
+        daemon.kill()

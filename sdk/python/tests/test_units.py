@@ -4,7 +4,7 @@ import pytest
 
 import kent
 from kent._calls import Attempts, Endpoints
-from kent._settings import Endpoint, Sizes
+from kent._settings import Endpoint, Sizes, Token
 from kent._stock import NUMBER, UUID_OF_SLOT, Fences, Stock, clock, kind_of, scope
 
 
@@ -40,7 +40,7 @@ def test_ok_identifiers_come_in_their_order():
 
 def test_ok_attempts_use_the_other_endpoints_first_without_a_pause():
     endpoints = Endpoints([Endpoint.parse("a:1"), Endpoint.parse("b:1")])
-    attempts = Attempts(endpoints, 1, float("inf"))
+    attempts = Attempts(endpoints, 1, float("inf"), Token(None, None))
     assert (attempts._backoff(), endpoints.current()) == (0, 0)
     pauses = [attempts._backoff() for _ in range(9)]
     assert 0.02 <= pauses[0] <= 0.04 and 1 <= pauses[-1] <= 2

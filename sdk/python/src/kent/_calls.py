@@ -10,12 +10,12 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import grpc
+
 from ._errors import Fenced, KentError, Limited, Refused, RpcFailure, Unavailable, Unusable
 
 if TYPE_CHECKING:
-    import grpc
-
-    from ._settings import Endpoint
+    from ._settings import Endpoint, Token
 
 #: After this many seconds the client tries its first endpoint again.
 RETURN_AFTER = 30.0
@@ -59,8 +59,10 @@ class Endpoints:
 class Attempts:
     """The attempts of one request, until its deadline."""
 
-    def __init__(self, endpoints: Endpoints, attempt_timeout: float, deadline: float) -> None:
+    def __init__(self, endpoints: Endpoints, attempt_timeout: float, deadline: float, token: Token) -> None:
         self._endpoints = endpoints
+        self._token = token
+        self._sent = token.metadata()
         self._attempt_timeout = attempt_timeout
         self._deadline = deadline
         self._without_pause = len(endpoints) - 1
@@ -76,20 +78,26 @@ class Attempts:
         return min(left, self._attempt_timeout)
 
     def after(self, index: int, error: grpc.RpcError) -> float:
-        """The seconds to wait after a failed attempt. Raises the final error if another attempt is of no use."""
+        """The seconds to wait after a failed attempt. Raises the final error if another attempt cannot help."""
         failure = RpcFailure(error)
         if not failure.is_transient:
+            if failure.code is grpc.StatusCode.UNAUTHENTICATED and self._has_other_token():
+                return 0.0
             raise Refused(error) from None
+        # A daemon that is at a limit works, so another one would not help.
+        if failure.code is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+            self._endpoints.leave(index)
         self._tried[self._endpoints[index].target] = failure
-        if failure.retry_after is None:
-            self._endpoints.leave(index)
-            return self._wait(self._backoff())
-        if time.monotonic() + failure.retry_after >= self._deadline and failure.reason == "LIMIT":
+        wait = self._backoff() if failure.retry_after is None else failure.retry_after
+        if failure.reason == "LIMIT" and time.monotonic() + wait >= self._deadline:
             raise Limited(error) from None
-        # The clock or the pace of this daemon: another one may be ahead of it.
-        if failure.reason != "LIMIT":
-            self._endpoints.leave(index)
-        return self._wait(failure.retry_after)
+        return self._wait(wait)
+
+    def _has_other_token(self) -> bool:
+        """Whether the token's file has changed since the last attempt."""
+        self._token.refresh()
+        before, self._sent = self._sent, self._token.metadata()
+        return before != self._sent
 
     def after_rejected(self, index: int) -> float:
         """The seconds to wait after a block with a fencing token lower than one already seen."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
@@ -80,7 +81,7 @@ class Endpoint:
 
     @property
     def is_private(self) -> bool:
-        """Whether nobody on the network can read what is sent to it."""
+        """Whether the endpoint is on this machine or uses TLS, so that the network cannot read a token."""
         if self.tls or self.target.startswith("unix:"):
             return True
         host = self.target.rpartition(":")[0].strip("[]")
@@ -114,15 +115,18 @@ class Token:
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """The metadata of the next call."""
-        now = time.monotonic()
-        if self._file is not None and now - self._looked >= _LOOK_EVERY:
-            self._looked = now
-            try:
-                if _stamp(self._file) != self._stamp:
-                    self._read(self._file)
-            except (OSError, ConfigError):
-                pass  # The file may be replaced right now: the previous token stays in use.
+        if time.monotonic() - self._looked >= _LOOK_EVERY:
+            self.refresh()
         return () if self._header is None else (("authorization", self._header),)
+
+    def refresh(self) -> str | None:
+        """Reads the file again if it has changed. Returns the header."""
+        self._looked = time.monotonic()
+        # While the file is being replaced, the previous token stays in use.
+        with contextlib.suppress(OSError, ConfigError):
+            if self._file is not None and _stamp(self._file) != self._stamp:
+                self._read(self._file)
+        return self._header
 
     def _read(self, file: Path) -> None:
         stamp = _stamp(file)  # Before the text is read, so that a change in between is noticed later.
@@ -161,7 +165,6 @@ class Settings:
     token: Token
     credentials: grpc.ChannelCredentials | None
     follow_heirs: bool
-    options: list[tuple[str, int]] = field(default_factory=list)
 
 
 def settings(
@@ -194,11 +197,4 @@ def settings(
     credentials = None
     if True in tls:
         credentials = grpc.ssl_channel_credentials(pem("ca", ca), pem("key", key), pem("cert", cert))
-    # gRPC's own pause before it connects again grows to two minutes. The client has a backoff of its own.
-    options = [
-        ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.min_reconnect_backoff_ms", 50),
-        ("grpc.max_reconnect_backoff_ms", 500),
-        ("grpc.max_receive_message_length", 64 << 20),
-    ]
-    return Settings(parsed, sizes, timeouts, sent, credentials, follow_heirs, options)
+    return Settings(parsed, sizes, timeouts, sent, credentials, follow_heirs)

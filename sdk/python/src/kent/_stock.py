@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -40,6 +41,13 @@ class Kind(Generic[T]):
     ages: bool
     #: Whether fencing tokens count per slot of the cluster, not per source.
     has_slots: bool
+
+    def identifiers(self, reply: pb.AllocateResponse, count: int) -> list[T]:
+        """The identifiers of a reply to a request for ``count``."""
+        ids = self.read(reply)
+        if not 1 <= len(ids) <= count:
+            raise Unusable(f"requested {count} identifiers, got {len(ids)}")
+        return ids
 
 
 class Block(Generic[T]):
@@ -107,15 +115,17 @@ class Fences:
     """The highest fencing tokens that a client has seen."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._highest: dict[tuple[str, int], int] = {}
 
     def admit(self, scope: str, subject: int, token: int) -> bool:
         """Records a token. Returns false if a higher one was already seen for the same slot or region."""
         if token == 0:
             return True
-        highest = self._highest.get((scope, subject), 0)
-        self._highest[scope, subject] = max(token, highest)
-        return token >= highest
+        with self._lock:
+            highest = self._highest.get((scope, subject), 0)
+            self._highest[scope, subject] = max(token, highest)
+            return token >= highest
 
 
 # What UUID's own constructor does, without its checks, which take most of its time.

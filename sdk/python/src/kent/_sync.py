@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import grpc
 
-from ._calls import Attempts, Endpoints
+from ._base import MOVES_MAX, Base, region_source
 from ._errors import Closed, Refused, Unavailable, Unusable
-from ._settings import Pem, Sizes, Timeouts, settings
-from ._stock import NUMBER, TEXT_OF_SLOT, UUID_OF_SLOT, Fences, Kind, Stock, admitted, clock, kind_of
+from ._stock import NUMBER, TEXT_OF_SLOT, UUID_OF_SLOT, Kind, Stock, admitted, clock, kind_of
 from .v1 import (
     access_pb2_grpc,
     admin_pb2_grpc,
@@ -33,72 +32,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
-#: A region can close again after its heir was named, but not often.
-_MOVES_MAX = 16
+#: The channels of parents, in a forked child.
+_inherited: list[object] = []
 
 
-class Client:
-    """A client for any number of threads. Keep one a process; its sources share its connections.
+class Client(Base):
+    """A client for any number of threads. Keep one a process: its sources share its connections."""
 
-    Args:
-        endpoints: ``HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``; the first is preferred, the others are used
-            while it fails. Default: ``127.0.0.1:7600``.
-        token, token_file: the caller's token, or a file with it, which is read again when it changes.
-        allow_plain_token: send the token without TLS to other machines.
-        ca, cert, key: PEM files (or their content as bytes): whom to trust, and the client's own certificate.
-        attempt_timeout, request_timeout: seconds for one attempt, and for a request with all its attempts.
-        block_size, block_size_max: how many identifiers a source fetches first, and at most. The size adapts so that a
-            block lasts about a second.
-        low_water: the share of a block at which the next one is fetched.
-        max_age: seconds after which identifiers that carry the time are dropped.
-        follow_heirs: continue with the heir of a region that was closed.
-
-    Raises:
-        ConfigError: an argument cannot be used.
-    """
-
-    def __init__(
-        self,
-        *endpoints: str,
-        token: str | None = None,
-        token_file: str | os.PathLike[str] | None = None,
-        allow_plain_token: bool = False,
-        ca: Pem = None,
-        cert: Pem = None,
-        key: Pem = None,
-        attempt_timeout: float = 2.0,
-        request_timeout: float = 10.0,
-        block_size: int = 1000,
-        block_size_max: int = 100_000,
-        low_water: float = 0.5,
-        max_age: float = 10.0,
-        follow_heirs: bool = False,
-    ) -> None:
-        self._settings = settings(
-            endpoints,
-            token=token,
-            token_file=token_file,
-            allow_plain_token=allow_plain_token,
-            ca=ca,
-            cert=cert,
-            key=key,
-            sizes=Sizes(block_size, block_size_max, low_water, max_age),
-            timeouts=Timeouts(attempt_timeout, request_timeout),
-            follow_heirs=follow_heirs,
-        )
+    def _begin(self) -> None:
+        super()._begin()
+        self._lock = threading.Lock()
+        self._channels: dict[int, grpc.Channel] = {}
         self._sources: weakref.WeakValueDictionary[str, Source[Any]] = weakref.WeakValueDictionary()
-        self._closed = False
-        self._reset()
         _clients.add(self)
 
-    def _reset(self) -> None:
-        """Starts anew, at first and in a forked child: locks may be held by threads that the child does not have."""
-        self._lock = threading.Lock()
-        self._endpoints = Endpoints(self._settings.endpoints)
-        self._fences = Fences()
-        self._channels: dict[int, grpc.Channel] = {}
-        for source in list(self._sources.values()):
-            source._reset()
+    def _after_fork(self) -> None:
+        """Starts anew in a child: locks may be held by threads that only the parent has."""
+        # Closing a channel could wait for such a thread.
+        _inherited.append(self._channels)
+        sources = self._sources
+        self._begin()
+        self._sources = sources
+        for source in list(sources.values()):
+            source._begin()
 
     def uuid_v7(self) -> Source[UUID]:
         """UUIDs of version 7: ordered by time."""
@@ -114,7 +70,7 @@ class Client:
 
     def region(self, name: str, space: str = "default") -> Source[int]:
         """The identifiers of a region, as integers."""
-        return self._source(f"region:{name}" if space == "default" else f"region:{name}@{space}", NUMBER)
+        return self._source(region_source(name, space), NUMBER)
 
     def source(self, name: str) -> Source[Any]:
         """Any source, by the name that ``kent alloc`` takes, such as ``serial:GBP``."""
@@ -130,10 +86,6 @@ class Client:
     def channel(self) -> grpc.Channel:
         """The channel to the endpoint in use, for the stubs of ``kent.v1``. Pass ``metadata=client.metadata()``."""
         return self._channel(self._endpoints.current())
-
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The metadata with the token, for calls of generated stubs."""
-        return self._settings.token.metadata()
 
     @property
     def regions(self) -> regions_pb2_grpc.RegionsStub:
@@ -157,21 +109,14 @@ class Client:
 
     def _channel(self, index: int) -> grpc.Channel:
         with self._lock:
-            if self._closed:
-                raise Closed("the client is closed")
             channel = self._channels.get(index)
             if channel is None:
-                endpoint, config = self._endpoints[index], self._settings
-                if endpoint.tls and config.credentials is not None:
-                    channel = grpc.secure_channel(endpoint.target, config.credentials, config.options)
-                else:
-                    channel = grpc.insecure_channel(endpoint.target, config.options)
-                self._channels[index] = channel
+                channel = self._channels[index] = self._open(index, grpc.insecure_channel, grpc.secure_channel)
             return channel
 
     def _allocate(self, source: str, kind: Kind[T], count: int, deadline: float, request_id: str = "") -> list[T]:
         """Fetches a block, on one endpoint after the other."""
-        attempts = Attempts(self._endpoints, self._settings.timeouts.attempt, deadline)
+        attempts = self._attempts(deadline)
         request = pb.AllocateRequest(source=source, count=count, encoding=kind.encoding, request_id=request_id)
         while True:
             index, timeout = self._endpoints.current(), attempts.timeout()
@@ -180,10 +125,15 @@ class Client:
                 reply = stub.Allocate(request, timeout=timeout, metadata=self.metadata())
             except grpc.RpcError as error:
                 wait = attempts.after(index, error)
+            except ValueError:
+                # gRPC's error for a call on a channel that another thread has closed.
+                if self._closed:
+                    raise Closed("the client is closed") from None
+                raise
             else:
                 # A retry with a request ID returns the block of the first grant, whose token can be older.
                 if admitted(self._fences, kind, source, reply) or request_id:
-                    return kind.read(reply)
+                    return kind.identifiers(reply, count)
                 wait = attempts.after_rejected(index)
             time.sleep(wait)
 
@@ -211,12 +161,12 @@ class Source(Generic[T]):
         self._client = client
         self._name = name
         self._stock = Stock(kind, client._settings.sizes)
-        self._reset()
+        self._begin()
 
     def __repr__(self) -> str:
         return f"<kent.Source {self._name}>"
 
-    def _reset(self) -> None:
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._fetching: Future[None] | None = None
         self._stock.reset()
@@ -269,7 +219,7 @@ class Source(Generic[T]):
         deadline = time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
         taken: list[T] = []
         while len(taken) < count:
-            found = self.try_next() if self._stock.in_hand() else None
+            found = self.try_next() if self.in_hand else None
             if found is not None:
                 taken.append(found)
                 continue
@@ -288,7 +238,8 @@ class Source(Generic[T]):
     @property
     def in_hand(self) -> int:
         """How many identifiers are in hand."""
-        return self._stock.in_hand()
+        with self._lock:
+            return self._stock.in_hand()
 
     def __iter__(self) -> Iterator[T]:
         while True:
@@ -299,7 +250,7 @@ class Source(Generic[T]):
             found = self.try_next()
             if found is not None:
                 return found
-            fetching = self._refill()
+            fetching = self._refill(deadline)
             if fetching is None:
                 continue
             try:
@@ -309,7 +260,7 @@ class Source(Generic[T]):
                     raise Unavailable({}) from None
                 raise
 
-    def _refill(self) -> Future[None] | None:
+    def _refill(self, deadline: float = 0.0) -> Future[None] | None:
         """Starts a fetch if none is in progress. Returns it, or nothing if there is something in hand by now."""
         with self._lock:
             self._stock.block.mark = -1  # Only once a block.
@@ -321,25 +272,27 @@ class Source(Generic[T]):
                 return None
             fetching = self._fetching = Future()
             size = self._stock.next_size()
-        threading.Thread(target=self._run, args=(fetching, size), name="kent-fetch", daemon=True).start()
+        deadline = max(deadline, time.monotonic() + self._client._settings.timeouts.request)
+        threading.Thread(target=self._run, args=(fetching, size, deadline), name="kent-fetch", daemon=True).start()
         return fetching
 
-    def _run(self, fetching: Future[None], size: int) -> None:
+    def _run(self, fetching: Future[None], size: int, deadline: float) -> None:
         asked = clock()
         try:
-            ids = self._fetch(size, time.monotonic() + self._client._settings.timeouts.request)
+            ids = self._fetch(size, deadline)
         except BaseException as error:
             with self._lock:
                 self._fetching = None
             fetching.set_exception(error)
         else:
             with self._lock:
-                self._stock.add(ids, asked)
+                if not self._client._closed:
+                    self._stock.add(ids, asked)
                 self._fetching = None
             fetching.set_result(None)
 
     def _fetch(self, count: int, deadline: float) -> list[T]:
-        for _ in range(_MOVES_MAX):
+        for _ in range(MOVES_MAX):
             name = self._name
             try:
                 return self._client._allocate(name, self._stock.kind, count, deadline)
@@ -350,10 +303,10 @@ class Source(Generic[T]):
         raise Unusable(f"{self._name} is closed, as are its heirs")
 
 
-def _reset_all() -> None:
+def _after_fork() -> None:
     for client in list(_clients):
-        client._reset()
+        client._after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_all)
+    os.register_at_fork(after_in_child=_after_fork)

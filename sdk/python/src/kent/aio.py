@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import grpc
 import grpc.aio
 
-from ._calls import Attempts, Endpoints
+from ._base import MOVES_MAX, Base, region_source
 from ._errors import Closed, Refused, Unavailable, Unusable
-from ._settings import Pem, Sizes, Timeouts, settings
-from ._stock import NUMBER, TEXT_OF_SLOT, UUID_OF_SLOT, Fences, Kind, Stock, admitted, clock, kind_of
+from ._stock import NUMBER, TEXT_OF_SLOT, UUID_OF_SLOT, Kind, Stock, admitted, clock, kind_of
 from .v1 import allocator_pb2 as pb
 from .v1 import allocator_pb2_grpc
 
@@ -33,46 +32,14 @@ __all__ = ["Client", "Source"]
 
 T = TypeVar("T")
 
-_MOVES_MAX = 16
 
+class Client(Base):
+    """A client for one event loop."""
 
-class Client:
-    """A client for one event loop. The arguments are those of :class:`kent.Client`."""
-
-    def __init__(
-        self,
-        *endpoints: str,
-        token: str | None = None,
-        token_file: str | os.PathLike[str] | None = None,
-        allow_plain_token: bool = False,
-        ca: Pem = None,
-        cert: Pem = None,
-        key: Pem = None,
-        attempt_timeout: float = 2.0,
-        request_timeout: float = 10.0,
-        block_size: int = 1000,
-        block_size_max: int = 100_000,
-        low_water: float = 0.5,
-        max_age: float = 10.0,
-        follow_heirs: bool = False,
-    ) -> None:
-        self._settings = settings(
-            endpoints,
-            token=token,
-            token_file=token_file,
-            allow_plain_token=allow_plain_token,
-            ca=ca,
-            cert=cert,
-            key=key,
-            sizes=Sizes(block_size, block_size_max, low_water, max_age),
-            timeouts=Timeouts(attempt_timeout, request_timeout),
-            follow_heirs=follow_heirs,
-        )
-        self._endpoints = Endpoints(self._settings.endpoints)
-        self._fences = Fences()
+    def _begin(self) -> None:
+        super()._begin()
         self._channels: dict[int, grpc.aio.Channel] = {}
         self._sources: dict[str, Source[Any]] = {}
-        self._closed = False
         self._process = os.getpid()
 
     def uuid_v7(self) -> Source[UUID]:
@@ -89,7 +56,7 @@ class Client:
 
     def region(self, name: str, space: str = "default") -> Source[int]:
         """The identifiers of a region, as integers."""
-        return self._source(f"region:{name}" if space == "default" else f"region:{name}@{space}", NUMBER)
+        return self._source(region_source(name, space), NUMBER)
 
     def source(self, name: str) -> Source[Any]:
         """Any source, by the name that ``kent alloc`` takes, such as ``serial:GBP``."""
@@ -105,20 +72,12 @@ class Client:
         """The channel to the endpoint in use, for the stubs of ``kent.v1``. Pass ``metadata=client.metadata()``."""
         return self._channel(self._endpoints.current())
 
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The metadata with the token, for calls of generated stubs."""
-        return self._settings.token.metadata()
-
     def _channel(self, index: int) -> grpc.aio.Channel:
         self._check()
         channel = self._channels.get(index)
         if channel is None:
-            endpoint, config = self._endpoints[index], self._settings
-            if endpoint.tls and config.credentials is not None:
-                channel = grpc.aio.secure_channel(endpoint.target, config.credentials, config.options)
-            else:
-                channel = grpc.aio.insecure_channel(endpoint.target, config.options)
-            self._channels[index] = channel
+            opened = self._open(index, grpc.aio.insecure_channel, grpc.aio.secure_channel)
+            channel = self._channels[index] = opened
         return channel
 
     def _check(self) -> None:
@@ -129,7 +88,7 @@ class Client:
             raise Closed("the process was forked; make a new client in the child")
 
     async def _allocate(self, source: str, kind: Kind[T], count: int, deadline: float, request_id: str = "") -> list[T]:
-        attempts = Attempts(self._endpoints, self._settings.timeouts.attempt, deadline)
+        attempts = self._attempts(deadline)
         request = pb.AllocateRequest(source=source, count=count, encoding=kind.encoding, request_id=request_id)
         while True:
             index, timeout = self._endpoints.current(), attempts.timeout()
@@ -141,7 +100,7 @@ class Client:
             else:
                 # A retry with a request ID returns the block of the first grant, whose token can be older.
                 if admitted(self._fences, kind, source, reply) or request_id:
-                    return kind.read(reply)
+                    return kind.identifiers(reply, count)
                 wait = attempts.after_rejected(index)
             await asyncio.sleep(wait)
 
@@ -184,7 +143,7 @@ class Source(Generic[T]):
             return found
         deadline = self._deadline(timeout)
         while True:
-            fetching = self._refill()
+            fetching = self._refill(deadline)
             if fetching is not None:
                 done, _ = await asyncio.wait([fetching], timeout=max(0.0, deadline - time.monotonic()))
                 if not done:
@@ -237,23 +196,24 @@ class Source(Generic[T]):
     def _deadline(self, timeout: float | None) -> float:
         return time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
 
-    def _refill(self) -> asyncio.Task[None] | None:
-        """Starts a fetch if none is in progress and none has finished since. Returns the one in progress."""
+    def _refill(self, deadline: float = 0.0) -> asyncio.Task[None] | None:
+        """Starts a fetch if none is in progress. Returns it, or nothing if another block waits in hand."""
         self._stock.block.mark = -1  # Only once a block.
-        if self._fetching is None and not self._stock.has_next():
-            self._fetching = asyncio.get_running_loop().create_task(self._run(self._stock.next_size()))
-            self._fetching.add_done_callback(_seen)
+        if self._fetching is not None and not self._fetching.done():
+            return self._fetching
+        if self._stock.has_next():
+            return None
+        run = self._run(self._stock.next_size(), max(deadline, self._deadline(None)))
+        self._fetching = asyncio.get_running_loop().create_task(run)
+        self._fetching.add_done_callback(_seen)
         return self._fetching
 
-    async def _run(self, size: int) -> None:
+    async def _run(self, size: int, deadline: float) -> None:
         asked = clock()
-        try:
-            self._stock.add(await self._fetch(size, self._deadline(None)), asked)
-        finally:
-            self._fetching = None
+        self._stock.add(await self._fetch(size, deadline), asked)
 
     async def _fetch(self, count: int, deadline: float) -> list[T]:
-        for _ in range(_MOVES_MAX):
+        for _ in range(MOVES_MAX):
             name = self._name
             try:
                 return await self._client._allocate(name, self._stock.kind, count, deadline)

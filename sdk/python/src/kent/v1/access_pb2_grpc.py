@@ -102,7 +102,7 @@ class AccessServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateToken(self, request, context):
-        """Makes a token. The answer is the only message that ever contains the secret.
+        """Creates a token. The response is the only message that ever contains this secret.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

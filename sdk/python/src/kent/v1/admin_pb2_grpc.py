@@ -120,7 +120,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListSeries(self, request, context):
-        """Lists all series, ordered by source. The list lacks "uid11-fullrand", which always exists.
+        """Lists all series, ordered by source. The list does not include "uid11-fullrand", which always exists.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

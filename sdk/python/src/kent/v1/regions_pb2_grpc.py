@@ -167,7 +167,7 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetSpace(self, request, context):
-        """Returns a space. A caller that may only get identifiers of the space gets its name, width and text form.
+        """Returns a space. A caller that may only allocate from the space gets only its name, width and text form.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -251,8 +251,9 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SealRegion(self, request, context):
-        """Stops grants from a region, its subregions and the spaces of delegated regions in it, until it is unsealed. That
-        includes those made later. The response says which replicas may still grant, and for how long.
+        """Stops grants from a region, its subregions and the spaces of delegated regions in it, until it is unsealed. The
+        seal also covers subregions and spaces that are created later. The response says which replicas may still grant,
+        and for how long.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -281,8 +282,8 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UndoEdit(self, request, context):
-        """Reverts the last edit of a table or of a region, or the deletion of a region, by another edit, or fails with the reason
-        that it cannot.
+        """Reverts the last edit of a table or of a region, or the deletion of a region, by another edit. If that is not
+        possible, the call fails and says why.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,105 @@
+"""What the blocking and the asyncio client share: their arguments, endpoints and fences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._calls import Attempts, Endpoints
+from ._errors import Closed
+from ._settings import Pem, Sizes, Timeouts, settings
+from ._stock import Fences
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+
+#: The most moves to an heir within one fetch: a region can close again after its heir was named, but not often.
+MOVES_MAX = 16
+
+
+class Base:
+    """The arguments of a client.
+
+    Args:
+        endpoints: ``HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``; the first is preferred, the others are used
+            while it fails. Default: ``127.0.0.1:7600``.
+        token, token_file: the caller's token, or a file with it, which is read again when it changes.
+        allow_plain_token: send the token without TLS to other machines.
+        ca, cert, key: PEM files (or their content as bytes): whom to trust, and the client's own certificate.
+        attempt_timeout, request_timeout: seconds for one attempt, and for a request with all its attempts.
+        block_size, block_size_max: how many identifiers a source fetches first, and at most. The size adapts so that a
+            block lasts about a second.
+        low_water: the share of a block at which the next one is fetched.
+        max_age: seconds after which identifiers that carry the time are dropped.
+        follow_heirs: continue with the heir of a region that was closed.
+
+    Raises:
+        ConfigError: an argument cannot be used.
+    """
+
+    def __init__(
+        self,
+        *endpoints: str,
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        allow_plain_token: bool = False,
+        ca: Pem = None,
+        cert: Pem = None,
+        key: Pem = None,
+        attempt_timeout: float = 2.0,
+        request_timeout: float = 10.0,
+        block_size: int = 1000,
+        block_size_max: int = 100_000,
+        low_water: float = 0.5,
+        max_age: float = 10.0,
+        follow_heirs: bool = False,
+    ) -> None:
+        self._settings = settings(
+            endpoints,
+            token=token,
+            token_file=token_file,
+            allow_plain_token=allow_plain_token,
+            ca=ca,
+            cert=cert,
+            key=key,
+            sizes=Sizes(block_size, block_size_max, low_water, max_age),
+            timeouts=Timeouts(attempt_timeout, request_timeout),
+            follow_heirs=follow_heirs,
+        )
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._endpoints = Endpoints(self._settings.endpoints)
+        self._fences = Fences()
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """The metadata with the token, for calls of generated stubs."""
+        return self._settings.token.metadata()
+
+    def _attempts(self, deadline: float) -> Attempts:
+        return Attempts(self._endpoints, self._settings.timeouts.attempt, deadline, self._settings.token)
+
+    def _open(self, index: int, insecure: Callable[..., Any], secure: Callable[..., Any]) -> Any:
+        """Makes a channel to an endpoint, with these functions of ``grpc`` or ``grpc.aio``."""
+        if self._closed:
+            raise Closed("the client is closed")
+        endpoint, credentials = self._endpoints[index], self._settings.credentials
+        if endpoint.tls and credentials is not None:
+            return secure(endpoint.target, credentials, CHANNEL_OPTIONS)
+        return insecure(endpoint.target, CHANNEL_OPTIONS)
+
+
+#: gRPC's own pause before it connects again grows to two minutes. The client has a backoff of its own.
+CHANNEL_OPTIONS = [
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.max_receive_message_length", 64 << 20),
+]
+
+
+def region_source(name: str, space: str) -> str:
+    """The source of a region."""
+    return f"region:{name}" if space == "default" else f"region:{name}@{space}"
