@@ -150,7 +150,8 @@ async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
     until(async || prometheus.query("up == 1").len() == 4).await;
     is_scraped_as_open_metrics(prometheus);
     let healthy_at = healthy.grpc_address();
-    kent(healthy_at, "region create orders --suffix 20");
+    // So large that a chunk reserved between two scrapes does not look like a region that is full in a week.
+    kent(healthy_at, "region create orders --suffix 48");
     kent(healthy_at, "alloc region:orders -n 3");
 
     let local = socket(&data);
