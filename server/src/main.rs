@@ -78,11 +78,11 @@ fn main() -> ExitCode {
                 tokio::select! {
                     code = run(config, audit.clone()) => code,
                     () = repeats.report() => ExitCode::FAILURE, // `report` never returns
-                    () = report(audit.as_ref()) => ExitCode::FAILURE, // nor does this
-                    () = toggle_debug() => ExitCode::FAILURE, // nor does this
+                    () = report(audit.as_ref()) => ExitCode::FAILURE, // never returns either
+                    () = toggle_debug() => ExitCode::FAILURE, // never returns either
                 }
             });
-            // Looking up the name of a host may still block a thread.
+            // Do not wait for a thread that may still look up the name of a host.
             runtime.shutdown_background();
             audit.iter().for_each(Audit::report_rest);
             repeats.report_rest();
@@ -130,7 +130,7 @@ async fn unaudited(audit: Option<&Audit>) {
 
 async fn run(config: Config, audit: Option<Audit>) -> ExitCode {
     let is_json = config.set.log_format == LogFormat::Json;
-    // Listen for signals before anything is opened, so that a signal always ends in a clean stop.
+    // Listen for signals before anything is opened, so that every signal leads to a clean stop.
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => return fail(1, &error),
@@ -146,7 +146,7 @@ async fn run(config: Config, audit: Option<Audit>) -> ExitCode {
     let daemon = match started {
         Ok(daemon) => daemon,
         Err(error) => {
-            // Once only: a log for people is on standard error as well.
+            // Report the error only once, because the log goes to standard error as well.
             if is_json {
                 error!(error = chain(&error), "kentd cannot start");
                 return ExitCode::from(1);

@@ -39,7 +39,7 @@ use crate::audit::AuditCounts;
 /// A gauge that may be a fraction.
 type Level = Gauge<f64, AtomicU64>;
 
-/// The label of a family that has one metric or none.
+/// The empty label set of a family with at most one metric.
 type NoLabel = [(&'static str, &'static str); 0];
 
 /// All metrics of one daemon.
@@ -136,8 +136,8 @@ struct ReasonLabel {
     reason: &'static str,
 }
 
-/// The maximum number of sources with counters of their own; the others share one set, so that a million regions do not make a
-/// million time series.
+/// The maximum number of sources with counters of their own; the other sources share one set of counters, so that a
+/// million regions do not make a million time series.
 const SOURCES_MAX: usize = 1000;
 
 /// The label of sources without counters of their own.
@@ -309,7 +309,7 @@ impl Metrics {
         &self.budgets
     }
 
-    /// Adds the metrics of parts that are created before these.
+    /// Registers the metrics of parts of the daemon that are created before the `Metrics`.
     pub(crate) fn add(&self, register: impl FnOnce(&mut Registry)) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         register(registry.sub_registry_with_prefix("kent"));

@@ -1,4 +1,4 @@
-//! What measurements call: parts of the daemon that no port reaches by themselves.
+//! Entry points for measurements: parts of the daemon that cannot be called alone through a port.
 
 use std::{net::SocketAddr, num::NonZeroU64, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     transport::peer::Peer,
 };
 
-/// A clock that stands still: valgrind does not support the machine's.
+/// A clock that stands still, because valgrind does not support the clock of the machine.
 #[derive(Debug)]
 struct Standing;
 
@@ -48,7 +48,7 @@ impl Authorizing {
         Self::within(Limits::default()).await
     }
 
-    /// The same with a token that has limits, which no measurement reaches.
+    /// Like [`Self::begin`], with a token whose limits no measurement reaches.
     ///
     /// # Errors
     ///
@@ -99,22 +99,23 @@ impl Authorizing {
         Ok(Self { auth, request, series })
     }
 
-    /// Identifies the caller of a unary call, and decides whether it may have numbers of its region. Returns the decision.
+    /// Identifies the caller of a unary call, and decides whether it may take numbers of its region. Returns the
+    /// decision.
     pub fn authorize(&self) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
         let target = Target::Region { space: "default", number: Some(7), first_name: "orders" };
         caller.may(Action::Allocate, target)
     }
 
-    /// The same, and counts the call and an identifier towards the limits of the caller, as a unary grant does. Returns whether it
-    /// is allowed.
+    /// Like [`Self::authorize`], and counts the call and an identifier towards the limits of the caller, as a unary
+    /// grant does. Returns whether it is allowed.
     pub fn authorize_limited(&self) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
         let target = Target::Region { space: "default", number: Some(7), first_name: "orders" };
         is_within_limits(&caller) && caller.may(Action::Allocate, target)
     }
 
-    /// Decides about calls of a stream, whose caller is identified already. Returns whether all are allowed.
+    /// Authorizes calls of a stream whose caller is already identified. Returns whether all are allowed.
     pub fn authorize_stream(&self, calls: u64) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
         let is_allowed = |_| {
@@ -123,7 +124,7 @@ impl Authorizing {
         (0..calls).all(is_allowed)
     }
 
-    /// Counts calls of a stream towards the limits of their caller. Returns whether all are within these.
+    /// Counts calls of a stream towards the limits of their caller. Returns whether all are within the limits.
     pub fn charge_stream(&self, calls: u64) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
         (0..calls).all(|_| is_within_limits(&caller))

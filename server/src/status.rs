@@ -179,7 +179,7 @@ pub(crate) fn from_read(failure: &StoreFailure) -> Status {
     from_store(failure, failure.to_string(), Outcome::NoEffect)
 }
 
-/// The status for a watcher that is too slow. It resumes after revision `seen`, or with a new snapshot if that is 0.
+/// The status for a watcher that is too slow. It resumes after revision `seen`, or with a new snapshot if `seen` is 0.
 pub(crate) fn watcher_too_slow(seen: u64) -> Status {
     let message = match seen {
         0 => "the watcher is too slow: start again with a snapshot".to_owned(),
@@ -291,7 +291,7 @@ pub(crate) fn grpc_on_http_port() -> Status {
     with_reason(Code::Unimplemented, "HTTP_PORT", message.to_owned())
 }
 
-/// The status for a stream as JSON.
+/// The status for a streaming method that is called with JSON.
 pub(crate) fn stream_over_json(path: &str) -> Status {
     let message = format!("{path} is a stream; call it with gRPC, or from a browser with gRPC-Web");
     with_reason(Code::Unimplemented, "STREAM", message)
@@ -358,7 +358,7 @@ fn exhausted(full: &Exhausted, message: String) -> Status {
     Status::with_error_details(Code::ResourceExhausted, message, details)
 }
 
-/// The outcome of a failed call to the store for the caller.
+/// What a failed call to the store means for the caller.
 enum Outcome {
     /// The call had no visible effect.
     NoEffect,
@@ -428,7 +428,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     let reason_name = refusal.code().to_ascii_uppercase().replace('-', "_");
     let mut details = reason(&reason_name, [("space", space)]);
     if let Refusal::NoFreePrefix(help) = refusal {
-        // For programs: the free blocks, and the regions that can be split by one bit with their current zone.
+        // Facts for programs: the free blocks, and the regions that can be split by one bit with their current zone.
         let blocks: Vec<String> = help.free.iter().map(ToString::to_string).collect();
         let donors: Vec<String> = help.donors.iter().map(|donor| format!("{}:{}", donor.region, donor.zone)).collect();
         let widest = help.widest_suffix().map(|bits| bits.to_string()).unwrap_or_default();

@@ -90,7 +90,7 @@ pub fn start_audit(to: &AuditTo, rotation: Rotation) -> Result<Audit, NoLogs> {
 
 /// Turns the level `debug` on, or off again, for SIGUSR1.
 pub fn toggle_debug() {
-    // OK because `debug` is a filter, and that of the settings has been checked.
+    // OK because `debug` is a valid filter, and the filter of the settings has been checked.
     if let Ok(Some(filters)) = change(Some(Change::ToggleDebug)) {
         info!(filter = filters.present, previous = filters.previous, "the filter of the log has changed (SIGUSR1)");
         let note = format!("{} -> {}", filters.previous, filters.present);
@@ -98,7 +98,8 @@ pub fn toggle_debug() {
     }
 }
 
-/// Parses a filter. A word without a level is refused: to `Targets` it is a module, so a misspelled level would silence the log.
+/// Parses a filter. A word without a level is refused: `Targets` would read it as a module, so a misspelled level would
+/// silence the log.
 fn parse_filter(filter: &str) -> Result<Targets, BadFilter> {
     // An empty text parses as a level.
     let is_level = |part: &str| {

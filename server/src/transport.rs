@@ -1,4 +1,4 @@
-//! Connections, and the dispatch of calls to services. Benchmarks justify the code that replaces tonic's.
+//! Connections, and the dispatch of calls to services. Benchmarks justify the code that replaces parts of tonic.
 
 pub(crate) mod admission;
 pub(crate) mod calls;

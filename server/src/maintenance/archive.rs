@@ -1,8 +1,10 @@
-//! Archives: copies of all commits of a daemon, and restores from them, which lose no commit and skip no identifier.
+//! Archives: copies of all commits of a daemon, and restores from them. Such a restore loses no commit and skips no
+//! identifier.
 //!
-//! An archive contains every acknowledged commit (`kent_store::Archiving`), so it is exact, independent of clocks and tables. The
-//! old daemon must not continue next to the restored store: the restore locks the archive and records in it which store replaces
-//! the old one, so that the old one is rejected. An archive can be restored once; afterwards it serves as a backup.
+//! An archive contains every acknowledged commit (`kent_store::Archiving`), so it is exact and does not depend on
+//! clocks or tables. The old daemon must not continue next to the restored store: the restore locks the archive and
+//! records in it which store replaces the old one, so that the old one is rejected. An archive can be restored once;
+//! afterwards it serves as a backup.
 
 use std::{
     fmt,
@@ -125,8 +127,8 @@ fn find(dir: &Path, store: Option<&str>) -> Result<PathBuf, NotRestored> {
     }
 }
 
-/// Rejects an archive that has ended, because it lacks the later commits, unless an interrupted restore is to be
-/// finished.
+/// Rejects an archive that has ended, because it lacks the later commits, unless `into` contains an interrupted
+/// restore.
 fn check_not_ended(dir: &Path, archived: &Archived, into: &Path) -> Result<(), NotRestored> {
     let dir = dir.to_owned();
     match &archived.ending {

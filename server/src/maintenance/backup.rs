@@ -26,8 +26,8 @@ use crate::{
     records::{failure::StoreFailure, keys, schema::schema_in_force},
 };
 
-/// After each page the backup pauses for this many times the duration of the page, so that it uses at most a quarter of the store's
-/// time.
+/// After each page the backup pauses for this multiple of the time that reading the page took, so that it uses at most
+/// a quarter of the store's time.
 const PAUSE_FACTOR: u32 = 3;
 /// The maximum number of records in one message. Other calls on the connection's thread wait while it is written.
 const PART_RECORDS_MAX: usize = 64;
@@ -63,7 +63,7 @@ pub enum BadBackup {
     NotWhole,
 }
 
-/// Streams the messages of a backup, made as its reader takes them. All records are as of the first message.
+/// Streams the messages of a backup. Each is made when the reader takes it. All records are as of the first message.
 pub(crate) fn parts(
     engine: Arc<Engine>,
     permit: OwnedSemaphorePermit,
@@ -85,7 +85,7 @@ struct BackupInProgress {
     engine: Arc<Engine>,
     /// The records, or `None` before the beginning is sent.
     pages: Option<Box<dyn Pages>>,
-    /// The rest of the last page.
+    /// The records of the last page that are not sent yet.
     read: vec::IntoIter<backup_part::Record>,
     count: u64,
     sum: crc32fast::Hasher,
@@ -123,7 +123,7 @@ impl BackupInProgress {
         Ok((!mem::replace(&mut self.is_whole, true)).then_some(backup_part::Part::End(end)))
     }
 
-    /// Makes the beginning. Its time is before that of the records.
+    /// Makes the first message. The time in it is before that of the records.
     async fn begin(&mut self) -> Result<backup_part::Part, StoreFailure> {
         let store = self.engine.store();
         // An untrusted clock must not date the backup: without a time, a restore skips more.

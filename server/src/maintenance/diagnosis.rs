@@ -123,7 +123,8 @@ impl Disk {
             file.sync_data()?;
             io::Result::Ok(clock.steady().saturating_sub(began))
         };
-        // The first one also allocates the block, which commits to the journal do not.
+        // The first write also allocates the block. Commits to the journal allocate none, so this write is not
+        // measured.
         sync()?;
         let mut times = (0..SYNCS).map(|_| sync()).collect::<Result<Vec<_>, _>>()?;
         times.sort_unstable();

@@ -1,8 +1,9 @@
 //! Fills a new store with the records of another one, so that no late commit can change it afterwards.
 //!
-//! First the store is marked (`restoring`), which works only while no daemon has initialized it. The mark contains the attempt and
-//! the number of its step. Each step compares the version of the mark and writes the mark again, so a late commit of this attempt
-//! or of an interrupted one changes nothing. The last step removes the mark and writes `cluster`, which completes the store.
+//! First the store is marked (`restoring`); this works only while no daemon has initialized the store. The mark
+//! contains the attempt and the number of its step. Each step compares the version of the mark and writes the mark
+//! again, so a late commit of this attempt or of an interrupted one changes nothing. The last step removes the mark and
+//! writes `cluster`, which completes the store.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ pub(crate) struct Filling<'s> {
     left_over: Vec<Key>,
 }
 
-/// Reasons that a store was not filled. It is then incomplete, unless it was complete before.
+/// Reasons that a store was not filled. The store is then incomplete, unless it was complete before.
 #[derive(Debug, Error)]
 pub enum FillError {
     /// The store contains other records.
@@ -124,8 +125,8 @@ impl<'s> Filling<'s> {
         self.is_resumed
     }
 
-    /// Checks that the store contains only the mark and, if this attempt continues another, its records. Returns the history
-    /// records of the earlier attempt. After the mark nothing else is added.
+    /// Checks that the store contains only the mark and, if this attempt continues an earlier one, records of that one.
+    /// Returns the history records of the earlier attempt. Nothing else can be added to a marked store.
     async fn check_alone(&self) -> Result<Vec<Key>, FillError> {
         let present = self.store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?;
         let is_ours = |key: &Key| *key == keys::RESTORING || (self.is_resumed && self.records.contains_key(key));
@@ -205,7 +206,7 @@ impl<'s> Filling<'s> {
         }
     }
 
-    /// Whether the last step was made; an error if it cannot be made any more.
+    /// Whether the last step was made; returns an error if it can no longer be made.
     async fn is_whole(&self) -> Result<bool, FillError> {
         match read(self.store).await? {
             None if self.store.get(&keys::CLUSTER).await.map_err(StoreFailure::from)?.is_some() => Ok(true),

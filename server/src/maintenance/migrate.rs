@@ -1,8 +1,9 @@
 //! Migrates a store from a directory to etcd, permanently.
 //!
-//! The directory is opened as a daemon opens it, so that no daemon can be using it. First the store on etcd is marked as incomplete
-//! ([`filling`]), then the directory as moved, and only then are records written. After the second
-//! mark no daemon starts on either store, until the store on etcd is complete. The same command finishes an interrupted migration.
+//! The directory is opened as a daemon opens it, so that no daemon can be using it. First the store on etcd is marked
+//! as incomplete ([`filling`]), then the directory is marked as moved, and only then are records written. After the
+//! second mark, no daemon starts on either store until the store on etcd is complete. The same command finishes an
+//! interrupted migration.
 
 use std::{
     path::{Path, PathBuf},
@@ -119,7 +120,7 @@ pub enum MigrateError {
         /// The reason.
         source: NotWhole,
     },
-    /// The store was moved earlier, to another address, or to this one, where the store no longer exists.
+    /// The store was moved earlier: to another address, or to this one, and the store there no longer exists.
     #[error(
         "{} was moved to {to} earlier, and only that store knows what has been issued since: start replicas with kentd --store {to}",
         dir.display()
@@ -247,7 +248,8 @@ impl Migration {
         if moved.is_some() && !filling.is_resumed() {
             return Err(MigrateError::MovedBefore { dir: from, to });
         }
-        // The directory is marked only now, because it would become useless if another store had taken the prefix first.
+        // The directory is marked only now: if another store had taken the prefix first, the mark would make the
+        // directory useless.
         source.commit(Txn::new().put(keys::MOVED, to.into_bytes())).await.map_err(StoreFailure::from)?;
         filling.write(progress).await?;
         source.close().await;

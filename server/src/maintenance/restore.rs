@@ -1,11 +1,12 @@
 //! Restores a new store from a backup or an old copy of a data directory, so that no identifier is issued twice.
 //!
-//! A backup does not contain what was issued after it was taken, but the pace of each counter bounds how far it can have advanced.
-//! The restore moves every counter past that bound; if fewer numbers are left, the counter issues nothing until an operator names a
-//! floor. It reserves every slot until the time of the restore, and moves its fence far ahead. It seals the regions, unless the
-//! operator confirms that no table has been edited since. If another store was restored from an older backup before, that backup bounds
-//! the counters as well. The clocks of lost hosts may have been ahead of this one's by `--clock-error`, so the new store issues
-//! nothing before that time has passed. The new store gets a new identity.
+//! A backup does not contain what was issued after it was taken, but the pace of each counter bounds how far it can
+//! have advanced. The restore moves every counter past that bound; if fewer numbers are left, the counter issues
+//! nothing until an operator names a floor. It reserves every slot until the time of the restore, and moves the slot's
+//! fence far ahead. It seals the regions, unless the operator confirms that no table has been edited since. If another
+//! store was restored from an older backup before, that backup bounds the counters as well. The clocks of lost hosts
+//! may have been ahead of this host's clock by `--clock-error`, so the new store issues nothing before that time has
+//! passed. The new store gets a new identity.
 
 mod bound;
 mod budgets;
@@ -145,7 +146,7 @@ pub struct Restore {
     pub reserved_until: UnixSeconds,
     /// The number of tokens that are disabled.
     pub disabled_tokens: usize,
-    /// The number of budgets of which the use since the backup is not known.
+    /// The number of budgets whose use since the backup is unknown.
     pub marked_budgets: usize,
     /// The archive that is restored; then nothing was lost.
     pub archive: Option<FromArchive>,
@@ -180,7 +181,7 @@ pub enum RestoreError {
         /// The path.
         dir: PathBuf,
     },
-    /// The older backup is of another store, or not older.
+    /// The backup of `--restored-before` is of another store, or is not older.
     #[error("{} is a backup of another store, or is newer than the backup to restore", path.display())]
     NotOlder {
         /// The other backup or directory.
@@ -254,7 +255,7 @@ pub enum RestoreError {
 /// Displays the regions and series that have a counter.
 struct Known<'k>(&'k [String]);
 
-/// The number of them that a message lists.
+/// The maximum number of sources that a message lists.
 const KNOWN_MAX: usize = 10;
 
 impl fmt::Display for Known<'_> {
@@ -354,7 +355,7 @@ impl Restore {
         if let Some(archive) = &self.archive {
             archive.hand_over(store.store_id(), &args.data)?;
         }
-        // Without an archive a random origin, so that no other attempt continues this one.
+        // Without an archive the origin is random, so that no other attempt continues this one.
         let origin = self.archive.as_ref().map(|archive| archive.store);
         let origin = origin.unwrap_or_else(|| StoreId::new(entropy::bytes(entropy)));
         let filled = match Filling::begin(store, origin, self.records, entropy).await {
@@ -367,8 +368,8 @@ impl Restore {
         })
     }
 
-    /// Checks that the target is empty, or that this restore continues an interrupted one. Only a restore from an archive can: the
-    /// archive names the store, and no other one can be restored from it.
+    /// Checks that the target is empty, or that this restore continues an interrupted one. Only a restore from an
+    /// archive can be continued: the archive names the new store, and no other store can be restored from it.
     async fn check_target(&self, store: &dyn Store, args: &RestoreArgs) -> Result<(), RestoreError> {
         // The mark is read after the records: the mark of an interrupted attempt may arrive in between.
         let is_empty = store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty();
@@ -418,7 +419,7 @@ fn as_backup(path: &Path, records: Vec<(Key, Vec<u8>)>) -> Result<Backup, Restor
     checked(path, Backup { unix_nanos: i64::try_from(taken.get()).unwrap_or(i64::MAX), records })
 }
 
-/// Plans a restore from an archive, which is exact because it contains every acknowledged commit.
+/// Plans a restore from an archive. The archive contains every acknowledged commit, so the restore is exact.
 fn plan_exact(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Result<Restore, RestoreError> {
     let (from, records) = archive::open(&args.source, args.store.as_deref(), &args.data, !args.dry_run)?;
     let not_whole = |source| RestoreError::NotWhole { path: from.dir.clone(), source };
@@ -436,7 +437,7 @@ fn checked(path: &Path, backup: Backup) -> Result<Backup, RestoreError> {
     Ok(backup)
 }
 
-/// The latest time until which any counter has used its pace.
+/// The latest `paid` of all counters: the time until which a counter has used what its pace allows.
 fn latest_paid(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
     let is_counter = |key: &Key| key.starts_with(&keys::COUNTERS) || key.starts_with(&keys::SERIES);
     let counters = records.iter().filter(|(key, _)| is_counter(key));
@@ -445,7 +446,8 @@ fn latest_paid(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
         .try_fold(UnixNanos::new(0), |latest, paid| Ok(latest.max(paid?)))
 }
 
-/// The latest time recorded in a store: the last write of a slot, which was rounded up.
+/// The latest time recorded in a store: that of the last write of a slot. The slot's record rounds it up, so one second
+/// is subtracted.
 fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
     let slots = records.iter().filter(|(key, _)| key.starts_with(&keys::SLOTS));
     slots

@@ -236,7 +236,7 @@ impl Witness {
         if is_started || !store.scan(&keys::SLOTS).await.map_err(StoreFailure::from)?.is_empty() {
             return Ok(());
         }
-        // Without its disk, the data may have a different default witness than before.
+        // While the disk of the data is not mounted, the default witness may be a different one.
         let dirs = StateDirs::of_process().candidates().into_iter().chain([self.dir.clone()]);
         let files = dirs.flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten()).map(|entry| entry.path());
         for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "toml")) {
@@ -252,7 +252,7 @@ impl Witness {
     /// Writes the file, unless it has counted more starts already.
     async fn write(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
-        // Held until the end, because replicas on one machine may start at the same time.
+        // The lock is held until the end, because replicas on one machine may start at the same time.
         let _lock = lock(&self.dir.join("lock"), LOCK_WAIT).await?;
         self.replace(file, record)
     }
@@ -296,7 +296,7 @@ async fn lock(path: &Path, wait: Duration) -> io::Result<File> {
 
 /// The number of witnesses that a store remembers.
 const REMEMBERED_MAX: usize = 4;
-/// Separates directories in the store's record; no path has this byte.
+/// Separates directories in the store's record; no path contains this byte.
 const SEPARATOR: u8 = 0;
 
 /// The store's record of its witnesses.

@@ -28,7 +28,7 @@ pub enum StoreFailure {
 }
 
 impl StoreFailure {
-    /// The failure of a counter whose record went back.
+    /// The failure for a counter whose record holds an older value than the daemon has seen.
     pub(crate) fn rolled_back(key: &Key, broken: RolledBack) -> Self {
         Self::Replaced { found: format!("{key}: {broken}") }
     }

@@ -40,8 +40,9 @@ pub enum NotWhole {
     Empty,
 }
 
-/// Reads the key of the keyed permutation, with the version of its record; in a new store, draws and stores it first. A daemon
-/// writes nothing else before that. The record never changes, so another version means another store.
+/// Reads the key of the keyed permutation, with the version of its record; in a new store, draws the key and stores it
+/// first. A daemon writes nothing to a new store before the key. The record never changes, so another version means
+/// another store.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ pub(crate) const CLUSTER: Key = Key::from_static("cluster");
 pub(crate) const BOOTS: Key = Key::from_static("boots");
 /// The directories of the store's witnesses.
 pub(crate) const WITNESSES: Key = Key::from_static("witnesses");
-/// Present while a restore or a migration fills the store: it is incomplete.
+/// Present while a restore or a migration fills the store, so the store is incomplete.
 pub(crate) const RESTORING: Key = Key::from_static("restoring");
 /// The restores in the history of the store.
 pub(crate) const RESTORES: Key = Key::from_static("restores");
@@ -33,7 +33,7 @@ pub(crate) const PRESENT: Key = Key::from_static("present/");
 
 /// All tokens, roles and budgets, and their version.
 pub(crate) const ACCESS: Key = Key::from_static("access/");
-/// The record that every change of tokens, roles and budgets rewrites. Its key sorts after theirs.
+/// The record that every change of tokens, roles and budgets rewrites. Its key sorts after all their keys.
 pub(crate) const ACCESS_VERSION: Key = Key::from_static("access/version");
 
 /// The subject of a key that begins with [`ACCESS`].
@@ -63,10 +63,10 @@ pub(crate) fn budget(holder: &Holder, id: BudgetId) -> Key {
     })
 }
 
-/// The records of what is used of all budgets.
+/// The records of how much of each budget is used.
 pub(crate) const SPENT: Key = Key::from_static("budget/");
 
-/// The record of what is used of a budget.
+/// The record of how much of a budget is used.
 pub(crate) fn spent(id: BudgetId) -> Key {
     valid(format!("budget/{id}"))
 }
@@ -211,7 +211,8 @@ pub(crate) fn parse_inner_space(space: &str) -> Result<Option<(&str, u64)>, Malf
     }
 }
 
-/// Whether all keys below this space's key are within the store's limit, which allows about seven levels of delegation.
+/// Whether all keys below this space's key are within the store's limit. The limit allows about seven levels of
+/// delegation.
 pub(crate) fn fits(space: &str) -> bool {
     space.len() <= SPACE_BYTES_MAX
 }

@@ -44,7 +44,7 @@ impl AccessService {
         self.engine.access()
     }
 
-    /// Makes a change. It continues if the caller disconnects, so that a stored change always takes effect here.
+    /// Makes a change, even if the caller disconnects, so that a stored change always takes effect on this daemon.
     async fn change<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, AccessError>> + Send + 'static,

@@ -105,7 +105,7 @@ impl Allocator for AllocatorService {
 
     async fn allocate_stream(&self, request: Request<Streaming<AllocateRequest>>) -> Result<Response<Replies>, Status> {
         let session = Session::begin(&self.engine, &request)?;
-        // The port has counted the call.
+        // The port has already counted the call, so only the open stream is counted here.
         let own = session.caller().open_stream().map_err(|denied| status::from_denied(&denied))?;
         let max = self.engine.streams();
         let open = self.engine.metrics().gauges().open_stream(max).ok_or_else(|| status::too_many_streams(max))?;
@@ -371,7 +371,7 @@ fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: Alloc
     }
 }
 
-/// Answers of unary calls with more identifiers are made in pieces.
+/// The answer of a unary call with more identifiers than this is made in pieces.
 const PACKED_WHOLE: u64 = 4096;
 const TEXT_WHOLE: u64 = 1000;
 

@@ -15,7 +15,7 @@ use crate::{
     transport::peer::{self, Peer, authorization},
 };
 
-/// Returns the caller of a call, which may be allowed nothing.
+/// Returns the caller of a call, even one without any permission.
 pub(super) fn caller<T>(engine: &Engine, request: &Request<T>) -> Result<Caller, Status> {
     match request.extensions().get::<Caller>() {
         Some(caller) => Ok(caller.clone()),
@@ -26,7 +26,7 @@ pub(super) fn caller<T>(engine: &Engine, request: &Request<T>) -> Result<Caller,
     }
 }
 
-/// Returns the caller of a call, if it may do this to the daemon as a whole.
+/// Returns the caller of a call, if the caller may take this action on the daemon as a whole.
 pub(super) fn caller_who_may<T>(engine: &Engine, request: &Request<T>, action: Action) -> Result<Caller, Status> {
     let caller = caller(engine, request)?;
     caller.check_daemon(action).map_err(|denied| status::from_denied(&denied))?;
@@ -62,7 +62,7 @@ pub(super) struct Author {
     host: Option<Host>,
 }
 
-/// Returns the author of a change, who may be allowed nothing.
+/// Returns the author of a change, even one without any permission.
 pub(super) fn author<T>(engine: &Engine, request: &Request<T>) -> Result<Author, Status> {
     let caller = caller(engine, request)?;
     let peer = request.extensions().get::<Peer>();
@@ -76,7 +76,7 @@ pub(super) fn author<T>(engine: &Engine, request: &Request<T>) -> Result<Author,
     Ok(Author { caller, by, host: peer.map(|peer| peer.address.host()) })
 }
 
-/// Returns the author of a change, if it may do this to the daemon as a whole.
+/// Returns the author of a change, if the author may take this action on the daemon as a whole.
 pub(super) fn author_who_may<T>(engine: &Engine, request: &Request<T>, action: Action) -> Result<Author, Status> {
     let author = author(engine, request)?;
     author.caller.check_daemon(action).map_err(|denied| status::from_denied(&denied))?;
@@ -100,7 +100,7 @@ impl Author {
     }
 }
 
-/// The name that a caller gives in `kent-principal`, which proves nothing.
+/// The unverified name that a caller gives in `kent-principal`.
 pub(super) fn on_behalf_of<T>(request: &Request<T>) -> String {
     peer::on_behalf_of(request.metadata().as_ref())
 }
@@ -108,7 +108,8 @@ pub(super) fn on_behalf_of<T>(request: &Request<T>) -> String {
 /// The longest time after which a long call identifies its caller again.
 const RENEW_WITHIN: Duration = Duration::from_secs(1);
 
-/// The caller of a long call, which is identified again when tokens or roles change, and when its token may have ended.
+/// The caller of a long call. The daemon identifies the caller again when tokens or roles change, and when the caller's
+/// token may have ended.
 #[derive(Debug)]
 pub(super) struct Session {
     auth: Arc<Auth>,

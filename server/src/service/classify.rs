@@ -75,7 +75,8 @@ fn index(engine: &Engine, space: &Arc<Space>) {
     let Some(indexing) = wanted.then(|| space.begin_indexing()).flatten() else { return };
     let (space, tasks) = (space.clone(), engine.tasks().clone());
     engine.tasks().spawn_work(async move {
-        // Held until the index is ready, or the table has changed; then the next request tries again.
+        // The guard is held until the index is ready or the table has changed. In the second case the next request
+        // tries again.
         let _indexing = indexing;
         let mut reading = space.read(Indexing::of);
         while let Some(more) = space.read(|table| reading.read(table, INDEXING_PART)) {

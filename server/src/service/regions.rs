@@ -76,7 +76,7 @@ impl RegionsService {
         allowed.map_err(|denied| status::from_denied(&denied))
     }
 
-    /// Fails if the caller may not do this to any region of a space.
+    /// Fails if the caller may not take this action on any region of a space.
     fn may_in_some(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Status> {
         let allowed = self.engine.directory().check_some(caller, action, space);
         allowed.map_err(|denied| status::from_denied(&denied))
@@ -537,8 +537,8 @@ fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {
     })
 }
 
-/// Lists a page of the regions that the caller may read, in the order of their prefixes. Pages may show different revisions; each
-/// contains its own. A page may have fewer regions than asked for although others follow.
+/// Lists a page of the regions that the caller may read, in the order of their prefixes. Pages may show different
+/// revisions; each contains its own revision. A page may have fewer regions than requested even if more follow.
 fn list(caller: &Caller, space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse, Status> {
     let after = parse_after(page)?;
     let name = space.name();

@@ -1,7 +1,7 @@
 //! `WatchTable`: sends the current table, then every change, in order and without a gap.
 //!
-//! Sealing a region around a delegated space stops the grants of the space without changing its table. So a watcher of such a space
-//! is also told about the sealed region, whenever that changes.
+//! Sealing a region around a delegated space stops the grants of the space without changing its table. So the daemon
+//! also tells a watcher of such a space which region around the space is sealed, each time this changes.
 //!
 //! Changes are read from the history, so a slow watcher delays nothing and costs no memory. A watcher that is too slow, or too far
 //! behind, gets an error with the revision after which to resume.
@@ -99,7 +99,7 @@ struct Watcher {
     engine: Arc<Engine>,
     space: Arc<Space>,
     caller: Caller,
-    /// Whether the caller may see the key of the scrambled orders, which leases also contain.
+    /// Whether the caller may see the key of the scrambled orders. Leases contain the key, too.
     with_key: bool,
     sender: mpsc::Sender<Result<WatchTableResponse, Status>>,
 }
@@ -117,7 +117,7 @@ impl Watcher {
         loop {
             let present = *newest.borrow_and_update();
             if present.0.saturating_sub(seen.0) > BEHIND_MAX {
-                // If it resumed after its current revision, it would be just as far behind.
+                // A watcher that resumed after its current revision would be just as far behind.
                 return Err(End::Status(Box::new(status::watcher_too_slow(0))));
             }
             while seen < present {
@@ -145,7 +145,7 @@ impl Watcher {
         sealed_by(&self.caller, self.space.sealed_around())
     }
 
-    /// Returns the revision and the sealed region around the space that it has sent.
+    /// Sends a snapshot. Returns the revision and the sealed region around the space that the snapshot names.
     async fn send_snapshot(&self) -> Result<(Revision, String), End> {
         let sealed_by = self.sealed_by();
         let ((regions, revision), bits) = (self.space.listing().await, self.space.read(Table::bits));
@@ -203,12 +203,12 @@ impl Watcher {
     }
 }
 
-/// Waits until one of these tables changes; forever if there are none.
+/// Waits until one of these tables changes. Without tables, waits forever.
 async fn any_changed(around: &mut [Receiver<Revision>]) {
     if around.is_empty() {
         return future::pending().await;
     }
-    // OK because a space keeps those around it in memory, so no sender is gone.
+    // OK because a space keeps the spaces around it in memory, so no sender is dropped.
     drop(select_all(around.iter_mut().map(|outer| Box::pin(outer.changed()))).await);
 }
 

@@ -63,9 +63,9 @@ impl Directory {
 
     /// Whether an edit depends on a counter whose position is unknown after a restore.
     pub(super) fn needs_sure(&self, edit: &Edit, number: RegionNumber, read: &Stored<stored::Counter>) -> bool {
-        // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant still
-        // checks this; but a delegation starts a new space, and a deletion frees the prefix, so it is checked here. A
-        // declaration sets the position of the missing counter.
+        // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant
+        // still checks this. A delegation starts a new space, and a deletion frees the prefix, so both are checked
+        // here. A declaration sets the position of the missing counter.
         match edit {
             // The region issues nothing until the position of the counter is known.
             Edit::Undelegate { .. } => false,
@@ -90,8 +90,8 @@ pub(super) async fn lock_all(counters: &[EditedCounter]) -> Vec<MutexGuard<'_, (
     locked
 }
 
-/// The regions whose counters decide whether an edit with these changes can be reverted: those that it created, and those that it
-/// closed or that are no longer closed.
+/// The regions whose counters decide whether an edit with these changes can be reverted: those that the edit created,
+/// closed or reopened.
 pub(super) fn reverted_counters(changes: &[Change]) -> Vec<RegionNumber> {
     let is_closed = |region: Option<&Region>| region.is_some_and(|region| region.kind == Kind::Closed);
     let counted = changes.iter().filter(|change| {

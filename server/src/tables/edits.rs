@@ -50,7 +50,7 @@ pub(crate) struct EditCommand {
     pub(crate) principal: String,
     /// The author, whose permissions decide whether the edit is allowed.
     pub(crate) caller: Caller,
-    /// The revision whose edit it reverts.
+    /// For a reversal, the revision whose edit is reverted.
     pub(crate) undoes: Option<Revision>,
 }
 
@@ -74,9 +74,9 @@ struct Draft {
     plan: Plan,
     /// Identifies the edit if the store's answer is lost.
     edit: EditId,
-    /// The counters that it depends on, which its commit compares.
+    /// The counters that the edit depends on. Its commit compares them.
     counters: Vec<(RegionNumber, Stored<stored::Counter>)>,
-    /// The spaces that delegations create, or the one that the end of one deletes.
+    /// The spaces that delegations create, or the space that the end of a delegation deletes.
     inner: Vec<Inner>,
 }
 
@@ -92,7 +92,7 @@ enum CommitOutcome {
 pub(super) const ATTEMPTS: u32 = 5;
 
 impl Directory {
-    /// Plans an edit and, unless it is a dry run, commits it. With a request ID it is made only once.
+    /// Plans an edit and, unless it is a dry run, commits it. With a request ID the edit is made only once.
     pub(crate) async fn edit(&self, command: &EditCommand) -> Result<Edited, EditError> {
         self.check_named(&command.caller, &command.space, &command.edit)?;
         let space = self.find(&command.space)?;
@@ -112,7 +112,7 @@ impl Directory {
             if let Some(mut plan) = self.try_edit(&space, command).await? {
                 if !command.options.validate_only {
                     self.give_back_forbidden(&space, &plan).await;
-                    // The answer must not count what was given back as issued.
+                    // The answer must not count returned numbers as issued.
                     if let Edit::Update { patch: Patch { next: None, .. }, .. } = edit {
                         set_counters(&space, &mut plan.changes);
                     }
@@ -124,8 +124,9 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Checks that the numbers declared now already count as issued: those of new regions, and others if the earlier edit changed
-    /// nothing. The earlier edit's record does not contain its numbers, but a counter never goes back, so they still count as issued.
+    /// Checks that the numbers that a repeated command declares already count as issued: the numbers of new regions
+    /// and, if the earlier edit changed nothing, the others. The earlier edit's record does not contain the numbers
+    /// that it declared, but a counter never goes back, so those still count as issued.
     async fn check_declared(
         &self,
         space: &Arc<Space>,
@@ -148,7 +149,7 @@ impl Directory {
         let counters = self.counters_of(space, &command.edit);
         match self.plan_edit(space, command, &counters).await {
             Ok(plan) if plan.changes_nothing() => Ok(()),
-            // The counter has moved on.
+            // The counter is already above the declared number.
             Err(EditError::NextTooLow { .. }) => Ok(()),
             Ok(_) => Err(other()),
             Err(error) => Err(error),
@@ -180,7 +181,7 @@ impl Directory {
         let Some(record) = self.store.get(&request.key).await.map_err(StoreFailure::from)? else { return Ok(None) };
         let EditMade { revision, unchanged, caller } =
             stored::decode_request(&record.value).map_err(StoreFailure::from)?;
-        // Without the operation and the revision, which this caller may not be allowed to know.
+        // The message omits the operation and the revision, because this caller may not be allowed to know them.
         if *caller != *request.caller {
             let problem = "was used before, by another caller: use a new one";
             return Err(Invalid::new("request_id", problem).into());
@@ -196,7 +197,7 @@ impl Directory {
             };
         }
         if space.read(Table::revision) < revision {
-            // Its commit seemed lost, but arrived later.
+            // The commit of that edit seemed lost, but arrived later.
             self.reload(space).await?;
         }
         let entry = match history::expected(&*self.store, space, revision).await {
@@ -228,8 +229,8 @@ impl Directory {
         }
         let draft = self.settle(space, command, &counters, plan).await?;
         let outcome = self.commit(space, command, &draft).await?;
-        // Every reservation compares the region's record, so none from before the edit succeeds. Reading the table again may have to give
-        // a chunk back, which takes this lock.
+        // Every reservation compares the region's record, so a reservation planned before the edit fails. The lock is
+        // released now, because reading the table again may give a chunk back, and that takes this lock.
         drop(reserving);
         self.adopt(space, command, draft, outcome).await
     }
@@ -275,13 +276,13 @@ impl Directory {
             return Ok(plan);
         }
         self.check_not_below(name, command, &plan)?;
-        // Another replica may hold a chunk below the number, which it then drops.
+        // Another replica may hold a chunk below the number. The edit makes that replica drop the chunk.
         let is_in_effect = self.store.peers().is_none() || self.is_just_declared(space, &plan).await?;
         Ok(if is_in_effect { plan.without_effect() } else { plan })
     }
 
-    /// Refuses to declare numbers below the counter as issued. On a shared store this would be an edit, because replicas may hold
-    /// chunks of them, and on another one it would not.
+    /// Refuses to declare numbers below the counter as issued. On a shared store this would be an edit, because
+    /// replicas may hold chunks of these numbers. On an embedded store it would change nothing.
     fn check_not_below(&self, space: String, command: &EditCommand, plan: &Plan) -> Result<(), EditError> {
         let Edit::Update { name, patch: Patch { next: Some(next), .. } } = &command.edit else { return Ok(()) };
         match plan.subject() {
@@ -404,7 +405,7 @@ impl Directory {
             CommitOutcome::Conflict => return Ok(None),
             CommitOutcome::Made(version) => {
                 if let Err(refusal) = space.apply(&plan, version, edit) {
-                    // The store has the edit, and the counters in memory do not fit it. The store is right.
+                    // The store has the edit, but the counters in memory do not fit it. The store takes precedence.
                     warn!(space = space.name(), %refusal, "a committed edit does not fit the table in memory");
                     if let Err(error) = self.reload(space).await {
                         // The edit is made. The next commit compares versions, and reads the table again.
@@ -497,8 +498,8 @@ impl Directory {
                 continue;
             };
             txn = txn.put(key, stored::encode_region(after));
-            // When a region closes, its all-zero subregion inherits its counter, if that has a record. When the edit that closed it
-            // is reverted, the counter comes back.
+            // When a region closes, its all-zero subregion inherits the counter, if the counter has a record. When that
+            // edit is reverted, the counter comes back.
             let moved = plan.counter_move.filter(|moved| moved.to == change.number);
             let inherited = moved.and_then(|moved| settled(moved.from)).filter(|from| from.version != 0);
             let (key, reserved) = (keys::counter(id, change.number.0), after.issued);
@@ -523,7 +524,8 @@ impl Directory {
                 let declared = stored::Counter { reserved: declared, unsure: false, ..settled.value };
                 txn = txn.put(keys::counter(id, number.0), stored::encode_counter(&declared));
             }
-            // After a restore, the lost space of the region may have had regions, which may have issued its suffixes.
+            // After a restore, the lost space of the region may have had regions, and these may have issued the
+            // region's suffixes.
             let unsure = stored::Counter { unsure: true, ..settled.value };
             let is_undelegated = matches!(command.edit, Edit::Undelegate { .. });
             if is_undelegated && self.may_have_lost_edits() && settled.version != 0 {

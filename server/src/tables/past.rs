@@ -117,7 +117,7 @@ async fn make(
     let mut before: HashMap<RegionNumber, Option<Region>> = HashMap::new();
     while past > revision {
         let entry = history::expected(store, space, past).await?;
-        past = entry.follows.unwrap_or(Revision(past.0 - 1)); // OK because it is above another revision
+        past = entry.follows.unwrap_or(Revision(past.0 - 1)); // OK because `past` is above `revision`
         before.extend(entry.changes.into_iter().map(|change| (change.number, change.before)));
     }
     let space = space.key().to_owned();

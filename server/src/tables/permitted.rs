@@ -10,7 +10,7 @@ use super::{directory::Directory, space::Space};
 use crate::auth::{Caller, Denied};
 
 impl Directory {
-    /// Fails if the caller may not do this to the region that has this name, or would be created with it.
+    /// Fails if the caller may not take this action on the region that has this name or would be created with it.
     pub(crate) fn check_region(
         &self,
         caller: &Caller,
@@ -32,17 +32,17 @@ impl Directory {
         if allowed { Ok(()) } else { Err(lacks()) }
     }
 
-    /// Fails if the caller may not do this to the whole table of a space.
+    /// Fails if the caller may not take this action on the whole table of a space.
     pub(crate) fn check_table(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Denied> {
         self.check_by_key(caller, action, space, |key| Target::Table { space: key })
     }
 
-    /// Fails if the caller may not do this to any region of a space.
+    /// Fails if the caller may not take this action on any region of a space.
     pub(crate) fn check_some(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Denied> {
         self.check_by_key(caller, action, space, |key| Target::Some { space: key })
     }
 
-    /// Fails if the caller may not do this to a space itself.
+    /// Fails if the caller may not take this action on a space itself.
     pub(crate) fn check_space(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Denied> {
         self.check_by_key(caller, action, space, |key| Target::Space { key })
     }
@@ -69,7 +69,7 @@ impl Directory {
             Edit::Create { place: Place::Chosen { donor: Donate::Named(donor), .. }, .. } => {
                 self.check_region(caller, Action::Edit, space, donor)
             }
-            // Otherwise an editor of one region could take the name that others use for another.
+            // Otherwise an editor of one region could take a name that others use for another region.
             Edit::Update { patch: Patch { name: Some(name), .. }, .. } => {
                 self.check_region(caller, Action::Edit, space, name)
             }
@@ -78,7 +78,8 @@ impl Directory {
     }
 }
 
-/// Fails if the caller may not edit one of the regions that a plan changes: new ones, donors, and those of an earlier edit too.
+/// Fails if the caller may not edit one of the regions that a plan changes, including new regions, donors, and the
+/// regions of an edit that was made earlier.
 pub(super) fn check_plan(space: &Space, caller: &Caller, plan: &Plan) -> Result<(), Denied> {
     if caller.principal().is_none() {
         return Ok(());

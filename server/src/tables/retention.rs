@@ -35,7 +35,7 @@ struct Edits(HashMap<String, Forgotten>);
 
 /// The longest time between two checks; shorter retentions are checked more often.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
-/// After each page the task pauses for this many times the duration of the page.
+/// After each page the task pauses for this multiple of the time that the page took.
 const PAUSE_FACTOR: u32 = 3;
 
 impl Retention {

@@ -35,8 +35,8 @@ use crate::{
 /// One space.
 #[derive(Debug)]
 pub(crate) struct Space {
-    /// The key of its records, which never changes: its name or, for a delegated region's space, the key of the outer space and the
-    /// region's number.
+    /// The key of the space's records. It never changes. It is the name of the space or, for a delegated region's
+    /// space, the key of the outer space and the region's number.
     key: String,
     /// The outer space of a delegated region's space, and the region there.
     outer: Option<(Arc<Space>, RegionNumber)>,
@@ -82,7 +82,8 @@ impl Space {
         &self.key
     }
 
-    /// Its name. The name of a delegated region's space is the name of the outer space, `/`, and the region's name.
+    /// The name of the space. The name of a delegated region's space is the name of the outer space, `/`, and the
+    /// region's name.
     pub(crate) fn name(&self) -> String {
         match &self.outer {
             None => self.key.clone(),
@@ -97,11 +98,12 @@ impl Space {
 
     /// The current name of a region.
     pub(crate) fn region_name(&self, number: RegionNumber) -> String {
-        // OK because callers know the region from a grant or an edit; once it is deleted, only an error message has its name.
+        // OK because callers know the region from a grant or an edit. After a deletion, only an error message uses the
+        // name.
         self.read(|table| table.get(number).map(|region| region.name.clone())).unwrap_or_default()
     }
 
-    /// The text form of its identifiers.
+    /// The text form of the space's identifiers.
     pub(crate) fn text_form(&self) -> TextForm {
         self.state().text_form
     }
@@ -139,7 +141,7 @@ impl Space {
         result
     }
 
-    /// The version of the space's record, and of a region's.
+    /// The versions of the space's record and of a region's record.
     pub(crate) fn versions(&self, number: RegionNumber) -> (Version, Version) {
         let state = self.state();
         (state.version, state.region_version(number))
@@ -223,7 +225,7 @@ impl Space {
         self.give_back_forbidden_of(store, number, &cell).await;
     }
 
-    /// The same, while the caller holds `reserving`.
+    /// Like [`Space::give_back_forbidden`], for a caller that holds `reserving`.
     pub(crate) async fn give_back_forbidden_of(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
         let Some(facts) = self.facts_of(number) else { return };
         let is_forbidden =
@@ -233,7 +235,8 @@ impl Space {
         }
     }
 
-    /// Drops a chunk that was reserved before an edit at this version declared it as issued, because it may be in use elsewhere.
+    /// Drops a chunk that was reserved before an edit at this version declared its numbers as issued, because the
+    /// numbers may be in use elsewhere.
     pub(crate) fn drop_chunk(&self, number: RegionNumber, declared: Version) {
         let cell = self.counters().get(&number).cloned();
         cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));
@@ -303,7 +306,8 @@ impl Space {
         self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
     }
 
-    /// Lists some of the regions in the order of their prefixes, beginning after this one; none are left if the list is empty.
+    /// Lists some of the regions in the order of their prefixes, beginning after this one. An empty list means that
+    /// none are left.
     pub(crate) fn some_after(&self, after: Option<Prefix>) -> Vec<Arc<Region>> {
         self.read(|table| table.iter_after(after).take(REGIONS_PER_LOCK).cloned().collect())
     }
@@ -365,7 +369,7 @@ impl State {
         let records = store.scan(&keys::regions(name)).await.map_err(StoreFailure::from)?;
         let mut region_versions = HashMap::with_capacity(records.len());
         let mut malformed = None;
-        // Decoded one by one, so that a large table is not in memory twice.
+        // Regions are decoded one by one, so that a large table is not in memory twice.
         let regions = records.into_iter().map_while(|(key, versioned)| {
             let region = read_region(&key, &versioned, &counters).map_err(|problem| malformed = Some(problem)).ok()?;
             region_versions.insert(region.number, versioned.version);

@@ -111,7 +111,7 @@ async fn ok_concurrent_requests_expand_a_region_once() {
     assert_eq!(get(&node).await.suffix_bits, 4, "by two bits, and never beyond four");
 }
 
-/// This is the same on two replicas, with one request on each.
+/// This is the previous test on two replicas, with one request on each.
 #[tokio::test]
 async fn ok_two_replicas_expand_a_region_once() {
     let disk = disk();
@@ -138,7 +138,7 @@ async fn ok_no_chunk_is_reserved_after_a_region_became_strict() {
     let space = one.engine().directory().find("default").expect("there");
     let number = space.read(|table| table.named("r").map(|region| region.number)).expect("there");
     let cell = space.cell(number, Chunk::default());
-    // As if another reservation, or an edit that depends on the counter, were in progress.
+    // This simulates another reservation, or an edit that depends on the counter, that is in progress.
     let held = cell.reserving.lock().await;
     let mut asked = pin!(draw(&one));
     assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -159,7 +159,7 @@ async fn ok_no_chunk_is_reserved_after_a_region_became_strict() {
     }
     let counter = read_counter(&disk, &keys::counter("default", number.0)).await.expect("read").value;
     assert_eq!(counter.reserved, Count::Below(1));
-    // The first replica crashes now, or is slow: it received no more requests.
+    // The first replica has crashed or is slow, so it receives no more requests.
     assert_eq!(draw(&other).await.expect("granted"), 1, "no gap");
 }
 

@@ -37,7 +37,8 @@ pub(crate) struct UndoCommand {
 const SCAN_MAX: usize = 20_000;
 
 impl Directory {
-    /// Reverts the last edit and, unless it is a dry run, commits the reversal. With a request ID it is made only once.
+    /// Reverts the last edit and, unless it is a dry run, commits the reversal. With a request ID the reversal is made
+    /// only once.
     pub(crate) async fn undo(&self, command: &UndoCommand) -> Result<Edited, EditError> {
         match &command.region {
             Some(region) => self.check_region(&command.caller, Action::Edit, &command.space, region)?,
@@ -173,8 +174,8 @@ fn shortens(change: &Change) -> bool {
     sides.is_some_and(|(before, after)| before.prefix.len() < after.prefix.len())
 }
 
-/// Sets the counter that an all-zero subregion inherited, if the region with this number was closed by the edit: its counter has stayed
-/// as it was. The history does not contain counters.
+/// Sets the counter that an all-zero subregion inherited, if the edit closed the region with the number `closed`. The
+/// history does not contain counters, but the counter of the closed region has not changed since.
 fn set_inherited(changes: &mut [Change], closed: RegionNumber, reserved: Count) {
     let closed = changes.iter().find(|change| change.number == closed).and_then(|change| change.after.as_ref());
     let Some(zero) = closed.filter(|it| it.kind == Kind::Closed).map(|it| it.prefix.zeros(it.sub_bits)) else { return };

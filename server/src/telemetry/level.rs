@@ -61,7 +61,8 @@ pub(super) fn start(configured: &str) -> Result<reload::Layer<Targets, Registry>
     Ok(filter)
 }
 
-/// Parses a filter. The audit log is complete, whatever the filter says, and the other log does not repeat it.
+/// Parses a filter, and excludes the events of the audit log. The audit log contains all of them regardless of the
+/// filter.
 fn targets(filter: &str) -> Result<Targets, BadFilter> {
     Ok(parse_filter(filter)?.with_target(audit::TARGET, LevelFilter::OFF))
 }
@@ -79,7 +80,7 @@ pub(crate) fn change(change: Option<Change>) -> Result<Option<Filters>, BadFilte
         let next = state.after(change, &configured);
         if next.present != previous {
             let targets = targets(&next.present)?;
-            // OK because it fails only if the log is gone, which lives as long as the process.
+            // OK because it fails only if the log is gone, and the log lives as long as the process.
             let _ = control.handle.reload(targets);
         }
         *state = next;

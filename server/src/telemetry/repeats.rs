@@ -29,7 +29,7 @@ use crate::host::{
 /// The time between two messages from one place of the code.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The target of the messages about repetitions, which are not limited themselves.
+/// The target of the messages about repetitions. These messages are not limited themselves.
 const TARGET: &str = "kentd::repeated";
 
 /// The places of the code that have written a warning or an error.

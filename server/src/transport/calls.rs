@@ -85,7 +85,8 @@ impl CallMetrics {
     }
 }
 
-/// The status code in the headers of an answer. Without one, the answer has messages, so the call has succeeded so far.
+/// The status code in the headers of an answer. Without a code, the answer has messages, so the call has succeeded so
+/// far.
 fn code(head: &HeaderMap) -> Code {
     Status::from_header_map(head).map_or(Code::Ok, |status| status.code())
 }

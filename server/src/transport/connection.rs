@@ -85,7 +85,7 @@ impl Connection {
         Self { peer, stream: stream.take(u64::MAX), turn: None, beginning: None, _seat: seat }
     }
 
-    /// The same connection, which reads and writes in turn with the others of its thread.
+    /// Makes the connection read and write in turn with the other connections of its thread.
     pub(super) fn in_turn(mut self, turns: &Arc<Turns>) -> Self {
         self.turn = Some(turns.join());
         self

@@ -1,7 +1,7 @@
 //! From an accepted socket to a connection: directly, or by a TLS handshake.
 //!
-//! Handshakes run on threads of their own, because a thread that serves connections answers grants within microseconds
-//! and a handshake takes a thousand. They are limited in number and time.
+//! Handshakes run on threads of their own, because a thread that serves connections answers grants within microseconds,
+//! and a handshake takes a millisecond. Handshakes are limited in number and time.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ use crate::{
     },
 };
 
-/// The maximum number of concurrent handshakes of a port. Each takes some 40 KB of memory.
+/// The maximum number of concurrent handshakes of a port. Each takes about 40 KB of memory.
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
 
 /// The longest time that a handshake may take.
@@ -66,12 +66,13 @@ pub(crate) enum PortKind {
 }
 
 impl Handshakes {
-    /// Makes handshakes without TLS and limits.
+    /// Makes handshakes without TLS or limits.
     pub fn plain() -> Self {
         Self { admission: Admission::unlimited(), secure: None }
     }
 
-    /// With TLS on a gRPC port that has no daemon, for measurements. It needs a runtime, on which the handshakes run.
+    /// Makes handshakes with TLS on a gRPC port without a daemon, for measurements. The handshakes run on the caller's
+    /// runtime.
     ///
     /// # Errors
     ///
@@ -126,8 +127,8 @@ impl Secure {
             self.running.retain(|handshake| !handshake.is_finished());
         }
         if self.running.len() >= HANDSHAKES_MAX {
-            // Abort the oldest, which has made the least progress. If new sockets were refused instead, idle clients
-            // could block all new connections.
+            // Abort the oldest handshake, which has made the least progress. If new sockets were refused instead, idle
+            // clients could block all new connections.
             self.running.pop_front();
         }
         let config = match self.port {
@@ -146,7 +147,8 @@ impl Secure {
                 Ok(Err(Broken { error, socket })) => {
                     admission.handshakes().failed.inc();
                     debug!(peer = %address, error = explained(&error), "the TLS handshake failed");
-                    // Before the caller sees the end of the connection, so that a stop right after that loses no line.
+                    // Write the audit line before the caller sees the end of the connection, so that a stop right after
+                    // that loses no line.
                     deny(address, &explained(&error));
                     if let Some(socket) = socket {
                         close(socket).await;
@@ -199,7 +201,8 @@ async fn close(mut socket: TcpStream) {
     let _ = time::timeout(CLOSE_TIMEOUT, unread).await;
 }
 
-/// The longest time in which a caller may read the last answer, and how much it may send meanwhile.
+/// The longest time in which a caller may read the last answer, and the maximum number of bytes that it may send
+/// meanwhile.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const UNREAD_BYTES_MAX: usize = 16 * 1024;
 
@@ -207,8 +210,8 @@ const UNREAD_BYTES_MAX: usize = 16 * 1024;
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This port speaks TLS: use https:// (curl --cacert FILE, kent --ca FILE).\n";
 
-/// Tells a caller that speaks HTTP/1.1 without TLS so. The first byte of TLS is no letter, and the text with which HTTP/2 begins starts with
-/// `PRI`: such a caller would not understand the answer.
+/// Answers a caller that speaks HTTP/1.1 without TLS. TLS does not begin with a letter. HTTP/2 begins with `PRI`, and
+/// its callers would not understand the answer, so they get none.
 async fn expect_tls(mut socket: TcpStream) -> Result<TcpStream, Broken> {
     let mut first = [0; 3];
     socket.peek(&mut first).await?;

@@ -7,7 +7,7 @@ use kent_proto::stored::TextForm;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TakesIssued;
 
-/// An extension of a response: what the empty message would contain.
+/// An extension of a response: what the message would contain if it were not empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Issued {
     pub(crate) block: Block,

@@ -19,7 +19,7 @@ use tokio_util::{
 
 use super::listen::Socket;
 
-/// Threads with runtimes of their own, which end when this value is dropped.
+/// Threads with runtimes of their own. The threads end when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
@@ -77,7 +77,7 @@ impl Lane {
         Self { runtime }
     }
 
-    /// Moves a socket to the runtime of the thread, which then waits for its bytes.
+    /// Moves a socket to the runtime of the thread. The runtime then waits for the socket's bytes.
     ///
     /// # Errors
     ///

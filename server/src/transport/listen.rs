@@ -25,8 +25,8 @@ use crate::host::address::{Address, Process};
 #[derive(Debug)]
 pub struct Listeners {
     all: Vec<Listener>,
-    /// The listener that is polled first. They take turns, so that a flood on one address does not starve the other
-    /// listeners.
+    /// The listener that is polled first. The listeners take turns, so that a flood on one address does not starve the
+    /// other listeners.
     first: usize,
 }
 
@@ -80,7 +80,7 @@ const KEEPALIVE_PROBES: u32 = 4;
 /// TCP user timeout, in milliseconds: drop a connection whose sent data stays unacknowledged for this time.
 const USER_TIMEOUT_MILLIS: u32 = 50_000;
 
-/// The longest path of a Unix socket, in bytes; a zero follows.
+/// The longest path of a Unix socket, in bytes; a zero byte follows.
 const PATH_BYTES_MAX: usize = 107;
 
 /// The mode of the file of a socket: only its owner can connect.
@@ -102,7 +102,7 @@ impl Socket {
     /// Sets the options of a connection.
     pub(crate) fn set_up(&self) -> io::Result<()> {
         let Self::Tcp(connection) = self else { return Ok(()) };
-        // Without TCP_NODELAY a small reply waits for the delayed acknowledgment of the one before: 40 ms.
+        // Without TCP_NODELAY a small reply waits for the delayed acknowledgment of the previous reply: 40 ms.
         connection.set_nodelay(true)?;
         // TCP keepalive removes connections to dead machines. HTTP/2's ping would do so too, but it reads the clock
         // with every frame.
@@ -192,8 +192,8 @@ impl UnixSocket {
         let path = std::path::absolute(path)?;
         let bytes = path.as_os_str().len();
         check_free(&path)?;
-        // In a directory that only this user can enter, because a new socket has the mode that the umask leaves. A
-        // rename replaces the old file without a moment at which there is none.
+        // The socket is made in a directory that only this user can enter, because a new socket has the mode that the
+        // umask leaves. A rename then replaces the old file atomically.
         let parent = path.parent().unwrap_or(Path::new("/"));
         let private = tempfile::Builder::new().prefix(".").rand_bytes(5).tempdir_in(parent)?;
         let made = private.path().join("s");

@@ -110,7 +110,7 @@ where
         let of = Call::new(methods::known(request.uri().path()), principal(&request), peer(&request));
         let of = of.with_trace(request.extensions().get().cloned());
         let call = call::of(of, self.service.call(request));
-        // Aborted when the caller disconnects, like a call on the connection's thread.
+        // The call is aborted when the caller disconnects, like a call on the connection's thread.
         let call = self.tasks.spawn_call(async move {
             let Ok(response) = call.await;
             let _permit = (!is_stream).then_some(permit);
@@ -121,7 +121,7 @@ where
             match (is_empty, is_large) {
                 (true, _) => {}
                 (false, false) => carry(body, pieces, usize::MAX).await,
-                // OK because it fails only after the daemon has stopped.
+                // OK because the task fails only after the daemon has stopped.
                 (false, true) => tasks.spawn_idle(carry(body, pieces, PAUSE_BYTES)).await.unwrap_or_default(),
             }
         });
@@ -210,7 +210,7 @@ impl http_body::Body for StreamedBody {
 /// The body of a request, which must arrive within [`REQUEST_TIMEOUT`].
 struct TimelyBody {
     body: Body,
-    /// Created on the first wait, because most bodies arrive together with the headers.
+    /// The timeout is created on the first wait, because most bodies arrive together with the headers.
     timeout: Option<Pin<Box<time::Sleep>>>,
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(&NAME).map(HeaderValue::as_bytes)
 }
 
-/// The name that a caller gives itself in `kent-principal`, which proves nothing.
+/// The unverified name that a caller gives itself in `kent-principal`.
 pub(crate) fn on_behalf_of(headers: &HeaderMap) -> String {
     let bytes = headers.get("kent-principal").map(HeaderValue::as_bytes).unwrap_or_default();
     // Control characters could change the terminal of a person who reads the history.

@@ -89,7 +89,7 @@ impl http_body::Body for Pieced {
             Some(permits) => ready!(permits.poll_acquire(cx)),
             None => None,
         };
-        // Only now, so that no piece is made before it may be held.
+        // The piece is made only now, so that no piece is in memory without a permit.
         let Some(data) = rest.next() else {
             this.rest = None;
             let status = HeaderValue::from(Code::Ok as i32);

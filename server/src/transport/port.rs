@@ -37,7 +37,8 @@ use crate::{
     status,
 };
 
-/// The frequently used service, which identifies and counts the callers of unary calls itself, and the router for the others.
+/// The frequently used service and the router for the others. The former identifies and counts the callers of unary
+/// calls itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
     allocator: S,
@@ -50,7 +51,7 @@ pub(crate) struct Port<S> {
     traces: Option<Traces>,
 }
 
-/// The future answer to a call, with that of the frequent service unboxed.
+/// The future answer to a call. The answer of the frequent service is not boxed.
 type Dispatched<F> = Either<Answer<F>, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
 
 /// The frequent call, which identifies its callers itself.
@@ -69,12 +70,13 @@ impl<S> Port<S> {
         Self { allocator, others: others.prepare(), auth, clock, name: "grpc", metrics, traces }
     }
 
-    /// The same services, whose calls come through the HTTP port.
+    /// The same services for calls that come through the HTTP port.
     pub(crate) fn through_http(self) -> Self {
         Self { name: "http", ..self }
     }
 
-    /// Adds the caller to a call. A new service is therefore closed to unknown callers, even if it checks nothing itself.
+    /// Adds the caller to a call, or rejects the call. So a new service is closed to unknown callers, even if it checks
+    /// nothing itself.
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Denied> {
         if !self.auth.is_required() || is_of(OPEN, request.uri().path()) {
             return Ok(());

@@ -99,7 +99,7 @@ pub enum TlsError {
 /// The interval at which the files are compared with what is in use.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
 
-/// The certificates in use, and the callers that have proved theirs.
+/// The certificates in use, and the connected callers that have certificates.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     files: TlsFiles,
@@ -114,7 +114,7 @@ struct Loaded {
     contents: Contents,
     /// For the gRPC port, on which callers need a certificate if there is a CA for them.
     grpc: Arc<ServerConfig>,
-    /// Returns the settings of the HTTP port, whose probes have no certificates.
+    /// For the HTTP port, whose probes have no certificates.
     http: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     expiry: Expiry,
@@ -280,7 +280,7 @@ impl Tls {
         self.callers().push(Caller { chain, revoked: Arc::downgrade(&token) });
         let current = self.current();
         if !Arc::ptr_eq(config, &current.grpc) && !Arc::ptr_eq(config, &current.http) {
-            // The files changed during the handshake, and the check that this causes may have missed this caller.
+            // The files changed during the handshake, and the check after that change may have missed this caller.
             self.end_rejected(clock.wall());
         }
         token
@@ -311,7 +311,7 @@ impl Tls {
         }
     }
 
-    /// Uses the files if they have changed. `rejected` is the last problem, so that each is logged once.
+    /// Uses the files if they have changed. `rejected` is the last problem, so that each problem is logged once.
     fn reload(&self, clock: &dyn Clock, rejected: &mut Option<String>, by_signal: bool) {
         let loaded = match self.files.read() {
             Ok(contents) if contents == self.current().contents => {
@@ -365,7 +365,8 @@ impl Tls {
     }
 }
 
-/// The time left until a certificate expires. It is valid until the end of the last second that it names.
+/// The time left until a certificate expires. A certificate is valid until the end of the second that `not_after`
+/// names.
 pub(crate) fn time_left(certificate: &Certificate, clock: &dyn Clock) -> Duration {
     certificate.not_after.saturating_add(Duration::from_secs(1)).saturating_sub(since_epoch(clock.wall()))
 }

@@ -13,7 +13,7 @@ use tonic::{Code, Status, body::Body, codegen::http::Response};
 
 use crate::host::trace::Trace;
 
-/// Makes an answer end the span of its call: at its status, which follows the last message.
+/// Makes an answer end the span of its call. The span ends at the status, which follows the last message.
 pub(super) async fn traced(
     trace: Trace,
     answer: impl Future<Output = Result<Response<Body>, Infallible>>,

@@ -16,7 +16,7 @@ use std::{
 
 use tokio::{sync::Notify, task};
 
-/// The bytes that a connection reads in one turn: some ten small calls.
+/// The bytes that a connection reads in one turn: about ten small calls.
 const READ_BYTES: usize = 1024;
 
 /// The bytes that a connection writes in one turn. Encrypting them takes about as long as answering ten calls.
@@ -88,7 +88,7 @@ impl Turns {
     }
 }
 
-/// The part of one connection in the turns of its thread. A connection without others has no limits.
+/// The turns of one connection. A connection that is alone on its thread has no limits.
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Arc<Turns>,
@@ -100,7 +100,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Returns how many bytes the connection may read, once it may.
+    /// Waits for the connection's turn. Returns how many bytes the connection may read.
     pub(super) fn poll_read(&mut self, cx: &Context<'_>) -> Poll<usize> {
         self.poll_left(cx, |turn| READ_BYTES.saturating_sub(turn.read))
     }
@@ -109,7 +109,7 @@ impl Turn {
         self.read = self.read.saturating_add(bytes);
     }
 
-    /// Returns how many bytes the connection may write, once it may.
+    /// Waits for the connection's turn. Returns how many bytes the connection may write.
     pub(super) fn poll_write(&mut self, cx: &Context<'_>) -> Poll<usize> {
         self.poll_left(cx, |turn| WRITE_BYTES.saturating_sub(turn.written))
     }

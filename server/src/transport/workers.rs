@@ -67,7 +67,7 @@ impl Workers {
             let (stop, work) = (stop.clone(), work.clone());
             let (transport, service) = (transport.clone(), service.clone());
             let worker = Worker { connections, transport, service, stop, work, _running: running.token() };
-            // Also canceled when the thread panics.
+            // Dropping the guard cancels the token, even when the thread panics.
             let ended = ended.clone().drop_guard();
             thread::Builder::new().name(format!("grpc-{number}")).spawn(move || {
                 let _ended = ended;

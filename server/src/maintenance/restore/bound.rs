@@ -14,7 +14,7 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// An older backup from which another store was restored: it bounds what that store issued, which a newer backup does not.
+/// An older backup from which another store was restored. It bounds what that store issued; a newer backup does not.
 #[derive(Debug)]
 pub(crate) struct OlderBackup {
     /// When the backup was made.
@@ -40,7 +40,8 @@ impl OlderBackup {
         Lapse::begin(self.taken)
     }
 
-    /// The highest value that a counter of the other store can have reached at a time; `None` if this backup does not bound it.
+    /// The highest value that a counter of the other store can have reached at the time `until`; `None` if this backup
+    /// does not bound it.
     pub(super) fn bounds(&self, key: &Key, until: UnixNanos, kind: &CounterKind) -> Result<Option<Count>, Malformed> {
         let read = self.records.get(key).map(|value| stored::decode_counter(value)).transpose()?;
         let known = match (read, kind.record.as_ref()) {
@@ -49,7 +50,8 @@ impl OlderBackup {
             (None, Some(region)) if self.records.contains_key(region) => {
                 Counter::of_region(Count::ZERO, &self.restores)
             }
-            // The other store may have created the same region, and its operator may have set any number.
+            // The other store may have created the same region, and its operator may have set the counter to any
+            // number.
             (None, Some(_)) => return Ok(None),
         };
         let after = known.after(&Lapse { since: self.since(), until }, kind.pace, kind.capacity);
@@ -108,7 +110,8 @@ impl Copy<'_> {
         if next > capacity {
             return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });
         }
-        // Such a floor says nothing about the numbers issued since. An equal one says that none has been.
+        // A lower floor says nothing about the numbers issued since the backup. An equal floor says that there are
+        // none.
         if next < from.reserved {
             return Err(RestoreError::FloorTooLow { floor: floor.clone(), stands: from.reserved });
         }

@@ -1,4 +1,4 @@
-//! Marks the budgets of callers: what was used of them since the backup is not known.
+//! Marks the budgets of callers, because their use since the backup is unknown.
 
 use kent_access::Spent;
 use kent_ids::UnixNanos;

@@ -19,7 +19,7 @@ use crate::{
 
 /// The minimum distance by which fences, revisions and region numbers move: assumed to exceed what a store used since its backup.
 pub(super) const LEAP: u64 = 1_000_000;
-/// The longest time by which an identifier issued before the restore can be ahead of the restore.
+/// The longest time by which a timestamp issued before the restore can be ahead of the restore.
 const AHEAD: Duration = Duration::from_secs(2);
 
 impl Restore {
@@ -86,8 +86,8 @@ impl Restore {
         let mut restores = self.earlier_restores()?;
         if let Some(older) = copy.older {
             lost.lapse.since = lost.lapse.since.min(older.since());
-            // The new entry covers all restores since the older backup, because the other store went through none of those. Their
-            // lapses may have begun before it.
+            // The new entry covers all restores since the older backup, because the other store went through none of
+            // them. Their lapses may have begun before the older backup.
             let (before, since): (Vec<_>, Vec<_>) =
                 restores.into_iter().partition(|restored| older.restores.contains(restored));
             for replaced in since {
@@ -238,8 +238,9 @@ impl Restore {
     }
 }
 
-/// A fence or a revision after a restore: above what the lost store used since its backup, and above those of an earlier restore of
-/// the same backup. Starts and edits are slower than one per microsecond, so the microseconds since 1970 exceed both.
+/// A fence or a revision after a restore: above what the lost store used since its backup, and above those of an
+/// earlier restore of the same backup. There is less than one start or edit per microsecond, so the microseconds since
+/// 1970 exceed both.
 pub(super) fn advanced(known: u64, now: UnixNanos) -> u64 {
     known.saturating_add(LEAP).max(u64::try_from(now.get() / 1000).unwrap_or(0))
 }

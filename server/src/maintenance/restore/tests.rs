@@ -131,7 +131,7 @@ fn ok_a_restore_uses_the_latest_time_of_any_counter() {
     assert_eq!(lapse_of(&restore).until, latest.offset(HOUR));
     let restore = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(4 * HOUR)).expect("planned");
     assert_eq!(lapse_of(&restore).until, TAKEN.offset(5 * HOUR));
-    // The time of the backup has passed, too.
+    // The time of the backup counts as a recorded time.
     let refused =
         planned(&["--clock-error", "1h"], &at(0, UnixNanos::new(0)), TAKEN.offset(-2 * HOUR)).expect_err("behind");
     assert!(matches!(refused, RestoreError::ClockBehind { latest: TAKEN, .. }), "{refused}");
@@ -157,7 +157,7 @@ fn ok_a_floor_of_a_scrambled_region_moves_to_the_next_octave() {
     assert_eq!(counter.reserved, Count::Below(5000));
 }
 
-/// The counter would stay where the backup has it, and issue again what has been issued since.
+/// With such a floor the counter would issue numbers again that are in use.
 #[test]
 fn err_a_floor_below_the_position_in_the_backup_is_refused() {
     let counter = at(1003, TAKEN);
@@ -177,7 +177,7 @@ fn err_a_floor_below_the_position_in_the_backup_is_refused() {
         planned(&flags, &counter, TAKEN)
             .map(|restore| counter_of(&restore, &keys::series(&SERIES.parse().expect("a series"))).reserved)
     };
-    // Equal: the operator knows that nothing has been issued since. Of two floors the higher counts.
+    // With an equal floor the operator says that nothing has been issued since. Of two floors the higher counts.
     assert_eq!(floored(&["1003"]).expect("planned"), Count::Below(1003));
     assert_eq!(floored(&["5", "2000"]).expect("planned"), Count::Below(2000));
     floored(&["1002"]).expect_err("one below");
@@ -214,7 +214,7 @@ fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
     assert_eq!(with_region, Counter { reserved: moved(&alone_region), ..alone_region });
     assert_eq!(with_series.unsure, alone_series.unsure);
     assert_eq!(lapse, Lapse { since: alone.since.offset(-day), ..alone });
-    // The region was created after the older backup, and may have been created elsewhere too, with any number.
+    // The region was created after the older backup, and may have been created in the other store too, with any number.
     let (_, unknown, _) = restored(Some(of(TAKEN.offset(-day), 500, false)));
     assert_eq!(unknown, Counter { reserved: Count::Below(700), unsure: true, ..alone_region });
     for (other, key) in [(TAKEN.offset(1), [2; 16]), (TAKEN, [3; 16])] {

@@ -22,10 +22,10 @@ pub(crate) struct RegionFacts {
     pub(crate) number: RegionNumber,
     /// The version of the region's record.
     pub(crate) version: Version,
-    /// Whether it grants.
+    /// Whether the region grants.
     pub(crate) granting: Result<(), NotGranting>,
     pub(crate) chunk: ChunkPolicy,
-    /// Whether its policy may expand it.
+    /// Whether the region's policy may expand the region.
     pub(crate) expands: bool,
     /// The number of reserved suffixes, as far as this daemon knows.
     pub(crate) reserved: Count,
@@ -61,9 +61,10 @@ impl Space {
         state.table.get(number).map(|region| state.facts(region, &around))
     }
 
-    /// Returns the facts of a region, and the records that a commit must compare so that it fails if a seal has covered the region
-    /// since: the region, and all that contain it. If a region lies inside two or more others of its space, the space's record
-    /// replaces theirs, because a transaction can compare only a few records.
+    /// Returns the facts of a region, and the records that a commit must compare so that it fails if a seal has covered
+    /// the region since. These are the records of the region and of all regions that contain it. If a region lies
+    /// inside two or more others of its space, the space's record replaces theirs, because a transaction can compare
+    /// only a few records.
     pub(crate) fn guarded_facts(&self, number: RegionNumber) -> Option<(RegionFacts, Vec<(Key, Version)>)> {
         let (around, state) = (self.lock_around(), self.state());
         let facts = state.facts(state.table.get(number)?, &around);

@@ -71,7 +71,7 @@ impl Counted {
         let mut costs = Vec::new();
         macro_rules! cost {
             ($service:ident . $method:ident ( $message:expr )) => {
-                // The daemon itself may read meanwhile, so the least counts.
+                // The daemon itself may read meanwhile, so the try with the fewest operations counts.
                 let (message, mut least) = ($message, None::<(Code, Vec<String>)>);
                 for _ in 0..TRIES {
                     let mut request = Request::new(message.clone());

@@ -27,7 +27,7 @@ async fn roll_back(disk: &MemoryStore, number: u64, reserved: u128) {
     disk.commit(Txn::new().put(key, kent_proto::stored::encode_counter(&lower))).await.expect("committed");
 }
 
-/// A strict region keeps no chunk, but the daemon knows what it has granted, also from before or after the region became strict.
+/// A strict region keeps no chunk, but the daemon knows what it has granted, even while the region was not strict.
 #[tokio::test]
 async fn err_a_strict_region_does_not_continue_below_what_its_daemon_has_granted() {
     for (before, after) in [(true, true), (true, false), (false, true)] {
@@ -117,7 +117,7 @@ async fn err_a_request_id_of_a_new_region_is_not_used_again_for_another_counter(
     regions.create_region(Request::new(create(6, "w", "w"))).await.expect_err("another number");
 }
 
-/// The answer to a creation was lost, and the client asks another replica, at which the counter has not arrived.
+/// The answer to a creation was lost, and the client asks another replica, where the counter has not arrived yet.
 #[tokio::test]
 async fn ok_a_creation_with_a_counter_is_repeated_at_a_replica_that_does_not_know_the_counter() {
     let disk = disk();
@@ -146,8 +146,8 @@ async fn ok_a_creation_with_a_counter_is_repeated_at_a_replica_that_does_not_kno
     }
 }
 
-/// Numbers are declared as issued while another replica has a chunk below them. That replica does not hear of it before the record
-/// of the edit is removed, so it reads the whole table.
+/// Numbers are declared as issued while another replica has a chunk below them. The record of the edit is removed
+/// before that replica reads it, so the replica reads the whole table.
 #[tokio::test]
 async fn ok_a_replica_that_reads_a_whole_table_again_drops_its_chunks() {
     let disk = disk();
@@ -171,15 +171,15 @@ async fn ok_a_replica_that_reads_a_whole_table_again_drops_its_chunks() {
     assert!(draw(&other).await.expect("granted") >= 5000, "suffixes below 5000 count as issued");
 }
 
-/// Another replica has reserved, and the watch that reports it was interrupted and has missed it. An export is imported elsewhere, so
-/// it must not show an earlier counter.
+/// Another replica has reserved suffixes, but the watch was interrupted and has missed the reservation. An export is
+/// imported elsewhere, so it must not show an earlier counter.
 #[tokio::test]
 async fn ok_an_exact_list_has_counters_that_no_watch_has_reported() {
     let disk = disk();
     let node = start(&disk, Settings::default()).await;
     make(&node, 32, 4).await;
     time::sleep(Duration::from_millis(200)).await;
-    // There is no pause between the two, in which the watch could see the change.
+    // There is no pause in which the watch could see the change.
     let (number, counter) = (get(&node).await.number, kent_proto::stored::Counter::NEW);
     let reserved = kent_proto::stored::Counter { reserved: Count::Below(1024), ..counter };
     let record = kent_proto::stored::encode_counter(&reserved);
@@ -228,7 +228,8 @@ async fn err_an_imported_region_needs_a_floor_if_it_says_so() {
     }
 }
 
-/// A restore seals the only region. By unsealing it, the operator declares that the table is right, which an undo must not do.
+/// A restore seals the only region. By unsealing it, the operator declares that the table is right. An undo must not
+/// declare that.
 #[tokio::test]
 async fn err_a_restore_is_not_undone() {
     let disk = disk();
@@ -256,8 +257,8 @@ async fn err_a_restore_is_not_undone() {
     assert!(get(&node).await.sealed);
 }
 
-/// The answer to an edit that depends on the counter is lost, so the table is read again. Its region has a cap, so its chunk is given
-/// back then, which must not make later edits of the space wait.
+/// The answer to an edit that depends on the counter is lost, so the table is read again. The region has a cap, so its
+/// chunk is given back then. That must not make later edits of the space wait.
 #[tokio::test]
 async fn ok_an_edit_of_a_capped_region_without_an_answer_ends() {
     let disk = disk();

@@ -19,7 +19,7 @@ use tonic::async_trait;
 use super::*;
 use crate::{host::tasks::Tasks, records::failure::LoadError};
 
-/// A store some of whose commits are made a moment later, after their callers were told that the outcome is unknown.
+/// A store that makes some commits late, after it has told their callers that the outcome is unknown.
 #[derive(Debug)]
 struct Late {
     disk: Arc<MemoryStore>,
@@ -44,7 +44,7 @@ impl Store for Late {
         };
         let Some(late) = late else { return self.disk.commit(txn).await };
         let disk = self.disk.clone();
-        // The answer arrives even if the daemon has stopped.
+        // The commit arrives even if the daemon has stopped.
         let _arriving = self.tasks.spawn_work(async move {
             time::sleep(late).await;
             disk.commit(txn).await
@@ -97,7 +97,7 @@ const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const RUNS: u64 = 10;
 const STEPS: u32 = 120;
 
-/// A sequence of random numbers, which a seed determines.
+/// A sequence of random numbers that a seed determines.
 #[derive(Debug)]
 struct Dice(u64);
 
@@ -359,7 +359,7 @@ async fn seal(nodes: [&Node; 2], dice: &mut Dice, kept: &mut Kept) {
         }
         *kept.made.entry("seal").or_default() += 1;
     }
-    // OK because it may have been deleted by a late commit.
+    // OK because a late commit may have deleted the region.
     let _ = nodes[1].regions().unseal_region(request()).await;
 }
 
@@ -387,7 +387,7 @@ async fn run(seed: u64, made: &mut BTreeMap<&'static str, u32>) {
         }
         assert!(nodes.iter().all(|node| !node.has_failed()), "a daemon has stopped");
         let create = CreateSpaceRequest { space_id: "s".to_owned(), bits: BITS, ..CreateSpaceRequest::default() };
-        // OK because it usually exists.
+        // OK because the space usually exists.
         let _ = nodes[0].regions().create_space(Request::new(create)).await;
         let (one, other) = if dice.below(2) == 0 { (&nodes[0], &nodes[1]) } else { (&nodes[1], &nodes[0]) };
         let mut dice_of_other = Dice(dice.below(1 << 40) + 1);
@@ -403,7 +403,7 @@ async fn run(seed: u64, made: &mut BTreeMap<&'static str, u32>) {
         };
         kept.exported = exported;
         *kept.made.entry(operation).or_default() += u32::from(is_made);
-        // Reversals, reversals of reversals, and grants in between.
+        // Make reversals, reversals of reversals, and grants in between.
         while is_made && dice.below(2) == 0 && ["create", "split", "divide", "delete", "import"].contains(&operation) {
             let (node, other) = if dice.below(2) == 0 { (one, other) } else { (other, one) };
             let ((operation, is_made), ()) = match dice.below(3) {

@@ -46,7 +46,7 @@ fn delay(disk: &MemoryStore, prefix: Key) {
     });
 }
 
-/// Replicas learn of each other's edits.
+/// Waits until the replicas know each other's edits.
 async fn settle() {
     time::sleep(Duration::from_millis(200)).await;
 }
@@ -120,14 +120,15 @@ async fn err_after_a_restore_a_new_region_needs_a_floor_before_it_is_deleted() {
     delete(&node).await.expect("none is in use");
 }
 
-/// A restore may have lost the regions in the space of a delegated region, which have issued the region's suffixes.
+/// A restore may have lost regions in the space of a delegated region. These regions may have issued suffixes of the
+/// delegated region.
 #[tokio::test]
 async fn err_after_a_restore_the_end_of_a_delegation_needs_a_floor() {
     let disk = disk();
     let delegate = DelegateRegionRequest { name: name(), ..DelegateRegionRequest::default() };
     let node = start(&disk, Settings::default()).await;
     make(&node, 8, 8).await;
-    // The region has a record of its counter, which a restore keeps.
+    // The region has a record of its counter. A restore keeps that record.
     set_next(&node, 0).await;
     node.regions().delegate_region(Request::new(delegate)).await.expect("delegated");
     node.stop().await;
