@@ -1,7 +1,7 @@
 //! Changes of tokens, roles and budgets on behalf of callers.
 //!
-//! A caller can give only rights over which it has `admin`. So a token never allows more than its creator may do, nor outlives the
-//! creator's credential.
+//! A caller can give only rights over which it has `admin`. So a token never allows more than its creator may do. A
+//! token also never outlives the credential of its creator.
 
 mod budgets;
 
@@ -39,7 +39,7 @@ pub(crate) struct NewToken {
     pub(crate) name: String,
     pub(crate) permissions: Vec<String>,
     pub(crate) roles: Vec<String>,
-    /// The validity in seconds; 0 means as long as its creator's credential.
+    /// The validity in seconds; 0 means that the token is valid as long as its creator's credential.
     pub(crate) valid_seconds: u64,
     pub(crate) limits: Limits,
     /// The token's budgets: sources, and the number of identifiers that it may take from each in total.
@@ -95,13 +95,13 @@ pub(crate) enum AccessError {
         /// The name.
         name: String,
     },
-    /// There is no such role, and a budget is for a role or a token.
+    /// There is no role of this name that could hold a budget.
     #[error("there is no role {name:?} (kent role ls); the budget of a token needs the token's ID (kent token ls)")]
     NoSuchHolder {
         /// The name.
         name: String,
     },
-    /// There is no such role, and the request does not say what it allows.
+    /// There is no such role, and the request does not say what the new role allows.
     #[error("there is no role {name} yet: say what it allows, as in `kent role set {name} --allow lease:uuidv7`")]
     NewRole {
         /// The name.
@@ -215,7 +215,7 @@ impl Access {
         Ok((presented, token.clone(), version.await?))
     }
 
-    /// Revokes a token. Returns the version that includes this.
+    /// Revokes a token. Returns the version that includes the revocation.
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl Access {
             let revoked = Token { refused, outdated: None, ..Token::clone(token) };
             // Revoking it again changes nothing, but the answer still tells which replicas know of the revocation.
             let writes = if revoked == **token { Vec::new() } else { vec![Write::Token(Box::new(revoked))] };
-            // Its budgets end with it.
+            // The budgets of the token end with it.
             Ok(writes.into_iter().chain(present.no_budgets_of(&Holder::Token(id))).collect())
         });
         change.await
@@ -292,7 +292,8 @@ impl Access {
         let made = Mutex::new(None);
         let change = self.auth.table().change(|present| {
             let mut role = role.clone();
-            // Its holders would lose their current permissions.
+            // Replacing the role can take its current permissions from its holders, so the caller must be allowed to
+            // give these too.
             match present.role(&role.name) {
                 Some(replaced) => {
                     check_covers(caller, &replaced.rights)?;
@@ -333,7 +334,7 @@ impl Access {
         let change = self.auth.table().change(|present| {
             find_role(present, caller, name)?;
             let mut writes = vec![Write::NoRole(name.to_owned())];
-            // Its budgets end with it.
+            // The budgets of the role end with it.
             writes.extend(present.no_budgets_of(&Holder::Role(name.to_owned())));
             Ok(writes)
         });
@@ -392,7 +393,7 @@ impl Access {
         let right = |text: &String| {
             let permission: Permission = text.parse().map_err(|bad| Invalid::new("permissions", bad))?;
             let (right, missing) = self.bind(permission).map_err(|bad| Invalid::new("permissions", bad))?;
-            // First, so that a caller learns nothing about regions of others.
+            // Check this first, so that a caller learns nothing about regions of others.
             check_covers(caller, std::slice::from_ref(&right))?;
             match missing {
                 None => Ok(right),
@@ -459,7 +460,7 @@ impl Access {
     }
 }
 
-/// Fails if the caller has no `admin` at all.
+/// Fails if the caller has no `admin` permission at all.
 fn check_admin(caller: &Caller) -> Result<(), Denied> {
     let has_some = |right: &Right| right.permission().action() == Action::Admin;
     match caller.principal().is_none_or(|principal| principal.rights.rights().iter().any(has_some)) {
@@ -477,7 +478,7 @@ fn check_covers(caller: &Caller, rights: &[Right]) -> Result<(), Denied> {
     }
 }
 
-/// Whether the caller may manage a token: it must be allowed to give every right of the token.
+/// Whether the caller may manage a token: the caller must be allowed to give every right of the token.
 fn covers_token(present: &Snapshot, caller: &Caller, token: &Token) -> bool {
     let mut roles = token.roles.iter().filter_map(|name| present.role(name));
     check_covers(caller, &token.rights).is_ok() && roles.all(|role| check_covers(caller, &role.rights).is_ok())
@@ -516,7 +517,7 @@ fn check_budgets(present: &Snapshot, more: usize) -> Result<(), AccessError> {
     }
 }
 
-/// Returns when a token ends, which is never after its creator's credential.
+/// Returns when a token ends. A token never ends after its creator's credential.
 fn expiry(caller: &Caller, valid_seconds: u64, now: i64) -> Result<Option<i64>, Invalid> {
     if valid_seconds > VALID_MAX {
         let problem = format!("is {valid_seconds}, but must be at most {VALID_MAX}, a hundred years");

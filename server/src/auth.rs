@@ -190,7 +190,7 @@ impl Auth {
         Ok((Principal { name, identity, rights: Rights::new(rights), roles, expires, limits, usage, purse }, left))
     }
 
-    /// Finds the principal of a certificate. The end of the certificate ends its connection.
+    /// Finds the principal of a certificate. The connection ends when the certificate expires.
     fn by_certificate(&self, name: &str, steady: Duration) -> (Principal, Duration) {
         let snapshot = self.table.snapshot();
         let roles: Vec<_> = snapshot.roles().filter(|role| role.has_certificate(name)).collect();

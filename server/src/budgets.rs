@@ -1,8 +1,8 @@
 //! Budgets of callers: how many identifiers each may take in total, from all replicas together.
 //!
 //! An [`Account`] holds this replica's share of a budget. Grants take from it in memory, and a call that finds too
-//! little waits for [`Budgets::reserve`], which takes another share in the store. [`Budgets::keep`] returns shares that
-//! are no longer used. The rules are those of [`kent_access::Spent`].
+//! little waits for [`Budgets::reserve`], which reserves another share in the store. [`Budgets::keep`] returns shares
+//! that are no longer used. The rules are those of [`kent_access::Spent`].
 
 mod account;
 mod purse;
@@ -55,7 +55,7 @@ pub(crate) enum NotReserved {
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 /// The number of checks without use after which a share goes back to the store.
 const IDLE_CHECKS: u32 = 5;
-/// The maximum number of attempts to return a share that conflict with other replicas.
+/// The maximum number of attempts to return a share while commits of other replicas conflict.
 const ATTEMPTS: u32 = 16;
 
 impl Budgets {
@@ -116,7 +116,7 @@ impl Budgets {
                 self.reserved.notify_one();
                 Ok(())
             }
-            // The caller tries again, after a while.
+            // The caller tries again later.
             Err(CommitError::Conflict { .. }) => {
                 account.share.keep_recalled(returned);
                 Ok(())
@@ -165,7 +165,7 @@ impl Budgets {
         error.into()
     }
 
-    /// Returns all shares to the store. No more grants may follow.
+    /// Returns all shares to the store. The daemon must not grant anything afterwards.
     pub(crate) async fn give_back_all(&self) {
         for account in self.all() {
             self.give_back(&account, true).await;

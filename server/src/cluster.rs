@@ -1,10 +1,10 @@
 //! The replicas on one store: how each replica learns of the others and of their edits.
 //!
-//! The store's commits by themselves guarantee that no identifier is issued twice. This module adds two things: tables that follow
-//! other replicas' edits quickly, and a bound on how long a replica grants without hearing of them. A replica grants regions'
-//! suffixes only while its last refresh of all tables began less than a window ago, and its announcement lasts longer than that. So
-//! a replica whose edit stops grants, such as a seal, waits for all announced replicas to confirm the edit; after that no replica
-//! makes a grant that the edit forbids.
+//! The store's commits by themselves guarantee that no identifier is issued twice. This module adds two things: tables
+//! that follow other replicas' edits quickly, and a bound on how long a replica grants without hearing of them. A
+//! replica grants regions' suffixes only while its last refresh of all tables began less than a window ago, and its
+//! announcement lasts longer than that. So when an edit stops grants, as a seal does, its replica waits for all
+//! announced replicas to confirm the edit. After that no replica makes a grant that the edit forbids.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -66,7 +66,8 @@ struct State {
     awaited: Option<Version>,
     /// The number of edits that could not be applied or may have been missed.
     missed: u64,
-    /// The number of those that a refresh of all tables has covered. Watched edits do not advance `applied` until all are covered.
+    /// The number of missed edits that a refresh of all tables has covered. Watched edits do not advance `applied`
+    /// until all missed edits are covered.
     caught_up: u64,
     replicas: BTreeMap<String, Replica>,
     /// Why the last heartbeat failed.
@@ -88,7 +89,7 @@ pub(crate) struct Replica {
 pub(crate) struct Unconfirmed {
     /// The addresses of the replicas.
     pub(crate) replicas: Vec<String>,
-    /// The time after which none of them makes a grant that the edit forbids.
+    /// The time after which none of these replicas makes a grant that the edit forbids.
     pub(crate) within: Duration,
 }
 
@@ -213,7 +214,7 @@ impl Cluster {
         }
     }
 
-    /// Announces that this replica has applied the edits up to `version`, as soon as it has. If a caller repeats the edit on
+    /// As soon as this replica has applied the edits up to `version`, announces that. If a caller repeats the edit on
     /// another replica, where it changes nothing, that replica waits for this confirmation as well.
     fn announce_from(&self, version: Version) {
         let mut state = self.lock();
@@ -274,7 +275,7 @@ impl Cluster {
         let raise = Txn::new().expect(keys::IN_FORCE, version).put(keys::IN_FORCE, self.schema.to_be_bytes().to_vec());
         match self.store.commit(raise).await {
             Ok(_) => info!(schema = self.schema, "all replicas know a newer schema; it is now in force"),
-            // Another replica raised it, or the next heartbeat tries again.
+            // Either another replica has raised the schema, or the next heartbeat tries again.
             Err(error) => debug!(%error, "the schema is not raised yet"),
         }
         Ok(())
@@ -350,7 +351,8 @@ impl Cluster {
             loop {
                 let change = access.next().await;
                 let before = self.access.snapshot().version();
-                // Another replica may be waiting for our confirmation. What could not be followed is read with the next heartbeat.
+                // Another replica may be waiting for our confirmation. The next heartbeat reads a change that could not
+                // be followed.
                 if !self.access.follow(&change) || self.access.snapshot().version() > before {
                     self.progress.notify_one();
                 }
@@ -495,8 +497,8 @@ impl Cluster {
 }
 
 impl Replica {
-    /// Returns the lead of its clock over ours, in nanoseconds. A delayed announcement makes the clock look behind, so the
-    /// largest of the latest values is the best estimate.
+    /// Returns the lead of the replica's clock over ours, in nanoseconds. A delayed announcement makes the clock look
+    /// behind, so the largest of the latest values is the best estimate.
     pub(crate) fn ahead_nanos(&self) -> i128 {
         self.ahead.iter().copied().max().unwrap_or_default()
     }

@@ -246,7 +246,8 @@ fn check_witness(settings: &Settings, set: &Values) -> Result<(), ConfigError> {
     }
 }
 
-/// Returns where the audit log is written. It is not in the directory of a store, because only a store's own files are there.
+/// Returns where the audit log is written. Rejects a file in the directory of a store, because only a store's own files
+/// are there.
 fn audit(settings: &Settings, set: &Values) -> Result<Option<AuditTo>, ConfigError> {
     let Some(AuditTo::File(file)) = &settings.audit else { return Ok(settings.audit.clone()) };
     let dirs = [Some(&set.data), settings.archive.as_ref(), settings.witness.as_ref()];
@@ -260,12 +261,12 @@ fn audit(settings: &Settings, set: &Values) -> Result<Option<AuditTo>, ConfigErr
     }
 }
 
-/// Whether a path is in a directory or is the directory, also through links.
+/// Whether a path is in a directory or is the directory itself. Symbolic links are followed.
 fn is_inside(path: &Path, dir: &Path) -> bool {
     canonical(path).starts_with(canonical(dir))
 }
 
-/// The canonical path, also of a directory that will be created.
+/// The canonical path of a file or directory, which may not exist yet.
 fn canonical(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let existing = absolute.ancestors().find_map(|dir| Some((dir.canonicalize().ok()?, dir)));

@@ -104,7 +104,7 @@ pub enum StartError {
     Socket {
         /// The path of the socket.
         path: PathBuf,
-        /// What is wrong there.
+        /// What is wrong with the socket.
         error: SocketError,
     },
     /// The threads that serve connections and calls cannot be started.
@@ -153,8 +153,8 @@ const ALLOCATE_BYTES_MAX: usize = 16 << 10;
 /// The maximum size of the headers of a request, in bytes.
 const HEADER_BYTES_MAX: u32 = 8 << 10;
 
-/// The maximum number of calls that a client has reset before the daemon has looked at them, and of those that the daemon has reset
-/// because the client broke the protocol. A client beyond them loses its connection.
+/// The maximum number of calls that a client has reset before the daemon has handled them, and of calls that the daemon
+/// has reset because the client broke the protocol. A client that exceeds either loses its connection.
 const RESETS_PENDING_MAX: usize = 20;
 const RESETS_LOCAL_MAX: usize = 1024;
 
@@ -171,7 +171,7 @@ impl Daemon {
         let http_address = http.local_addr().unwrap_or(config.set.http);
         let grpc_addresses = grpc.addresses().collect::<Vec<_>>().join(",");
         let first_address = grpc.tcp_address().map_or_else(|| grpc_addresses.clone(), |address| address.to_string());
-        // At least two, so that a call that reads a large table does not delay the others.
+        // Start at least two, so that a call that reads a large table does not delay the others.
         let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
         let (ports, stage) = (Tasks::with_calls(&calls), Stage::starting("the store is being opened"));
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
@@ -212,7 +212,7 @@ impl Daemon {
         let watched = Arc::new(Watched::new(store.clone(), clock.clone(), &store_metrics));
         let environment = Environment { store: watched, clock: clock.clone(), entropy };
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
-            // Absolute, because a witness knows stores by their location.
+            // The path is absolute, because a witness knows stores by their location.
             let absolute = data.and_then(|dir| dir.canonicalize().ok()).map(|dir| dir.display().to_string());
             let location = absolute.unwrap_or_else(|| place.location.clone());
             if data.is_some() && !config.new_store {
@@ -245,7 +245,7 @@ impl Daemon {
             calls.register(kent);
             tls.iter().for_each(|tls| tls.register_metrics(kent));
         });
-        // Bind it only now: the store is locked, so an existing socket belongs to a daemon that was killed.
+        // Bind this socket only now: the store is locked, so an existing socket belongs to a daemon that was killed.
         if let Some(path) = default_socket(&config) {
             match UnixSocket::bind(&path) {
                 Ok(socket) => grpc.add_unix(socket),
@@ -371,7 +371,7 @@ fn connection_limits(config: &Config) -> (Limits, Limits) {
     let Values { connections, connections_per_address, .. } = config.set;
     let handshakes = if config.tls.is_some() { 2 * HANDSHAKES_MAX } else { 0 };
     let reserved = FILES_OF_DAEMON + handshakes;
-    // If there are very few, three quarters of them.
+    // If the system allows very few files, use three quarters of them.
     let possible = open_files_max().map_or(usize::MAX, |files| files.saturating_sub(reserved).max(files / 4 * 3));
     if possible < connections {
         warn!(
@@ -390,7 +390,7 @@ const HTTP_CONNECTIONS_MAX: usize = 1000;
 /// The number of open files that the gRPC port leaves: for the store, the threads, the HTTP port and Unix sockets.
 const FILES_OF_DAEMON: usize = HTTP_CONNECTIONS_MAX + 512;
 
-/// The directories in which the daemon makes data durable, by their settings.
+/// The directories in which the daemon makes data durable, each with the name of its setting.
 fn directories(config: &Config) -> Vec<(&'static str, PathBuf)> {
     let archive = match &config.archiving {
         Archiving::To { dir, .. } => Some(("archive", dir.clone())),

@@ -70,7 +70,7 @@ pub(crate) struct Place {
     pub(crate) location: String,
     /// The address at which clients reach this daemon.
     pub(crate) address: String,
-    /// The directories in which it makes data durable, by their settings.
+    /// The directories in which the daemon makes data durable, each with the name of its setting.
     pub(crate) directories: Vec<(&'static str, PathBuf)>,
 }
 
@@ -80,7 +80,7 @@ const LISTED_MAX: usize = 1000;
 /// The maximum number of concurrent backups.
 pub(crate) const BACKUPS_MAX: usize = 2;
 
-/// The maximum number of concurrent diagnoses, which measure one after the other.
+/// The maximum number of concurrent diagnoses. Only one of them measures the disk at a time.
 pub(crate) const DIAGNOSES_MAX: usize = 4;
 
 /// The maximum number of concurrent `WatchTable` calls.
@@ -360,7 +360,7 @@ impl Engine {
         &self.draining
     }
 
-    /// Whether the daemon can grant from every source. Without the list of chunks, this is cheap.
+    /// Whether the daemon can grant from every source. This is cheap, because the list of chunks stays empty.
     pub(crate) fn readiness(&self) -> Readiness {
         Readiness {
             slot: self.slots.held(),
@@ -406,7 +406,7 @@ impl Engine {
         self.metrics.render(exposition)
     }
 
-    /// The regions that will be full first, of those that this daemon has granted from; up to `most`.
+    /// Up to `most` regions that will be full first, among those that this daemon has granted from.
     pub(crate) fn full_first(&self, most: usize) -> Vec<Fill> {
         full_first(&self.directory, self.clock.steady(), most)
     }

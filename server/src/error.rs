@@ -155,7 +155,7 @@ pub(crate) enum AllocateError {
         burst: u128,
         /// The requested number of identifiers.
         requested: u64,
-        /// The wait until it is allowed, or `None` if it never is.
+        /// The wait until the request is allowed, or `None` if it never is.
         wait: Option<Duration>,
     },
     /// After a restore the position of the counter is not known.
@@ -246,7 +246,7 @@ pub(crate) enum AllocateError {
     /// The store failed while a chunk was reserved.
     #[error("no chunk could be reserved: {0}")]
     Store(#[from] StoreFailure),
-    /// Other calls or replicas took what every attempt needed.
+    /// In every attempt, other calls or replicas were first.
     #[error("no chunk could be reserved: other calls or replicas were first in {attempts} attempts; try again")]
     Contended {
         /// The number of attempts.
@@ -366,13 +366,13 @@ pub(crate) enum EditError {
     NotUndone {
         /// The space.
         space: String,
-        /// The revision that it made.
+        /// The revision that the edit made.
         revision: Revision,
         /// The kind of edit.
         operation: String,
         /// The reason.
         reason: Box<NotUndone>,
-        /// The region that it deleted.
+        /// The region that the edit deleted.
         deleted: Option<Box<Deleted>>,
     },
     /// After a restore, a region that was lost may have had one of the prefixes that the reversal would join.
@@ -381,7 +381,7 @@ pub(crate) enum EditError {
          create regions there instead (kent space free)"
     )]
     MayBeLost {
-        /// The revision that it made.
+        /// The revision that the edit made.
         revision: Revision,
         /// The kind of edit.
         operation: String,
@@ -510,7 +510,7 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         | TableRefusal::SuffixTooNarrow { region, most: most @ 1.., .. } => {
             format!(" (kent region shrink {} --by {most})", arguments(region, space))
         }
-        // A new region does not exist yet.
+        // Without `most`, the region is a new one, so no command can change it.
         TableRefusal::SuffixInUse { most: None, .. } => String::new(),
         TableRefusal::CannotExpand { zone: 0, .. } => {
             format!(" (kent region create NAME --suffix BITS --space {space})")

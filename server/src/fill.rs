@@ -167,7 +167,8 @@ fn search(space: &Space, patterns: &[&Pattern]) -> (Vec<RegionNumber>, usize) {
     }
 }
 
-/// Finds the regions that will be full first, of those that this daemon has granted from; up to `most`, the soonest first.
+/// Finds up to `most` regions that will be full first, among those that this daemon has granted from. The soonest comes
+/// first.
 pub(crate) fn full_first(directory: &Directory, now: Duration, most: usize) -> Vec<Fill> {
     let spaces = directory.spaces();
     let used = spaces.iter().flat_map(|space| space.cells().map(move |(number, _)| (space, number)));

@@ -1,7 +1,7 @@
 //! The API on the HTTP port, for shells and browsers: JSON, gRPC-Web, and short paths for people.
 //!
-//! The gateway passes each call to the dispatch of the gRPC port, within the process. So the same checks of callers,
-//! limits, audit and metrics apply, for the real peer of the connection.
+//! The gateway passes each call to the dispatch of the gRPC port, within the process. So the same checks, limits, audit
+//! and metrics apply, with the real peer of the connection.
 
 mod browser;
 mod bytes;
@@ -65,7 +65,7 @@ struct Shared {
     calls: Calls,
     methods: Methods,
     web: GrpcWebService<GrpcPort>,
-    /// The OpenAPI document, made when it is first asked for.
+    /// The OpenAPI document, made for the first request for it.
     document: OnceLock<Bytes>,
 }
 
@@ -111,7 +111,8 @@ impl Gateway {
         Ok(Self { routes, tasks, needs_certificate })
     }
 
-    /// Answers a request: for identifiers on this thread, all others on the runtime of calls, because they may take milliseconds.
+    /// Answers a request. Requests for identifiers run on this thread, all others on the runtime of calls, because they
+    /// may take milliseconds.
     pub(crate) async fn answer(self, request: Request) -> Response {
         let has_certificate = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
         if self.needs_certificate && !has_certificate {
@@ -125,7 +126,7 @@ impl Gateway {
                 Err(never) => match never {},
             };
         }
-        // Aborted when the caller disconnects.
+        // The call is aborted when the caller disconnects.
         let call = self.tasks.spawn_call(self.routes.oneshot(request));
         match call.await {
             Ok(Ok(response)) => response,

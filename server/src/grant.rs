@@ -209,8 +209,8 @@ impl Grants {
         }
     }
 
-    /// Waits for a share of a budget. If too little is left, returns what was granted under the request ID before: a repeat takes
-    /// nothing.
+    /// Waits for a share of a budget. If too little is left, returns what was granted earlier under the same request
+    /// ID, because a repeat takes nothing from the budget.
     async fn reserve_budget(
         &self,
         request: &AllocateInput,
@@ -234,7 +234,8 @@ impl Grants {
         }
     }
 
-    /// Waits for a reservation. It continues if its caller disconnects; the next caller uses the reserved chunk.
+    /// Waits for a reservation. The reservation continues if its caller disconnects; the next caller uses the reserved
+    /// chunk.
     async fn reserved(
         &self,
         reservation: impl Future<Output = Result<(), AllocateError>> + Send + 'static,
@@ -250,7 +251,7 @@ impl Grants {
     /// Waits before another attempt after a conflict with another replica. The random delay grows with the number of attempts, so
     /// that no replica loses every time.
     async fn back_off(&self, attempt: u32) {
-        // No delay before the second attempt, which usually finds the chunk that the first one reserved.
+        // The second attempt has no delay, because it usually finds the chunk that the first one reserved.
         if attempt > 1 {
             let most = BACK_OFF_MIN_MICROS << attempt.min(BACK_OFF_DOUBLINGS);
             time::sleep(Duration::from_micros(entropy::number(&*self.entropy) % most)).await;
@@ -271,7 +272,7 @@ impl Grants {
         error
     }
 
-    /// The text form of the numbers of a source. Only spaces have different ones.
+    /// The text form of the numbers of a source. Only spaces have forms other than decimal.
     pub(crate) fn text_form(&self, source: &Source) -> TextForm {
         match source {
             // A space that was deleted after the grant makes no difference to the identifiers.
@@ -311,7 +312,7 @@ fn not_reserved(not: NotReserved, account: &Account, from: Source, requested: u6
     }
 }
 
-/// The action that a request needs: leases need their own, because they contain keys.
+/// The action that a request needs: leases need an action of their own, because they contain keys.
 const fn action(request: &AllocateInput) -> Action {
     match request.encoding {
         Encoding::Lease => Action::Lease,

@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// The stage of the daemon's start, which sets it for the HTTP port.
+/// The stage of the daemon's start. The start sets it, and the HTTP port reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage(Arc<RwLock<Reached>>);
 
@@ -90,14 +90,14 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum size of the head of a request, in bytes; hyper reads into a buffer of this size.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// The pause after a failure to accept a connection, because too many open files do not close immediately.
+/// The pause after a failure to accept a connection. If too many files are open, an immediate retry would fail as well.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The maximum number of concurrent requests on a connection of HTTP/2, and of the bytes of their headers.
 const CALLS_MAX: u32 = 16;
 const LIST_BYTES_MAX: u32 = 8 * 1024;
 
-/// Serves until `stop` is cancelled, and returns when the requests in flight are answered.
+/// Serves until `stop` is canceled, and returns when the requests in flight are answered.
 pub(crate) async fn serve(
     sockets: TcpListener,
     mut handshakes: Handshakes,
@@ -187,7 +187,7 @@ async fn metrics(
     };
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let exposition = Exposition::accepted(&accept.collect::<Vec<_>>().join(","));
-    // Before the report, so that no other report waits for the store.
+    // Read the budgets before the report, so that no other report waits for the store.
     let asked = engine.clone();
     let budgets = on_calls(&engine, async move { asked.access().budgets_left().await }).await;
     let text = reports.write(engine, move |engine| engine.render_metrics(exposition, &budgets)).await;
@@ -232,7 +232,7 @@ struct Reports {
 }
 
 impl Reports {
-    /// Returns the engine, or the answer to a caller that may not see reports, or while the daemon is starting.
+    /// Returns the engine. If the caller may not see reports, or the daemon is starting, returns the answer instead.
     fn admit(&self, method: &'static str, by: (&Peer, &HeaderMap)) -> Result<Arc<Engine>, Box<Response>> {
         match self.stage.get() {
             Reached::Serving(engine, _) => match self.check(&engine, method, by) {

@@ -1,6 +1,7 @@
 //! The Kent daemon.
 //!
-//! A thin shell around the pure crates `ids`, `regions` and `issue`: it owns the sockets, the clocks, the store and the tasks.
+//! It is a thin shell around the pure crates `ids`, `regions`, `issue`, `access` and `codec`: it owns the sockets, the
+//! clocks, the store and the tasks.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -9,12 +10,12 @@
 //! | `node` | a daemon without ports, for the simulator |
 //! | `transport` | connections, and dispatch of calls to services |
 //! | `service` | the gRPC services |
-//! | `http` | `/livez`, `/readyz`, `/metrics` |
+//! | `http`, `gateway` | the HTTP port: `/livez`, `/readyz`, `/metrics`; the API as JSON and gRPC-Web |
 //! | `status` | the only file that makes a `tonic::Status` |
 //! | `engine` | the daemon without its transport: the functions that services call |
 //! | `readiness` | whether the daemon can grant, and the reasons if it cannot |
-//! | `access` | changes of tokens and roles |
-//! | `auth` | who a caller is, and what it may do |
+//! | `access` | changes of tokens, roles and budgets |
+//! | `auth`, `budgets` | who a caller is, what it may do, and how much it may take |
 //! | `grant` | granting blocks, immediately or after a wait |
 //! | `cluster` | the replicas on one store |
 //! | `metrics` | metrics for Prometheus |
@@ -26,7 +27,7 @@
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
 //! | `audit` | the audit log |
-//! | `probe` | what measurements call |
+//! | `probe` | parts of the daemon that benchmarks call directly |
 //! | `causes` | an error with its causes, as text |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!

@@ -115,7 +115,7 @@ impl Access {
         check_admin(caller)?;
         let change = self.auth.table().change(|present| {
             check_holder(present, caller, &holder, None)?;
-            // Prefer the region that has this name now; else a deleted region, which is still listed under its name.
+            // Prefer the region that has this name now to a deleted region, which is still listed under its name.
             let named = present.budgets_of(&holder).filter(|budget| self.describe_resource(budget.right()) == resource);
             let budget =
                 named.max_by_key(|budget| self.is_present(budget)).ok_or_else(|| no_such(&holder, resource))?;
@@ -210,7 +210,7 @@ impl Access {
         let bad = |bad: &dyn std::fmt::Display| Invalid::new("resource", bad);
         let permission = Budget::permission(resource).map_err(|not| bad(&not))?;
         let (right, missing) = self.bind(permission).map_err(|unbound| bad(&unbound))?;
-        // First, so that a caller learns nothing about regions of others.
+        // Check this first, so that a caller learns nothing about regions of others.
         check_covers(caller, std::slice::from_ref(&right))?;
         match right.permission().needs() {
             Needs::Region { space, .. } if missing.is_some() => {
@@ -233,7 +233,7 @@ fn new_budget(id: BudgetId, holder: Holder, right: Right, total: u64) -> Result<
     Budget::new(id, holder, right, total).map_err(|bad| Invalid::new("resource", bad).into())
 }
 
-/// Fails if the caller may not manage the holder, or it has ended at `now`.
+/// Fails if the caller may not manage the holder, or if the holder has ended at `now`.
 fn check_holder(present: &Snapshot, caller: &Caller, holder: &Holder, now: Option<i64>) -> Result<(), AccessError> {
     match holder {
         Holder::Token(id) => {

@@ -16,7 +16,7 @@ struct Habit {
     names: &'static [&'static str],
     /// What Kent has instead.
     tip: &'static str,
-    /// A command that does it.
+    /// A command that does what the user wants.
     command: &'static str,
 }
 
@@ -24,7 +24,7 @@ const fn habit(of: &'static str, names: &'static [&'static str], tip: &'static s
     Habit { of, names, tip, command }
 }
 
-/// Options that users may expect. The first that applies counts.
+/// Options that users may expect. The first match counts.
 const OPTIONS: [Habit; 23] = [
     habit(
         "restore",
@@ -166,7 +166,7 @@ const OPTIONS: [Habit; 23] = [
     ),
 ];
 
-/// The habits of asking for more output.
+/// Options of other tools for more output.
 const VERBOSE: &[&str] = &["verbose", "v", "vv", "debug", "trace", "log-level", "loglevel", "logging"];
 
 /// Commands that users may expect.
@@ -207,7 +207,7 @@ const COMMANDS: [Habit; 9] = [
     ),
 ];
 
-/// The commands of `kent`; those that both have, such as `restore`, are not here.
+/// The commands of `kent`, except those that `kentd` has too, such as `restore`.
 const CLIENT_COMMANDS: [&str; 21] = [
     "alloc",
     "audit",
@@ -239,7 +239,7 @@ pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Comma
     }
     let unknown = text(&error, ContextKind::InvalidSubcommand).filter(|typed| command.find_subcommand(typed).is_none());
     if let Some(typed) = unknown.filter(|_| error.kind() == ErrorKind::ArgumentConflict) {
-        // An unknown command after options: clap reports a conflict with them.
+        // For an unknown command after options, clap reports a conflict with the options.
         let typed = typed.to_owned();
         error = clap::Error::new(ErrorKind::InvalidSubcommand).with_cmd(command);
         error.insert(ContextKind::InvalidSubcommand, ContextValue::String(typed));
@@ -273,7 +273,7 @@ pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Comma
     error
 }
 
-/// Says that the options of a command follow its name, and the command in this order.
+/// Returns a tip that the options of a command follow its name, and the command line in this order.
 fn command_first(words: &[OsString], inner: &Command, command: &Command) -> (Vec<String>, Option<String>) {
     let name = inner.get_name();
     let rest: Vec<_> = words.iter().filter(|word| *word != name).cloned().collect();
@@ -282,7 +282,7 @@ fn command_first(words: &[OsString], inner: &Command, command: &Command) -> (Vec
     (vec![format!("the options of `kentd {name}` follow the word {name}")], line)
 }
 
-/// What to do instead of an unknown command, and a command that does it.
+/// What to do instead of an unknown command, and an example.
 fn of_command(error: &clap::Error, words: &[OsString], command: &Command) -> (Vec<String>, Option<String>) {
     let typed = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
     if CLIENT_COMMANDS.contains(&typed) {
@@ -309,7 +309,7 @@ fn of_command(error: &clap::Error, words: &[OsString], command: &Command) -> (Ve
     }
 }
 
-/// What to use instead of an unknown option, and a command that has it.
+/// What to use instead of an unknown option, and an example.
 fn of_option(error: &clap::Error, inner: &Command) -> (Vec<String>, Option<String>) {
     let typed = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let typed = typed.split('=').next().unwrap_or(typed).trim_start_matches('-');

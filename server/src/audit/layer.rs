@@ -26,7 +26,7 @@ use crate::host::clock::{Clock, SystemClock};
 #[derive(Clone, Debug)]
 pub struct Audit {
     state: Arc<Mutex<State>>,
-    /// Where it is written.
+    /// Where the audit log is written.
     place: String,
     clock: SystemClock,
     /// Canceled when the audit log is required and an event could not be written.
@@ -38,9 +38,9 @@ pub struct Audit {
 struct State {
     output: Output,
     refusals: Refusals,
-    /// The number of events lost since the last successful write, and the reason.
+    /// The number of events lost since the last successful write.
     lost: u64,
-    /// The reason, until it is logged.
+    /// The error of the last failed write, until it is logged.
     failure: Option<io::Error>,
 }
 
@@ -89,7 +89,7 @@ impl Audit {
         Self { state, place, clock: SystemClock::new(), failed, is_required }
     }
 
-    /// Completes when an event was not written although the settings require it.
+    /// Completes when an event could not be written although the settings require the audit log.
     pub async fn failed(&self) {
         self.failed.cancelled().await;
     }
@@ -107,7 +107,7 @@ impl Audit {
         }
     }
 
-    /// Writes these summaries and reasons a last time, when the process ends.
+    /// Writes the remaining summaries and reasons when the process ends.
     pub fn report_rest(&self) {
         self.write_due(Duration::MAX);
     }
@@ -155,7 +155,7 @@ impl Audit {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // OK because no operation on the state stops half-way.
+        // OK because no operation on the state stops halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,10 +19,10 @@ pub(crate) struct KnownCaller(Mutex<Option<Remembered>>);
 
 #[derive(Debug)]
 struct Remembered {
-    /// The header that it sent; `None` if it has only a certificate.
+    /// The header that the caller sent; `None` if the caller has only a certificate.
     header: Option<Box<[u8]>>,
     known: Arc<Known>,
-    /// Counts the connection as one of the principal.
+    /// Counts the connection as an open one of the principal.
     open: Open,
 }
 
@@ -40,7 +40,7 @@ impl KnownCaller {
         is_known.then(|| known.clone())
     }
 
-    /// Remembers a caller. If the principal has changed, the connection counts for the new one.
+    /// Remembers a caller. If the principal has changed, the connection counts for the new principal.
     ///
     /// # Errors
     ///
@@ -58,13 +58,13 @@ impl KnownCaller {
     }
 }
 
-/// Compares headers, in a time that does not depend on where they differ: several callers may share a connection
+/// Compares headers in a time that does not depend on where they differ, because several callers may share a connection
 /// through a proxy. The loop takes 16 bytes at a time, because each call compares headers.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
-    // Of a known length, the compiler makes a comparison without a loop.
+    // For a known length, the compiler generates a comparison without a loop.
     if let (Ok(one), Ok(other)) = (<&[u8; USUAL_BYTES]>::try_from(one), <&[u8; USUAL_BYTES]>::try_from(other)) {
         return is_same_text(one, other);
     }
@@ -78,11 +78,11 @@ const USUAL_BYTES: usize = 89;
 #[inline(always)]
 fn is_same_text(one: &[u8], other: &[u8]) -> bool {
     let (Some(tail), Some(other_tail)) = (one.last_chunk(), other.last_chunk()) else {
-        return one.ct_eq(other).into(); // No token is as short.
+        return one.ct_eq(other).into(); // Tokens are longer.
     };
     let ((words, _), (other_words, _)) = (one.as_chunks(), other.as_chunks());
-    // Every byte counts, without a branch. One barrier at the end keeps this, as in the crate subtle, which has one for each
-    // comparison.
+    // Every byte counts, without a branch. One barrier at the end keeps the compiler from adding branches. The crate
+    // subtle has a barrier for each comparison.
     let differing = words
         .iter()
         .zip(other_words)

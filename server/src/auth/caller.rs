@@ -39,21 +39,21 @@ pub(crate) struct Known {
     pub(super) address: Option<Address>,
     /// The generation of the table of tokens and roles that its rights come from.
     pub(super) generation: u64,
-    /// When it must be identified again, on the steady clock, in seconds. Rounded down, because too early does no harm, and each
-    /// call compares it.
+    /// When the principal must be identified again, on the steady clock. Each call compares this, so it is in whole
+    /// seconds, rounded down: identifying a caller too early does no harm.
     pub(super) until: u64,
 }
 
 impl Known {
-    /// Whether it was identified by this generation of the table of tokens and roles, and need not be identified again
-    /// at `now`.
+    /// Whether the principal was identified by this generation of the table of tokens and roles, and need not be
+    /// identified again at `now`.
     #[inline]
     pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
         self.generation == generation && now.as_secs() < self.until
     }
 }
 
-/// The caller of a call, and what it may do. The type is small, because each call moves one.
+/// The caller of a call, and what it may do. The type is small, because each call moves a value of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     who: Who,
@@ -110,7 +110,7 @@ impl Caller {
         self.asked.as_ref()
     }
 
-    /// The name of the caller: that of its token or certificate, or of its kind if the daemon knows no more.
+    /// The name of the caller's token or certificate, or the kind of caller if there is neither.
     pub(crate) fn name(&self) -> &str {
         match &self.who {
             Who::Daemon => "kentd",
@@ -137,7 +137,7 @@ impl Caller {
         }
     }
 
-    /// The principal; `None` if it may do everything.
+    /// The principal; `None` if the caller may do everything.
     #[inline]
     pub(crate) fn principal(&self) -> Option<&Principal> {
         self.known().map(|known| &known.principal)
@@ -161,8 +161,8 @@ impl Caller {
         }
     }
 
-    /// Fails if it may not do this. `names` returns the names of the space and the region as the caller wrote them,
-    /// because it may not know any other names.
+    /// Fails if the caller may not do this. `names` returns the names of the space and the region as the caller wrote
+    /// them, because the caller must not learn any other names.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Caller {
         self.refusal(Denied::Missing(self.denied_to(), permission))
     }
 
-    /// The same refusal, of the call that the caller makes.
+    /// Adds what the caller asks for to a refusal.
     pub(super) fn refusal(&self, denied: Denied) -> Denied {
         match &self.asked {
             Some(asked) => denied.of_call(asked.clone()),

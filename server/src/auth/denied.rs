@@ -149,7 +149,7 @@ impl Denied {
     }
 }
 
-/// How often this process has refused callers, for each reason. Like the audit log, there is one in the process.
+/// How often this process has refused callers, for each reason. The counters are global, like the audit log.
 static DENIALS: [(&str, AtomicU64); 6] = [
     ("NO_CREDENTIAL", AtomicU64::new(0)),
     ("BAD_CREDENTIAL", AtomicU64::new(0)),

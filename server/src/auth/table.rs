@@ -1,7 +1,7 @@
 //! The tokens, roles and budgets of the store, in memory.
 //!
 //! Every change compares and rewrites one record (`access/version`), so changes are made one after another. Other
-//! replicas follow them by a watch, which reports this record after the others of its commit.
+//! replicas follow the changes by a watch. The watch reports this record after the other records of the same commit.
 
 use std::{
     collections::BTreeMap,
@@ -152,12 +152,12 @@ impl AccessTable {
         self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the change that `plan` derives from the current tokens and roles. Returns the version that includes it. A
-    /// plan without writes changes nothing.
+    /// Makes the change that `plan` derives from the current tokens and roles. Returns the version that includes the
+    /// change. A plan without writes changes nothing.
     ///
     /// # Errors
     ///
-    /// Those of `plan`, and if the store does not answer.
+    /// The errors of `plan`, and an error if the store does not answer.
     pub(crate) async fn change<E: From<StoreFailure>>(
         &self,
         plan: impl Fn(&Snapshot) -> Result<Vec<Write>, E>,
@@ -273,7 +273,7 @@ impl AccessTable {
                 stored::decode_budget(id, holder, &versioned.value).map(Write::Budget).map(Some).map_err(drop)
             }
             AccessKey::Version => {
-                // A record that could not be applied is not confirmed.
+                // Do not confirm the change if one of its records could not be applied.
                 if !self.is_stale.load(Ordering::Acquire) {
                     self.update(|present| present.version = present.version.max(versioned.version));
                 }
@@ -291,7 +291,8 @@ impl AccessTable {
     fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut present));
-        // Under the lock, so that no caller is remembered as of this generation with the rights of the one before.
+        // The lock is still held, so that no caller is remembered as of this generation with the rights of the previous
+        // one.
         let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
         drop(present);
         self.changed.send_replace(generation);

@@ -1,7 +1,7 @@
 //! What each principal uses of its limits on this replica.
 //!
-//! All connections of a principal share one [`Usage`]. It stays in memory as long as a connection holds it or a bucket
-//! is not full, so that a caller that connects again finds its limits as it left them.
+//! All connections of a principal share one [`Usage`]. A usage stays in memory as long as a connection holds it or a
+//! bucket is not full, so that a caller cannot reset its limits by connecting again.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use kent_ids::counted;
 /// The usage of all principals.
 #[derive(Debug)]
 pub(super) struct Usages {
-    /// The limits of those that have no others.
+    /// The limits of principals that have no limits of their own.
     defaults: Limits,
     known: Mutex<Known>,
     refusals: Arc<Refusals>,
@@ -78,20 +78,20 @@ impl Usages {
         Self { defaults, known: Mutex::default(), refusals: Arc::default() }
     }
 
-    /// The limits of those that have no others.
+    /// The limits of principals that have no limits of their own.
     pub(super) fn defaults(&self) -> Limits {
         self.defaults
     }
 
     /// The usage of a principal, at `now` on the steady clock.
     pub(super) fn of(&self, name: &str, now: Duration) -> Arc<Usage> {
-        // OK because no change stops half-way.
+        // OK because no change stops halfway.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(usage) = known.by_name.get(name) {
             return usage.clone();
         }
         if known.by_name.len() >= known.sweep_at {
-            // Other holders get it only here, under the lock.
+            // Other holders get a usage only here, under the lock.
             known.by_name.retain(|_, usage| Arc::strong_count(usage) > 1 || !usage.is_idle(now));
             known.sweep_at = SWEEP_MIN.max(2 * known.by_name.len());
         }

@@ -48,8 +48,8 @@ impl Account {
         Self { budget, share: Share::default(), reserving, state, is_removed: AtomicBool::new(false) }
     }
 
-    /// Takes the total from a newer version. If it differs, the share goes back, so that the store
-    /// counts the rest as left.
+    /// Takes the total from a newer version. If the total differs, the share goes back, so that the store counts its
+    /// unused part as left.
     pub(super) fn renew(&self, budget: &Budget, version: Version) {
         let mut state = self.lock();
         if version >= state.version {
@@ -76,7 +76,7 @@ impl Account {
         }
     }
 
-    /// What the store has left, if this replica read that for a refusal a moment ago.
+    /// What is left in the store, if this replica read it for a recent refusal.
     pub(super) fn known_left(&self, now: Duration) -> Option<u64> {
         let (left, since) = self.lock().left?;
         (now.saturating_sub(since) < KNOWN_FOR).then_some(left)
@@ -90,7 +90,8 @@ impl Account {
         self.lock().left = None;
     }
 
-    /// The number of checks, with this one, that found the share unchanged. 0 if the replica holds nothing.
+    /// The number of consecutive checks, including this one, that found the share unchanged; 0 if the replica holds
+    /// nothing.
     pub(super) fn idle_checks(&self) -> u32 {
         let held = self.share.left();
         let mut state = self.lock();
@@ -120,7 +121,7 @@ impl Account {
         &self.budget
     }
 
-    /// Whose budget it is.
+    /// The holder of the budget.
     pub(crate) fn holder(&self) -> &Holder {
         self.budget.holder()
     }

@@ -57,7 +57,7 @@ impl Purse {
 }
 
 impl Charge {
-    /// Keeps the charge, because the identifiers are granted, or may be.
+    /// Keeps the charge, because the identifiers are granted, or may have been granted.
     pub(crate) fn keep(&self) {
         self.count.store(0, Ordering::Release);
     }

@@ -168,7 +168,7 @@ async fn err_without_the_store_no_share_is_reserved() {
         assert_eq!((replica.used().await, replica.account.share.left()), (uses, 0));
         replica.grant(10).await.expect("granted");
         assert_eq!(replica.used().await, uses + 10);
-        // The same while a share is returned.
+        // The same holds while a share is returned.
         replica.grant(50).await.expect("granted");
         let (held, before) = (replica.account.share.left(), replica.used().await);
         disk.plan(move |operation| if matches!(operation, Operation::Commit(_)) { fault() } else { Fault::None });
@@ -215,7 +215,7 @@ async fn ok_a_budget_that_is_removed_limits_nothing() {
 async fn ok_an_unused_share_goes_back_after_some_checks() {
     let (_disk, replica) = start(1000).await;
     let (mut granted, mut used) = (0, 0);
-    // While it is in use, nothing goes back.
+    // While the budget is in use, nothing goes back.
     while granted < 200 || replica.account.share.left() == 0 {
         replica.grant(3).await.expect("left");
         granted += 3;

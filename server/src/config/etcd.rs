@@ -113,7 +113,7 @@ impl EtcdSettings {
     fn credentials(&self) -> Result<Option<EtcdCredentials>, ConfigError> {
         match (&self.store_user, &self.store_password_file) {
             (Some(user), Some(path)) => {
-                // Also read here, so that a daemon without a password does not start.
+                // Read the file here too, so that a daemon without a password does not start.
                 file("store-password-file", path)?;
                 Ok(Some(EtcdCredentials { user: user.clone(), password: EtcdPassword::File(path.clone()) }))
             }

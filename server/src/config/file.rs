@@ -45,7 +45,7 @@ fn first_problem(text: &str) -> Option<(usize, String)> {
         };
         let written = text.get(value.span()).unwrap_or_default();
         let alone = format!("{} = {written}\n", key.get_ref());
-        // A section is more than its header, which is its span.
+        // The span of a section covers only its header, so a section cannot be parsed alone.
         let error = match value.get_ref().is_table() {
             true => "a section".to_owned(),
             false => toml::from_str::<Settings>(&alone).err()?.message().to_owned(),

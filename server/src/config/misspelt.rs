@@ -30,7 +30,7 @@ pub(super) fn known(key: &str) -> Option<Arg> {
     options().find(|arg| arg.get_long() == Some(key))
 }
 
-/// The variables among these that neither program reads, each with the one that it probably stands for.
+/// The variables among these that neither program reads, each with the variable that it probably stands for.
 pub fn misspelt_variables(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let settings = options().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));
     let known: Vec<String> = settings.chain(OTHER_VARIABLES.map(ToOwned::to_owned)).collect();
@@ -42,7 +42,7 @@ fn options() -> impl Iterator<Item = Arg> {
     Settings::augment_args(Command::new("kentd")).get_arguments().cloned().collect::<Vec<_>>().into_iter()
 }
 
-/// The nearest name, if it differs in at most a third of its letters, without the prefix of variables.
+/// The nearest name, if at most a third of its letters differ. The prefix of variables is not compared.
 fn near(typed: &str, known: &[String]) -> Option<String> {
     let bare = |name: &str| name.trim_start_matches("KENT_").to_owned();
     let distance = |name: &&String| strsim::damerau_levenshtein(&bare(name), &bare(typed));

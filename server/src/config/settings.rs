@@ -210,7 +210,7 @@ settings! {
         otlp_ca: PathBuf, "KENT_OTLP_CA" "FILE":
             "PEM file with the CAs that verify the collector at an https:// address [default: those of the system]";
         trace_ratio: f64 = "0" ["0" to "1"], "KENT_TRACE_RATIO" "RATIO":
-            "Share of the calls without the header traceparent that have spans, such as 0.01; calls with the header do as it says";
+            "Share of the calls without the header traceparent that have spans, such as 0.01; the header decides for other calls";
     }
     "Audit" {
         audit: AuditTo, "KENT_AUDIT" "FILE|stderr":

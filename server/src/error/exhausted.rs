@@ -16,7 +16,7 @@ pub(crate) struct Exhausted {
     pub(crate) region: String,
     /// The limit on its suffixes: 2^s, or its cap.
     pub(crate) capacity: Count,
-    /// Whether its cap limits it, so that an expansion changes nothing.
+    /// Whether the cap is the limit, so that an expansion changes nothing.
     pub(crate) is_capped: bool,
     /// The number of suffixes that are issued or reserved.
     pub(crate) reserved: u128,
@@ -35,7 +35,7 @@ const fn bits_noun(bits: u8) -> &'static str {
 }
 
 impl Exhausted {
-    /// The number of suffixes with which everything that the caller needs could be granted.
+    /// The capacity that suffices for everything that the caller needs.
     fn needed(&self) -> u128 {
         self.reserved.saturating_add(self.wanted.into())
     }
@@ -87,7 +87,7 @@ impl fmt::Display for Exhausted {
                 self.needed()
             );
         }
-        // The smallest width with enough suffixes.
+        // The number of bits to add for enough suffixes.
         let missing = Count::Below(self.needed()).bits().saturating_sub(self.suffix_bits).max(1);
         match expandable_bits {
             0 => write!(f, "it cannot be expanded further{}", self.elsewhere()),

@@ -42,7 +42,8 @@ impl Occupied {
         let named = table.iter().take(NAMED_MAX).map(|region| region.name.clone()).collect();
         let used = table.iter().find(|region| region.issued != Count::ZERO);
         let name = |region: &Region| region.name.clone();
-        // The last one without subregions: the first may continue its parent's numbers, and then stays until the others are gone.
+        // Take the last region without subregions. The first one may continue its parent's numbers, and can then be
+        // deleted only after the others.
         let last = || table.iter().filter(|region| table.children(region).next().is_none()).last();
         let first = match (used, last()) {
             (Some(used), _) => Obstacle::Used(name(used)),

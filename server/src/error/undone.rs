@@ -14,7 +14,8 @@ pub(crate) struct Deleted {
 }
 
 impl Deleted {
-    /// The region that an edit with these changes deleted. `parent_of` finds the present name and prefix of its parent.
+    /// The region that an edit with these changes deleted. `parent_of` finds the current name and prefix of the
+    /// region's parent.
     pub(crate) fn of(changes: &[Change], parent_of: impl Fn(&Region) -> Option<(String, Prefix)>) -> Option<Self> {
         let first = changes.first().filter(|change| change.after.is_none())?;
         let region = first.before.clone()?;
@@ -94,13 +95,13 @@ fn to_words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Words as a shell reads them. A text with a NUL, which no shell can pass on, is left out.
+/// Quotes words for a shell. A text with a NUL, which no shell can pass on, is left out.
 fn quoted(words: &[String]) -> String {
     let quoted = words.iter().filter_map(|word| shlex::try_quote(word).ok());
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// The advice in place of the reversal.
+/// Advice on what to do instead of the reversal.
 pub(super) fn hint(space: &str, reason: &NotUndone, deleted: Option<&Deleted>) -> String {
     let NotUndone::Refused(refusal) = reason else { return String::new() };
     match (refusal, deleted) {

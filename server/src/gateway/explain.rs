@@ -8,7 +8,7 @@ use super::wide::WIDE;
 /// The number of characters of an unknown name that a message repeats.
 const SHOWN_MAX: usize = 80;
 
-/// The message about a value of the wrong type at this place in a request. `error` is the text of the parser.
+/// The message about a value of the wrong type at `path` in a request. `error` is the text of the parser.
 pub(super) fn wrong_value(message: &MessageDescriptor, path: &Path, error: &str) -> String {
     let field = find(message, path);
     if let Some((_, rest)) = error.split_once("unrecognized field name '") {

@@ -159,7 +159,7 @@ async fn classify(
         let id = kent_codec::parse_id(&text).map_err(bad_id)?;
         let space = query.space.as_deref().unwrap_or(SPACE);
         if id.is_uuid {
-            // The number of a UUID may happen to fit into fewer bits.
+            // Check the width of the space, because the number of a UUID may happen to fit into fewer bits.
             let ask = GetSpaceRequest { name: space_name(space) };
             let Space { bits, .. } = shared.calls.typed("/kent.v1.Regions/GetSpace", from.clone(), &ask).await?;
             id.within(space, bits).map_err(bad_id)?;
@@ -168,7 +168,7 @@ async fn classify(
         let reply: ClassifyResponse = shared.calls.typed("/kent.v1.Regions/Classify", from, &ask).await?;
         let mut found = reply.classifications.into_iter().next().ok_or_else(status::broken_answer)?;
         if id.is_uuid {
-            // Shown as the caller wrote it, regardless of the text form of the space.
+            // Show a UUID as the caller wrote it, regardless of the text form of the space.
             found.text = Uuid::from_u128(id.value).to_string();
         }
         Ok(found)

@@ -5,7 +5,7 @@ use kent_proto::model::{fence, for_each_text};
 
 use crate::transport::issued::Issued;
 
-/// The size of an identifier with its separators, in bytes, to reserve memory: a UUID is the longest that is frequent.
+/// The size of an identifier with its separators, in bytes, to reserve memory: the longest frequent one is a UUID.
 const TEXT_BYTES: usize = 39;
 
 /// The identifiers, one per line.

@@ -38,7 +38,7 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    /// What is waited for, as the metrics name it.
+    /// The reason for the wait, as the metrics name it.
     pub(crate) const fn reason(&self) -> &'static str {
         match self {
             Self::Time(..) => "time",

@@ -130,9 +130,9 @@ impl RegionGrants {
         }
     }
 
-    /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked meanwhile, so no thread cuts from a
-    /// region after a seal is applied to it. Cuts nothing for a strict region or a request ID. Charges the caller's budgets for the
-    /// region that is found, or returns the one of which this replica's share is too small.
+    /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked meanwhile, so no thread
+    /// cuts from a region after a seal is applied to it. Cuts nothing for a strict region or a request ID. Charges the
+    /// caller's budgets for the region that is found, or returns the budget of which this replica's share is too small.
     fn cut(
         &self,
         space: &Space,
@@ -375,7 +375,8 @@ impl RegionGrants {
         // The commit compares what the check has read, so it fails if a seal comes in between.
         let guarded = space.guarded_facts(number).filter(|(facts, _)| facts.granting.is_ok());
         let Some((facts, guards)) = guarded else { return try_again() };
-        // Otherwise the rest of a chunk that was reserved before the region became strict would be a gap.
+        // Return the rest of a chunk that was reserved before the region became strict, so that it does not become a
+        // gap.
         space.give_back(&*self.store, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
         let last = cell.with_queue(Queue::take_last);
@@ -428,8 +429,8 @@ impl RegionGrants {
         Ok(requests.iter().zip(attempted.granted).map(outcome).collect())
     }
 
-    /// Waits for an edit of this daemon that is in progress. If there was none, another replica edited the table, and it is read
-    /// again.
+    /// Waits for an edit of this daemon that is in progress. If there was none, another replica edited the table, and
+    /// this reads the table again.
     async fn follow(&self, space: &Space, facts: &RegionFacts) -> Result<(), AllocateError> {
         let _editing = space.editing.lock().await;
         match space.versions(facts.number).1 == facts.version {
@@ -467,8 +468,9 @@ impl RegionGrants {
         }
     }
 
-    /// Reserves a chunk of at least `count` suffixes, unless another call did so in the meantime. The number identifies the region,
-    /// because its name may now be another region's. If it does not grant, each caller gets the reason when it tries again.
+    /// Reserves a chunk of at least `count` suffixes, unless another call did so in the meantime. The number identifies
+    /// the region, because its name may now be another region's. If the region does not grant, each caller gets the
+    /// reason when it tries again.
     pub(super) async fn reserve(
         self,
         space: Arc<Space>,
@@ -537,7 +539,7 @@ impl RegionGrants {
         chunks.collect()
     }
 
-    /// Returns the rest of every chunk to the store. No more grants may follow.
+    /// Returns the rest of every chunk to the store. The daemon must not grant anything afterwards.
     pub(crate) async fn give_back_all(&self) {
         for space in self.directory.spaces() {
             for (number, cell) in space.cells() {
@@ -580,8 +582,8 @@ fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>>
     facts.granting.map(|()| facts).map_err(Some)
 }
 
-/// The error of a region that does not grant or does not exist. It does not name other regions that the caller may not know. It locks
-/// tables to look up names, so no table's lock may be held.
+/// The error of a region that does not grant or does not exist. It does not name other regions that the caller may not
+/// know. The function locks tables to look up names, so the caller must not hold a table's lock.
 fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &Caller) -> AllocateError {
     let name = space.name();
     match reason {
@@ -607,7 +609,7 @@ fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &
 struct Cut {
     facts: RegionFacts,
     cell: Arc<Cell>,
-    /// The first suffix that was cut, and whether the chunk is running low, or `None` if it did not hold enough.
+    /// The first suffix that was cut, and whether the chunk is running low, or `None` if the chunk did not hold enough.
     first: Option<(Position, bool)>,
 }
 

@@ -1,9 +1,9 @@
 //! Grants from series: sources with a durable counter and no region.
 //!
-//! Only *listed* series issue identifiers. A request for a series that is not listed adds it, up to `--series-on-demand` of them;
-//! operators list others, and forget them. Forgetting removes only the listing: the counter's record stays, so a series that is
-//! listed again continues where it stopped. A reservation compares the version of the listing, so that other replicas notice a
-//! change.
+//! Only *listed* series issue identifiers. A request for a series that is not listed lists it, up to
+//! `--series-on-demand` series. Operators can list more, and can forget any of them. Forgetting removes only the
+//! listing: the counter's record stays, so a series that is listed again continues where it stopped. A reservation
+//! compares the version of the listing, so that other replicas notice a change.
 
 use std::{
     collections::BTreeMap,
@@ -95,7 +95,8 @@ impl SeriesGrants {
         Ok(Self { store, clock, key, chunk, on_demand_max, tasks, pacing, known, listing })
     }
 
-    /// Grants a block of a series' numbers from the chunk in memory; without enough left, the caller has to wait for a chunk.
+    /// Grants a block of a series' numbers from the chunk in memory; if too little is left, the caller has to wait for
+    /// a chunk.
     pub(super) fn try_grant(&self, series: &Series, count: NonZeroU64) -> Result<TryGrant<Block>, AllocateError> {
         let known = self.known(series);
         let cut = known.as_ref().and_then(|known| known.cell.cut(count, series.end()));
@@ -266,7 +267,8 @@ impl SeriesGrants {
     }
 
     /// Changes the listing of a series and the number of listed series in one commit. Returns the new version of the
-    /// listing. Returns `None` if another replica changed it first or the outcome is unknown: then the caller reads it again.
+    /// listing. Returns `None` if another replica changed it first or the outcome is unknown: then the caller reads the
+    /// listing again.
     async fn list(
         &self,
         series: &Series,
@@ -297,7 +299,7 @@ impl SeriesGrants {
         chunks.collect()
     }
 
-    /// Returns the rest of every chunk to the store. No more grants may follow.
+    /// Returns the rest of every chunk to the store. The daemon must not grant anything afterwards.
     pub(crate) async fn give_back_all(&self) {
         for (series, cell) in self.cells(usize::MAX) {
             let _reserving = cell.reserving.lock().await;

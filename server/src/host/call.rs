@@ -1,6 +1,6 @@
 //! The call that a log line belongs to.
 //!
-//! It is stored in the task, and read only when a line is written.
+//! The call is stored in the task, and read only when a line is written.
 
 use std::{
     future::Future,
@@ -32,7 +32,7 @@ impl Call {
         Self { method, principal, peer, request_id: OnceLock::new(), trace: None }
     }
 
-    /// Adds the span of the call, which learns who the caller is.
+    /// Adds the span of the call, and adds the caller to the span.
     pub(crate) fn with_trace(self, trace: Option<Trace>) -> Self {
         if let Some(trace) = &trace {
             trace.note("kent.principal", &self.principal);
@@ -43,7 +43,7 @@ impl Call {
 
     /// Sets the request ID.
     pub(crate) fn with_request_id(self, request_id: &str) -> Self {
-        // OK because the first ID of a request is its only one.
+        // OK because a request has only one ID.
         let _ = self.request_id.set(request_id.to_owned());
         self
     }

@@ -19,7 +19,7 @@ use super::{
 /// The number of events that are kept.
 const EVENTS_MAX: usize = 4096;
 
-/// The target of the events in the log. It repeats them all, however fast they come.
+/// The target of the events in the log. The log never suppresses them as repetitions.
 pub(crate) const TARGET: &str = "kentd::flight";
 
 /// A grant that waits at least this long is notable. Strict grants always wait for a commit, which takes less on most disks.
@@ -48,7 +48,7 @@ impl Name {
 impl From<&str> for Name {
     fn from(text: &str) -> Self {
         let mut name = Self { bytes: [0; Self::BYTES_MAX], length: 0 };
-        // `write_str` cuts what is too long.
+        // `write_str` cuts a text that is too long.
         let _ = fmt::Write::write_str(&mut name, text);
         name
     }
@@ -95,7 +95,7 @@ impl fmt::Display for Name {
 pub(crate) enum Happened {
     /// A grant waited for the clock, a chunk, a budget or a commit.
     GrantWaited { source: Name, count: u64, waited: Duration, granted: bool },
-    /// A commit took long. `key` is the first that it writes.
+    /// A commit took long. `key` is the first key that the commit writes.
     SlowCommit { key: Name, took: Duration },
     /// A commit was rejected because the record `key` had changed.
     Conflict { key: Name },
@@ -178,7 +178,7 @@ pub(crate) struct Recorded {
     pub(crate) happened: Happened,
 }
 
-/// The ring. Its memory is taken by the first event.
+/// The ring. The first event allocates its memory.
 struct Ring {
     events: Vec<Recorded>,
     /// The number of events since the process started.
@@ -255,7 +255,7 @@ pub fn log_on_panic() {
 }
 
 fn ring() -> MutexGuard<'static, Ring> {
-    // OK because no operation on the ring stops half-way.
+    // OK because no operation on the ring stops halfway.
     RING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,9 +1,9 @@
 //! Tasks. This is the only file of the daemon that spawns them.
 //!
-//! Tasks run on four runtimes. The daemon's own tasks (slot keeper, heartbeat, health reporter) have a runtime that no gRPC call
-//! uses. Calls that may take a long time run on a second one with low priority, and TLS handshakes on another, which leaves processors free
-//! for grants when many callers connect. Work that keeps a processor busy and holds no lock
-//! runs on the last one, whose threads run only when no other thread needs the processor.
+//! Tasks run on four runtimes. The daemon's own tasks (slot keeper, heartbeat, health reporter) have a runtime that no
+//! gRPC call uses. Calls that may take a long time run on a second runtime with low priority. TLS handshakes run on a
+//! third one, which leaves processors free for grants when many callers connect. Work that keeps a processor busy and
+//! holds no lock runs on the fourth, whose threads run only when no other thread needs the processor.
 //!
 //! Each of the daemon's own tasks has a name. If one ends early, by an error or a panic, the daemon stops rather than continuing
 //! without it.
@@ -109,8 +109,8 @@ impl Tasks {
         self.tracker.spawn_on(watch, &self.runtime);
     }
 
-    /// Spawns work that ends by itself, such as a commit that must not be abandoned midway. It continues when the handle is
-    /// dropped, and [`Tasks::stop`] waits for it. Its lines of the log name the call that spawned it.
+    /// Spawns work that ends by itself, such as a commit that must not be abandoned midway. The work continues when the
+    /// handle is dropped, and [`Tasks::stop`] waits for it. Its log lines name the call that spawned it.
     pub(crate) fn spawn_work<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -118,8 +118,9 @@ impl Tasks {
         self.tracker.spawn_on(call::inherited(work), &self.calls)
     }
 
-    /// Like [`Tasks::spawn_work`], but on the caller's thread, which saves waking another one. The thread must wait for
-    /// [`Tasks::local_work`] before it ends. Others may wait for the result, so the daemon stops if the work panics.
+    /// Like [`Tasks::spawn_work`], but on the caller's thread, which saves waking another thread. The caller's thread
+    /// must wait for [`Tasks::local_work`] before it ends. Other calls may wait for the result, so the daemon stops if
+    /// the work panics.
     pub(crate) fn spawn_work_local<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,

@@ -1,4 +1,5 @@
-//! When the store was last reached: a replica that has not reached it for longer than its window may have missed changes of others.
+//! When the store was last reached: a replica that has not reached it for longer than its window may have missed
+//! changes of other replicas.
 
 use std::{
     sync::{
@@ -22,7 +23,7 @@ pub(crate) struct Touch {
     wall: AtomicI64,
 }
 
-/// Before the first refresh.
+/// The value before the first refresh.
 const NEVER: u64 = u64::MAX;
 
 impl Touch {

@@ -146,7 +146,7 @@ impl Trace {
         Part(self.tracer.span_builder(name).start_with_context(&self.tracer, &self.context))
     }
 
-    /// Ends the span of the call. Only the first end counts.
+    /// Ends the span of the call. Later calls have no effect.
     pub(crate) fn end(&self, code: Code) {
         let span = self.context.span();
         span.set_attribute(KeyValue::new("rpc.grpc.status_code", i64::from(i32::from(code))));

@@ -80,7 +80,7 @@ impl Watched {
 
 impl Default for StoreMetrics {
     fn default() -> Self {
-        // From 16 microseconds to 67 seconds, each four times the one before.
+        // The bounds go from 16 microseconds to 67 seconds, each four times the previous one.
         let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(16e-6, 4.0, 12));
         Self { duration: Family::new_with_constructor(histogram), failures: Family::default() }
     }

@@ -17,7 +17,7 @@ const SHARED_MAX: usize = 100;
 /// The number of requests that are answered before the task yields.
 const ANSWER_BATCH: usize = 8;
 
-/// The requests that wait for a commit. While one is in progress, more gather and share the next.
+/// The requests that wait for a commit. While a commit is in progress, more requests gather and share the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<(QueuedRequest, Waiter)>,
@@ -36,11 +36,12 @@ pub(crate) struct QueuedRequest {
     pub(crate) count: NonZeroU64,
     /// The request ID, if there is one.
     pub(crate) request: Option<Request>,
-    /// What the request has taken from the caller's budgets. Returned unless the commit of the grant may have been made.
+    /// What the request has taken from the caller's budgets. The charge is returned unless the commit of the grant may
+    /// have been made.
     pub(crate) charge: Charge,
 }
 
-/// The caller of a request; `answer` is `None` once it is answered.
+/// The caller of a request; `answer` is `None` once the request is answered.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     answer: Option<oneshot::Sender<Outcome>>,
@@ -76,7 +77,7 @@ impl Queue {
         self.last = Some(last);
     }
 
-    /// Returns a receiver that is notified when `count` requests wait, or `None` if they do already.
+    /// Returns a receiver that is notified when `count` requests wait, or `None` if that many wait already.
     pub(crate) fn gather(&mut self, count: usize) -> Option<oneshot::Receiver<()>> {
         let (gathered, receiver) = oneshot::channel();
         self.gathering = Some((count, gathered)).filter(|_| self.waiting.len() < count);
@@ -102,7 +103,7 @@ impl Queue {
         shared
     }
 
-    /// Answers the requests whose wait limit is over, and removes them and the abandoned ones.
+    /// Answers the requests whose wait limit is over, and removes them and abandoned requests.
     pub(crate) fn expire(&mut self, now: Duration) {
         self.waiting.retain_mut(|(_, waiter)| {
             waiter.expire(now, AllocateError::Late);

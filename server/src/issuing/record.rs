@@ -16,7 +16,7 @@ pub(crate) struct Record {
     pub(crate) capacity: Position,
     /// The maximum rate of the counter.
     pub(crate) pace: Pace,
-    /// Whether it belongs to a region. After a restore whose tables are known, a region without a counter is new, so its counter
-    /// was not lost.
+    /// Whether the counter belongs to a region. After a restore whose tables are known, a region without a counter is
+    /// new, so its counter was not lost.
     pub(crate) is_of_table: bool,
 }

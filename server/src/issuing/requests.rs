@@ -1,8 +1,9 @@
 //! Request IDs: each grant or edit under a request ID is recorded, and not made again.
 //!
-//! Dated request IDs (version 7 UUIDs) are kept for the retention time; the others permanently, up to a maximum number. Records of
-//! dated request IDs are removed only below the *floor*, a stored time. Every commit under a dated request ID compares the floor's
-//! version, so a removed request is never made again, even by a replica that does not know of the removal or whose clock is wrong.
+//! Dated request IDs (version 7 UUIDs) are kept for the retention time; the others are kept permanently, up to a
+//! maximum number. Records of dated request IDs are removed only below the *floor*, a stored time. Every commit under a
+//! dated request ID compares the floor's version, so a removed request is never made again, even by a replica that does
+//! not know of the removal or whose clock is wrong.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,7 +26,7 @@ pub(crate) struct Request {
     /// The key of the record of the grant or edit.
     pub(crate) key: Key,
     pub(crate) kind: RequestKind,
-    /// Who asks. A request ID belongs to the caller who used it first.
+    /// The identity of the caller. A request ID belongs to the caller who used it first.
     pub(crate) caller: Box<str>,
 }
 
@@ -126,7 +127,7 @@ impl Requests {
             let record = stored::encode_forgotten_requests(raised);
             match store.commit(expect_floor(Txn::new(), floor.version).put(keys::FORGOTTEN, record)).await {
                 Ok(_) => {}
-                // Another replica may have raised it; the stored floor counts.
+                // Another replica may have raised the floor; the stored floor counts.
                 Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -385,7 +385,8 @@ impl Slots {
 
     async fn commit(&self, plan: &SlotPlan) -> Result<u64, CommitError> {
         let key = keys::slot(plan.slot());
-        // A store that replaced this one has another cluster key: a replica that hung meanwhile must not continue on it.
+        // A store that replaced this one has another cluster key: a replica that hung during the replacement must not
+        // write to it.
         let txn = Txn::new().expect(keys::CLUSTER, self.founded).expect(key.clone(), Version::new(plan.guard()));
         let txn = txn.put(key, stored::encode_slot(plan.record()));
         Ok(self.store.commit(txn).await?.version.get())

@@ -45,7 +45,7 @@ pub(crate) enum Granted {
     From(Position),
     /// The request was granted earlier under the same request ID, from this position on.
     Before(Position),
-    /// Rejected.
+    /// The request is rejected.
     Refused(StrictRefusal),
     /// The request needs another attempt.
     Again,
@@ -53,8 +53,8 @@ pub(crate) enum Granted {
     Failed(StoreFailure),
 }
 
-/// Attempts several grants in one commit, which moves the counter of `cell` and records each grant with a request ID. `last` is
-/// the state after the last commit, which saves reading it.
+/// Attempts several grants in one commit, which moves the counter of `cell` and records each grant with a request ID.
+/// `last` is the state after the last commit, which saves a read of the store.
 pub(crate) async fn grant(
     store: &dyn Store,
     (cell, record): (&Cell, &Record),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::comments::{Comments, describe};
 use crate::gateway::wide::WIDE;
 
-/// The schemas of all messages and enums that were asked for, and of those inside them.
+/// The schemas of all messages and enums that were requested, and of those inside them.
 pub(super) struct Schemas<'c> {
     comments: &'c Comments<'c>,
     made: Map<String, Value>,
@@ -22,7 +22,7 @@ impl<'c> Schemas<'c> {
         self.made
     }
 
-    /// The schema of a message, as a reference for most.
+    /// The schema of a message. For most messages it is a reference.
     pub(super) fn message(&mut self, message: &MessageDescriptor) -> Value {
         let name = message.full_name();
         match name {
@@ -124,7 +124,7 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// A number as a string in decimal, with this many digits after the first.
+/// A number as a string in decimal, with up to `more` digits after the first.
 fn decimal(more: u32, is_signed: bool) -> Value {
     let sign = if is_signed { "-?" } else { "" };
     json!({"type": "string", "pattern": format!("^(0|{sign}[1-9][0-9]{{0,{more}}})$")})

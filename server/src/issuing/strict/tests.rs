@@ -101,7 +101,7 @@ fn named(count: u64, request_id: &str, number: u64) -> QueuedRequest {
     named_by("", count, request_id, number)
 }
 
-/// The same, for a caller.
+/// Like `named`, for a caller.
 fn named_by(caller: &str, count: u64, request_id: &str, number: u64) -> QueuedRequest {
     let requested = keys::RequestScope { space: "default", number: Some(RegionNumber(number)) };
     QueuedRequest {
@@ -300,18 +300,18 @@ async fn ok_the_state_after_a_commit_is_taken_once() {
     assert!(queue.take_last().is_none());
 }
 
-/// Otherwise two services that number their requests 1, 2, 3 would get the same identifiers.
+/// Without this rule, two services that number their requests 1, 2, 3 would get the same identifiers.
 #[tokio::test]
 async fn err_a_request_id_belongs_to_the_caller_who_used_it_first() {
     let region = Region::new().await;
     for id in ["1", DATED[0]] {
-        // Also of two in one commit: the second one is attempted again.
+        // The rule also holds for two requests in one commit: the second one is attempted again.
         let together = [named_by("token:a", 3, id, 1), named_by("token:b", 3, id, 1)];
         let first = describe(&region.attempt(&together, None).await);
         assert!(first[0].starts_with("from") && first[1] == "again", "{first:?}");
         let again = describe(&region.attempt(&together, None).await);
         assert_eq!(again, [format!("before {}", first[0]), "of another caller".to_owned()]);
-        // The number of identifiers is not said, either.
+        // The answer does not tell the number of identifiers, either.
         let other = describe(&region.attempt(&[named_by("", 4, id, 1), named_by("token:b", 5, id, 1)], None).await);
         assert_eq!(other, ["of another caller", "of another caller"]);
     }
