@@ -37,7 +37,7 @@ use crate::{
         watched::{StoreMetrics, Watched},
     },
     http::{self, Stage},
-    maintenance::witness::{Witness, WitnessError},
+    maintenance::witness::{Claim, Witness, WitnessError},
     node::Node,
     records::{failure::LoadError, founding},
     service::{AccessService, AdminService, AllocatorService, CodecService, RegionsService},
@@ -60,6 +60,8 @@ use crate::{
 pub struct Daemon {
     node: Node,
     store: Arc<dyn Store>,
+    /// Keeps other processes on this machine from serving a copy of an embedded store.
+    _claim: Option<Claim>,
     /// The traces of calls, if they are sent to a collector.
     traces: Option<Traces>,
     /// The tasks of the ports. When stopped, they accept no more connections and finish the calls in flight.
@@ -211,12 +213,16 @@ impl Daemon {
         let store_metrics = StoreMetrics::default();
         let watched = Arc::new(Watched::new(store.clone(), clock.clone(), &store_metrics));
         let environment = Environment { store: watched, clock: clock.clone(), entropy };
+        let mut claim = None;
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
             // The path is absolute, because a witness knows stores by their location.
             let absolute = data.and_then(|dir| dir.canonicalize().ok()).map(|dir| dir.display().to_string());
             let location = absolute.unwrap_or_else(|| place.location.clone());
             if data.is_some() && !config.new_store {
                 witness.check_new(&*store, &location).await?;
+            }
+            if data.is_some() {
+                claim = Some(witness.claim(&*store, &location).await?);
             }
             count_start(&environment, &witness, &location).await?;
         }
@@ -230,6 +236,7 @@ impl Daemon {
         let daemon = Self {
             node,
             store,
+            _claim: claim,
             traces: traces.transpose()?,
             ports,
             grace: config.set.grace.0,

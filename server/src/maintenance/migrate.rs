@@ -236,10 +236,12 @@ impl Migration {
     /// [`MigrateError`]; the same migration can then be planned and made again.
     pub async fn make(self, progress: impl Fn(usize, usize)) -> Result<(), MigrateError> {
         let Self { source, target, witness, entropy, restore, from, to, moved } = self;
+        let mut _claim = None;
         if let Some(witness) = witness {
             // The migration counts as a start, so that the witness rejects a copy of the directory that was made before.
-            let location = from.canonicalize().unwrap_or_else(|_| from.clone());
-            witness.attest(&*source, &location.display().to_string()).await?;
+            let location = from.canonicalize().unwrap_or_else(|_| from.clone()).display().to_string();
+            _claim = Some(witness.claim(&*source, &location).await?);
+            witness.attest(&*source, &location).await?;
         }
         let filling = match Filling::begin(&*target, source.store_id(), restore.into_records(), &*entropy).await {
             Err(FillError::Occupied) => return Err(MigrateError::NotEmpty { to }),

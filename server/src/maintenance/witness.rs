@@ -5,17 +5,20 @@
 //! share it, and files are never removed. It does not detect a copy that was made after the last start, because it counts starts
 //! and not grants.
 //!
+//! While a daemon serves an embedded store, it locks a file in the witness ([`Claim`]), so a copy of the store is not served beside it.
+//!
 //! The default directory depends on the environment of the process: a service and a shell may have different ones. So the store
 //! remembers the directories of its witnesses, and a start reads all of them.
 
 use std::{
     env,
     ffi::{OsStr, OsString},
-    fs::{self, File, TryLockError},
-    io::{self, Write},
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read, Write},
     iter,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{self, Path, PathBuf},
+    process,
     time::Duration,
 };
 
@@ -75,6 +78,18 @@ pub enum WitnessError {
         before: String,
         /// The number of its starts.
         starts: u64,
+    },
+    /// Another process serves a store with the same identity, so one of the two is a copy.
+    #[error(
+        "the store at {store} is a copy of one that another process serves ({other}): both would issue the same identifiers. Stop that \
+         process, or make a new store that skips them: {}",
+        remedy(store)
+    )]
+    InUse {
+        /// The location of the store.
+        store: String,
+        /// The other process and its store.
+        other: String,
     },
     /// The directory or its file cannot be read or written.
     #[error("the witness {} cannot be used: {problem}; choose another directory with --witness DIR", path.display())]
@@ -150,6 +165,31 @@ impl Witness {
 
     fn file(&self, id: StoreId) -> PathBuf {
         self.dir.join(format!("{id}.toml"))
+    }
+
+    /// Claims an embedded store for this process, in this witness and in the earlier ones that the store remembers: a copy may be
+    /// started in another environment. Replicas share their store, so they do not claim it.
+    ///
+    /// # Errors
+    ///
+    /// [`WitnessError::InUse`] if another process has claimed it; [`WitnessError::Unusable`].
+    pub(crate) async fn claim(&self, store: &dyn Store, place: &str) -> Result<Claim, WitnessError> {
+        let name = format!("{}.lock", store.store_id());
+        let unusable =
+            |problem: io::Error| WitnessError::Unusable { path: self.dir.clone(), problem: problem.to_string() };
+        let in_use = |other| WitnessError::InUse { store: place.to_owned(), other };
+        fs::create_dir_all(&self.dir).map_err(unusable)?;
+        let mut locks = vec![claim(&self.dir.join(&name), place).await.map_err(unusable)?.map_err(in_use)?];
+        for witness in self.earlier(store).await?.into_iter().filter(|witness| witness.dir.is_dir()) {
+            match claim(&witness.dir.join(&name), place).await {
+                Ok(claimed) => locks.push(claimed.map_err(in_use)?),
+                // A daemon that was started from a shell may lack the permission to write to a service's directory.
+                Err(error) => {
+                    warn!(%error, witness = %witness.dir.display(), "cannot lock an earlier witness of this store")
+                }
+            }
+        }
+        Ok(Claim { _locks: locks })
     }
 
     /// Compares the store with the witness, and counts the start in both, first in the store. `place` is the location of the store.
@@ -279,6 +319,13 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// Locks a file. Returns an error if another process holds the lock for longer than `wait`.
 async fn lock(path: &Path, wait: Duration) -> io::Result<File> {
     let file = File::create(path)?;
+    let is_held = || io::Error::other(format!("another process has locked {} for {wait:?}", path.display()));
+    locked(&file, wait).await?.ok_or_else(is_held)?;
+    Ok(file)
+}
+
+/// Locks a file. Returns `None` if another process holds the lock for longer than `wait`.
+async fn locked(file: &File, wait: Duration) -> io::Result<Option<()>> {
     // A wait in the kernel would keep the daemon from stopping on a signal.
     let locked = time::timeout(wait, async {
         loop {
@@ -289,9 +336,29 @@ async fn lock(path: &Path, wait: Duration) -> io::Result<File> {
             }
         }
     });
-    let is_held = |_| io::Error::other(format!("another process has locked {} for {wait:?}", path.display()));
-    locked.await.map_err(is_held)??;
-    Ok(file)
+    locked.await.ok().transpose()
+}
+
+/// The claim of a process on a store. It ends when it is dropped, or with the process.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    _locks: Vec<File>,
+}
+
+/// The longest time to wait for a claim: that of a killed process ends shortly after the lock of its data directory.
+const CLAIM_WAIT: Duration = Duration::from_secs(1);
+
+/// Locks a file and describes this process in it. If another process has locked it, returns what the file says.
+async fn claim(path: &Path, place: &str) -> io::Result<Result<File, String>> {
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    if locked(&file, CLAIM_WAIT).await?.is_none() {
+        let mut other = String::new();
+        file.read_to_string(&mut other)?;
+        return Ok(Err(other));
+    }
+    file.set_len(0)?;
+    write!(file, "process {}, {place}", process::id())?;
+    Ok(Ok(file))
 }
 
 /// The number of witnesses that a store remembers.

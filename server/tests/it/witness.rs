@@ -53,6 +53,29 @@ async fn put_back(data: &Path, back: &Path, as_usual: impl Fn(&mut Command), the
     }
 }
 
+/// A copy of the directory of a running daemon, made after its last start, counts as many starts.
+#[tokio::test]
+async fn err_a_copy_is_not_served_beside_its_original() {
+    let dir = data_dir();
+    let (data, beside) = (dir.path().join("data"), dir.path().join("beside"));
+    let (of_service, of_user) = (dir.path().join("service"), dir.path().join("user"));
+    for state in [&of_service, &of_user] {
+        // In the last round the copy is started by hand, and the original by systemd.
+        let daemon = Daemon::spawn(kentd(&data).env("STATE_DIRECTORY", &of_service));
+        copy(&data, &beside);
+        let mut command = kentd(&beside);
+        let refused = command.env("STATE_DIRECTORY", state).output().expect("kentd ends");
+        let said = said(&refused);
+        let original = data.canonicalize().expect("a directory");
+        let other = format!("another process serves (process {}, {})", daemon.pid(), original.display());
+        assert!(!refused.status.success() && said.contains(&other), "{said}");
+        daemon.kill();
+        // The claim ends with the process.
+        Daemon::spawn(kentd(&data).env("STATE_DIRECTORY", &of_service)).kill();
+        fs::remove_dir_all(&beside).expect("removed");
+    }
+}
+
 #[tokio::test]
 async fn err_an_old_copy_is_refused_in_the_same_environment() {
     let dir = data_dir();
