@@ -59,7 +59,12 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(USAGE, &error),
     };
+    let variables = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let misspelt = misspelt_variables(variables);
     if check_only {
+        for (variable, near) in misspelt {
+            eprintln!("warning: kentd does not read the variable {variable}; did you mean {near}?");
+        }
         print!("{config}");
         return ExitCode::SUCCESS;
     }
@@ -68,8 +73,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(USAGE, &error),
     };
     flight::log_on_panic();
-    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for (variable, near) in misspelt_variables(names) {
+    for (variable, near) in misspelt {
         warn!(variable, "kentd does not read this variable; did you mean {near}?");
     }
     match runtime() {

@@ -3,7 +3,10 @@
 mod level;
 mod repeats;
 
-use std::io::{self, IsTerminal};
+use std::{
+    io::{self, IsTerminal},
+    path::Path,
+};
 
 use thiserror::Error;
 use tracing::{Subscriber, info};
@@ -31,7 +34,7 @@ pub enum NoLogs {
     #[error("log {}", .0.problem("kentd --log"))]
     BadFilter(BadFilter),
     /// The file of the audit log cannot be opened.
-    #[error("the audit log cannot be written to {file} (--audit)")]
+    #[error("the audit log cannot be written to {file} (--audit){}", hint(file, source))]
     Audit {
         /// The file.
         file: String,
@@ -110,6 +113,12 @@ fn parse_filter(filter: &str) -> Result<Targets, BadFilter> {
         Some(part) => Err(bad(part)),
         None => filter.parse().map_err(|_| bad(filter)),
     }
+}
+
+/// The command that helps if the directory of the audit log does not exist.
+fn hint(file: &str, error: &io::Error) -> String {
+    let dir = Path::new(file).parent().filter(|_| error.kind() == io::ErrorKind::NotFound);
+    dir.map_or_else(String::new, |dir| format!("; its directory does not exist (mkdir -p {})", dir.display()))
 }
 
 fn unwritable(to: &AuditTo, source: io::Error) -> NoLogs {

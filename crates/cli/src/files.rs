@@ -25,6 +25,12 @@ pub(crate) struct Named {
 /// Reasons that a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadFile {
+    /// The message does not repeat the token, because logs keep messages.
+    #[error(
+        "{named} takes the name of a file, not a token: write the token to a file that only you can read (umask 077), and name that \
+         file{}", named.advice()
+    )]
+    TokenForFile { named: Named },
     #[error("cannot read the file {} of {named}: {error}{}", path.display(), named.advice())]
     Unread { named: Named, path: PathBuf, error: io::Error },
     #[error("{named} needs a PEM file with {needed}: {unfit}{}", named.advice())]
@@ -55,6 +61,9 @@ impl Named {
     /// Checks that the file contains what the setting needs. The client reads the file again for each connection.
     pub(crate) fn check(&self, path: &Path) -> Result<(), BadFile> {
         let (named, path) = (self.clone(), path.to_owned());
+        if Presented::parse(path.as_os_str().as_encoded_bytes()).is_ok() {
+            return Err(BadFile::TokenForFile { named });
+        }
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) => return Err(BadFile::Unread { named, path, error }),
@@ -131,6 +140,10 @@ mod tests {
             let error = Named { setting, source }.check(&path).expect_err("refused").to_string();
             assert!(error.starts_with(begin) && error.ends_with(end) && error.contains(&shown.to_string()), "{error}");
         }
+        let token = format!("kent_010203040506_{}", "ab".repeat(32));
+        let error = Named { setting: "token-file", source: Source::Option }.check(token.as_ref()).expect_err("refused");
+        let error = error.to_string();
+        assert!(error.starts_with("--token-file takes the name of a file") && !error.contains("abab"), "{error}");
         for (text, found) in [("\n", "nothing in it"), ("kent_1", "only a part of one"), ("kent_1 kent_2", "several")] {
             fs::write(&path, text).expect("written");
             let error = Named { setting: "token-file", source: Source::Option }.check(&path).expect_err("refused");

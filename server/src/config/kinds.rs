@@ -150,8 +150,24 @@ pub(super) fn parse_whole<N: FromStr>(text: &str) -> Result<N, String> {
 
 /// Parses the address of a port.
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "expected IP:PORT, such as 127.0.0.1:7600 or [::1]:7600; host names are not accepted".to_owned())
+    text.parse().map_err(|_| {
+        bad_port(text).unwrap_or_else(|| {
+            "expected IP:PORT, such as 127.0.0.1:7600 or [::1]:7600; host names are not accepted".to_owned()
+        })
+    })
+}
+
+/// Describes the port of an address if only the port is wrong.
+pub(super) fn bad_port(address: &str) -> Option<String> {
+    let (host, port) = address.rsplit_once(':')?;
+    let is_host_right = format!("{host}:0").parse::<SocketAddr>().is_ok();
+    let is_port_wrong = is_host_right && port.parse::<u16>().is_err();
+    is_port_wrong.then(|| format!("{port:?} is not a port: expected a number from 0 to 65535, as in {host}:7600"))
+}
+
+/// Parses a share of calls.
+pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "expected a number from 0 to 1, such as 0.05".to_owned())
 }
 
 /// Reads the address of a port from a file.

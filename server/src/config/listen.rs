@@ -4,6 +4,8 @@ use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+use super::kinds::bad_port;
+
 /// The addresses of the gRPC port: at least one, all different.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -62,9 +64,11 @@ impl FromStr for ListenAddress {
             Some("") => Err("expected a path after `unix:`, such as unix:/run/kent/kent.sock".to_owned()),
             Some(path) => Ok(Self::Unix(path.into())),
             None => text.parse().map(Self::Tcp).map_err(|_| {
-                "expected IP:PORT, such as 127.0.0.1:7600 or [::1]:7600, or unix:PATH, such as unix:/run/kent/kent.sock; host names are \
-                 not accepted"
-                    .to_owned()
+                bad_port(text).unwrap_or_else(|| {
+                    "expected IP:PORT, such as 127.0.0.1:7600 or [::1]:7600, or unix:PATH, such as unix:/run/kent/kent.sock; host names \
+                     are not accepted"
+                        .to_owned()
+                })
             }),
         }
     }
@@ -112,6 +116,11 @@ mod tests {
             ("unix:kent.sock", Ok("unix:kent.sock")),
             ("", Err("expected IP:PORT")),
             ("localhost:1", Err("host names are not accepted")),
+            (
+                "127.0.0.1:76000",
+                Err("\"76000\" is not a port: expected a number from 0 to 65535, as in 127.0.0.1:7600"),
+            ),
+            ("[::1]:http", Err("\"http\" is not a port")),
             ("127.0.0.1:1,", Err("expected IP:PORT")),
             ("unix:", Err("expected a path after `unix:`")),
             ("unix:a,unix:a", Err("unix:a is given twice")),

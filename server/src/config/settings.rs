@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     error::ConfigError,
     etcd::EtcdSettings,
-    kinds::{AuthMode, CallerLimits, LogFormat, NoArchive, Span, StoreKind, parse_address, parse_whole, read_address},
+    kinds::{
+        AuthMode, CallerLimits, LogFormat, NoArchive, Span, StoreKind, parse_address, parse_share, parse_whole,
+        read_address,
+    },
     listen::Listen,
     origins::Origins,
     patterns::RegionPatterns,
@@ -209,6 +212,7 @@ settings! {
             "OpenTelemetry collector, to which spans of calls go over OTLP (gRPC), such as `http://127.0.0.1:4317` [default: none]";
         otlp_ca: PathBuf, "KENT_OTLP_CA" "FILE":
             "PEM file with the CAs that verify the collector at an https:// address [default: those of the system]";
+        #[arg(value_parser = parse_share)]
         trace_ratio: f64 = "0" ["0" to "1"], "KENT_TRACE_RATIO" "RATIO":
             "Share of the calls without the header traceparent that have spans, such as 0.01; the header decides for other calls";
     }

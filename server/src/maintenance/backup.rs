@@ -58,9 +58,12 @@ pub enum BadBackup {
         /// The schema of its records.
         found: u32,
     },
-    /// The backup is truncated, or records are missing.
+    /// The backup is truncated.
     #[error("it is incomplete: the transfer may have been interrupted; take another backup")]
     NotWhole,
+    /// The content does not match the checksum.
+    #[error("it is damaged: its checksum does not match its content; use another copy of it, or take another backup")]
+    Damaged,
 }
 
 /// Streams the messages of a backup. Each is made when the reader takes it. All records are as of the first message.
@@ -132,12 +135,21 @@ impl BackupInProgress {
         let (schema, _) = schema_in_force(store).await?;
         self.pages = Some(store.pages(&Key::ROOT).await?);
         let (store_id, schema) = (store.store_id().to_string(), schema.into());
-        Ok(backup_part::Part::Begin(backup_part::Begin { unix_nanos, store_id, schema }))
+        let begin = backup_part::Begin { unix_nanos, store_id, schema };
+        self.sum = sum_of(&begin);
+        Ok(backup_part::Part::Begin(begin))
     }
 }
 
 fn part(part: backup_part::Part) -> BackupPart {
     BackupPart { part: Some(part) }
+}
+
+/// Begins the checksum of a backup, with its header.
+fn sum_of(begin: &backup_part::Begin) -> crc32fast::Hasher {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&begin.encode_to_vec());
+    sum
 }
 
 fn add(sum: &mut crc32fast::Hasher, record: &backup_part::Record) {
@@ -177,7 +189,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Backup, BadBackup> {
     if begin.schema > SCHEMA.into() {
         return Err(BadBackup::Newer { found: begin.schema });
     }
-    let (mut records, mut sum) = (Vec::new(), crc32fast::Hasher::new());
+    let (mut records, mut sum) = (Vec::new(), sum_of(&begin));
     let end = loop {
         match next()? {
             Some(backup_part::Part::Records(part)) => {
@@ -192,7 +204,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Backup, BadBackup> {
         }
     };
     if end.count != records.len() as u64 || end.crc32 != sum.finalize() {
-        return Err(BadBackup::NotWhole);
+        return Err(BadBackup::Damaged);
     }
     Ok(Backup { unix_nanos: begin.unix_nanos, records })
 }

@@ -68,6 +68,9 @@ pub enum SocketError {
         /// The length of the absolute path.
         bytes: usize,
     },
+    /// The directory for the socket does not exist.
+    #[error("its directory does not exist (mkdir -p {})", .0.display())]
+    NoDirectory(PathBuf),
     /// The socket cannot be made.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -195,6 +198,9 @@ impl UnixSocket {
         // The socket is made in a directory that only this user can enter, because a new socket has the mode that the
         // umask leaves. A rename then replaces the old file atomically.
         let parent = path.parent().unwrap_or(Path::new("/"));
+        if !parent.exists() {
+            return Err(SocketError::NoDirectory(parent.to_owned()));
+        }
         let private = tempfile::Builder::new().prefix(".").rand_bytes(5).tempdir_in(parent)?;
         let made = private.path().join("s");
         if bytes.max(made.as_os_str().len()) > PATH_BYTES_MAX {
@@ -284,7 +290,7 @@ mod tests {
         assert_eq!(fs::read(&file).expect("kept"), b"text");
         let long = dir.path().join("a".repeat(120));
         assert!(matches!(UnixSocket::bind(&long), Err(SocketError::TooLong { .. })));
-        assert!(matches!(UnixSocket::bind(&dir.path().join("absent/s")), Err(SocketError::Io(_))));
+        assert!(matches!(UnixSocket::bind(&dir.path().join("absent/s")), Err(SocketError::NoDirectory(_))));
     }
 
     #[tokio::test]

@@ -223,7 +223,8 @@ fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
 
 /// What a field must be, for each name of a type in the errors of serde.
 const WANTED: [(&str, &str); 4] = [
-    ("expected u32", "expected a whole number from 0 to 4294967295"),
+    // Every number of a region in the file is a number of bits, or a percentage.
+    ("expected u32", "expected a whole number from 0 to 128, without quotes"),
     ("expected a boolean", "expected true or false"),
     ("expected a map", "expected an object in braces"),
     ("expected a sequence", "expected a list in brackets"),
@@ -548,7 +549,10 @@ mod tests {
             (with("reserved", json!("many")), "\"many\" is not a decimal number"),
             (with("reserved", json!("-1")), "not a decimal number"),
             (with("reserved", json!(5)), "reserved: invalid type: integer `5`, expected a string at column"),
-            (with("suffix_bits", json!(-1)), "suffix_bits: expected a whole number from 0 to 4294967295 at column"),
+            (
+                with("suffix_bits", json!(-1)),
+                "suffix_bits: expected a whole number from 0 to 128, without quotes at column",
+            ),
             (with("sealed", json!("no")), "sealed: expected true or false at column"),
             (with("labels", json!([])), "labels: expected an object in braces at column"),
             (with("order", json!("random")), "unknown variant `random`"),
