@@ -1,6 +1,6 @@
 """Generates the stubs from the repository's .proto files: `./check generate` runs it.
 
-The version of grpcio-tools, in generate.txt, decides which versions of grpcio and protobuf users need at least.
+The version of grpcio-tools in generate.txt determines the minimum versions of grpcio and protobuf for users.
 """
 
 import shutil

@@ -1,8 +1,8 @@
 //! A token bucket in one atomic number, which threads share without a lock.
 //!
-//! This is the generic cell rate algorithm: the number is the time at which the bucket will be full again. The bucket
-//! holds a second's worth. A charge larger than its content puts it into debt, and it admits nothing until the debt is
-//! paid.
+//! This is the generic cell rate algorithm: the number is the time at which the bucket will be full again. A full
+//! bucket holds what flows into it in one second. A charge larger than the bucket's content leaves a debt, and the
+//! bucket admits nothing until the debt is paid.
 
 use core::{
     num::NonZeroU64,
@@ -26,21 +26,21 @@ pub struct Charge {
     at: u64,
 }
 
-/// A second in nanoseconds: how long an empty bucket takes to be full.
+/// A second in nanoseconds: the time in which an empty bucket fills.
 const SECOND: u64 = 1_000_000_000;
 
 impl Bucket {
-    /// Takes `count` at `now` if the bucket holds at least one, even if that leaves a debt. In any period, callers take
-    /// at most `rate` per second, plus a second's worth, plus one charge.
+    /// Takes `count` units at `now` if the bucket holds at least one unit, even if this leaves a debt. In any period,
+    /// callers take at most `rate` units per second, plus the content of a full bucket, plus one charge.
     ///
     /// # Errors
     ///
-    /// The time until the bucket holds one.
+    /// The time until the bucket holds one unit.
     #[inline]
     pub fn charge(&self, rate: NonZeroU64, count: u64, now: Duration) -> Result<Charge, Duration> {
         let (at, one) = (nanos(now), SECOND.div_ceil(rate.get()));
         let cost = if count == 1 { one } else { cost(rate, count) };
-        // Costs are rounded up, so that a second's worth taken one by one costs a little more than a second.
+        // Costs are rounded up, so taking the content of a full bucket one by one costs a little more than a second.
         let second = one.saturating_mul(rate.get()).min(SECOND + one / 2);
         let latest = at.saturating_add(second).saturating_sub(one);
         let take = |full_at| (full_at <= latest).then_some(at.max(full_at).saturating_add(cost));
@@ -50,8 +50,8 @@ impl Bucket {
         }
     }
 
-    /// Gives back the charge of a failed call, less what has flowed into the bucket since, which a full bucket may have
-    /// lost.
+    /// Gives back the charge of a failed call, minus the amount that has flowed into the bucket since the charge. A
+    /// full bucket may have lost that amount.
     pub fn refund(&self, Charge { cost, at }: Charge, now: Duration) {
         let left = cost.saturating_sub(nanos(now).saturating_sub(at));
         // OK because subtracting never fails: the closure always returns a value.
@@ -64,7 +64,7 @@ impl Bucket {
     }
 }
 
-/// The time in which `count` flow into a bucket, in nanoseconds, rounded up.
+/// The time in which `count` units flow into a bucket, in nanoseconds, rounded up.
 fn cost(rate: NonZeroU64, count: u64) -> u64 {
     match count.checked_mul(SECOND) {
         Some(scaled) => scaled.div_ceil(rate.get()),

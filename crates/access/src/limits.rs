@@ -65,7 +65,7 @@ impl Limits {
         self
     }
 
-    /// These limits, with those of `other` for the kinds that have no limit here.
+    /// These limits, with the limits of `other` for the kinds that have none here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].or(other.0[kind])))
@@ -82,7 +82,7 @@ impl Limits {
         *self == Self::default()
     }
 
-    /// Parses `ids=10k/s` and returns these limits with it.
+    /// Parses a limit such as `ids=10k/s`, and returns these limits with that limit added.
     ///
     /// # Errors
     ///

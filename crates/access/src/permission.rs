@@ -27,7 +27,7 @@ pub enum Resource {
     Everything,
     /// The token of a format, or `uid11-fullrand`.
     Format(&'static str),
-    /// All formats whose tokens begin with this text, and `uid11-fullrand` if it does.
+    /// All formats whose tokens begin with this text. Includes `uid11-fullrand` if that token begins with it too.
     Formats(String),
     /// `serial:SYMBOL`.
     Serial(Series),
@@ -105,7 +105,8 @@ const SERIAL: &str = "serial:";
 const SPACE: &str = "space:";
 const REGION: &str = "region:";
 
-/// The longest text of a permission: longer than any name, and short enough to store a hundred.
+/// The maximum length of a permission's text in bytes: enough for any name, and small enough to store a hundred
+/// permissions.
 const LEN_MAX: usize = 600;
 
 impl Permission {
@@ -122,17 +123,18 @@ impl Permission {
         }
     }
 
-    /// What it allows.
+    /// The action that the permission allows.
     pub const fn action(&self) -> Action {
         self.action
     }
 
-    /// What it allows this on.
+    /// The resource on which the action is allowed.
     pub const fn resource(&self) -> &Resource {
         &self.resource
     }
 
-    /// What must be looked up to bind it. A bound right stays with its region, even if the name moves to another one.
+    /// What must be looked up to bind the permission. A bound right stays with its region, even if the name moves to
+    /// another one.
     pub fn needs(&self) -> Needs<'_> {
         match &self.resource {
             Resource::Space(space) | Resource::Regions { space, .. } => Needs::Space(space),
@@ -147,7 +149,7 @@ impl Permission {
         }
     }
 
-    /// The same permission with other names of the space and the region that it names, such as the current ones after a rename.
+    /// The same permission with other names for its space and its region, such as the current ones after a rename.
     #[must_use]
     pub fn with_names(&self, space: &str, region: Option<&str>) -> Self {
         let space = space.to_owned();
@@ -258,7 +260,7 @@ impl FromStr for Resource {
 /// The number of characters of a text that an error repeats.
 const SHOWN_MAX: usize = 160;
 
-/// No symbol of a serial is longer.
+/// An upper bound on the length of a serial's symbol.
 const SYMBOL_MAX: usize = 63;
 
 fn actions() -> String {

@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use crate::permission::{Needs, Permission};
 
-/// A permission bound to the space or region that it named when it was given. Numbers of regions and keys of spaces never change,
-/// so a rename, or a new region under an old name, does not change a right.
+/// A permission bound to the space or region that it named when it was given. Numbers of regions and keys of spaces
+/// never change, so a rename, or a new region under an old name, does not change a right.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Right {
     permission: Permission,
@@ -60,12 +60,12 @@ impl Right {
         }
     }
 
-    /// The permission, as it was written.
+    /// The permission, as the caller wrote it.
     pub const fn permission(&self) -> &Permission {
         &self.permission
     }
 
-    /// The space or region that it named.
+    /// The space or region to which the permission is bound.
     pub const fn bound(&self) -> &Bound {
         &self.bound
     }

@@ -36,7 +36,7 @@ pub enum Target<'t> {
         /// The key of the space; its name, if there is no such space.
         key: &'t str,
     },
-    /// Any region of a space, whether there is one or not.
+    /// Any region of a space. The space may have no region.
     Some {
         /// The key of the space; its name, if there is no such space.
         space: &'t str,
@@ -61,7 +61,7 @@ pub enum Target<'t> {
 #[derive(Clone, Debug, Default)]
 struct Scope {
     everything: bool,
-    /// Whether it has the series [`FULL_RAND`], by its name or a pattern.
+    /// Whether the scope includes the series [`FULL_RAND`], by name or by a pattern.
     full_rand: bool,
     formats: Vec<&'static str>,
     format_prefixes: Vec<String>,
@@ -71,8 +71,8 @@ struct Scope {
     space_prefixes: Vec<String>,
     /// Sorted by [`by_length`] of their keys.
     spaces: Vec<(String, InSpace)>,
-    /// Single regions: their numbers, and the keys of their spaces, which are also in `spaces`. Sorted by number, so that most grants
-    /// find their region by comparing one text.
+    /// The number of each single region, and the key of its space, which is also in `spaces`. The list is sorted by
+    /// number, so that most grants find their region by comparing one text.
     regions: Vec<(u64, String)>,
 }
 
@@ -103,7 +103,7 @@ impl Rights {
         made
     }
 
-    /// The rights from which it was compiled.
+    /// The rights from which this set was compiled.
     pub fn rights(&self) -> &[Right] {
         &self.rights
     }
@@ -151,7 +151,7 @@ impl Scope {
                     self.regions.insert(at, (place.number, place.space.clone()));
                 }
             }
-            // OK because a right is always bound to what it names; otherwise it allows nothing.
+            // OK because a right is always bound to what it names. A right that is not bound allows nothing.
             (Resource::Space(_) | Resource::Regions { .. } | Resource::Region { .. }, _) => {}
         }
     }
@@ -193,14 +193,14 @@ impl Scope {
             }
     }
 
-    /// Whether it includes the regions that were or will be created with this name.
+    /// Whether the scope includes the regions that were or will be created with this name.
     fn has_first_name(&self, space: &str, first_name: &str) -> bool {
         self.all_regions
             || self.has_space_prefix(space)
             || self.in_space(space).is_some_and(|it| it.includes(first_name))
     }
 
-    /// Whether the region is listed itself.
+    /// Whether the scope lists this region by its number.
     #[inline]
     fn has_region(&self, space: &str, number: u64) -> bool {
         // A search is faster only in a long list.
@@ -237,7 +237,7 @@ impl Scope {
         self.space_prefixes.iter().any(|prefix| outermost(key).starts_with(prefix.as_str()))
     }
 
-    /// Whether it includes all regions that were or will be created with a name that begins with `prefix`.
+    /// Whether the scope includes all regions that were or will be created with a name that begins with `prefix`.
     fn has_regions(&self, space: &str, prefix: &str) -> bool {
         let is_within = |wide: &String| prefix.starts_with(wide.as_str());
         self.all_regions
@@ -277,8 +277,8 @@ impl InSpace {
 }
 
 impl Target<'_> {
-    /// The resource as a permission would name it, for a refusal. `names` are those that the caller used, because it may not know
-    /// others.
+    /// The resource as a permission would name it, for a refusal. `space` and `region` are the names that the caller
+    /// used, because the caller may not be allowed to know others.
     pub fn describe(&self, space: &str, region: &str) -> String {
         match self {
             Self::Daemon => "*".to_owned(),
@@ -293,12 +293,13 @@ impl Target<'_> {
     }
 }
 
-/// The name of the outermost space, from the key of a space or from its name. It never changes.
+/// The name of the outermost space, from the key of a space or from its name. The name of an outermost space never
+/// changes.
 fn outermost(key: &str) -> &str {
     key.split(['~', '/']).next().unwrap_or_default()
 }
 
-/// Orders texts by their lengths first, which costs less than by their bytes.
+/// Orders texts by length first, which costs less than comparing their bytes.
 fn by_length(one: &str, other: &str) -> Ordering {
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
@@ -316,7 +317,7 @@ mod tests {
     use super::*;
     use crate::{permission::Needs, right::Place};
 
-    /// Regions by their names now: the space's key, the number, and the name with which they were created.
+    /// Regions by their current names: the space's key, the number, and the name with which they were created.
     const REGIONS: [(&str, &str, u64, &str); 5] = [
         ("default/orders", "default", 1, "orders"),
         ("default/team-a-1", "default", 2, "team-a-1"),

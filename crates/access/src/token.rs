@@ -21,7 +21,7 @@ pub struct Presented {
     secret: [u8; SECRET_BYTES],
 }
 
-/// The SHA-256 of a secret. A secret has 256 random bits, so nothing slower is needed.
+/// The SHA-256 of a secret. A secret has 256 random bits, so a slower hash is not needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Hash([u8; 32]);
 
@@ -40,7 +40,7 @@ pub struct Token {
     pub limits: Limits,
     /// When the token was created, in milliseconds since 1970.
     pub created: i64,
-    /// When the token ends, in milliseconds since 1970.
+    /// When the token expires, in milliseconds since 1970.
     pub expires: Option<i64>,
     /// The name of the principal that created it.
     pub created_by: String,
@@ -57,14 +57,14 @@ pub struct Token {
 pub struct Outdated {
     /// The hash of the secret.
     pub hash: Hash,
-    /// When it ends, in milliseconds since 1970.
+    /// When the grace period ends, in milliseconds since 1970.
     pub until: i64,
 }
 
 /// Reasons that a token is refused although its secret is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// An operator has revoked it.
+    /// An operator has revoked the token.
     #[error("revoked")]
     Revoked,
     /// The token was created before a restore of the store.
@@ -184,8 +184,9 @@ impl fmt::Debug for Hash {
 }
 
 impl Token {
-    /// Checks a secret at `now`, in milliseconds since 1970. Returns `None` if the secret is wrong, and otherwise when the credential
-    /// ends, in milliseconds since 1970, or why it is refused. The time taken does not depend on where the secret differs.
+    /// Checks a secret at `now`, in milliseconds since 1970. Returns `None` if the secret is wrong. Otherwise returns
+    /// when the credential expires, in milliseconds since 1970, or why the token is refused. The duration of the check
+    /// does not depend on where the secrets differ.
     pub fn check(&self, hash: &Hash, now: i64) -> Option<Result<Option<i64>, Refused>> {
         let (is_present, outdated) =
             (self.hash.is(hash), self.outdated.unwrap_or(Outdated { hash: self.hash, until: 0 }));
@@ -208,7 +209,7 @@ impl Token {
 }
 
 fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
-    // The length comes first, so that a long text is not decoded.
+    // The length is checked first, so that a long text is not decoded.
     if text.len() != 2 * N {
         return None;
     }
@@ -255,7 +256,7 @@ mod tests {
             (None, Some(Restored), 1, 10, Some(Err(Restored))),
             // Only callers with the right secret get the reason.
             (None, Some(Revoked), 3, 10, None),
-            // The secret before the rotation.
+            // A caller presents the secret from before the rotation.
             (None, None, 2, 49, Some(Ok(Some(50)))),
             (Some(20), None, 2, 10, Some(Ok(Some(20)))),
             (None, None, 2, 50, Some(Err(Expired))),

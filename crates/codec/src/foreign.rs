@@ -205,7 +205,8 @@ fn ksuid(text: &str) -> Option<Foreign> {
     })
 }
 
-/// Reads an identifier of the Go library rs/xid, which differs from Kent's xid: 12 bytes, as in an ObjectId, in base 32.
+/// Reads an identifier of the Go library rs/xid, which differs from Kent's xid: 12 bytes, laid out as an ObjectId, in
+/// base 32.
 fn rs_xid(text: &str) -> Option<Foreign> {
     if text.len() != 20 {
         return None;

@@ -1,4 +1,5 @@
-//! The inputs of a verb, read from JSON. Each integer may be a JSON integer or a decimal string. Unknown names are ignored.
+//! The inputs of a verb, read from JSON. An integer may be a JSON integer or a decimal string. Unknown names are
+//! ignored.
 
 use kent_ids::{ClusterKey, CodecError, ErrorCode, Inputs, Uuid, dce};
 use serde_json::{Map, Value};

@@ -27,7 +27,7 @@ pub fn parse_number(text: &str) -> Result<u128, String> {
 pub struct TypedId {
     /// The number.
     pub value: u128,
-    /// The user wrote it as a UUID, with all 128 bits.
+    /// Whether the user wrote it as a UUID, with all 128 bits.
     pub is_uuid: bool,
 }
 
@@ -36,7 +36,7 @@ impl TypedId {
     ///
     /// # Errors
     ///
-    /// Both widths, in bits.
+    /// A message with both widths in bits.
     pub fn within(self, space: &str, bits: u32) -> Result<u128, String> {
         let has = format!("an identifier of space {space} has {}", counted(bits, "bit"));
         let needed = 128 - self.value.leading_zeros();
@@ -51,7 +51,7 @@ impl TypedId {
     }
 }
 
-/// Reads an identifier of a space: a number, a UUID, or the 11 characters of a uid11 of which at least one is not a digit.
+/// Reads an identifier of a space: a number, a UUID, or a uid11. Eleven digits are read as a number, not as a uid11.
 ///
 /// # Errors
 ///

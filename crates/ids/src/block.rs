@@ -46,8 +46,8 @@ pub enum BlockSource {
     Series(Series, ClusterKey),
 }
 
-/// The fencing token of a block. Of two blocks with the same subject, the one with the lower token is outdated: reject
-/// it once you have seen the higher token.
+/// The fencing token of a block. Of two blocks with the same subject, the block with the lower token is outdated:
+/// reject that block once you have seen the higher token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fencing {
     /// The slot or region that issued the token.
@@ -294,7 +294,8 @@ impl Block {
         Walk { kind: self.kind(), maker: Maker::new(self), rng, values: [0; BATCH], next: 0, made: 0 }
     }
 
-    /// Appends the block's identifiers to `out`, each as [`width_bytes`](Self::width_bytes) bytes, most significant first.
+    /// Appends the block's identifiers to `out`, each as [`width_bytes`](Self::width_bytes) bytes, most significant
+    /// first.
     pub fn pack_into<R: Rng>(&self, rng: R, out: &mut Vec<u8>) {
         out.reserve(self.packed_len());
         self.pack(rng, |bytes| out.extend_from_slice(bytes));

@@ -5,8 +5,8 @@
 //! The smart parser also accepts the forms that people write. Bits without a typed form are kept and printed raw, with
 //! a reason, so every combination of 122 bits is valid. All arithmetic is exact and uses no floating point.
 //!
-//! The UUIDs have version 8. EXTUUID 2012 used version 6, which RFC 9562 later gave to another format; such UUIDs are
-//! read and written only on request.
+//! The UUIDs have version 8. EXTUUID 2012 used version 6, which RFC 9562 later gave to another format; UUIDs of version
+//! 6 are read and written only on request.
 
 mod bits;
 mod decode;

@@ -149,8 +149,8 @@ pub(crate) trait Mint: Layout {
         Ok(())
     }
 
-    /// Returns the extra fields that this value has if Kent issued it. The bits cannot show that Kent issued it; if
-    /// they show that it did not, the result is empty.
+    /// Returns the extra fields that this value has if Kent issued it. The bits cannot prove that Kent issued the
+    /// value. If they prove that Kent did not, the result is empty.
     fn issued(&self, _value: u128) -> Vec<Field> {
         Vec::new()
     }
@@ -362,9 +362,9 @@ impl Format {
         self.0.uses_node()
     }
 
-    /// Returns the extra fields that an identifier of this format has *if* Kent issued it, which its bits do not show.
-    /// The result is empty for an identifier of another format, for one that Kent cannot have issued, and for formats
-    /// without extra fields.
+    /// Returns the extra fields that an identifier of this format has *if* Kent issued it. The bits do not show whether
+    /// Kent did. The result is empty for an identifier of another format, for one that Kent cannot have issued, and for
+    /// formats without extra fields.
     pub fn issued(&self, id: Id) -> Vec<Field> {
         match (self.0.family(), id) {
             (Family::Uuid { version, .. }, Id::Uuid(uuid)) if dce::version(uuid) == Some(version) => {

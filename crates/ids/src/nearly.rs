@@ -1,4 +1,5 @@
-//! What is wrong with a text that is nearly a UUID: it was cut, mistyped, or copied with the marks around it.
+//! Explains what is wrong with a text that is nearly a UUID: digits are missing, extra or mistyped, hyphens are
+//! misplaced, or other characters surround it.
 
 use alloc::{format, string::String};
 
@@ -9,11 +10,11 @@ const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 const DIGITS: usize = 32;
 /// A text with fewer digits is not taken for a UUID.
 const LEAST_DIGITS: usize = 24;
-/// A text with more bytes is not taken for one.
+/// A text with more bytes is not taken for a UUID.
 const MOST_BYTES: usize = 80;
 
-/// Explains why a text that looks like a UUID is not one: its length, or a character. Returns `None` if the text is a UUID, or does not
-/// look like one.
+/// Explains why a text that looks like a UUID is not a UUID: its length, or a character. Returns `None` if the text is
+/// a UUID, or does not look like one.
 pub fn nearly_uuid(text: &str) -> Option<String> {
     const FORM: &str = "a UUID is 32 hexadecimal digits (0-9 a-f), such as 017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
     if text.len() > MOST_BYTES || dce::parse_lenient(text).is_ok() {
@@ -23,7 +24,7 @@ pub fn nearly_uuid(text: &str) -> Option<String> {
     let bare = text.trim_matches(is_mark);
     let bare = bare.strip_prefix("uuid:").unwrap_or(bare);
     if bare.len() < text.len() && dce::parse_lenient(bare).is_ok() {
-        return Some(format!("there is more around the UUID: write {bare}"));
+        return Some(format!("other characters surround the UUID: write {bare}"));
     }
     let inner = match bare.get(..9) {
         Some(head) if head.eq_ignore_ascii_case("urn:uuid:") => &bare[9..],
@@ -32,7 +33,7 @@ pub fn nearly_uuid(text: &str) -> Option<String> {
     let digits = inner.chars().filter(char::is_ascii_hexdigit).count();
     let hyphens = inner.chars().filter(|mark| *mark == '-').count();
     let others = inner.chars().count() - digits - hyphens;
-    // Without hyphens it could be any hexadecimal number, so only a digit more or less counts.
+    // A text without hyphens could be any hexadecimal number, so its length must be almost right.
     let is_near = match hyphens {
         0 => digits.abs_diff(DIGITS) <= 2 && others <= 1 && inner.len() > DIGITS - 2,
         _ => digits >= LEAST_DIGITS && others <= 4,

@@ -42,7 +42,8 @@ impl Series {
         self.to_string()
     }
 
-    /// Returns the name with the letter of its scheme, as it is stored: the default scheme of a symbol may change, but the stored name must not.
+    /// Returns the name with the letter of its scheme, for the store. The default scheme of a symbol may change, but
+    /// the stored name must not.
     pub fn stored_name(&self) -> String {
         match self {
             Self::FullRand => FULL_RAND.to_string(),
@@ -146,7 +147,7 @@ impl SeriesEncoder {
 }
 
 impl fmt::Display for Series {
-    /// Writes the letter of a scheme only if the symbol would get another one without it.
+    /// Writes the letter of the scheme only if the symbol would get another scheme without the letter.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FullRand => f.pad(FULL_RAND),
@@ -160,7 +161,7 @@ impl FromStr for Series {
     type Err = CodecError;
 
     /// Reads the name of a series: `uid11-fullrand`, `serial:SYMBOL`, or `serialA:SYMBOL` with the letter of a scheme.
-    /// Two spellings of a symbol that its scheme writes the same way name the same series.
+    /// Two spellings of a symbol name the same series if the scheme writes both the same way.
     ///
     /// Fails with `bad-format` for any other name, and with a more specific code for a symbol that cannot have serial
     /// numbers.

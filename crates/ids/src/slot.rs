@@ -117,9 +117,8 @@ impl Node {
         }
     }
 
-    /// Creates the node field of a new slot from the low 48 of these random bits. The last six bits are the slot's
-    /// number, so no two slots of a cluster share a node. The multicast bit is set, so no node is a network card's
-    /// address.
+    /// Creates the node field of a new slot from the low 48 bits of `random`. The last six bits are the slot's number,
+    /// so no two slots of a cluster share a node. The multicast bit is set, so no node is a network card's address.
     pub const fn for_slot(random: u64, slot: Slot) -> Self {
         let slot_mask = (1 << Slot::BITS) - 1;
         Self(random & ((1 << Self::BITS) - 1) & !slot_mask | slot.0 as u64 | Self::MULTICAST)
@@ -183,7 +182,7 @@ impl ClockSeq {
         }
     }
 
-    /// Creates a clock sequence from the low 14 of these random bits.
+    /// Creates a clock sequence from the low 14 bits of `random`.
     pub const fn from_random(random: u64) -> Self {
         Self((random & ((1 << Self::BITS) - 1)) as u16) // OK because 14 bits are left
     }
@@ -216,7 +215,8 @@ impl ClusterKey {
         Self(bytes)
     }
 
-    /// Derives the key of one region of a space from the key of the space. The keys of two regions say nothing about each other.
+    /// Derives the key of one region of a space from the key of the space. The key of one region reveals nothing about
+    /// the key of another.
     pub fn of_region(&self, number: u64) -> Self {
         let hasher = SipHasher24::new_with_key(&self.0);
         let mut message = *b"region01................";

@@ -1,8 +1,8 @@
 //! The text of uid11 1.0: a 64-bit value as 11 base-58 characters that sort like the values.
 //!
 //! The alphabet is in ASCII order, the most significant digit comes first, and the text is padded with `1` to 11
-//! characters, so comparing bytes compares values. Since 58^11 is about 1.35 * 2^64, some texts of 11 characters have no
-//! value; they are rejected, not wrapped. The parser does not trim whitespace and does not ignore case.
+//! characters, so comparing bytes compares values. Since 58^11 is about 1.35 * 2^64, some texts of 11 characters have
+//! no value; they are rejected, not wrapped. The parser does not trim whitespace and does not ignore case.
 
 use alloc::format;
 use core::{

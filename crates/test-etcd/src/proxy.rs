@@ -1,4 +1,4 @@
-//! A proxy for one member, which drops replies when a test requests this.
+//! A proxy for one member, which drops replies at the request of a test.
 
 use std::{
     io::{Read, Write},
@@ -33,8 +33,7 @@ enum Plan {
     CutAfter(usize),
 }
 
-/// The size limit between replies to calls, which are longer, and HTTP/2 frames for settings, pings and windows, which
-/// are shorter.
+/// Replies to calls have more bytes than this; HTTP/2 frames for settings, pings and windows do not.
 const REPLY_BYTES_MIN: usize = 60;
 
 impl Proxy {
@@ -78,7 +77,7 @@ impl Proxy {
         lock(&self.state).plan = Plan::CutAfter(bytes);
     }
 
-    /// Returns the number of planned losses of a reply or a connection that have happened.
+    /// Returns how many of the planned losses of a reply or a connection have happened.
     pub fn lost(&self) -> u32 {
         lock(&self.state).lost
     }

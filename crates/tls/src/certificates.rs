@@ -28,7 +28,7 @@ pub enum Pem {
 /// The certificates and the key that a client uses for TLS.
 #[derive(Clone, Debug, Default)]
 pub struct Pems {
-    /// The CAs that verify servers; without them, those of the system.
+    /// The CAs that verify servers. The default is the CAs of the system.
     pub ca: Option<Pem>,
     /// The caller's certificate and its key, if servers ask for one.
     pub identity: Option<(Pem, Pem)>,
@@ -218,8 +218,8 @@ impl Certificates {
         Ok(Self(Arc::new(Inner { pems, state })))
     }
 
-    /// Reads the files again, and returns the configuration for the next connection. Files that cannot be used change nothing,
-    /// except that the log has the reason.
+    /// Reads the files again, and returns the configuration for the next connection. If the files cannot be used, the
+    /// previous configuration stays in use and the reason is logged.
     ///
     /// # Errors
     ///
@@ -235,8 +235,8 @@ impl Certificates {
             .map_err(|error| IoError::new(ErrorKind::Interrupted, error))
     }
 
-    /// Reads the files again at this interval, until the future is dropped, so that a problem is logged before a connection
-    /// needs them.
+    /// Reads the files again at this interval, until the future is dropped. Problems are thus logged before a
+    /// connection needs the files.
     pub async fn follow(&self, interval: Duration) {
         loop {
             time::sleep(interval).await;

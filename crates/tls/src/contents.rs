@@ -1,4 +1,4 @@
-//! Reads certificates and keys from PEM. An error says what was needed and what the text contains instead.
+//! Reads certificates and keys from PEM. An error states what was needed and what the text contains instead.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ enum Found {
     Der,
     Empty,
     NoPem,
-    /// The right section, which is damaged.
+    /// A section of the right kind that is damaged.
     Damaged(pem::Error),
 }
 

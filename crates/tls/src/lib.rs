@@ -1,7 +1,7 @@
 //! Client-side TLS, to daemons and to etcd, with certificates that may change while the program runs.
 //!
-//! Every new connection reads the files again, so a service whose certificate is replaced every hour needs no restart. Files
-//! that cannot be used, such as a key without its certificate, change nothing. Open connections continue.
+//! Every new connection reads the files again, so a service whose certificate is replaced every hour needs no restart.
+//! Files that cannot be used, such as a key without its certificate, change nothing. Open connections continue.
 
 mod certificates;
 mod contents;

@@ -1,4 +1,4 @@
-"""A real daemon for the tests: KENTD names its program, KENT that of the command line."""
+"""Runs a real daemon for the tests. KENTD and KENT name the programs of the daemon and of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients against a real daemon."""
+"""Tests the clients against a real daemon."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The blocking client against a daemon that follows a script: what a real daemon does only rarely."""
+"""Tests the blocking client against a scripted daemon, for replies that a real daemon gives only rarely."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ from kent.v1 import allocator_pb2_grpc
 
 
 def granted(first, token=1, count=None):
-    """A grant of numbers from ``first`` on, as many as were requested."""
+    """Grants the requested number of identifiers, or ``count``, from ``first`` on."""
 
     def answer(request, context):
         values = range(first, first + (count or request.count))

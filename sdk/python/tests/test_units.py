@@ -1,4 +1,4 @@
-"""The parts that make no calls."""
+"""Tests the parts that make no calls."""
 
 import pytest
 

@@ -9,11 +9,11 @@ use core::{
 #[derive(Debug, Default)]
 pub struct Share {
     left: AtomicU64,
-    /// Identifiers that are going back to the store, and so are no longer granted.
+    /// Identifiers that the next commit returns to the store. They are not granted.
     recalled: AtomicU64,
 }
 
-/// The size of the shares that a daemon reserves, from how long the last one lasted.
+/// The size of the next share that a daemon reserves, computed from how long the last share lasted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizing {
     last: Option<(u64, Duration)>,
@@ -35,7 +35,7 @@ impl Share {
         self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(count)).is_ok()
     }
 
-    /// Adds identifiers that were taken and not granted, or were reserved.
+    /// Adds identifiers that were reserved, or that were taken but not granted.
     pub fn put(&self, count: u64) {
         self.left.fetch_add(count, Ordering::AcqRel);
     }
@@ -50,8 +50,8 @@ impl Share {
         self.recalled.load(Ordering::Acquire) > 0
     }
 
-    /// Takes the identifiers to return to the store, for a commit that returns them. If the commit was certainly not made, the
-    /// caller puts it back.
+    /// Takes the identifiers to return to the store, for a commit that returns them. If the commit was certainly not
+    /// made, the caller puts them back with [`keep_recalled`](Self::keep_recalled).
     pub fn take_recalled(&self) -> u64 {
         self.recalled.swap(0, Ordering::AcqRel)
     }
@@ -63,7 +63,7 @@ impl Share {
 }
 
 impl Sizing {
-    /// The size of a share that would last for some seconds, at `now` on the steady clock; 0 before the first one.
+    /// The size of a share that would last for some seconds, at `now` on the steady clock; 0 before the first share.
     pub fn wish(&self, now: Duration) -> u64 {
         let Some((size, since)) = self.last else { return 0 };
         match now.saturating_sub(since) {

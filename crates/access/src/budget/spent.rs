@@ -12,7 +12,7 @@ pub struct Spent {
     pub restored: Option<i64>,
 }
 
-/// What was used at an earlier time.
+/// The use at an earlier time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The time, in milliseconds since 1970.
@@ -26,7 +26,7 @@ pub struct Mark {
 pub struct Reservation {
     /// The number of identifiers that the daemon returns in the same commit.
     pub returned: u64,
-    /// The fewest identifiers that the daemon needs.
+    /// The minimum number of identifiers that the daemon needs.
     pub need: u64,
     /// The number of identifiers that the daemon would like to hold.
     pub wish: u64,
@@ -50,8 +50,7 @@ pub struct Lately {
     pub millis: u64,
 }
 
-/// A share is at most one part in eight of what is left, unless the daemon needs more, so that other daemons can
-/// reserve too.
+/// Unless the daemon needs more, a share is at most an eighth of what is left, so that other daemons can reserve too.
 const PARTS: u64 = 8;
 /// The minimum time between two marks, in milliseconds. A rate covers up to three times this period.
 const MARK_EVERY: i64 = 30 * 60 * 1000;
@@ -65,7 +64,7 @@ impl Spent {
         total.saturating_sub(self.used)
     }
 
-    /// Reserves a share: at least what is needed, and at most an eighth of what is left if that is more. Returns the
+    /// Reserves a share of at least what is needed. A larger share is at most an eighth of what is left. Returns the
     /// state to commit, and the size of the share.
     ///
     /// # Errors
@@ -98,7 +97,7 @@ impl Spent {
         Self { marks, ..self }
     }
 
-    /// The use in about the last hour, or since the first use if that is later. `None` if there was none.
+    /// The use in about the last hour, or since the first use if that is later. `None` if nothing was used.
     pub fn lately(&self, now: i64) -> Option<Lately> {
         // A mark is set at most every half hour, so the mark to count from may be up to an hour and a half old.
         let is_recent = |mark: &Mark| now.saturating_sub(mark.at) <= 3 * MARK_EVERY;
@@ -166,7 +165,7 @@ mod tests {
         const MINUTE: i64 = 60_000;
         let mut spent = Spent::default();
         assert_eq!(spent.lately(0), None);
-        // Ten a minute, for a day.
+        // The daemon takes ten identifiers a minute for a day.
         for minute in 0..1440 {
             spent = spent.reserve(u64::MAX, Reservation { now: minute * MINUTE, ..ask(10, 0) }).expect("left").0;
             let lately = spent.lately((minute + 1) * MINUTE).expect("used");
@@ -190,8 +189,8 @@ mod tests {
     #[derive(Default)]
     struct Daemon {
         share: Share,
-        /// A commit that is on its way: the version that it compares, the state that it writes, and what it reserves
-        /// and returns.
+        /// The commit in flight: the version that it compares, the state that it writes, and what it reserves and
+        /// returns.
         pending: Option<(u64, Spent, u64, u64)>,
     }
 
@@ -209,7 +208,7 @@ mod tests {
             need: u64,
             wish: u64,
         },
-        /// The commit arrives; the daemon gets the answer, or knows that the commit was not made, or does not know.
+        /// The commit arrives or is lost. The daemon learns whether the commit was made, or gets no answer.
         End {
             daemon: usize,
             is_made: bool,
@@ -252,7 +251,7 @@ mod tests {
         }
 
         /// Several daemons never grant more than the total, even if they crash and their commits conflict, are lost or
-        /// unanswered.
+        /// get no answer.
         #[test]
         fn ok_daemons_together_never_grant_more_than_the_total(
             total in 0..2000_u64,
@@ -290,14 +289,14 @@ mod tests {
                             match (is_answered, is_made) {
                                 (true, true) => share.put(size),
                                 (true, false) => share.keep_recalled(returned),
-                                // Neither is granted from then on.
+                                // Neither the new share nor the returned identifiers are granted after this.
                                 (false, _) => {}
                             }
                         }
                     }
                     Step::Recall { daemon } => daemons[daemon].share.recall(),
-                    // The record counts the share as used. A commit on its way may still arrive; if it is lost, less is
-                    // used.
+                    // The record still counts the share as used. The commit in flight is lost; had it arrived, the
+                    // record would count more as used.
                     Step::Crash { daemon } => daemons[daemon] = Daemon::default(),
                 }
                 let held: u64 = daemons.iter().map(|daemon| daemon.share.left()).sum();

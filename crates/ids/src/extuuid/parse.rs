@@ -1,4 +1,5 @@
-//! The parsers of texts. The minimal one accepts canonical texts only, the smart one also the forms that people write.
+//! The parsers of texts. The minimal parser accepts only canonical texts; the smart parser also accepts the forms that
+//! people write.
 //!
 //! A text that begins with a keyword and a colon must have the form of that keyword. Any other text has the first form
 //! that fits: a date, a quantity, an integer, another decimal number, a list of numbers, a name with a number, a name.
@@ -54,7 +55,7 @@ fn not_canonical(why: &str) -> CodecError {
 }
 
 /// Reads a value as people write it: the keyword is optional, whitespace at both ends is ignored, and case is ignored
-/// where the scheme has none.
+/// if the scheme does not distinguish it.
 ///
 /// # Errors
 ///

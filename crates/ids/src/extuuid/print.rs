@@ -1,4 +1,4 @@
-//! Prints canonical texts: each of the 2^122 values has one, and no two share one.
+//! Prints canonical texts: each of the 2^122 values has a text of its own.
 
 use alloc::{
     format,

@@ -35,7 +35,7 @@ impl Scheme {
     /// Every supported scheme, in the order in which the parser tries them for a name.
     pub const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::D, Self::F];
 
-    /// Returns the scheme with this letter, or `None`. There is no scheme for `E` and for lower-case letters.
+    /// Returns the scheme with this letter, or `None`. There is no scheme for `E` or for a lower-case letter.
     pub fn by_letter(letter: char) -> Option<Self> {
         Self::ALL.into_iter().find(|scheme| scheme.letter() == letter)
     }
@@ -86,7 +86,7 @@ impl Scheme {
         }
     }
 
-    /// Returns the number of characters: a power of two where every character has its own bits.
+    /// Returns the number of characters: a power of two if every character has its own bits.
     const fn base(self) -> u128 {
         self.alphabet().len() as u128
     }

@@ -2,7 +2,8 @@
 //!
 //! The scheme of a name depends on the name only, so it never changes while the numbers grow. It is the first scheme
 //! that has the name's characters and leaves 63 bits for the numbers, or else the one that leaves the most bits. The
-//! name is written as its scheme writes it, so two spellings of one name share their numbers.
+//! scheme determines the spelling of the name, so two spellings that the scheme does not distinguish share their
+//! numbers.
 
 use alloc::string::{String, ToString};
 use core::fmt;

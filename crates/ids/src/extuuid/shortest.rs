@@ -1,10 +1,10 @@
-//! Finds the shortest decimal digits that read back as a given binary floating-point number: of several, the nearest,
-//! and of two equally near, the even one (Steele and White 1990, in integers).
+//! Finds the shortest decimal digits that read back as a given binary floating-point number. If several are equally
+//! short, it takes the nearest, and of two equally near ones, the even one (Steele and White 1990, in integers).
 //!
 //! Exact integers grow with the exponent, up to 33,000 bits. For large exponents, a few hundred leading bits with a
-//! bound on their error are enough: the digits are the same unless a comparison is closer than that bound. Two compared
-//! numbers are never equal there, because a power of five would have to divide a smaller mantissa. If a comparison is
-//! too close, the exact integers decide. The cost therefore does not depend on the exponent.
+//! bound on their error are enough: the digits are the same unless a comparison is closer than that bound. For these
+//! exponents, two compared numbers are never equal, because a power of five would have to divide a smaller mantissa. If
+//! a comparison is too close, the exact integers decide. The cost therefore hardly ever depends on the exponent.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;

@@ -44,7 +44,7 @@ pub enum Value {
     Time(Time),
     /// Signed integers.
     Ints {
-        /// The width of each in bits, including the sign.
+        /// The width of each number in bits, including the sign.
         width: u8,
         /// The context.
         context: u128,
@@ -53,7 +53,7 @@ pub enum Value {
     },
     /// Unsigned integers.
     Uints {
-        /// The width of each in bits.
+        /// The width of each number in bits.
         width: u8,
         /// The context.
         context: u128,
@@ -62,7 +62,7 @@ pub enum Value {
     },
     /// Floats.
     Floats {
-        /// The width of each in bits, including sign and exponent.
+        /// The width of each number in bits, including sign and exponent.
         width: u8,
         /// The width of the exponent in bits.
         exponent: u8,

@@ -1,6 +1,6 @@
 //! `uuidv4`: 122 random bits (RFC 9562, section 5.4).
 //!
-//! Kent does not issue it: two random UUIDs almost certainly differ, but Kent could not guarantee it.
+//! Kent does not issue this format: two random UUIDs almost certainly differ, but Kent could not guarantee that.
 
 use alloc::vec::Vec;
 

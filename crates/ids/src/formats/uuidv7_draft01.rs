@@ -2,9 +2,9 @@
 //! (draft-peabody-dispatch-new-uuid-format-01, section 4.4).
 //!
 //! The 86 bits after the seconds begin with the fraction. Its width is the generator's choice and is not in the
-//! identifier. The draft promises that a reader need not know the width: it may read any number of digits, and the
-//! digits that the generator had are correct. So the field is a binary *fraction* (bit i is worth 2^-i), not a count.
-//! The generator rounds it up, because readers round down, and rounding down twice would lose a unit.
+//! identifier. The draft promises that a reader need not know the width: the reader may read any number of digits, and
+//! the digits that the generator stored are correct. So the field is a binary *fraction* (bit i is worth 2^-i), not a
+//! count. The generator rounds the fraction up, because readers round down, and rounding down twice would lose a unit.
 
 use alloc::{format, string::ToString, vec::Vec};
 
@@ -49,7 +49,7 @@ impl SubsecLayout {
     ) -> Self {
         let units = 10_u64.pow(digits);
         let ticks = (1 << SECOND_BITS) * units as u128;
-        // Readers round down, so a fraction that was rounded up must stay in its unit, with any bits after it.
+        // Readers round down, so a fraction that was rounded up must stay in its unit, whatever bits follow it.
         assert!(1_u128 << fraction_bits > 2 * units as u128, "a step of the fraction is less than half a unit");
         let line = Line::of_ticks(NANOS_PER_SECOND as u64 / units, UnixNanos::new(0), ticks, seq_bits);
         Self { name, token, digits, fraction_bits, seq_bits, line, bits }
@@ -221,7 +221,8 @@ impl Layout for OneLayout {
     }
 }
 
-/// Returns the fields, in the requested precision, or else in that of the layout, or else in milliseconds.
+/// Returns the fields, in the requested precision; by default in the precision of the layout, or in milliseconds
+/// without a layout.
 fn read(value: u128, layout: Option<&SubsecLayout>, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
     let named = if options.has("precision") { Some(options.text("precision")?) } else { None };
     let name = named.unwrap_or(layout.unwrap_or(&MILLIS).name);

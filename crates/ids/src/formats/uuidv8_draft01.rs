@@ -246,7 +246,7 @@ fn read(width: Width, value: u128) -> Result<Vec<Field>, CodecError> {
     let (ts, seq, node) = width.take_apart(value)?;
     Ok(Vec::from([
         Field::small("width", width.bits(), "the width of the timestamp in bits, as given by the caller"),
-        Field::large("ts", ts, "a timestamp defined by the generator; one of 64 bits loses its low four bits"),
+        Field::large("ts", ts, "a timestamp defined by the generator; a 64-bit timestamp loses its low four bits"),
         Field::small("seq", seq, "a counter"),
         Field::large("node", node, "the generator, or random bits"),
     ]))

@@ -1,4 +1,4 @@
-"""What the blocking and the asyncio client share: their arguments, endpoints and fences."""
+"""The arguments, endpoints and fences that the blocking client and the asyncio client share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-#: The most moves to an heir within one fetch: a region can close again after its heir was named, but not often.
+#: The maximum number of moves to an heir within one fetch. An heir can be closed before it is used, but this is rare.
 MOVES_MAX = 16
 
 
@@ -23,14 +23,14 @@ class Base:
 
     Args:
         endpoints: ``HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``; the first is preferred, the others are used
-            while it fails. Default: ``127.0.0.1:7600``.
+            while the first fails. Default: ``127.0.0.1:7600``.
         token, token_file: the caller's token, or a file with it, which is read again when it changes.
         allow_plain_token: send the token without TLS to other machines.
-        ca, cert, key: PEM files (or their content as bytes): whom to trust, and the client's own certificate.
+        ca, cert, key: PEM files, or their content as bytes: the trusted CAs, and the client's own certificate and key.
         attempt_timeout, request_timeout: seconds for one attempt, and for a request with all its attempts.
-        block_size, block_size_max: how many identifiers a source fetches first, and at most. The size adapts so that a
-            block lasts about a second.
-        low_water: the share of a block at which the next one is fetched.
+        block_size, block_size_max: the number of identifiers in the first block of a source, and the maximum. The size
+            adapts so that a block lasts about a second.
+        low_water: the source fetches its next block when this fraction of the current block is left.
         max_age: seconds after which identifiers that carry the time are dropped.
         follow_heirs: continue with the heir of a region that was closed.
 
@@ -91,7 +91,7 @@ class Base:
         return insecure(endpoint.target, CHANNEL_OPTIONS)
 
 
-#: gRPC's own pause before it connects again grows to two minutes. The client has a backoff of its own.
+#: By default, gRPC's pause before a reconnect grows to two minutes. The client has its own backoff instead.
 CHANNEL_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),

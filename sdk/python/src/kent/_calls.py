@@ -1,6 +1,6 @@
-"""Which endpoint the next attempt uses, and how long it waits before: shared by the blocking and the asyncio client.
+"""Decides which endpoint the next attempt uses, and how long the client waits before the attempt.
 
-Nothing here makes a call or sleeps.
+Both clients use this module. It makes no calls and does not sleep.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Attempts:
             if failure.code is grpc.StatusCode.UNAUTHENTICATED and self._has_other_token():
                 return 0.0
             raise Refused(error) from None
-        # A daemon that is at a limit works, so another one would not help.
+        # A daemon that reports a limit is healthy, so another daemon would not help.
         if failure.code is not grpc.StatusCode.RESOURCE_EXHAUSTED:
             self._endpoints.leave(index)
         self._tried[self._endpoints[index].target] = failure

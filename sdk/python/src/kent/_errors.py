@@ -10,7 +10,7 @@ from google.rpc import error_details_pb2, status_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# A call that failed with one of these is retried. A lost reply only leaves a gap.
+# A call that fails with one of these codes is retried. A lost reply only leaves a gap.
 _TRANSIENT = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.UNKNOWN,
@@ -33,15 +33,15 @@ class RpcFailure(KentError):
 
     def __init__(self, error: grpc.RpcError) -> None:
         self.code: grpc.StatusCode = error.code()
-        #: The text of the daemon.
+        #: The daemon's message.
         self.message: str = error.details() or ""
-        #: The reason for programs, such as ``SEALED``. Empty if the daemon gave none.
+        #: The reason for programs, such as ``SEALED``; empty if the daemon gave no reason.
         self.reason: str = ""
-        #: The facts that belong to the reason.
+        #: The details of the reason.
         self.metadata: Mapping[str, str] = {}
-        #: The fields of the request that were refused.
+        #: The invalid fields of the request.
         self.fields: list[str] = []
-        #: The seconds after which the daemon asks to retry.
+        #: The number of seconds after which to retry, if the daemon gave it.
         self.retry_after: float | None = None
         self._read_details(error)
         super().__init__(f"{self.code.name}: {self.message}")
@@ -51,7 +51,7 @@ class RpcFailure(KentError):
         status = status_pb2.Status()
         try:
             status.ParseFromString(trailing.get("grpc-status-details-bin", b""))
-        except Exception:  # A proxy's details that are not a status.
+        except Exception:  # A proxy may send details that are not a status.
             return
         for detail in status.details:
             info, retry, bad = (
@@ -73,7 +73,7 @@ class RpcFailure(KentError):
             return True
         if self.code is grpc.StatusCode.INTERNAL and not self.reason:
             return True  # gRPC reports some broken connections this way; Kent's own errors have a reason.
-        # With a delay it is a limit of the clock, the pace or the caller, which passes. A full region has no delay.
+        # A delay means that a limit of the clock, the pace or the caller will pass. A full region has no delay.
         return self.code is grpc.StatusCode.RESOURCE_EXHAUSTED and self.retry_after is not None
 
     @property
@@ -100,11 +100,11 @@ class Unavailable(KentError):
 
 
 class Fenced(KentError):
-    """Many blocks in a row were older than one already seen. The store was probably restored: make a new client."""
+    """Many blocks in a row were older than a block already seen. The store was probably restored: make a new client."""
 
 
 class Unusable(KentError):
-    """The reply of a daemon makes no sense. The daemon and the client may be of different versions."""
+    """The reply of a daemon is invalid. The daemon and the client may be of different versions."""
 
 
 class Closed(KentError):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Pem = Union[str, "os.PathLike[str]", bytes, None]
-"""A path of a PEM file, or its content as bytes."""
+"""The path of a PEM file, or the content of the file as bytes."""
 
 _TOKEN = re.compile(r"kent_[A-Za-z0-9_-]{1,995}")
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
@@ -28,7 +28,7 @@ _LOOK_EVERY = 1.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much a source keeps in hand."""
+    """How many identifiers a source keeps in memory, and for how long."""
 
     block_size: int = 1000
     block_size_max: int = 100_000
@@ -63,7 +63,7 @@ def _check(name: str, allowed: str, holds: bool) -> None:
 class Endpoint:
     """The address of a daemon."""
 
-    #: What gRPC calls the target: ``HOST:PORT`` or ``unix:PATH``.
+    #: The target in gRPC's sense: ``HOST:PORT`` or ``unix:PATH``.
     target: str
     tls: bool = False
 
@@ -129,7 +129,7 @@ class Token:
         return self._header
 
     def _read(self, file: Path) -> None:
-        stamp = _stamp(file)  # Before the text is read, so that a change in between is noticed later.
+        stamp = _stamp(file)  # Taken before the text, so that a change in between is noticed later.
         self._header = _bearer(file.read_text())
         self._stamp = stamp
 
@@ -157,7 +157,7 @@ def pem(name: str, value: Pem) -> bytes | None:
 
 @dataclass
 class Settings:
-    """Everything that a client is made of."""
+    """The checked settings of a client."""
 
     endpoints: list[Endpoint]
     sizes: Sizes

@@ -1,4 +1,4 @@
-"""The stock of a source: the identifiers in hand, their age, and how many to fetch next. Makes no calls."""
+"""The stock of a source: the identifiers in hand, their age, and how many to fetch next. This module makes no calls."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: A block should last about this many seconds: twice the size if it lasted less, half if it lasted ten times this.
+#: The number of seconds that a block should last. After a block that lasted less, the size of the next block doubles;
+#: after a block that lasted more than ten times as long, it halves.
 _LASTS = 1.0
-#: The most identifiers that a daemon returns as text in one call.
+#: The maximum number of identifiers that a daemon returns as text in one call.
 _TEXTS_MAX = 10_000
 
-#: The seconds since the machine started, with the time that it was suspended where the system tells it.
+#: The seconds since the machine started. They include the time of suspension, if the system reports it.
 clock: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 )
@@ -33,11 +34,11 @@ clock: Callable[[], float] = (
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """How the identifiers of a source travel and what they become."""
+    """How the identifiers of a source are encoded in replies, and how to read them."""
 
     encoding: pb.Encoding
     read: Callable[[pb.AllocateResponse], list[T]]
-    #: Whether identifiers lose value with age, because they carry the time.
+    #: Whether identifiers expire, because they carry the time.
     ages: bool
     #: Whether fencing tokens count per slot of the cluster, not per source.
     has_slots: bool
@@ -51,7 +52,7 @@ class Kind(Generic[T]):
 
 
 class Block(Generic[T]):
-    """Identifiers in hand. The last one is next: ``list.pop`` is atomic, so threads need no lock."""
+    """Identifiers in hand, in reverse order: ``list.pop`` takes the next one and is atomic, so threads need no lock."""
 
     __slots__ = ("ids", "mark", "until")
 
@@ -71,14 +72,14 @@ class Stock(Generic[T]):
         self.reset()
 
     def reset(self) -> None:
-        """Drops everything in hand: a forked child must not issue what its parent issues."""
+        """Drops everything in hand: a forked child must not issue the identifiers of its parent."""
         self.block: Block[T] = Block([], 0.0, -1)
         self._next: deque[Block[T]] = deque()
         self._size = min(self.sizes.block_size, self.size_max)
         self._asked_last: float | None = None
 
     def advance(self) -> bool:
-        """Moves on if the current block is used up or too old. Returns whether there is anything to pop."""
+        """Moves to the next block if the current one is used up or too old. Returns whether an identifier is left."""
         while not self.block.ids or clock() > self.block.until:
             if not self._next:
                 return False
@@ -103,11 +104,11 @@ class Stock(Generic[T]):
         self._next.append(Block(ids, until, int(len(ids) * self.sizes.low_water)))
 
     def has_next(self) -> bool:
-        """Whether another block waits behind the current one."""
+        """Whether there is a block after the current one."""
         return bool(self._next)
 
     def in_hand(self) -> int:
-        """How many identifiers are in hand."""
+        """The number of identifiers in hand."""
         return len(self.block.ids) + sum(len(block.ids) for block in self._next)
 
 
@@ -128,7 +129,7 @@ class Fences:
             return token >= highest
 
 
-# What UUID's own constructor does, without its checks, which take most of its time.
+# These do what UUID's constructor does, but skip its checks, which take most of its time.
 _new_uuid: Callable[[type[UUID]], UUID] = object.__new__
 _set_int = vars(UUID)["int"].__set__
 _set_safe = vars(UUID)["is_safe"].__set__
@@ -177,11 +178,11 @@ def kind_of(source: str) -> Kind[UUID] | Kind[str] | Kind[int]:
 
 
 def scope(kind: Kind[T], source: str) -> str:
-    """The scope of fencing tokens: slots are the cluster's, the numbers of regions are unique only in their space."""
+    """The scope of fencing tokens: a slot belongs to the whole cluster, but a region's number only to its space."""
     return "" if kind.has_slots else source
 
 
 def admitted(fences: Fences, kind: Kind[T], source: str, reply: pb.AllocateResponse) -> bool:
-    """Checks the fencing token of a reply."""
+    """Checks the fencing token of a reply. Returns false if a higher one was already seen."""
     part = reply.text if kind.encoding == pb.ENCODING_TEXT else reply.packed
     return fences.admit(scope(kind, source), part.fence_subject, part.fence_token)

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
-#: The channels of parents, in a forked child.
+#: The channels of the parent, in a forked child. They are kept here so that they stay open.
 _inherited: list[object] = []
 
 
 class Client(Base):
-    """A client for any number of threads. Keep one a process: its sources share its connections."""
+    """A client for any number of threads. Keep one per process: all sources share the connections of their client."""
 
     def _begin(self) -> None:
         super()._begin()
@@ -47,8 +47,8 @@ class Client(Base):
         _clients.add(self)
 
     def _after_fork(self) -> None:
-        """Starts anew in a child: locks may be held by threads that only the parent has."""
-        # Closing a channel could wait for such a thread.
+        """Resets the client in a forked child. Its locks may be held by threads that exist only in the parent."""
+        # Closing a channel could wait for such a thread, so the channels stay open.
         _inherited.append(self._channels)
         sources = self._sources
         self._begin()
@@ -115,7 +115,7 @@ class Client(Base):
             return channel
 
     def _allocate(self, source: str, kind: Kind[T], count: int, deadline: float, request_id: str = "") -> list[T]:
-        """Fetches a block, on one endpoint after the other."""
+        """Fetches a block. Tries one endpoint after another."""
         attempts = self._attempts(deadline)
         request = pb.AllocateRequest(source=source, count=count, encoding=kind.encoding, request_id=request_id)
         while True:
@@ -126,19 +126,19 @@ class Client(Base):
             except grpc.RpcError as error:
                 wait = attempts.after(index, error)
             except ValueError:
-                # gRPC's error for a call on a channel that another thread has closed.
+                # gRPC raises this error for a call on a channel that another thread has closed.
                 if self._closed:
                     raise Closed("the client is closed") from None
                 raise
             else:
-                # A retry with a request ID returns the block of the first grant, whose token can be older.
+                # A retry with a request ID returns the block of the first grant, which can have an older token.
                 if admitted(self._fences, kind, source, reply) or request_id:
                     return kind.identifiers(reply, count)
                 wait = attempts.after_rejected(index)
             time.sleep(wait)
 
     def close(self) -> None:
-        """Closes the connections. Identifiers in hand are dropped: they become a gap."""
+        """Closes the connections. Identifiers in hand are dropped and leave a gap."""
         with self._lock:
             self._closed = True
             channels, self._channels = self._channels, {}
@@ -176,7 +176,7 @@ class Source(Generic[T]):
             self._stock.reset()
 
     def next(self, timeout: float | None = None) -> T:
-        """The next identifier. Waits for at most ``timeout`` seconds (default: the client's ``request_timeout``).
+        """Returns the next identifier. Waits at most ``timeout`` seconds (default: the client's ``request_timeout``).
 
         Raises:
             Refused: the daemon refuses the request, such as for a sealed region.
@@ -196,7 +196,7 @@ class Source(Generic[T]):
         return self._wait(time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout))
 
     def try_next(self) -> T | None:
-        """The next identifier if one is in hand. Starts a fetch if not."""
+        """Returns the next identifier in hand. If there is none, starts a fetch and returns ``None``."""
         while True:
             block = self._stock.block
             if block.until >= clock():
@@ -215,7 +215,7 @@ class Source(Generic[T]):
         return None
 
     def take(self, count: int, timeout: float | None = None) -> list[T]:
-        """``count`` identifiers: those in hand first. If an error is raised, those already taken become a gap."""
+        """Returns ``count`` identifiers, those in hand first. After an error, those already taken leave a gap."""
         deadline = time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
         taken: list[T] = []
         while len(taken) < count:
@@ -228,7 +228,7 @@ class Source(Generic[T]):
         return taken
 
     def fetch(self, count: int, *, request_id: str, timeout: float | None = None) -> list[T]:
-        """One grant of a strict region, exactly once: the same ``request_id`` gets the same identifiers again.
+        """Returns one grant of a strict region, exactly once: the same ``request_id`` gets the same identifiers.
 
         Use a UUID of version 7 as the request ID.
         """
@@ -237,7 +237,7 @@ class Source(Generic[T]):
 
     @property
     def in_hand(self) -> int:
-        """How many identifiers are in hand."""
+        """The number of identifiers in hand."""
         with self._lock:
             return self._stock.in_hand()
 
@@ -261,9 +261,9 @@ class Source(Generic[T]):
                 raise
 
     def _refill(self, deadline: float = 0.0) -> Future[None] | None:
-        """Starts a fetch if none is in progress. Returns it, or nothing if there is something in hand by now."""
+        """Starts a fetch if none is in progress. Returns the fetch, or ``None`` if another block is already in hand."""
         with self._lock:
-            self._stock.block.mark = -1  # Only once a block.
+            self._stock.block.mark = -1  # A block starts at most one fetch.
             if self._fetching is not None:
                 return self._fetching
             if self._client._closed:

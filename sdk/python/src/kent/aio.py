@@ -84,7 +84,7 @@ class Client(Base):
         if self._closed:
             raise Closed("the client is closed")
         if self._process != os.getpid():
-            # An event loop does not survive a fork, so neither does its client.
+            # An event loop cannot be used after a fork, so its client cannot either.
             raise Closed("the process was forked; make a new client in the child")
 
     async def _allocate(self, source: str, kind: Kind[T], count: int, deadline: float, request_id: str = "") -> list[T]:
@@ -98,14 +98,14 @@ class Client(Base):
             except grpc.RpcError as error:
                 wait = attempts.after(index, error)
             else:
-                # A retry with a request ID returns the block of the first grant, whose token can be older.
+                # A retry with a request ID returns the block of the first grant, which can have an older token.
                 if admitted(self._fences, kind, source, reply) or request_id:
                     return kind.identifiers(reply, count)
                 wait = attempts.after_rejected(index)
             await asyncio.sleep(wait)
 
     async def close(self) -> None:
-        """Closes the connections. Identifiers in hand are dropped: they become a gap."""
+        """Closes the connections. Identifiers in hand are dropped and leave a gap."""
         self._closed = True
         for source in self._sources.values():
             source._drop()
@@ -137,7 +137,7 @@ class Source(Generic[T]):
             self._fetching.cancel()
 
     async def next(self, timeout: float | None = None) -> T:
-        """The next identifier. Raises as :meth:`kent.Source.next` does."""
+        """Returns the next identifier. Raises the same errors as :meth:`kent.Source.next`."""
         found = self.try_next()
         if found is not None:
             return found
@@ -156,7 +156,7 @@ class Source(Generic[T]):
                 return found
 
     def try_next(self) -> T | None:
-        """The next identifier if one is in hand. Starts a fetch if not."""
+        """Returns the next identifier in hand. If there is none, starts a fetch and returns ``None``."""
         self._client._check()
         if not self._stock.advance():
             self._refill()
@@ -168,7 +168,7 @@ class Source(Generic[T]):
         return found
 
     async def take(self, count: int, timeout: float | None = None) -> list[T]:
-        """``count`` identifiers: those in hand first. If an error is raised, those already taken become a gap."""
+        """Returns ``count`` identifiers, those in hand first. After an error, those already taken leave a gap."""
         deadline = self._deadline(timeout)
         taken: list[T] = []
         while len(taken) < count:
@@ -180,13 +180,13 @@ class Source(Generic[T]):
         return taken
 
     async def fetch(self, count: int, *, request_id: str, timeout: float | None = None) -> list[T]:
-        """One grant of a strict region, exactly once: the same ``request_id`` gets the same identifiers again."""
+        """Returns one grant of a strict region, exactly once: the same ``request_id`` gets the same identifiers."""
         kind = self._stock.kind
         return await self._client._allocate(self._name, kind, count, self._deadline(timeout), request_id)
 
     @property
     def in_hand(self) -> int:
-        """How many identifiers are in hand."""
+        """The number of identifiers in hand."""
         return self._stock.in_hand()
 
     async def __aiter__(self) -> AsyncIterator[T]:
@@ -197,8 +197,8 @@ class Source(Generic[T]):
         return time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
 
     def _refill(self, deadline: float = 0.0) -> asyncio.Task[None] | None:
-        """Starts a fetch if none is in progress. Returns it, or nothing if another block waits in hand."""
-        self._stock.block.mark = -1  # Only once a block.
+        """Starts a fetch if none is in progress. Returns the fetch, or ``None`` if another block is already in hand."""
+        self._stock.block.mark = -1  # A block starts at most one fetch.
         if self._fetching is not None and not self._fetching.done():
             return self._fetching
         if self._stock.has_next():
@@ -225,6 +225,6 @@ class Source(Generic[T]):
 
 
 def _seen(task: asyncio.Task[None]) -> None:
-    """Marks the error of a prefetch as seen: the next caller makes an attempt of its own."""
+    """Reads the error of a prefetch, so that asyncio does not log it. The next caller starts another fetch."""
     if not task.cancelled():
         task.exception()
