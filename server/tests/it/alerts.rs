@@ -45,7 +45,7 @@ fn alerts() -> BTreeMap<String, String> {
         let (name, rest) = rule.split_once('\n').expect("a name");
         let (_, rest) = rest.split_once("        expr: ").expect("an expression");
         let expression = match rest.strip_prefix("|\n") {
-            // Lines with a deeper indentation.
+            // The expression is the following lines with a deeper indentation.
             Some(block) => block.lines().take_while(|line| line.starts_with("          ")).collect(),
             None => rest.lines().next().expect("a line").to_owned(),
         };
@@ -150,7 +150,7 @@ async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
     until(async || prometheus.query("up == 1").len() == 4).await;
     is_scraped_as_open_metrics(prometheus);
     let healthy_at = healthy.grpc_address();
-    // So large that a chunk reserved between two scrapes does not look like a region that is full in a week.
+    // The region is so large that a chunk reserved between two scrapes does not make it look full within a week.
     kent(healthy_at, "region create orders --suffix 48");
     kent(healthy_at, "alloc region:orders -n 3");
 
@@ -172,7 +172,7 @@ async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
         .await;
     fs::remove_dir_all(&audit).expect("removed");
     scene.until_fires("KentAuditLost", of_troubled, async || kent(&local, "region set full --label a=b")).await;
-    // The disk is that of the machine, so the threshold is one that it exceeds.
+    // The disk is the machine's, so the test uses a threshold at which the alert holds for any disk.
     for alert in ["KentDiskNearlyFull", "KentDiskFull"] {
         let (parts, _) = scene.alerts[alert].rsplit_once("< ").expect("a threshold");
         let expression = format!("{parts} < 1.1");
@@ -244,7 +244,7 @@ async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
     ]));
     let crowded = Daemon::spawn(kentd_in_memory().args(["--log", "off", "--metrics-regions", "*"]));
     let slow = Daemon::spawn(kentd(&at("slow")).args(["--log", "off", "--store", &etcd.address("kent")]));
-    // Restored from a backup, so every slot is reserved for an hour.
+    // This store is restored from a backup, so every slot is reserved for an hour.
     let old = Daemon::start(&at("old"));
     kent(old.grpc_address(), &format!("backup {}", at("backup").display()));
     old.kill();
@@ -305,7 +305,7 @@ async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
     let idle = Mutex::new(Vec::new());
     scene
         .until_fires("KentFewFilesLeft", ("instance", "few"), async || {
-            // OK because the daemon accepts only some of them.
+            // OK because the daemon accepts only some of the connections.
             let opened = (0..5).filter_map(|_| TcpStream::connect(few.grpc_address()).ok());
             idle.lock().expect("unbroken").extend(opened);
         })
@@ -354,7 +354,7 @@ fn set_clock(file: &Path, offset: &str) {
     fs::rename(&new, file).expect("renamed");
 }
 
-/// Checks that the scrapes have no errors, and that the daemons answer as OpenMetrics: only that has units.
+/// Checks that the scrapes have no errors, and that the daemons answer as OpenMetrics, the only format that has units.
 fn is_scraped_as_open_metrics(prometheus: &Prometheus) {
     let targets = prometheus.get("targets", &[]);
     for target in targets["activeTargets"].as_array().expect("targets") {

@@ -102,7 +102,7 @@ async fn ok_a_budget_can_be_used_up_but_not_exceeded() {
         let facts: HashMap<_, _> = facts.map(|(name, fact)| (name.to_owned(), fact.to_owned())).into();
         assert_eq!(details.error_info().expect("a reason").metadata, facts);
         assert!(details.retry_info().is_none(), "waiting does not help");
-        // The last ones are granted to small requests of several concurrent callers.
+        // The last identifiers are granted to small requests of several concurrent callers.
         let takers = (0..4).map(|_| take_all(daemon, &token, source, 3));
         let granted: u64 = futures_util::future::join_all(takers).await.into_iter().sum();
         assert_eq!(granted, 99, "{source}");
@@ -201,7 +201,7 @@ async fn ok_a_token_can_be_made_with_budgets() {
     missing(set(daemon, &team, &format!("token:{}", token.id), "uuidv7", Change::Total(9)).await);
     missing(set(daemon, &inner, &of, "uuidv7", Change::Add(9)).await);
     assert_eq!(show(daemon, &team, "").await.len(), 1);
-    // Pages, and totals that are too large.
+    // The list has pages, and a total that is too large is refused.
     let page = ListBudgetsRequest { page_size: 2, ..Default::default() };
     let first = guarded.access().list_budgets(admin.send(page.clone())).await.expect("listed").into_inner();
     let page = ListBudgetsRequest { page_token: first.next_page_token.clone(), ..page };

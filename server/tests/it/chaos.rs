@@ -99,7 +99,7 @@ impl Replica {
         command.args(["--store-user", etcd::USER, "--store-password-file"]).arg(&file);
         command.env("LD_PRELOAD", libfaketime()).env("FAKETIME", CLOCKS[self.number]);
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
-        // Small chunks, so that reservations and edits often coincide.
+        // With small chunks, reservations and edits often coincide.
         command.args(["--chunk-min", "16", "--chunk-max", "4096", "--log", "off"]);
         self.daemon = Daemon::try_spawn(&mut command);
     }

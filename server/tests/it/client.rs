@@ -152,7 +152,7 @@ async fn ok_a_copy_of_a_table_follows_every_edit_and_answers_without_a_call() {
     copy.reached(Revision(renamed.revision)).await;
     let fresh = client.table("default").await.expect("a snapshot");
     assert_eq!(copy.read(places), fresh.read(places));
-    // The table answers alone at first, and later with an index.
+    // At first the table answers without an index, and later with one.
     loop {
         for id in &orders {
             let path = copy.read(|table| {
@@ -190,7 +190,7 @@ async fn ok_a_copy_detects_another_table_with_the_same_revision() {
         copy.reached(Revision(revision)).await;
     }
     daemon.kill();
-    // As if an operator had put back an old copy of the store and edited it since.
+    // This simulates an operator who has put back an old copy of the store and edited it since.
     let daemon = Daemon::spawn(kentd(other.path()).args(["--listen", &address]));
     create(&daemon, "x", 12).await;
     create(&daemon, "y", 12).await;

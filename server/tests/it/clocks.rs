@@ -64,7 +64,8 @@ impl Faked {
                 let after = self.clock().await + off;
                 for id in &ids {
                     let stamped = i128::try_from(id >> 80).expect("48 bits") * 1_000_000;
-                    // P4: at most a second ahead and half a second behind at the time of the grant.
+                    // P4: a timestamp is at most a second ahead of the clock and half a second
+                    // behind it at the time of the grant.
                     assert!(stamped <= after + SECOND, "{} ms ahead", (stamped - after) / MILLI);
                     assert!(stamped + SECOND / 2 + MILLI >= before, "{} ms behind", (before - stamped) / MILLI);
                 }
@@ -78,7 +79,7 @@ impl Faked {
     }
 }
 
-/// The same ticks, clock sequence and node in the order of version 6.
+/// The UUID of version 6 with the ticks, clock sequence and node of this UUID of version 1.
 fn version_6(v1: u128) -> u128 {
     let ticks = (v1 >> 64 & 0xfff) << 48 | (v1 >> 80 & 0xffff) << 32 | v1 >> 96;
     (ticks >> 12) << 80 | 6 << 76 | (ticks & 0xfff) << 64 | v1 & u128::from(u64::MAX)
@@ -91,8 +92,8 @@ const MILLI: i128 = 1_000_000;
 async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
     let dir = data_dir();
     let mut faked = Faked::start(dir.path(), Ledger::default(), "+0");
-    // Back by 10 ms, 2 s, an hour and a day, each followed by a return; a repeated second, like a leap second, and a smeared
-    // second; and ahead by almost an hour, which the daemon trusts, and back.
+    // The clock goes back by 10 ms, 2 s, an hour and a day, and returns each time. It repeats a second, like a leap
+    // second, and smears one. It goes ahead by almost an hour, which the daemon trusts, and back.
     for offset in
         ["+0", "-0.01", "+0", "-2", "+0", "-1h", "+0", "-1d", "+0", "-1", "+0 x0.95", "+0 x1.05", "+3500", "+0"]
     {
@@ -101,7 +102,7 @@ async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
             faked.allocate(0).await;
         }
     }
-    // Far ahead: the daemon distrusts the clock and uses the time since boot.
+    // If the clock is far ahead, the daemon distrusts it and uses the time since boot.
     let ten_years: i128 = 3650 * 86_400 * SECOND;
     for (offset, by) in [("+2h", 7200 * SECOND), ("+3650d", ten_years), ("+0", 0), ("+3650d", ten_years)] {
         faked.set(offset);
@@ -112,7 +113,8 @@ async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
         assert!(faked.daemon.get("/metrics").1.contains(&format!("clock_quarantined {}", u8::from(by != 0))));
     }
 
-    // Wrong at start, without a time to derive from: the daemon refuses time-based sources but not counters.
+    // If the clock is wrong at the start, there is no time to derive the correct one from: the daemon
+    // refuses time-based sources but not counters.
     faked.daemon.kill();
     let mut faked = Faked::start(dir.path(), faked.ledger, "+3650d");
     let ask = request("uuidv7", 1, Encoding::Packed);
@@ -128,7 +130,7 @@ async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
     faked.set("+0");
     granted_again(&mut faked).await;
 
-    // An operator may accept the clock, rightly or not. The return from the far future needs no change of state.
+    // An operator may accept a wrong clock. After its return from the far future, the daemon grants again by itself.
     faked.set("+3650d");
     faked.allocate(-ten_years).await;
     faked.daemon.admin().accept_clock(AcceptClockRequest {}).await.expect("accepted");

@@ -237,7 +237,7 @@ async fn ok_a_replica_paused_beyond_its_window_repeats_nothing() {
     let sealed = other.regions().seal_region(seal.clone()).await.expect("sealed").into_inner();
     assert_eq!(sealed.unconfirmed, [sleeper.grpc_address()]);
     assert!((1..=2000).contains(&sealed.effective_within_ms), "{}", sealed.effective_within_ms);
-    // Other replicas take its slot meanwhile.
+    // Meanwhile other replicas take the slot of the paused replica.
     sleep(Duration::from_secs(4)).await;
     let new_regions = [(); 2].map(|()| replica(&address, 2));
     for daemon in new_regions.iter().chain([&other]) {
@@ -401,8 +401,8 @@ async fn ok_ten_replicas_share_a_region_and_none_starves() {
                             ids.extend(identifiers(granted.get_ref()));
                             calls += 1;
                         }
-                        // On a busy machine a replica may lose the race for a second. Then it refuses with a retry delay, or does not
-                        // know yet whether its strict commit was made.
+                        // On a busy machine a replica may lose the race for a whole second. Then it refuses with a
+                        // retry delay, or does not know yet whether its strict commit was made.
                         Err(status) => {
                             assert!(
                                 matches!(status.code(), Code::Unavailable | Code::Unknown),

@@ -63,8 +63,8 @@ const MASKS: [(&str, &str); 26] = [
     (r" $", ""),
 ];
 
-/// Commands whose output takes a moment to become that of the page, and the number of times to run them until it does: replicas
-/// discover each other, a busy disk becomes idle, a daemon reads its certificates again.
+/// Commands whose output may match the page only after a moment, and the maximum number of times to run them. For
+/// example, replicas discover each other, a busy disk becomes idle, or a daemon reads its certificates again.
 const AWAITED: ([&str; 3], u32) = (["kent status", "kent doctor", "grep "], 30);
 
 /// The directories of the machine that pages name. Those of a session are in its own directory.

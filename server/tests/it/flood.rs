@@ -276,7 +276,8 @@ fn unary(stream_id: u32, message: &AllocateRequest) -> Vec<u8> {
 
 #[tokio::test]
 async fn ok_unread_answers_take_bounded_memory() {
-    // docs/limits.md states these for a connection. The bytes that the system keeps for a socket do not count for the daemon.
+    // docs/limits.md states both numbers. The bytes that the kernel keeps for a socket are not part of the daemon's
+    // memory.
     const CONNECTIONS: u64 = 8;
     const STATED: u64 = 4 << 20;
     let dir = data_dir();
@@ -301,7 +302,7 @@ async fn ok_unread_answers_take_bounded_memory() {
         }
         let cost = most.saturating_sub(before);
         assert!(cost < CONNECTIONS * STATED, "{encoding:?}: {} MiB for {CONNECTIONS} connections", cost >> 20);
-        // What is read is whole.
+        // An answer that is read is complete.
         let mut first = open.swap_remove(0);
         let mut bytes = vec![0; 1 << 20];
         timeout(Duration::from_secs(30), first.read_exact(&mut bytes)).await.expect("in time").expect("read");

@@ -95,7 +95,8 @@ fn seeds_of(surface: Surface, host: &str) -> Vec<Seed> {
             path == format!("/{}/{}", method.parent_service().full_name(), method.name())
         });
         let input = methods.iter().find(is_method).expect("a method").input();
-        // Numbers of 128 bits have another form here. The requests left out are mutated as JSON.
+        // Kent's JSON form of 128-bit numbers is invalid here, so requests with such numbers become
+        // empty messages. As JSON they are mutated in full.
         let message = DynamicMessage::deserialize_with_options(
             input.clone(),
             &json,
@@ -155,7 +156,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The time to wait for the end of a connection that may lack a part.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// How messages of tonic begin about frames that are not valid, for which the specification of gRPC demands INTERNAL.
+/// The beginnings of tonic's messages about invalid frames, for which the specification of gRPC demands INTERNAL.
 const FRAMING: [&str; 3] = ["protocol%20error", "Unexpected%20EOF%20decoding", "Missing%20request%20message"];
 
 /// Sends bytes to a surface. Returns the problem with the answer, if any.
@@ -240,7 +241,7 @@ enum Until {
     Elapsed(Duration),
 }
 
-/// The number of callers at the same time, and by how much the memory of the daemon may grow, in bytes.
+/// The number of concurrent callers, and the maximum growth of the daemon's memory, in bytes.
 const CALLERS: u64 = 4;
 const GROWTH_MAX: u64 = 256 << 20;
 

@@ -102,7 +102,7 @@ impl Daemon {
         // "kentd serves gRPC on ADDR and HTTP on ADDR"
         let addresses: Vec<&str> = line.split_whitespace().filter(|word| word.contains(':')).collect();
         assert_eq!(addresses.len(), 2, "kentd printed {line:?}");
-        // The first one, if the gRPC port has several.
+        // If the gRPC port has several addresses, this is the first one.
         let grpc = addresses[0].split(',').next().unwrap_or_default();
         Some(Self { grpc: grpc.to_owned(), http: addresses[1].to_owned(), greeting: line, child })
     }

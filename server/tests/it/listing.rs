@@ -239,7 +239,7 @@ fn ok_uuids_are_classified_in_spaces_of_128_bits() {
     assert_eq!(lines, [[UUID, "reserved", "seven"], [UUID, "reserved", "seven"], ["5", "free", "-"]], "{shown}");
     let inspected = operator.json(&format!("inspect {UUID} --space events"));
     assert_eq!(inspected["classification"]["region"], json!("seven"));
-    // The same value, written as a ULID.
+    // This is the same value, written as a ULID.
     let inspected = operator.json("inspect 01KAHBXESVE0080M6000000009 --space events");
     assert_eq!(inspected["classification"]["region"], json!("seven"));
 

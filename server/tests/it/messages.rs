@@ -27,7 +27,7 @@ const SETUP: [&str; 19] = [
     "region subdivide mother --by 2 --new child:4 --space parts",
 ];
 
-/// A command with a value that is too long to repeat.
+/// A command with a value that is too long to repeat in an error message.
 const LONG: &str = "alloc region:orders --request-id aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.

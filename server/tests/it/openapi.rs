@@ -13,7 +13,7 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       response_headers_conformance,response_schema_conformance,unsupported_method,\
                       allow_header_conformance";
 
-/// The number of random requests per operation, besides those for each boundary of each schema; and the start of the
+/// The number of random requests per operation, besides those for each boundary of each schema, and the seed of the
 /// random numbers.
 const EXAMPLES: &str = "10";
 const SEED: &str = "1";

@@ -17,7 +17,7 @@ fn start(operator: &Operator, words: &str) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kent starts")
 }
 
-/// The daemon would issue identifiers that no reader gets.
+/// If standard output is closed, `kent alloc` must fail, because no reader would get the identifiers.
 #[test]
 fn err_a_closed_standard_output() {
     let operator = Operator::new();

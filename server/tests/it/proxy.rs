@@ -221,7 +221,7 @@ async fn ok_an_edit_with_an_unanswered_commit_is_made_once() {
     for passing in 0..8 {
         let lost = proxy.lost();
         proxy.lose_answer_after(passing);
-        // Without a request ID, so that only the edit's random identity can show that it was applied.
+        // The edit has no request ID, so only its random identity can show that it was applied.
         let expand = ExpandRegionRequest { name: ORDERS.to_owned(), by_bits: 1, ..ExpandRegionRequest::default() };
         let answer = regions.expand_region(expand).await;
         let get = GetRegionRequest { name: ORDERS.to_owned() };

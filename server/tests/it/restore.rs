@@ -151,7 +151,8 @@ async fn ok_a_host_with_a_clock_an_hour_behind_issues_nothing_until_it_catches_u
     }
     assert_eq!(refusal(&daemon, "xid").await, (Code::Unavailable, "NO_SLOT".to_owned()));
     daemon.kill();
-    // Its clock was behind the backup, so the hour counts from the time of the backup. Now the clock has caught up.
+    // The clock of the restoring host was behind the backup, so the hour counts from the time of the backup. Now
+    // the clock is past that hour.
     let mut command = kentd(&at("new"));
     faked(command.args(["--log", "off"]), "+3700s");
     let daemon = Daemon::spawn(&mut command);

@@ -185,7 +185,7 @@ async fn ok_the_number_of_kept_edits_does_not_change_across_a_restore() {
         let history = daemon.regions().list_history(list).await.expect("listed").into_inner();
         let operations: Vec<_> = history.entries.iter().map(|entry| entry.operation.clone()).collect();
         listed = (history.forgotten_through, operations);
-        // The task may run between two of the edits, and forgets fewer then.
+        // If the task runs between two of the edits, it deletes fewer records.
         if listed.0 >= 3 {
             break;
         }

@@ -32,14 +32,14 @@ const REPLICAS: usize = 3;
 const ROUNDS: usize = 3;
 const CALLS: u64 = 10;
 
-/// What one of the callers presents: a certificate, and perhaps a token. It stays valid, but changes.
+/// The credentials of a caller: a certificate, and perhaps a token. They change, but are valid at any time.
 #[derive(Clone)]
 struct Presented {
     identity: Arc<Identity>,
     by: Holder,
 }
 
-/// What a caller presents, and how often it has connected with it and made its calls.
+/// A caller's present credentials, and the number of sessions in which it has connected and made its calls.
 struct Caller {
     presented: Mutex<Presented>,
     sessions: AtomicU64,
@@ -218,7 +218,7 @@ impl Cluster {
     }
 }
 
-/// Waits until each caller has connected with what it now presents, and made its calls.
+/// Waits until each caller has connected with its present credentials and made its calls.
 async fn until_all_called(callers: &[Arc<Caller>], running: &mut JoinSet<()>) {
     // The current session may have begun with the caller's earlier credentials.
     let wanted: Vec<_> = callers.iter().map(|caller| caller.sessions.load(Relaxed) + 2).collect();

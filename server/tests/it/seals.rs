@@ -113,7 +113,7 @@ async fn ok_a_watcher_gets_the_seals_around_its_space() {
         assert_eq!(next(&mut events).await, around(expected));
         let Event::Snapshot(snapshot) = next(&mut watch(0).await).await else { panic!("a snapshot comes first") };
         assert_eq!(snapshot.sealed_by, expected);
-        // A watcher that resumes may have missed it.
+        // A watcher that resumes may have missed the change, so the daemon sends the state again.
         assert_eq!(next(&mut watch(snapshot.revision).await).await, around(expected));
         copy.sealed_by_when(|by| by.unwrap_or_default() == expected).await;
     }

@@ -102,7 +102,7 @@ fn ok_a_daemon_that_waits_for_etcd_warns_less_and_less_often() {
         assert!(began.elapsed() < LIMIT, "{:?}", warnings());
         thread::sleep(Duration::from_millis(20));
     }
-    // The third report is of the fourth attempt.
+    // The third warning is about the fourth attempt.
     assert!(warnings()[2].contains("attempts=4"), "{:?}", warnings());
     assert!(daemon.end("TERM").success());
 }

@@ -23,7 +23,7 @@ impl Manager {
 
     /// Reads reports until one satisfies the condition.
     fn wait_for(&self, wanted: impl Fn(&str) -> bool) -> String {
-        // Each of them within the time-out of the socket.
+        // Each report must arrive within the timeout of the socket.
         let found = (0..1000).map(|_| self.next()).find(|report| wanted(report));
         found.expect("such a report")
     }

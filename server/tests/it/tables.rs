@@ -310,7 +310,7 @@ async fn ok_regions_that_swap_names_under_load_issue_no_duplicates() {
     let mut regions = daemon.regions();
     for (region, prefix) in [("a", "0"), ("b", "1")] {
         created(&mut regions, CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region, 30) }).await;
-        // Chunks of one, so that nearly every grant reserves and races with a rename.
+        // With chunks of one number, nearly every grant reserves a chunk and races with a rename.
         set_policy(&mut regions, region, Policy { min_chunk: 1, max_chunk: 1, ..Policy::default() }).await;
     }
     let (allocator, stop) = (daemon.allocator(), &AtomicBool::new(false));

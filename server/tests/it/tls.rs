@@ -490,7 +490,7 @@ async fn err_failed_handshakes_are_in_the_audit_log() {
     for _ in 0..20 {
         let mut plain = TcpStream::connect(daemon.grpc_address()).expect("accepted");
         plain.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
-        // Ends when the daemon gives up.
+        // The read ends when the daemon gives up.
         let _ = plain.read_to_end(&mut Vec::new());
     }
     daemon.signal("TERM");

@@ -22,7 +22,7 @@ use tonic::{Response, Status, transport::Server};
 
 use super::harness::{Daemon, data_dir, kentd, request};
 
-/// A trace whose caller keeps it, and one whose caller does not.
+/// The headers of a trace that is sampled, and of one that is not.
 const SAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319d-b7ad6b7169203331-00";
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -65,7 +65,7 @@ impl Collector {
         Self { address, spans, _serving: serving }
     }
 
-    /// A daemon that sends its spans here, soon after their end.
+    /// A daemon that sends its spans to this collector, soon after their end.
     fn daemon(&self, more: &[&str]) -> (Daemon, tempfile::TempDir) {
         let data = data_dir();
         let mut command = kentd(data.path());

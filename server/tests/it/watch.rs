@@ -38,7 +38,7 @@ async fn ok_a_watch_resumes_after_a_restart_of_the_daemon() {
     let daemon = start();
     create(&daemon, "after").await;
     let between = until("+ after");
-    // No second snapshot, and no duplicate changes.
+    // There is no second snapshot, and there are no duplicate changes.
     assert!(between.iter().all(|line| line.starts_with("revision 3")), "{between:?}");
     watch.kill().expect("killed");
     watch.wait().expect("ended");
@@ -46,7 +46,7 @@ async fn ok_a_watch_resumes_after_a_restart_of_the_daemon() {
 
 #[test]
 fn ok_a_watch_says_that_an_endpoint_does_not_answer() {
-    // The kernel accepts connections to it, and nothing answers.
+    // The kernel accepts connections to this address, and nothing answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let endpoint = silent.local_addr().expect("an address").to_string();
     for (option, begin) in [("", "warning: http://"), ("--json", "{\"warning\":")] {

@@ -64,7 +64,7 @@ async fn err_an_intruder_is_refused_on_both_ports_and_each_attempt_is_logged() {
     {
         assert!(!is_accepted(&daemon, &ca, identity).await, "{what}");
     }
-    // Plain text at the ports with TLS learns only that they want TLS.
+    // A caller that sends plain text to a port with TLS learns only that the port requires TLS.
     for address in [daemon.grpc_address(), daemon.http_address()] {
         let said =
             String::from_utf8_lossy(&answer(address, b"GET /metrics HTTP/1.1\r\nHost: kent\r\n\r\n")).into_owned();

@@ -125,7 +125,7 @@ async fn err_a_caller_cannot_tell_whether_a_region_exists() {
     guarded.create(&guarded.admin, "secret").await.expect("created");
     guarded.create(&guarded.admin, "team-a-1").await.expect("created");
     let other = guarded.token(&["admin:region:default/team-a-*", "allocate:uuidv7"]).await;
-    // Each way to name a region: the refusals for one that exists and for one that does not differ only in the name.
+    // However a region is named, the refusals for an existing region and for an absent one differ only in the name.
     let mut answers = Vec::new();
     for region in ["secret", "absent"] {
         let source = format!("region:{region}");
@@ -161,7 +161,7 @@ async fn err_a_caller_cannot_tell_whether_a_region_exists() {
         answers.push(texts);
     }
     assert_eq!(answers[0], answers[1]);
-    // The same for a space.
+    // The same holds for a space.
     let parents = ["spaces/shop", "spaces/absent"].map(str::to_owned);
     let space = kent_proto::v1::CreateSpaceRequest { space_id: "shop".to_owned(), bits: 32, ..Default::default() };
     guarded.daemon.regions().create_space(guarded.admin.send(space)).await.expect("created");
