@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/bufbuild/protocompile v0.14.1
+	golang.org/x/mod v0.41.0
 	google.golang.org/protobuf v1.36.12
 )
 

@@ -1,6 +1,7 @@
-// Command tools generates the stubs of package kentv1 from the repository's .proto files: `../../check generate` runs it.
+// Command tools generates the stubs of package kentv1 from the repository's .proto files, and packs the module; `../../check` runs it.
 //
-//	go run . PROTO_DIRECTORY OUTPUT_DIRECTORY
+//	go run . stubs PROTO_DIRECTORY OUTPUT_DIRECTORY
+//	go run . pack MODULE_DIRECTORY OUTPUT_DIRECTORY
 //
 // It compiles the files in process, so there is no need for protoc, and passes them to the generators that go.mod pins.
 package main
@@ -30,18 +31,29 @@ const (
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 3 {
-		log.Fatal("usage: tools PROTO_DIRECTORY OUTPUT_DIRECTORY")
+	if len(os.Args) != 4 {
+		log.Fatal("usage: tools stubs|pack FROM_DIRECTORY TO_DIRECTORY")
 	}
-	request, err := compile(os.Args[1])
-	if err != nil {
+	do := map[string]func(from, to string) error{"stubs": makeStubs, "pack": pack}[os.Args[1]]
+	if do == nil {
+		log.Fatalf("unknown command %s", os.Args[1])
+	}
+	if err := do(os.Args[2], os.Args[3]); err != nil {
 		log.Fatal(err)
 	}
+}
+
+func makeStubs(from, to string) error {
+	request, err := compile(from)
+	if err != nil {
+		return err
+	}
 	for _, plugin := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
-		if err := generate(plugin, request, os.Args[2]); err != nil {
-			log.Fatalf("%s: %v", plugin, err)
+		if err := generate(plugin, request, to); err != nil {
+			return fmt.Errorf("%s: %w", plugin, err)
 		}
 	}
+	return nil
 }
 
 // compile reads the files of kent/v1, and makes what protoc passes to a generator.
