@@ -195,10 +195,10 @@ func (c *Client) allocate(
 	}
 }
 
+// attempt makes one call. Close ends it, because it closes the connections.
 func (c *Client) attempt(ctx context.Context, index int, request *pb.AllocateRequest) (*pb.AllocateResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.settings.attemptTimeout)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
 	return pb.NewAllocatorClient(c.conns[index]).Allocate(ctx, request)
 }
 

@@ -1,3 +1,5 @@
+//go:build !kent_wall_clock
+
 package kent
 
 import (

@@ -440,6 +440,22 @@ func TestOkCallsInFlightEndWhenTheClientIsClosed(t *testing.T) {
 	}
 }
 
+func TestOkCloseDropsWhatIsInHand(t *testing.T) {
+	t.Parallel()
+	client := follow(t, one(play(t, granted(1, 1))), kent.WithBlockSize(10, 10))
+	source := client.Region("r")
+	wantNext(t, source, 1)
+	if err := client.Close(); err != nil || source.InHand() != 0 {
+		t.Error(source.InHand(), err)
+	}
+	if _, err := source.Next(t.Context()); !errors.Is(err, kent.ErrClosed) {
+		t.Error(err)
+	}
+	if ids, err := source.Take(t.Context(), 1); len(ids) != 0 || !errors.Is(err, kent.ErrClosed) {
+		t.Error(ids, err)
+	}
+}
+
 func TestOkATokenThatIsNotAcceptedIsReadAgainOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")

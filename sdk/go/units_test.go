@@ -177,7 +177,10 @@ func TestOkTheFirstEndpointIsUsedAgainAfterAWhile(t *testing.T) {
 	if r.use() != 2 {
 		t.Error("not left")
 	}
+	r.leave(2)
+	r.leave(0)
 	r.leftFirst = r.leftFirst.Add(-returnAfter)
+	r.leave(1) // This does not delay the return.
 	if r.use() != 0 {
 		t.Error("not returned")
 	}
