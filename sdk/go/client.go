@@ -1,0 +1,180 @@
+package kent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// A Client has the connections to the daemons, and one handle for each source. Keep one a process.
+type Client struct {
+	settings  *settings
+	endpoints []endpoint
+	rotation  rotation
+	conns     []*grpc.ClientConn
+	token     *token
+	fences    fences
+	// Done when the client is closed.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	sources map[sourceKey]interface{ drop() }
+}
+
+// A sourceKey has a source's name and, as a nil pointer, the type of its identifiers.
+type sourceKey struct {
+	name string
+	of   any
+}
+
+// New makes a client. The endpoint is HOST:PORT, https://HOST:PORT or unix:/PATH. New does not connect: the first call does. It
+// returns a *[ConfigError] if a setting cannot be used.
+func New(endpoint string, options ...Option) (*Client, error) {
+	set := defaults()
+	set.endpoints = []string{endpoint}
+	for _, option := range options {
+		option(set)
+	}
+	if err := set.check(); err != nil {
+		return nil, err
+	}
+	endpoints, secure, err := set.parse()
+	if err != nil {
+		return nil, err
+	}
+	sent, err := newToken(set.token, set.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	encrypted := insecure.NewCredentials()
+	if secure {
+		config, err := set.tlsConfig()
+		if err != nil {
+			return nil, err
+		}
+		encrypted = credentials.NewTLS(config)
+	}
+	c := &Client{
+		settings: set, endpoints: endpoints, rotation: rotation{count: len(endpoints)}, token: sent,
+		sources: map[sourceKey]interface{ drop() }{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	for _, one := range endpoints {
+		transport := insecure.NewCredentials()
+		if one.tls {
+			transport = encrypted
+		}
+		conn, err := grpc.NewClient(one.target(), c.dialOptions(transport)...)
+		if err != nil {
+			return nil, errors.Join(&ConfigError{"endpoint " + one.address + ": " + err.Error()}, c.Close())
+		}
+		c.conns = append(c.conns, conn)
+	}
+	return c, nil
+}
+
+func (c *Client) dialOptions(transport credentials.TransportCredentials) []grpc.DialOption {
+	return append([]grpc.DialOption{
+		grpc.WithTransportCredentials(transport),
+		grpc.WithPerRPCCredentials(c.token),
+		grpc.WithUserAgent("kent-go"),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),
+		// gRPC's own pause before it connects again grows to two minutes. The client has a backoff of its own.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+			MinConnectTimeout: 2 * time.Second,
+		}),
+		// Drops a connection to a machine that is gone.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
+	}, c.settings.dial...)
+}
+
+// UUIDv7 returns the source of UUIDs of version 7: ordered by time.
+func (c *Client) UUIDv7() *Source[UUID] {
+	return sourceOf(c, "uuidv7", uuidOfSlot)
+}
+
+// UUIDv6 returns the source of UUIDs of version 6: version 1 with the time first.
+func (c *Client) UUIDv6() *Source[UUID] {
+	return sourceOf(c, "uuidv6", uuidOfSlot)
+}
+
+// XID returns the source of xids: 11 characters, ordered by time.
+func (c *Client) XID() *Source[string] {
+	return sourceOf(c, "xid", textOfSlot)
+}
+
+// Serial returns the source of the EXTUUID serial numbers of a symbol, such as "GBP".
+func (c *Client) Serial(symbol string) *Source[UUID] {
+	return sourceOf(c, "serial:"+symbol, uuidOfSeries)
+}
+
+// Region returns the source of a region's identifiers: "NAME" or "NAME@SPACE".
+func (c *Client) Region(name string) *Source[Number] {
+	return sourceOf(c, "region:"+strings.TrimSuffix(name, "@default"), number)
+}
+
+// Source returns any source, by the name that `kent alloc` takes, such as "serial:GBP". Its identifiers are of type [UUID] ("uuid...",
+// "serial:..."), [Number] ("region:...") or string. Its stock is not that of the method with a type of its own, such as
+// [Client.Serial].
+func (c *Client) Source(name string) *Source[any] {
+	return sourceOf(c, name, kindOf(name))
+}
+
+func sourceOf[T any](c *Client, name string, of kind[T]) *Source[T] {
+	key := sourceKey{name, (*T)(nil)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.sources[key].(*Source[T]); ok {
+		return found
+	}
+	made := newSource(c, name, of)
+	c.sources[key] = made
+	return made
+}
+
+// Conn returns a connection for the stubs of package kentv1, such as kentv1.NewRegionsClient(client.Conn()). Each call goes to the
+// endpoint in use, with the client's token in its metadata. The client does not retry such calls.
+func (c *Client) Conn() grpc.ClientConnInterface {
+	return inUse{c}
+}
+
+// inUse is the connection to the endpoint in use.
+type inUse struct {
+	client *Client
+}
+
+func (u inUse) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
+	return u.client.conns[u.client.rotation.use()].Invoke(ctx, method, request, reply, options...)
+}
+
+func (u inUse) NewStream(
+	ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	return u.client.conns[u.client.rotation.use()].NewStream(ctx, description, method, options...)
+}
+
+// Close closes the connections. Calls in flight end with [ErrClosed]. Identifiers in hand are dropped: they become a gap.
+func (c *Client) Close() error {
+	c.cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, source := range c.sources {
+		source.drop()
+	}
+	for _, conn := range c.conns {
+		// It fails only if it is closed already.
+		_ = conn.Close()
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package kent
+
+// The age of a block, with the time in which the machine was suspended.
+
+import "time"
+
+// The wall clock and the monotonic clock may differ by this much before a slower clock is asked.
+const clockDrift = 50 * time.Millisecond
+
+// A moment is a time on all clocks.
+type moment struct {
+	time time.Time // with a monotonic reading, which stops while the machine is suspended
+	wall int64
+	boot time.Duration
+}
+
+func now() moment {
+	boot, _ := sinceBoot()
+	t := time.Now()
+	return moment{time: t, wall: t.UnixNano(), boot: boot}
+}
+
+// age returns the time since the moment. It reads the clock that counts suspended time only if the wall clock moved by another time
+// than the monotonic clock, after a suspend or a step, because that takes ten times as long.
+func (m *moment) age() time.Duration {
+	t := time.Now()
+	steady := t.Sub(m.time)
+	wall := time.Duration(t.UnixNano() - m.wall)
+	if step := wall - steady; -clockDrift < step && step < clockDrift {
+		return steady
+	}
+	if boot, ok := sinceBoot(); ok {
+		return boot - m.boot
+	}
+	return max(steady, wall)
+}

@@ -1,0 +1,18 @@
+//go:build !kent_wall_clock
+
+package kent
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sinceBoot returns the time since the machine started, with the time in which it was suspended.
+func sinceBoot() (time.Duration, bool) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0, false
+	}
+	return time.Duration(t.Nano()), true
+}

@@ -1,0 +1,11 @@
+//go:build !linux || kent_wall_clock
+
+package kent
+
+import "time"
+
+// sinceBoot returns false: the age of a block then follows the wall clock, which counts the time in which the machine was suspended. The
+// tag kent_wall_clock lets a test use it on Linux.
+func sinceBoot() (time.Duration, bool) {
+	return 0, false
+}

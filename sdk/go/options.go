@@ -1,0 +1,197 @@
+package kent
+
+// The settings of a client, checked once.
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// An Option is a setting of a client.
+type Option func(*settings)
+
+type settings struct {
+	endpoints      []string
+	token          string
+	tokenFile      string
+	tokens         int
+	plainToken     bool
+	tls            *tls.Config
+	caFile         string
+	certFile       string
+	keyFile        string
+	hasCert        bool
+	attemptTimeout time.Duration
+	requestTimeout time.Duration
+	blockSize      int
+	blockSizeMax   int
+	lowWater       float64
+	maxAge         time.Duration
+	followHeirs    bool
+	dial           []grpc.DialOption
+}
+
+func defaults() *settings {
+	return &settings{
+		attemptTimeout: 2 * time.Second,
+		requestTimeout: 10 * time.Second,
+		blockSize:      1000,
+		blockSizeMax:   100_000,
+		lowWater:       0.5,
+		maxAge:         10 * time.Second,
+	}
+}
+
+// WithFallback adds endpoints that are used while the first one fails. The client returns to the first after 30 seconds.
+func WithFallback(endpoints ...string) Option {
+	return func(s *settings) { s.endpoints = append(s.endpoints, endpoints...) }
+}
+
+// WithToken sends the caller's token with each call.
+func WithToken(token string) Option {
+	return func(s *settings) { s.token = token; s.tokens++ }
+}
+
+// WithTokenFile sends the token in a file with each call. The file is read again when it changes.
+func WithTokenFile(path string) Option {
+	return func(s *settings) { s.tokenFile = path; s.tokens++ }
+}
+
+// WithPlainToken allows the client to send its token without TLS to other machines.
+func WithPlainToken() Option {
+	return func(s *settings) { s.plainToken = true }
+}
+
+// WithCAFile trusts daemons whose certificates the CAs of a PEM file have signed, instead of the CAs of the system.
+func WithCAFile(path string) Option {
+	return func(s *settings) { s.caFile = path }
+}
+
+// WithCertificateFiles shows the daemon a certificate: PEM files with the certificate and its private key. They are read again for each
+// connection, so they can be renewed.
+func WithCertificateFiles(certificate, key string) Option {
+	return func(s *settings) { s.certFile, s.keyFile, s.hasCert = certificate, key, true }
+}
+
+// WithTLSConfig uses a TLS configuration of the program's own. WithCAFile and WithCertificateFiles add to it.
+func WithTLSConfig(config *tls.Config) Option {
+	return func(s *settings) { s.tls = config }
+}
+
+// WithAttemptTimeout limits one attempt of a request at one endpoint. Default: 2 seconds.
+func WithAttemptTimeout(timeout time.Duration) Option {
+	return func(s *settings) { s.attemptTimeout = timeout }
+}
+
+// WithRequestTimeout limits a request with all its attempts, if the context has no deadline. Default: 10 seconds.
+func WithRequestTimeout(timeout time.Duration) Option {
+	return func(s *settings) { s.requestTimeout = timeout }
+}
+
+// WithBlockSize sets how many identifiers a source fetches first, and at most. The size adapts so that a block lasts about a second.
+// Default: 1000 and 100,000.
+func WithBlockSize(first, most int) Option {
+	return func(s *settings) { s.blockSize, s.blockSizeMax = first, most }
+}
+
+// WithLowWater sets the share of a block at which the next one is fetched. Default: 0.5.
+func WithLowWater(share float64) Option {
+	return func(s *settings) { s.lowWater = share }
+}
+
+// WithMaxAge sets the time after which identifiers that carry the time are dropped. Default: 10 seconds.
+func WithMaxAge(age time.Duration) Option {
+	return func(s *settings) { s.maxAge = age }
+}
+
+// WithFollowHeirs continues with the heir of a region that was closed.
+func WithFollowHeirs() Option {
+	return func(s *settings) { s.followHeirs = true }
+}
+
+// WithDialOptions passes options to gRPC, such as a stats handler for tracing or a dialer.
+func WithDialOptions(options ...grpc.DialOption) Option {
+	return func(s *settings) { s.dial = append(s.dial, options...) }
+}
+
+// check returns the first setting that cannot be used.
+func (s *settings) check() error {
+	for _, row := range []struct {
+		name, allowed string
+		holds         bool
+	}{
+		{"the first block size", "1 to the largest one", 1 <= s.blockSize && s.blockSize <= s.blockSizeMax},
+		{"the largest block size", fmt.Sprintf("at most %d", packedMax), s.blockSizeMax <= packedMax},
+		{"the low water", "0 to 1", 0 <= s.lowWater && s.lowWater <= 1},
+		{"the largest age", "more than 0", s.maxAge > 0},
+		{"the attempt timeout", "more than 0", s.attemptTimeout > 0},
+		{"the request timeout", "more than 0", s.requestTimeout > 0},
+		{"the token", "given once", s.tokens <= 1},
+		{"the token", "left out or not empty", s.tokens == 0 || s.token != "" || s.tokenFile != ""},
+	} {
+		if !row.holds {
+			return &ConfigError{row.name + " must be " + row.allowed}
+		}
+	}
+	return nil
+}
+
+// parse returns the endpoints, and whether any uses TLS.
+func (s *settings) parse() (all []endpoint, secure bool, err error) {
+	plain := false
+	for _, text := range s.endpoints {
+		one, err := parseEndpoint(text)
+		if err != nil {
+			return nil, false, err
+		}
+		if s.tokens > 0 && !s.plainToken && !one.isPrivate() {
+			return nil, false, &ConfigError{fmt.Sprintf("endpoint %s is on another machine and without TLS, so its network could read "+
+				"the token: use https://, or WithPlainToken", one.address)}
+		}
+		secure = secure || one.tls
+		plain = plain || !one.tls && !one.isUnix()
+		all = append(all, one)
+	}
+	if secure && plain {
+		return nil, false, &ConfigError{"the endpoints must be all with https:// or all without"}
+	}
+	if !secure && (s.tls != nil || s.caFile != "" || s.hasCert) {
+		return nil, false, &ConfigError{"settings of TLS must be left out without https://"}
+	}
+	return all, secure, nil
+}
+
+// tlsConfig returns what to trust and to show.
+func (s *settings) tlsConfig() (*tls.Config, error) {
+	config := s.tls.Clone()
+	if config == nil {
+		config = &tls.Config{}
+	}
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	if s.caFile != "" {
+		data, err := os.ReadFile(s.caFile)
+		if err != nil {
+			return nil, &ConfigError{"CA file: " + err.Error()}
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(data) {
+			return nil, &ConfigError{"CA file: no PEM certificate in " + s.caFile}
+		}
+	}
+	if s.hasCert {
+		load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(s.certFile, s.keyFile)
+			return &pair, err
+		}
+		if _, err := load(nil); err != nil {
+			return nil, &ConfigError{"certificate files: " + err.Error()}
+		}
+		config.GetClientCertificate = load
+	}
+	return config, nil
+}

@@ -1,0 +1,97 @@
+package kent
+
+// The token that is sent with each call.
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The longest time until a changed file is noticed.
+const lookEvery = time.Second
+
+var tokenForm = regexp.MustCompile(`^kent_[A-Za-z0-9_-]{1,995}$`)
+
+// A token is the caller's token, perhaps from a file, which is read again when it changes. It implements
+// credentials.PerRPCCredentials.
+type token struct {
+	file string
+
+	mu     sync.Mutex
+	header string // empty without a token
+	looked time.Time
+}
+
+func newToken(text, file string) (*token, error) {
+	t := &token{file: file, looked: time.Now()}
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, &ConfigError{"token file: " + err.Error()}
+		}
+		text = string(data)
+	} else if text == "" {
+		return t, nil
+	}
+	header, err := bearer(text)
+	t.header = header
+	return t, err
+}
+
+func bearer(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	if !tokenForm.MatchString(text) {
+		return "", &ConfigError{"a token is kent_ID_SECRET, as `kent token create` prints it, alone in its file"}
+	}
+	return "Bearer " + text, nil
+}
+
+// get returns the header of the next call.
+func (t *token) get() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.looked) >= lookEvery {
+		t.read()
+	}
+	return t.header
+}
+
+// refresh reads the file at once, and returns the header.
+func (t *token) refresh() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read()
+	return t.header
+}
+
+// read keeps the previous token if the file has none, because it may be about to be replaced.
+func (t *token) read() {
+	t.looked = time.Now()
+	if t.file == "" {
+		return
+	}
+	data, err := os.ReadFile(t.file)
+	header, invalid := bearer(string(data))
+	if errors.Join(err, invalid) == nil {
+		t.header = header
+	}
+}
+
+// GetRequestMetadata adds the token to a call.
+func (t *token) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	header := t.get()
+	if header == "" {
+		return nil, nil
+	}
+	return map[string]string{"authorization": header}, nil
+}
+
+// RequireTransportSecurity returns false: the settings already check where a token may go without TLS.
+func (t *token) RequireTransportSecurity() bool {
+	return false
+}
