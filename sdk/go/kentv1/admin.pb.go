@@ -2199,7 +2199,7 @@ type BackupPart_End struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of records in this backup.
 	Count uint64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	// A CRC-32 checksum of all records.
+	// A CRC-32 checksum of the header and all records.
 	Crc32         uint32 `protobuf:"fixed32,2,opt,name=crc32,proto3" json:"crc32,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
