@@ -1,0 +1,552 @@
+//! The format of scripts: one case in one JSON file. `README.md` describes every member.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// One case: the daemons, the client's settings, and the steps with what is expected of each.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    /// The name, as in the name of the file.
+    pub name: String,
+    /// What a client must do, in one sentence.
+    pub about: String,
+    /// What the client must support, such as `threads`. Otherwise the case is skipped.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// The longest that the case may take, in seconds.
+    #[serde(default = "limit_s")]
+    pub limit_s: u64,
+    /// Files of the case's directory, with their text.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// The settings of the client.
+    #[serde(default)]
+    pub open: Open,
+    /// What the client makes of its settings.
+    #[serde(default)]
+    pub opens: Expect,
+    /// The daemons, in the order of the client's endpoints.
+    pub daemons: Vec<DaemonSpec>,
+    /// What happens, one after the other.
+    pub steps: Vec<Step>,
+}
+
+fn limit_s() -> u64 {
+    30
+}
+
+/// The settings of a client. Those that are left out have the client's own defaults.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "README.md describes the settings")]
+pub struct Open {
+    /// The names of the daemons to use, instead of all.
+    #[serde(skip_serializing)]
+    pub endpoints: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt_timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_size_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low_water: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follow_heirs: Option<bool>,
+    /// A file of the case's directory, as `cert`, `key` and `token_file` are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<String>,
+}
+
+/// A daemon that the kit plays.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DaemonSpec {
+    /// The name in the script. It is also the label of the daemon's grants.
+    pub name: String,
+    /// Whether the daemon does not listen at first.
+    #[serde(default)]
+    pub down: bool,
+    /// The certificates, if the daemon uses TLS.
+    pub tls: Option<TlsSpec>,
+    /// The only token that the daemon accepts.
+    pub token: Option<String>,
+    /// The answers to the first calls, in order.
+    #[serde(default)]
+    pub answers: Vec<Answer>,
+    /// The answer to all later calls: a grant, unless the script says otherwise.
+    #[serde(default)]
+    pub then: Answer,
+}
+
+/// The certificate of a daemon.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSpec {
+    /// The name in the certificate.
+    #[serde(default = "localhost")]
+    pub name: String,
+    /// The CA that signed it: `ca` or `other`.
+    #[serde(default = "ca")]
+    pub ca: String,
+    /// Whether callers need a certificate of the CA `ca`.
+    #[serde(default)]
+    pub client_cert: bool,
+}
+
+fn localhost() -> String {
+    "localhost".to_owned()
+}
+
+fn ca() -> String {
+    "ca".to_owned()
+}
+
+/// How a daemon answers a call: with `grant`, `refuse` or `does`; a plain grant without them.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Only for calls for this source. A call takes the first answer that fits.
+    pub source: Option<String>,
+    /// The number of calls that get this answer, 1 if it is left out.
+    pub times: Option<u32>,
+    /// The pause before the answer.
+    #[serde(default)]
+    pub delay_ms: u64,
+    /// The time in which no other call may arrive at this daemon, counted from the answer.
+    #[serde(default)]
+    pub quiet_ms: u64,
+    /// A grant that differs from a plain one.
+    pub grant: Option<Grant>,
+    /// A refusal.
+    pub refuse: Option<Refuse>,
+    /// Something that a healthy daemon does not do.
+    pub does: Option<Does>,
+}
+
+/// A grant. Everything is optional.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// What the grant's identifiers are called in expectations: the daemon's name if it is left out.
+    pub label: Option<String>,
+    /// The first position, instead of the next ones of the case.
+    pub first: Option<u64>,
+    /// The number of identifiers, instead of the requested one.
+    pub count: Option<u64>,
+    /// The fencing token.
+    pub token: Option<u64>,
+    /// The slot or the region's number to which the token belongs.
+    pub subject: Option<u64>,
+    /// The number of clock steps that the daemon reports.
+    #[serde(default)]
+    pub clock_epoch: u64,
+}
+
+/// A refusal: a status with details.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refuse {
+    /// The name of the gRPC code, such as `FAILED_PRECONDITION`.
+    pub code: String,
+    /// The reason for programs. There is no `ErrorInfo` without it.
+    pub reason: Option<String>,
+    /// The facts of the reason.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    /// The fields of the request that are wrong.
+    #[serde(default)]
+    pub fields: Vec<String>,
+    /// The delay of `RetryInfo`.
+    pub retry_after_ms: Option<u64>,
+    /// The text for people.
+    #[serde(default = "scripted")]
+    pub message: String,
+}
+
+fn scripted() -> String {
+    "scripted".to_owned()
+}
+
+/// What a daemon does instead of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Does {
+    /// Grants, but the connection breaks before the reply.
+    Lose,
+    /// Breaks the connection before it grants.
+    Drop,
+    /// Never answers.
+    Hang,
+    /// Stops listening and breaks all connections, before it grants.
+    Die,
+    /// Replies without identifiers.
+    Empty,
+    /// Replies with packed identifiers whose bytes are not a multiple of their width, or with a lease that has no constants.
+    Ragged,
+}
+
+/// One step. The next one starts when it is done.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Sends a command and waits for its answer.
+    Call(Call),
+    /// Sends a command under a name and does not wait.
+    Start(Call),
+    /// Waits for the answer to a command that was started.
+    Finish(Finish),
+    /// Replaces the answers of a daemon.
+    Answers(Answers),
+    /// A daemon stops listening, and its connections break.
+    Die(String),
+    /// A daemon listens again, on its old port.
+    ComeBack(String),
+    /// Waits until a daemon has had this many calls.
+    Await(Await),
+    /// Checks how many calls a daemon has had.
+    Calls(Calls),
+    /// Waits.
+    SleepMs(u64),
+    /// Writes a file of the case's directory.
+    Write(WriteFile),
+}
+
+/// A command for the client, and what it must answer.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// The command.
+    pub r#do: String,
+    /// The name under which `finish` and `same_as` find the answer.
+    pub name: Option<String>,
+    /// What this step alone needs. Without it the step is skipped.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// The source.
+    pub source: Option<String>,
+    /// The number of identifiers, by each thread.
+    pub count: Option<u64>,
+    /// The number of threads.
+    pub threads: Option<u64>,
+    /// The timeout of each call.
+    pub timeout_ms: Option<u64>,
+    /// The request ID of `fetch`.
+    pub request_id: Option<String>,
+    /// What must come of it. Without it: as many identifiers as requested.
+    #[serde(default)]
+    pub expect: Expect,
+}
+
+/// Waits for the answer to an earlier command.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finish {
+    /// The name of the command.
+    pub name: String,
+    /// What must come of it.
+    #[serde(default)]
+    pub expect: Expect,
+}
+
+/// Replaces the answers of a daemon.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answers {
+    /// The daemon.
+    pub of: String,
+    /// The answers to the next calls.
+    #[serde(default)]
+    pub answers: Vec<Answer>,
+    /// The answer to the calls after them.
+    #[serde(default)]
+    pub then: Answer,
+}
+
+/// Waits for calls.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Await {
+    /// The daemon.
+    pub of: String,
+    /// The number of calls since the start of the case.
+    pub calls: usize,
+}
+
+/// Checks the number of calls since the start of the case.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calls {
+    /// The daemon.
+    pub of: String,
+    /// Only the calls for this source.
+    pub source: Option<String>,
+    /// The smallest number.
+    #[serde(default)]
+    pub at_least: usize,
+    /// The largest number.
+    pub at_most: Option<usize>,
+}
+
+/// Writes a file of the case's directory.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteFile {
+    /// Its name.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What must come of a command. Without members: success, and as many identifiers as requested.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// The exact identifiers.
+    pub equals: Option<Vec<String>>,
+    /// The smallest and the largest number of identifiers, instead of the requested one.
+    pub between: Option<(usize, usize)>,
+    /// All identifiers are of grants with these labels.
+    pub from: Option<Vec<String>>,
+    /// Whether each identifier is above the one before.
+    #[serde(default)]
+    pub ascend: bool,
+    /// The same identifiers as in the answer to the command of this name.
+    pub same_as: Option<String>,
+    /// The error.
+    pub error: Option<ErrorExpect>,
+    /// The answer arrives within this time. Use a generous value.
+    pub within_ms: Option<u64>,
+    /// The answer does not arrive earlier than this.
+    pub after_ms: Option<u64>,
+    /// What may come of it instead.
+    pub or: Option<Box<Expect>>,
+}
+
+/// The error that a client must report. Members that are left out are not compared.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorExpect {
+    /// The kind: one of these.
+    #[serde(default)]
+    pub kind: Vec<String>,
+    /// The gRPC code.
+    pub code: Option<String>,
+    /// The reason.
+    pub reason: Option<String>,
+    /// Facts that the error has.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    /// The fields.
+    pub fields: Option<Vec<String>>,
+    /// The delay.
+    pub retry_after_ms: Option<u64>,
+    /// A part of the message.
+    pub message: Option<String>,
+}
+
+/// A script that cannot be used.
+#[derive(Debug, Error)]
+#[error("the script {name}: {problem}")]
+pub struct BadScript {
+    name: String,
+    problem: String,
+}
+
+/// What a client can support beyond the basic commands.
+pub const ABILITIES: [&str; 9] =
+    ["try_next", "take", "fetch", "threads", "fork", "xid", "tls", "token_file", "heirs"];
+const COMMANDS: [&str; 6] = ["next", "try_next", "take", "fetch", "fork", "close"];
+const KINDS: [&str; 8] = ["refused", "limited", "unavailable", "fenced", "unusable", "closed", "forked", "config"];
+
+/// The embedded scripts: their names and texts.
+const EMBEDDED: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
+
+/// Returns the scripts that are part of the program, by name.
+///
+/// # Errors
+///
+/// [`BadScript`] for the first one that cannot be used.
+pub fn embedded() -> Result<Vec<Script>, BadScript> {
+    EMBEDDED.iter().map(|(name, text)| Script::parse(name, text)).collect()
+}
+
+/// Reads the scripts of a directory, by name.
+///
+/// # Errors
+///
+/// [`BadScript`] for the first one that cannot be used.
+pub fn read(folder: &Path) -> Result<Vec<Script>, BadScript> {
+    let bad = |name: &Path| {
+        let name = name.display().to_string();
+        move |error: io::Error| BadScript { name, problem: error.to_string() }
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(bad(folder))? {
+        paths.push(entry.map_err(bad(folder))?.path());
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    let script = |path: &PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        Script::parse(&name, &fs::read_to_string(path).map_err(bad(path))?)
+    };
+    paths.iter().map(script).collect()
+}
+
+impl Script {
+    /// Parses and checks a script.
+    ///
+    /// # Errors
+    ///
+    /// [`BadScript`] names the script and what is wrong with it.
+    pub fn parse(name: &str, text: &str) -> Result<Self, BadScript> {
+        let bad = |problem: String| BadScript { name: name.to_owned(), problem };
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let script: Self =
+            serde_path_to_error::deserialize(&mut reader).map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))?;
+        reader.end().map_err(|error| bad(error.to_string()))?;
+        if script.name != name {
+            return Err(bad(format!("its name is {:?}, but the file has another one", script.name)));
+        }
+        script.check().map_err(bad)?;
+        Ok(script)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let is_daemon = |name: &String| match self.daemons.iter().any(|daemon| daemon.name == *name) {
+            true => Ok(()),
+            false => Err(format!("there is no daemon {name:?}")),
+        };
+        known("needs", &self.needs, &ABILITIES)?;
+        self.open.endpoints.iter().flatten().try_for_each(is_daemon)?;
+        for daemon in &self.daemons {
+            daemon.answers.iter().chain([&daemon.then]).try_for_each(Answer::check)?;
+        }
+        let mut started = Vec::new();
+        for step in &self.steps {
+            match step {
+                Step::Call(call) | Step::Start(call) => {
+                    call.check()?;
+                    started.extend(&call.name);
+                }
+                Step::Finish(finish) if !started.contains(&&finish.name) => {
+                    return Err(format!("no command has the name {:?}", finish.name));
+                }
+                Step::Finish(finish) => finish.expect.check()?,
+                Step::Answers(answers) => {
+                    is_daemon(&answers.of)?;
+                    answers.answers.iter().chain([&answers.then]).try_for_each(Answer::check)?;
+                }
+                Step::Die(of) | Step::ComeBack(of) => is_daemon(of)?,
+                Step::Await(Await { of, .. }) | Step::Calls(Calls { of, .. }) => is_daemon(of)?,
+                Step::SleepMs(_) | Step::Write(_) => {}
+            }
+            if let Step::Start(Call { name: None, .. }) = step {
+                return Err("a command that is started needs a name".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Answer {
+    fn check(&self) -> Result<(), String> {
+        let parts = [self.grant.is_some(), self.refuse.is_some(), self.does.is_some()];
+        if parts.iter().filter(|part| **part).count() > 1 {
+            return Err("an answer has only one of grant, refuse and does".to_owned());
+        }
+        match &self.refuse {
+            Some(refuse) if crate::codes::parse(&refuse.code).is_none() => {
+                Err(format!("{:?} is not the name of a gRPC code", refuse.code))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Call {
+    fn check(&self) -> Result<(), String> {
+        known("do", std::slice::from_ref(&self.r#do), &COMMANDS)?;
+        known("needs", &self.needs, &ABILITIES)?;
+        self.expect.check()
+    }
+}
+
+impl Expect {
+    fn check(&self) -> Result<(), String> {
+        if let Some(error) = &self.error {
+            known("kind", &error.kind, &KINDS)?;
+        }
+        self.or.as_ref().map_or(Ok(()), |or| or.check())
+    }
+}
+
+fn known(member: &str, words: &[String], allowed: &[&str]) -> Result<(), String> {
+    match words.iter().find(|word| !allowed.contains(&word.as_str())) {
+        Some(word) => Err(format!("{member} has {word:?}, but must be one of {}", allowed.join(", "))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        Script::parse("a", text).expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn ok_all_scripts_of_the_kit_can_be_used_and_say_what_they_are_about() {
+        let scripts = embedded().expect("usable");
+        assert!(scripts.len() > 30);
+        for script in scripts {
+            assert!(script.about.ends_with('.'), "{}", script.name);
+        }
+    }
+
+    #[test]
+    fn err_each_mistake_is_named_with_its_place() {
+        let with = |rest: &str| format!(r#"{{"name": "a", "about": "", "daemons": [{{"name": "d"}}], {rest}}}"#);
+        for (text, expected) in [
+            ("{".to_owned(), "EOF"),
+            (with(r#""steps": [], "extra": 1"#), "unknown field `extra`"),
+            (with(r#""steps": [{"call": {"do": "next", "cuont": 1}}]"#), "steps[0].call.cuont: unknown field `cuont`"),
+            (with(r#""steps": [{"call": {"do": "nxt"}}]"#), r#"do has "nxt", but must be one of next"#),
+            (with(r#""steps": [{"die": "e"}]"#), r#"there is no daemon "e""#),
+            (with(r#""steps": [{"start": {"do": "next"}}]"#), "needs a name"),
+            (with(r#""steps": [{"finish": {"name": "x"}}]"#), r#"no command has the name "x""#),
+            (with(r#""steps": [], "needs": ["wings"]"#), r#"needs has "wings""#),
+            (with(r#""steps": [{"answers": {"of": "d", "then": {"refuse": {"code": "NO"}}}}]"#), "not the name of a gRPC code"),
+            (with(r#""steps": [{"answers": {"of": "d", "then": {"does": "lose", "grant": {}}}}]"#), "only one of grant"),
+            (
+                with(r#""steps": [{"call": {"do": "next", "expect": {"or": {"error": {"kind": ["bad"]}}}}}]"#),
+                r#"kind has "bad""#,
+            ),
+        ] {
+            assert!(problem(&text).contains(expected), "{}", problem(&text));
+        }
+        let renamed = with(r#""steps": []"#).replace(r#""a""#, r#""b""#);
+        assert!(problem(&renamed).contains("the file has another one"));
+    }
+}
