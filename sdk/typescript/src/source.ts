@@ -128,7 +128,7 @@ export class Source<T> implements AsyncIterable<T> {
 
   /** Drops everything in hand. @internal */
   drop(): void {
-    this.#stock.clear();
+    this.#stock.close();
   }
 
   #deadline(options: Timeout | undefined): number {

@@ -210,6 +210,7 @@ export class Stock<T> {
   #next: Block<T> | undefined;
   #size: number;
   #askedLast = Number.NEGATIVE_INFINITY;
+  #closed = false;
 
   constructor(kind: Kind<T>, sizes: Sizes) {
     this.#kind = kind;
@@ -218,8 +219,9 @@ export class Stock<T> {
     this.#size = Math.min(sizes.blockSize, this.sizeMax);
   }
 
-  /** Drops everything in hand. */
-  clear(): void {
+  /** Drops everything in hand, and all that is added later. */
+  close(): void {
+    this.#closed = true;
     this.#block = undefined;
     this.#next = undefined;
   }
@@ -265,6 +267,9 @@ export class Stock<T> {
   /** Adds a block that was requested at `asked`. */
   add(ids: Ids<T>, asked: Moment): void {
     const block = { ids, asked, mark: Math.floor(ids.left * this.#sizes.lowWater) };
+    if (this.#closed) {
+      return;
+    }
     if (this.#block === undefined || this.#block.ids.left === 0) {
       this.#block = block;
     } else {
