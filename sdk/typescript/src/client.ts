@@ -138,6 +138,9 @@ export class Client {
       const allocate = (source: string, count: number, deadline: number, requestId?: string) =>
         this.#allocate(source, kind as Kind<T>, count, deadline, requestId);
       found = new Source(name, kind as Kind<T>, this.#settings, allocate);
+      if (this.#connections.closed) {
+        found.drop();
+      }
       this.#sources.set(name, found as Source<string> | Source<bigint>);
     }
     return found;

@@ -1,7 +1,7 @@
 // A source: hands out the identifiers of its stock, and fetches the next block ahead.
 
 import type { Attempts } from "./calls.js";
-import { ConfigError, KentError, Refused, Unusable } from "./errors.js";
+import { Closed, ConfigError, KentError, Refused, Unusable } from "./errors.js";
 import type { Settings } from "./settings.js";
 import { type Ids, type Kind, Moment, Stock } from "./stock.js";
 
@@ -78,7 +78,11 @@ export class Source<T> implements AsyncIterable<T> {
     return Promise.resolve(id);
   }
 
-  /** The next identifier if one is in hand. Starts a fetch if not. */
+  /**
+   * The next identifier if one is in hand. Starts a fetch if not.
+   *
+   * @throws {@link Closed} if the client is closed.
+   */
   tryNext(): T | undefined {
     const id = this.#pop();
     if (id === undefined) {
@@ -167,6 +171,9 @@ export class Source<T> implements AsyncIterable<T> {
   #refill(deadline = 0): Fetching {
     if (this.#fetching !== undefined) {
       return this.#fetching;
+    }
+    if (this.#stock.closed) {
+      throw new Closed();
     }
     const asked = new Moment();
     const fetching = new Fetching(Math.max(deadline, this.#deadline(undefined)));

@@ -219,6 +219,10 @@ export class Stock<T> {
     this.#size = Math.min(sizes.blockSize, this.sizeMax);
   }
 
+  get closed(): boolean {
+    return this.#closed;
+  }
+
   /** Drops everything in hand, and all that is added later. */
   close(): void {
     this.#closed = true;

@@ -293,7 +293,9 @@ test("ok: what is in hand is dropped when the client is closed", async (t) => {
   made.close();
   assert.equal(source.inHand, 0);
   await assert.rejects(source.next(), Closed);
-  await assert.rejects(async () => source.tryNext(), Closed);
+  assert.throws(() => source.tryNext(), Closed);
+  assert.throws(() => made.xid().tryNext(), Closed);
+  assert.throws(() => made.channel(), Closed);
 });
 
 test("ok: a token that is refused is read again, once", async (t) => {
