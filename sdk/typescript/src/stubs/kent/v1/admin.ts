@@ -83,7 +83,7 @@ export interface BackupPart_Record {
 export interface BackupPart_End {
   /** The number of records in this backup. */
   count: bigint;
-  /** A CRC-32 checksum of all records. */
+  /** A CRC-32 checksum of the header and all records. */
   crc32: number;
 }
 
