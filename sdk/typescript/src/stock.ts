@@ -30,56 +30,58 @@ export interface Kind<T> {
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
 class Uuids implements Ids<string> {
+  left: number;
   readonly #data: Buffer;
+  readonly #view: DataView;
   #at = 0;
-  // Neighbors mostly begin with the same eight bytes.
-  readonly #head = Buffer.alloc(8);
-  #headText = "00000000-0000-0000-";
+  // Neighbors mostly begin with the same eight bytes: their text is kept.
+  #high = 0;
+  #low = 0;
+  #head = "00000000-0000-0000-";
 
   constructor(data: Buffer) {
+    this.left = data.length / 16;
     this.#data = data;
-  }
-
-  get left(): number {
-    return (this.#data.length - this.#at) / 16;
+    this.#view = new DataView(data.buffer, data.byteOffset, data.length);
   }
 
   next(): string {
     const data = this.#data;
     const at = this.#at;
     this.#at = at + 16;
-    const head = this.#head;
-    for (let index = 0; index < 8; index++) {
-      if (head[index] !== data[at + index]) {
-        data.copy(head, 0, at, at + 8);
-        const hex = head.toString("hex");
-        this.#headText = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12)}-`;
-        break;
-      }
+    this.left -= 1;
+    const high = this.#view.getInt32(at);
+    const low = this.#view.getInt32(at + 4);
+    if (high !== this.#high || low !== this.#low) {
+      this.#high = high;
+      this.#low = low;
+      const hex = data.toString("hex", at, at + 8);
+      this.#head = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12)}-`;
     }
     const byte = (index: number) => HEX[data[at + index] as number] as string;
-    const node = byte(10) + byte(11) + byte(12) + byte(13) + byte(14) + byte(15);
-    return `${this.#headText + byte(8) + byte(9)}-${node}`;
+    // V8 copies short texts and links long ones, so this makes two links.
+    const middle = `${byte(8) + byte(9)}-${byte(10) + byte(11)}`;
+    const end = byte(12) + byte(13) + byte(14) + byte(15);
+    return this.#head + (middle + end);
   }
 }
 
 class Numbers implements Ids<bigint> {
+  left: number;
   readonly #data: Buffer;
   readonly #width: number;
   #at = 0;
 
   constructor(data: Buffer, width: number) {
+    this.left = data.length / width;
     this.#data = data;
     this.#width = width;
-  }
-
-  get left(): number {
-    return (this.#data.length - this.#at) / this.#width;
   }
 
   next(): bigint {
     let at = this.#at;
     const end = at + this.#width;
+    this.left -= 1;
     this.#at = end;
     if (end - at === 8) {
       return this.#data.readBigUInt64BE(at);
@@ -95,19 +97,16 @@ class Numbers implements Ids<bigint> {
 }
 
 class Texts implements Ids<string> {
+  left: number;
   readonly #ids: readonly string[];
-  #at = 0;
 
   constructor(ids: readonly string[]) {
+    this.left = ids.length;
     this.#ids = ids;
   }
 
-  get left(): number {
-    return this.#ids.length - this.#at;
-  }
-
   next(): string {
-    return this.#ids[this.#at++] as string;
+    return this.#ids[this.#ids.length - this.left--] as string;
   }
 }
 
