@@ -95,7 +95,7 @@ class UnitsTest {
             for (Kind kind : List.of(Kind.UUID_OF_SLOT, Kind.UUID_OF_SERIES)) {
                 Stock stock = new Stock(kind, SIZES);
                 stock.add(Block.of(kind, reply, 2, asked));
-                boolean left = asked == young || kind == Kind.UUID_OF_SERIES;
+                boolean left = asked.equals(young) || kind == Kind.UUID_OF_SERIES;
                 assertEquals(left, stock.advance(), kind + " " + asked);
                 assertEquals(left ? 0 : -1, stock.block.take());
                 stock.drop();
