@@ -7,6 +7,7 @@ import io.grpc.ConnectivityState;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
+import io.grpc.ManagedChannelBuilder;
 import io.grpc.ManagedChannelProvider.ProviderNotFoundException;
 import io.grpc.Metadata;
 import io.grpc.stub.ClientCalls;
@@ -92,9 +93,14 @@ final class Calls {
         var credentials =
                 endpoint.tls() ? settings.credentials() : InsecureChannelCredentials.create();
         try {
-            return Grpc.newChannelBuilder(endpoint.target(), credentials)
-                    .maxInboundMessageSize(MESSAGE_MAX)
-                    .build();
+            ManagedChannelBuilder<?> builder =
+                    Grpc.newChannelBuilder(endpoint.target(), credentials)
+                            .maxInboundMessageSize(MESSAGE_MAX);
+            if (endpoint.isUnix()) {
+                // gRPC would name the server by the path, which servers of HTTP/2 refuse.
+                builder.overrideAuthority("localhost");
+            }
+            return builder.build();
         } catch (ProviderNotFoundException unsupported) {
             throw new KentException.Config(
                     "endpoint " + endpoint.name() + ": gRPC has no Unix sockets on this platform",
