@@ -8,7 +8,6 @@ import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
-import io.grpc.ManagedChannelProvider.ProviderNotFoundException;
 import io.grpc.Metadata;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
@@ -101,10 +100,10 @@ final class Calls {
                 builder.overrideAuthority("localhost");
             }
             return builder.build();
-        } catch (ProviderNotFoundException unsupported) {
+        } catch (RuntimeException unsupported) {
+            // Such as a Unix socket where gRPC has none.
             throw new KentException.Config(
-                    "endpoint " + endpoint.name() + ": gRPC has no Unix sockets on this platform",
-                    unsupported);
+                    "endpoint " + endpoint.name() + ": " + unsupported.getMessage(), unsupported);
         }
     }
 

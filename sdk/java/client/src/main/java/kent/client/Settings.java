@@ -1,6 +1,7 @@
 package kent.client;
 
 import io.grpc.ChannelCredentials;
+import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.TlsChannelCredentials;
 import java.io.ByteArrayInputStream;
@@ -90,7 +91,17 @@ record Settings(
         } catch (IOException error) {
             throw new KentException.Config("ca, cert and key: " + error.getMessage(), error);
         }
-        return credentials.build();
+        ChannelCredentials made = credentials.build();
+        try {
+            // gRPC reads the files only when it makes a channel.
+            Grpc.newChannelBuilder("localhost", made);
+        } catch (RuntimeException error) {
+            throw new KentException.Config(
+                    "ca, cert and key: gRPC cannot read them; a key must be in the format PKCS #8: "
+                            + error.getMessage(),
+                    error);
+        }
+        return made;
     }
 
     private static byte @Nullable [] read(String name, @Nullable Path file) {

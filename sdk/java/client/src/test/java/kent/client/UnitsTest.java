@@ -246,6 +246,7 @@ class UnitsTest {
                 setting(b -> b.token("kent_a_b").tokenFile(Path.of("x")), "left out if"),
                 setting(b -> b.ca(Path.of("/etc/hostname")), "https://"),
                 setting(b -> b.ca(Path.of("/nonexistent/ca")), "ca: "),
+                setting(b -> b.endpoints("https://a:1").ca(Path.of("pom.xml")), "cannot read them"),
                 setting(b -> b.endpoints("a:1", "https://b:1"), "all with https://"));
     }
 
