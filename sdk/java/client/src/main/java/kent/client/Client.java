@@ -136,21 +136,14 @@ public final class Client implements AutoCloseable {
      */
     public <T> Source<T> source(String name, Class<T> type) {
         Kind kind = Kind.of(name);
-        Source<?> source = kind == Kind.NUMBER && type == Long.class ? longs(name) : source(name);
-        Class<?> given =
-                type == Long.class && kind == Kind.NUMBER
-                        ? Long.class
-                        : kind.isUuid()
-                                ? UUID.class
-                                : kind.isText() ? String.class : BigInteger.class;
-        Settings.check(name + ": the type", given.getName(), type == given);
-        @SuppressWarnings("unchecked")
-        Source<T> checked = (Source<T>) source;
-        return checked;
-    }
-
-    private Source<Long> longs(String name) {
-        return handle(name, Type.SIGNED, Block::signed);
+        boolean asLong = kind == Kind.NUMBER && type == Long.class;
+        Class<?> own =
+                kind.isUuid() ? UUID.class : kind.isText() ? String.class : BigInteger.class;
+        Settings.check("the type of " + name, own.getName(), asLong || type == own);
+        @SuppressWarnings("unchecked") // Just checked.
+        Source<T> source =
+                (Source<T>) (asLong ? handle(name, Type.SIGNED, Block::signed) : source(name));
+        return source;
     }
 
     private static String regionOf(String name, String space) {

@@ -146,7 +146,8 @@ public final class Daemon implements AutoCloseable {
         if (daemon != null && Files.exists(Path.of(daemon).resolveSibling(name))) {
             return Path.of(daemon).resolveSibling(name).toString();
         }
-        Path built = ROOT.resolve("target/release").resolve(name);
+        String target = System.getenv().getOrDefault("CARGO_TARGET_DIR", "target");
+        Path built = ROOT.resolve(target).resolve("release").resolve(name);
         if (!Files.exists(built)) {
             throw new AssertionError(
                     "build it first: cargo build --release -p kentd -p kent-cli, or set KENTD and"

@@ -106,8 +106,12 @@ class ReadmeIT {
                             .invoke(null, (Object) new String[0]);
                 }
             }
+            // Where Hibernate looks for entities.
+            Thread.currentThread().setContextClassLoader(classes);
             UUID saved = (UUID) classes.loadClass("Event").getMethod("saved").invoke(null);
             assertEquals(7, saved.version());
+        } finally {
+            Thread.currentThread().setContextClassLoader(ReadmeIT.class.getClassLoader());
         }
     }
 }
