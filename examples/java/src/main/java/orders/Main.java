@@ -46,15 +46,14 @@ public final class Main {
         server.createContext("/events", on("POST", service::event));
         server.createContext("/healthz", on("GET", () -> "ok"));
         server.start();
-        // SIGTERM: answer what is in progress, then give the identifiers in hand up.
-        Runtime.getRuntime()
-                .addShutdownHook(
-                        new Thread(
-                                () -> {
-                                    server.stop(1);
-                                    threads.shutdown();
-                                    client.close();
-                                }));
+        Runnable end =
+                () -> {
+                    server.stop(1); // answers what is in progress
+                    threads.shutdown();
+                    client.close();
+                    Runtime.getRuntime().halt(0); // else Java ends with 143, the signal's number
+                };
+        Runtime.getRuntime().addShutdownHook(new Thread(end)); // SIGTERM
     }
 
     private String order() {

@@ -137,8 +137,7 @@ public final class Client implements AutoCloseable {
     public <T> Source<T> source(String name, Class<T> type) {
         Kind kind = Kind.of(name);
         boolean asLong = kind == Kind.NUMBER && type == Long.class;
-        Class<?> own =
-                kind.isUuid() ? UUID.class : kind.isText() ? String.class : BigInteger.class;
+        Class<?> own = kind.isUuid() ? UUID.class : kind.isText() ? String.class : BigInteger.class;
         Settings.check("the type of " + name, own.getName(), asLong || type == own);
         @SuppressWarnings("unchecked") // Just checked.
         Source<T> source =

@@ -66,7 +66,7 @@ class ProgramsIT {
                 }
                 example.destroy();
                 assertTrue(example.waitFor(10, TimeUnit.SECONDS));
-                assertEquals(143, example.exitValue());
+                assertEquals(0, example.exitValue());
             } finally {
                 example.destroyForcibly();
             }
