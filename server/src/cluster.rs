@@ -256,7 +256,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Writes records with the schema in force, and puts a newer schema in force once all replicas know it.
+    /// Makes this replica write records in the schema in force, and puts a newer schema in force once all replicas know it.
     async fn agree_on_schema(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
         let (in_force, version) = schema_in_force(&*self.store).await?;
         if in_force > self.schema {

@@ -32,7 +32,7 @@ const SAMPLES: [&str; 6] = ["1", "serial:SAMPLE", "80:1", "admin:*", "0123456789
 const RESOURCE: &str = "uuidv7";
 /// Characters that end a command within a sentence.
 const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '&', '<', '>', '\n'];
-/// The sources of tips for wrong command lines, which contain wrong command lines themselves.
+/// Source files that the test skips, because their tips quote wrong command lines.
 const TIPS: [&str; 2] = ["crates/cli/src/usage.rs", "crates/cli/src/usage/habits.rs"];
 /// Texts that name a command without suggesting it.
 const LABELS: [&str; 1] = ["kent context use"];

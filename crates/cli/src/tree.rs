@@ -118,7 +118,7 @@ fn push_all(pending: &mut Vec<(usize, usize, String, String)>, siblings: &[usize
     }
 }
 
-/// Renders a table with one line per region. A region of a delegated space has the name of that space.
+/// Renders a table with one line per region. A region of a delegated space is shown as `NAME@SPACE`.
 pub(crate) fn render(forest: &[Branch], space: &str, palette: Palette) -> String {
     let mut table = Table::new(["REGION", "PREFIX", ">P/Z/S", "KIND", ">CAPACITY", ">ISSUED", "SHARE"]);
     for Branch { region, lines, .. } in forest {

@@ -255,8 +255,9 @@ mod tests {
             (None, None, below(16), 0.0),
             (None, Some(below(10)), below(6), 2.0),
             (Some((1, 6)), None, below(6), 29.0),
-            // The zone ends at 8 bits, and a policy never makes a region smaller.
+            // The suffix grows to at most 8 bits, because the zone has only 4.
             (Some((1, 20)), None, below(6), 125.0),
+            // A maximum below the present width does not shrink the region.
             (Some((1, 3)), None, below(6), 5.0),
             (Some((1, 6)), Some(below(20)), below(6), 7.0),
             (None, None, below(17), 0.0),

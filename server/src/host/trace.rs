@@ -24,7 +24,7 @@ use tracing::warn;
 /// The time within which the collector must accept a batch of spans.
 const EXPORT_MAX: Duration = Duration::from_secs(5);
 
-/// The time that a stopping daemon takes to send the last spans.
+/// The maximum time for a stopping daemon to send the last spans.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// The header with the context of a trace.

@@ -2,8 +2,8 @@
 //!
 //! An edit is first planned on the table in memory. Then the daemon returns the rest of its chunk, reads the counter that the edit
 //! depends on, and plans the edit again. It commits the edit under the revision of the plan, together with every region that the
-//! edit changes. Only then is the edit applied to the table in memory. An edit that depends on issued suffixes locks the region's
-//! counter meanwhile.
+//! edit changes. Only then is the edit applied to the table in memory. An edit that depends on issued suffixes holds the
+//! lock of the region's counter from before the first plan until after the commit.
 
 use std::sync::Arc;
 

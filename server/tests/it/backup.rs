@@ -170,7 +170,7 @@ fn with_record(backup: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
     while !rest.is_empty() {
         let mut message = BackupPart::decode_length_delimited(&mut rest).expect("a message");
         match message.part.as_mut().expect("a part") {
-            backup_part::Part::Begin(_) => {}
+            backup_part::Part::Begin(begin) => sum.update(&begin.encode_to_vec()),
             backup_part::Part::Records(part) => {
                 if count == 0 {
                     let more = backup_part::Record { key: key.to_owned(), value: value.to_vec().into() };

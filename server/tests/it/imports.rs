@@ -120,7 +120,8 @@ impl Modules {
         levels
     }
 
-    /// Descriptions of the cycles between sibling modules, the shortest through each module. `folder` is the folder of the root.
+    /// Descriptions of the cycles between sibling modules, the shortest through each module. `folder` has the
+    /// `lib.rs` or `main.rs` of the crate.
     fn cycles(&self, folder: &Path) -> Vec<String> {
         let mut found = Vec::new();
         for (level, siblings) in self.siblings() {

@@ -300,7 +300,7 @@ impl TextForm {
 }
 
 impl Entry {
-    /// Converts a region. A region from an earlier revision has no counter.
+    /// Converts a region. A region that was listed at an earlier revision of its table has no `reserved`.
     ///
     /// # Errors
     ///

@@ -142,7 +142,8 @@ impl Disk {
     fn open_released(&mut self) -> Result<Ledger, DiskError> {
         leftovers::clean_up(&self.dir)?;
         let journal = self.journal.recover()?;
-        // A log that has lost its beginning looks like a new one, and after a power cut `newest` can be outdated.
+        // With this revision, loading detects a log of sled that has lost its beginning and so looks new. The journal counts,
+        // too, because `newest` can be outdated after a power cut.
         let known = self.newest.read()?.max(journal.iter().map(|redo| redo.last).max());
         let mut ledger = catch_panic(|| Ledger::load(quirks::config(&self.dir).open()?, self.new_id, known))??;
         match self.recover(&mut ledger, journal, known) {

@@ -1,0 +1,56 @@
+package kent.client;
+
+import kent.v1.Encoding;
+
+/** How the identifiers of a source travel, and whether they age. */
+enum Kind {
+    UUID_OF_SLOT(Encoding.ENCODING_PACKED, true, true),
+    UUID_OF_SERIES(Encoding.ENCODING_PACKED, false, false),
+    TEXT_OF_SLOT(Encoding.ENCODING_TEXT, true, true),
+    TEXT_OF_SERIES(Encoding.ENCODING_TEXT, false, false),
+    NUMBER(Encoding.ENCODING_PACKED, false, false);
+
+    final Encoding encoding;
+
+    /** Whether identifiers lose value with age, because they carry the time. */
+    final boolean ages;
+
+    /** Whether fencing tokens count per slot of the cluster, not per source. */
+    private final boolean hasSlots;
+
+    Kind(Encoding encoding, boolean ages, boolean hasSlots) {
+        this.encoding = encoding;
+        this.ages = ages;
+        this.hasSlots = hasSlots;
+    }
+
+    /** The kind of a source, by its name. */
+    static Kind of(String source) {
+        if (source.startsWith("region:")) {
+            return NUMBER;
+        }
+        if (source.startsWith("serial:")) {
+            return UUID_OF_SERIES;
+        }
+        if (source.startsWith("uuid")) {
+            return UUID_OF_SLOT;
+        }
+        return source.equals("uid11-fullrand") ? TEXT_OF_SERIES : TEXT_OF_SLOT;
+    }
+
+    boolean isText() {
+        return encoding == Encoding.ENCODING_TEXT;
+    }
+
+    boolean isUuid() {
+        return this == UUID_OF_SLOT || this == UUID_OF_SERIES;
+    }
+
+    /**
+     * The scope of fencing tokens: slots are the cluster's, the numbers of regions are unique only
+     * in their space.
+     */
+    String scope(String source) {
+        return hasSlots ? "" : source;
+    }
+}

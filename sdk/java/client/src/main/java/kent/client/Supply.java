@@ -1,0 +1,196 @@
+package kent.client;
+
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import org.jspecify.annotations.Nullable;
+
+/** The stock of one source, for any number of threads, and the fetches that fill it. */
+final class Supply {
+    /**
+     * The most moves to an heir within one fetch: a region can close again after its heir was
+     * named, but not often.
+     */
+    private static final int MOVES_MAX = 16;
+
+    final String name;
+    final Kind kind;
+    private final Calls calls;
+    private final Stock stock;
+    private final Object lock = new Object();
+    private volatile String source;
+    private @Nullable Fetch fetching;
+
+    Supply(String name, Calls calls) {
+        this.name = name;
+        this.calls = calls;
+        kind = Kind.of(name);
+        source = name;
+        stock = new Stock(kind, calls.settings.sizes());
+    }
+
+    /** A fetch in progress: of a block, or of a block of an heir. */
+    static final class Fetch {
+        final CompletableFuture<Block> done = new CompletableFuture<>();
+        final long deadline;
+        private volatile @Nullable Attempts attempts;
+
+        Fetch(long deadline) {
+            this.deadline = deadline;
+        }
+
+        /** The error of a caller whose timeout is over. */
+        KentException late() {
+            Attempts current = attempts;
+            return current == null
+                    ? new KentException.Unavailable(java.util.Map.of())
+                    : current.late();
+        }
+    }
+
+    int sizeMax() {
+        return stock.sizeMax;
+    }
+
+    int inHand() {
+        synchronized (lock) {
+            return stock.inHand();
+        }
+    }
+
+    /** Drops everything in hand, after the client was closed. */
+    void drop() {
+        synchronized (lock) {
+            stock.drop();
+        }
+    }
+
+    Duration requestTimeout() {
+        return calls.settings.requestTimeout();
+    }
+
+    /** An identifier, if one is in hand. Fetches the next block when the block in use runs low. */
+    <T> @Nullable T poll(Block.Reader<T> reader) {
+        Block block = stock.block;
+        int at = block.take();
+        return at < 0 ? pollNext(reader) : read(reader, block, at);
+    }
+
+    private <T> @Nullable T pollNext(Block.Reader<T> reader) {
+        while (true) {
+            Block block;
+            synchronized (lock) {
+                if (!stock.advance()) {
+                    return null;
+                }
+                block = stock.block;
+            }
+            int at = block.take();
+            if (at >= 0) {
+                return read(reader, block, at);
+            }
+        }
+    }
+
+    private <T> T read(Block.Reader<T> reader, Block block, int at) {
+        if (block.isLow(at) && !calls.isClosed()) {
+            refill(Times.deadline(requestTimeout()));
+        }
+        return reader.read(block, at);
+    }
+
+    /**
+     * Starts a fetch if none is in progress. Returns it, or nothing if there is something in hand
+     * by now.
+     */
+    @Nullable Fetch refill(long deadline) {
+        Fetch fetch;
+        int size;
+        synchronized (lock) {
+            if (fetching != null) {
+                return fetching;
+            }
+            if (calls.isClosed()) {
+                throw new KentException.Closed();
+            }
+            if (stock.hasNext()) {
+                return null;
+            }
+            fetch = new Fetch(Times.later(deadline, Times.deadline(requestTimeout())));
+            fetching = fetch;
+            size = stock.nextSize();
+        }
+        start(fetch, size).whenComplete((block, error) -> end(fetch, block, error));
+        return fetch;
+    }
+
+    private void end(Fetch fetch, @Nullable Block block, @Nullable Throwable error) {
+        synchronized (lock) {
+            fetching = null;
+            if (block != null && !calls.isClosed()) {
+                stock.add(block);
+            }
+        }
+        if (block != null) {
+            fetch.done.complete(block);
+        } else if (error != null) {
+            fetch.done.completeExceptionally(cause(error));
+        }
+    }
+
+    /** Fetches a block for the caller alone. */
+    CompletableFuture<Block> fetch(int count, long deadline) {
+        return start(new Fetch(deadline), count);
+    }
+
+    /** Fetches the block of a request ID. An heir would grant it a second time. */
+    CompletableFuture<Block> fetchOnce(int count, String requestId, long deadline) {
+        return calls.allocate(source, kind, count, requestId, calls.attempts(deadline));
+    }
+
+    private CompletableFuture<Block> start(Fetch fetch, int count) {
+        return start(fetch, count, MOVES_MAX);
+    }
+
+    private CompletableFuture<Block> start(Fetch fetch, int count, int moves) {
+        String from = source;
+        Attempts attempts = calls.attempts(fetch.deadline);
+        fetch.attempts = attempts;
+        CompletableFuture<Block> block = calls.allocate(from, kind, count, "", attempts);
+        if (!calls.settings.followHeirs()) {
+            return block;
+        }
+        return block.handle((granted, error) -> follow(fetch, count, moves, block, error))
+                .thenCompose(one -> one);
+    }
+
+    private CompletableFuture<Block> follow(
+            Fetch fetch,
+            int count,
+            int moves,
+            CompletableFuture<Block> block,
+            @Nullable Throwable error) {
+        if (error == null || !(cause(error) instanceof KentException.Refused refused)) {
+            return block;
+        }
+        String heir = refused.heir().orElse(null);
+        if (heir == null) {
+            return block;
+        }
+        if (moves == 0) {
+            return CompletableFuture.failedFuture(
+                    new KentException.Unusable(source + " is closed, as are its heirs"));
+        }
+        source = heir;
+        return start(fetch, count, moves - 1);
+    }
+
+    /** The error of a future, without what other futures wrapped around it. */
+    static Throwable cause(Throwable error) {
+        Throwable cause = error;
+        while (cause instanceof CompletionException && cause.getCause() != null) {
+            cause = cause.getCause();
+        }
+        return cause;
+    }
+}

@@ -1,0 +1,53 @@
+package kent.client;
+
+import java.time.Duration;
+
+/** Points in time and durations in nanoseconds, which {@link System#nanoTime} counts. */
+final class Times {
+    /** Longer than a process runs, and small enough to be added to a point in time. */
+    private static final long MAX = Long.MAX_VALUE / 4;
+
+    private Times() {}
+
+    static long nanos(Duration duration) {
+        try {
+            return Math.min(duration.toNanos(), MAX);
+        } catch (ArithmeticException tooLong) {
+            return duration.isNegative() ? 0 : MAX;
+        }
+    }
+
+    /** The point in time after a duration. */
+    static long deadline(Duration timeout) {
+        return System.nanoTime() + Math.max(0, nanos(timeout));
+    }
+
+    /** The nanoseconds until a point in time: negative if it has passed. */
+    static long left(long deadline) {
+        return deadline - System.nanoTime();
+    }
+
+    /** The later of two points in time. */
+    static long later(long one, long other) {
+        return one - other > 0 ? one : other;
+    }
+
+    /**
+     * A moment on two clocks. On Linux, nanoTime stands still while the machine is suspended, and
+     * Java offers no clock that does not. The time of day goes on, but can be set.
+     */
+    record Moment(long nanos, long millis) {
+        static Moment now() {
+            return new Moment(System.nanoTime(), System.currentTimeMillis());
+        }
+
+        /**
+         * Whether at most this time has passed on both clocks. A clock that was set makes a moment
+         * look old, never young: then identifiers are dropped, which only leaves a gap.
+         */
+        boolean isWithin(long maxNanos) {
+            return System.nanoTime() - nanos <= maxNanos
+                    && Math.abs(System.currentTimeMillis() - millis) <= maxNanos / 1_000_000 + 1;
+        }
+    }
+}

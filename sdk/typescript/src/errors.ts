@@ -1,0 +1,159 @@
+// The errors of the client, and what an error of a call means for the next attempt.
+
+import { type ServiceError, status } from "@grpc/grpc-js";
+import { BadRequest, ErrorInfo, RetryInfo } from "./stubs/google/rpc/error_details.js";
+import { Status } from "./stubs/google/rpc/status.js";
+
+/** What kind of error it is, for a `switch`. */
+export type Kind = "refused" | "limited" | "unavailable" | "fenced" | "unusable" | "closed" | "config" | "call";
+
+/** The name of a gRPC status code, such as `FAILED_PRECONDITION`. */
+export type Code = keyof typeof status;
+
+/** The base class of all errors of the client. */
+export abstract class KentError extends Error {
+  /** What kind of error it is. */
+  abstract readonly kind: Kind;
+
+  /** Whether the same request can succeed later, without any other change. */
+  get isRetryable(): boolean {
+    return this.kind === "limited" || this.kind === "unavailable" || this.kind === "fenced";
+  }
+}
+
+/** A setting of the client or an argument of a call cannot be used. */
+export class ConfigError extends KentError {
+  override readonly name: string = "ConfigError";
+  readonly kind: Kind = "config";
+}
+
+/** A daemon answered with an error, or a connection broke. */
+export class RpcFailure extends KentError {
+  override readonly name: string = "RpcFailure";
+  readonly kind: Kind = "call";
+  /** The gRPC status code. */
+  readonly code: Code;
+  /** The text of the daemon. */
+  readonly details: string;
+  /** The reason for programs, such as `SEALED`. Empty if the daemon gave none. */
+  readonly reason: string = "";
+  /** The facts that belong to the reason. */
+  readonly metadata: Readonly<Record<string, string>> = {};
+  /** The fields of the request that were refused. */
+  readonly fields: readonly string[] = [];
+  /** The milliseconds after which the daemon asks to retry. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(error: ServiceError) {
+    const code = status[error.code] as Code | undefined;
+    super(`${code ?? error.code}: ${error.details}`);
+    this.code = code ?? "UNKNOWN";
+    this.details = error.details;
+    for (const { typeUrl, value } of detailsOf(error)) {
+      switch (typeUrl.slice(typeUrl.lastIndexOf("/") + 1)) {
+        case "google.rpc.ErrorInfo": {
+          const info = ErrorInfo.decode(value);
+          this.reason = info.reason;
+          this.metadata = info.metadata;
+          break;
+        }
+        case "google.rpc.RetryInfo": {
+          const delay = RetryInfo.decode(value).retryDelay;
+          this.retryAfterMs = Number(delay?.seconds ?? 0n) * 1000 + (delay?.nanos ?? 0) / 1e6;
+          break;
+        }
+        case "google.rpc.BadRequest":
+          this.fields = BadRequest.decode(value).fieldViolations.map((violation) => violation.field);
+          break;
+      }
+    }
+  }
+
+  /** Whether it is an error of gRPC. @internal */
+  static is(error: unknown): error is ServiceError {
+    return error instanceof Error && !(error instanceof KentError) && "code" in error && "details" in error;
+  }
+
+  /** Whether another attempt can succeed. */
+  get isTransient(): boolean {
+    switch (this.code) {
+      // A lost reply only leaves a gap.
+      case "UNAVAILABLE":
+      case "UNKNOWN":
+      case "DEADLINE_EXCEEDED":
+      case "CANCELLED":
+      case "ABORTED":
+        return true;
+      // gRPC reports some broken connections this way. Kent's own errors have a reason.
+      case "INTERNAL":
+        return this.reason === "";
+      // With a delay it is a limit of the clock, the pace or the caller, which passes. A full region has no delay.
+      case "RESOURCE_EXHAUSTED":
+        return this.retryAfterMs !== undefined;
+      default:
+        return false;
+    }
+  }
+
+  /** The source that continues the numbers of a closed region, such as `region:orders-eu`. */
+  get heir(): string | undefined {
+    return this.reason === "CLOSED" ? this.metadata["heir"] : undefined;
+  }
+}
+
+/** The daemon refused the request. The same request would be refused again. */
+export class Refused extends RpcFailure {
+  override readonly name = "Refused";
+  override readonly kind = "refused";
+}
+
+/** The caller has used up one of its limits, and the wait (`retryAfterMs`) is longer than the timeout. */
+export class Limited extends RpcFailure {
+  override readonly name = "Limited";
+  override readonly kind = "limited";
+}
+
+/** No daemon granted identifiers within the timeout. */
+export class Unavailable extends KentError {
+  override readonly name = "Unavailable";
+  readonly kind = "unavailable";
+  /** The last error of each endpoint. */
+  readonly tried: ReadonlyMap<string, KentError>;
+
+  constructor(tried: ReadonlyMap<string, KentError>) {
+    const reasons = [...tried].map(([endpoint, error]) => `${endpoint}: ${error.message}`).join("; ");
+    super(`no daemon granted identifiers in time (${reasons || "no reply yet"})`);
+    this.tried = new Map(tried);
+  }
+}
+
+/** Many blocks in a row were older than one already seen. The store was probably restored: make a new client. */
+export class Fenced extends KentError {
+  override readonly name = "Fenced";
+  readonly kind = "fenced";
+}
+
+/** The reply of a daemon makes no sense. The daemon and the client may be of different versions. */
+export class Unusable extends KentError {
+  override readonly name = "Unusable";
+  readonly kind = "unusable";
+}
+
+/** The client is closed. */
+export class Closed extends KentError {
+  override readonly name = "Closed";
+  readonly kind = "closed";
+
+  constructor() {
+    super("the client is closed");
+  }
+}
+
+function detailsOf(error: ServiceError): Status["details"] {
+  try {
+    const [packed] = error.metadata.get("grpc-status-details-bin");
+    return Buffer.isBuffer(packed) ? Status.decode(packed).details : [];
+  } catch {
+    return []; // A proxy's details that are not a status.
+  }
+}

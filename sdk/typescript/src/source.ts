@@ -1,0 +1,222 @@
+// A source: hands out the identifiers of its stock, and fetches the next block ahead.
+
+import type { Attempts } from "./calls.js";
+import { Closed, ConfigError, KentError, Refused, Unusable } from "./errors.js";
+import type { Settings } from "./settings.js";
+import { type Ids, type Kind, Moment, Stock } from "./stock.js";
+
+/** The most moves to an heir within one fetch: a region can close again after its heir was named, but not often. */
+const MOVES_MAX = 16;
+/** While a fetch is in progress, so many calls of `next` let the event loop run once. */
+const TURN_EVERY = 128;
+
+/** How long a call may take. */
+export interface Timeout {
+  /** Default: the client's `requestTimeoutMs`. */
+  timeoutMs?: number | undefined;
+}
+
+/** A fetch in progress. */
+export interface Fetched<Result> {
+  readonly ids: Promise<Result>;
+  readonly attempts: Attempts;
+}
+
+type Allocate<T> = (source: string, count: number, deadline: number, requestId?: string) => Fetched<Ids<T>>;
+
+/** A fetch for the stock. */
+class Fetching {
+  done: Promise<void> = Promise.resolve();
+  attempts: Attempts | undefined;
+
+  constructor(readonly deadline: number) {}
+}
+
+/** A source with a stock in hand, for any number of tasks. Keep it: a client has one for each name. */
+export class Source<T> implements AsyncIterable<T> {
+  #name: string;
+  readonly #stock: Stock<T>;
+  readonly #settings: Settings;
+  readonly #allocate: Allocate<T>;
+  #fetching: Fetching | undefined;
+  #calls = 0;
+
+  /** @internal */
+  constructor(name: string, kind: Kind<T>, settings: Settings, allocate: Allocate<T>) {
+    this.#name = name;
+    this.#stock = new Stock(kind, settings.sizes);
+    this.#settings = settings;
+    this.#allocate = allocate;
+  }
+
+  /** The name of the source. With `followHeirs`, that of the heir once the region was closed. */
+  get name(): string {
+    return this.#name;
+  }
+
+  /** How many identifiers are in hand. */
+  get inHand(): number {
+    return this.#stock.inHand;
+  }
+
+  /**
+   * The next identifier. Waits only if none is in hand.
+   *
+   * @throws {@link Refused} if the daemon refuses the request, such as for a sealed region.
+   * @throws {@link Limited} if the caller's limit is used up for longer than the timeout.
+   * @throws {@link Unavailable} if no daemon granted a block in time.
+   */
+  next(options?: Timeout): Promise<T> {
+    const id = this.#pop();
+    if (id === undefined) {
+      return this.#wait(this.#deadline(options));
+    }
+    if (this.#fetching !== undefined && ++this.#calls % TURN_EVERY === 0) {
+      // A loop of `await next()` would otherwise keep the reply from being read until the stock is used up.
+      return new Promise((resolve) => setImmediate(resolve, id));
+    }
+    return Promise.resolve(id);
+  }
+
+  /**
+   * The next identifier if one is in hand. Starts a fetch if not.
+   *
+   * @throws {@link Closed} if the client is closed.
+   */
+  tryNext(): T | undefined {
+    const id = this.#pop();
+    if (id === undefined) {
+      this.#refill();
+    }
+    return id;
+  }
+
+  /** `count` identifiers: those in hand first. If it rejects, those already taken become a gap. */
+  async take(count: number, options?: Timeout): Promise<T[]> {
+    const deadline = this.#deadline(options);
+    const taken: T[] = [];
+    checkCount(count, 0);
+    while (taken.length < count) {
+      const id = this.#pop();
+      if (id !== undefined) {
+        taken.push(id);
+        continue;
+      }
+      const ids = await this.#fetch(Math.min(count - taken.length, this.#stock.sizeMax), deadline);
+      while (ids.left > 0) {
+        taken.push(ids.next());
+      }
+    }
+    return taken;
+  }
+
+  /**
+   * One grant of a strict region, exactly once: the same `requestId` gets the same identifiers again. Use a UUID of
+   * version 7 as the request ID.
+   */
+  async fetch(count: number, { requestId, ...options }: Timeout & { requestId: string }): Promise<T[]> {
+    checkCount(count, 1);
+    if (typeof requestId !== "string" || requestId === "") {
+      throw new ConfigError("requestId must be a text that is not empty");
+    }
+    const ids = await this.#allocate(this.#name, count, this.#deadline(options), requestId).ids;
+    return Array.from({ length: ids.left }, () => ids.next());
+  }
+
+  /** Identifiers without end. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, never, undefined> {
+    for (;;) {
+      yield await this.next();
+    }
+  }
+
+  /** Drops everything in hand. @internal */
+  drop(): void {
+    this.#stock.close();
+  }
+
+  #deadline(options: Timeout | undefined): number {
+    return performance.now() + (options?.timeoutMs ?? this.#settings.requestTimeoutMs);
+  }
+
+  /** The next identifier in hand. Starts a fetch when few are left. */
+  #pop(): T | undefined {
+    const id = this.#stock.pop();
+    if (id !== undefined && this.#stock.isLow()) {
+      this.#refill();
+    }
+    return id;
+  }
+
+  async #wait(deadline: number): Promise<T> {
+    for (;;) {
+      const id = this.#pop();
+      if (id !== undefined) {
+        return id;
+      }
+      const fetching = this.#refill(deadline);
+      try {
+        await before(deadline, fetching);
+      } catch (error) {
+        // The fetch of another caller may have given up before this caller has to.
+        const mayRetry = error instanceof KentError && error.isRetryable && fetching.deadline < deadline;
+        if (!mayRetry || performance.now() >= deadline) {
+          throw error;
+        }
+      }
+    }
+  }
+
+  /** Starts a fetch if none is in progress. */
+  #refill(deadline = 0): Fetching {
+    if (this.#fetching !== undefined) {
+      return this.#fetching;
+    }
+    if (this.#stock.closed) {
+      throw new Closed();
+    }
+    const asked = new Moment();
+    const fetching = new Fetching(Math.max(deadline, this.#deadline(undefined)));
+    this.#fetching = fetching;
+    fetching.done = this.#fetch(this.#stock.nextSize(), fetching.deadline, fetching)
+      .then((ids) => this.#stock.add(ids, asked))
+      .finally(() => {
+        this.#fetching = undefined;
+      });
+    fetching.done.catch(() => undefined); // The next caller makes an attempt of its own.
+    return fetching;
+  }
+
+  async #fetch(count: number, deadline: number, fetching?: Fetching): Promise<Ids<T>> {
+    for (let move = 0; move < MOVES_MAX; move++) {
+      const { ids, attempts } = this.#allocate(this.#name, count, deadline);
+      if (fetching !== undefined) {
+        fetching.attempts = attempts;
+      }
+      try {
+        return await ids;
+      } catch (error) {
+        if (!(error instanceof Refused) || error.heir === undefined || !this.#settings.followHeirs) {
+          throw error;
+        }
+        this.#name = error.heir;
+      }
+    }
+    throw new Unusable(`${this.#name} is closed, as are its heirs`);
+  }
+}
+
+/** Waits for a fetch, but only until the deadline. */
+function before(deadline: number, fetching: Fetching): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(fetching.attempts?.late(deadline) ?? new Unusable("no attempt was made"));
+    const timer = setTimeout(late, Math.min(deadline - performance.now(), 2 ** 31 - 1));
+    fetching.done.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+function checkCount(count: number, least: number): void {
+  if (!Number.isSafeInteger(count) || count < least) {
+    throw new ConfigError(`count must be a whole number of at least ${least}`);
+  }
+}
