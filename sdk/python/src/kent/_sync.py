@@ -42,6 +42,8 @@ class Client(Base):
     def _begin(self) -> None:
         super()._begin()
         self._lock = threading.Lock()
+        #: Set by `close`, to wake the threads that wait for their next attempt.
+        self._ended = threading.Event()
         self._channels: dict[int, grpc.Channel] = {}
         self._sources: weakref.WeakValueDictionary[str, Source[Any]] = weakref.WeakValueDictionary()
         _clients.add(self)
@@ -135,12 +137,14 @@ class Client(Base):
                 if admitted(self._fences, kind, source, reply) or request_id:
                     return kind.identifiers(reply, count)
                 wait = attempts.after_rejected(index)
-            time.sleep(wait)
+            if self._ended.wait(wait):
+                raise Closed("the client is closed")
 
     def close(self) -> None:
         """Closes the connections. Identifiers in hand are dropped and leave a gap."""
         with self._lock:
             self._closed = True
+            self._ended.set()
             channels, self._channels = self._channels, {}
         for source in list(self._sources.values()):
             source._drop()

@@ -10,6 +10,7 @@ Use a client in one event loop only.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -38,6 +39,8 @@ class Client(Base):
 
     def _begin(self) -> None:
         super()._begin()
+        #: Set by `close`, to wake the tasks that wait for their next attempt.
+        self._ended = asyncio.Event()
         self._channels: dict[int, grpc.aio.Channel] = {}
         self._sources: dict[str, Source[Any]] = {}
         self._process = os.getpid()
@@ -97,16 +100,27 @@ class Client(Base):
                 reply = await stub.Allocate(request, timeout=timeout, metadata=self.metadata())
             except grpc.RpcError as error:
                 wait = attempts.after(index, error)
+            except asyncio.CancelledError:
+                # gRPC cancels the calls of a channel that is closed, as if the caller had cancelled them.
+                if self._closed and not _is_cancelled():
+                    raise Closed("the client is closed") from None
+                raise
             else:
                 # A retry with a request ID returns the block of the first grant, which can have an older token.
                 if admitted(self._fences, kind, source, reply) or request_id:
                     return kind.identifiers(reply, count)
                 wait = attempts.after_rejected(index)
-            await asyncio.sleep(wait)
+            await self._pause(wait)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), seconds)
+            raise Closed("the client is closed")
 
     async def close(self) -> None:
         """Closes the connections. Identifiers in hand are dropped and leave a gap."""
         self._closed = True
+        self._ended.set()
         for source in self._sources.values():
             source._drop()
         for channel in self._channels.values():
@@ -222,6 +236,12 @@ class Source(Generic[T]):
                     raise
                 self._name = error.heir
         raise Unusable(f"{self._name} is closed, as are its heirs")
+
+
+def _is_cancelled() -> bool:
+    """Whether someone has cancelled the current task. Python 3.10 cannot tell."""
+    task = asyncio.current_task()
+    return bool(getattr(task, "cancelling", int)())
 
 
 def _seen(task: asyncio.Task[None]) -> None:
