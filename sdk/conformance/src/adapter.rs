@@ -138,7 +138,9 @@ impl Adapter {
 impl Drop for Adapter {
     fn drop(&mut self) {
         // An adapter may be a script that has started the client: end the group, which only this adapter's processes are in.
-        if let Some(group) = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw) {
+        if let Some(group) =
+            self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
+        {
             // OK because a group that has ended needs no signal.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }

@@ -1,6 +1,12 @@
 //! Plays one case: starts its daemons and the client, and takes the steps.
 
-use std::{collections::{BTreeSet, HashMap}, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs, io,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -142,7 +148,8 @@ impl Case {
         let mut command = serde_json::to_value(&open).map_err(|error| error.to_string())?;
         let all = || script.daemons.iter().map(|daemon| daemon.name.clone()).collect();
         let names: Vec<String> = open.endpoints.clone().unwrap_or_else(all);
-        let endpoints = names.iter().map(|name| Ok(self.daemon(name)?.endpoint())).collect::<Result<Vec<_>, String>>()?;
+        let endpoints =
+            names.iter().map(|name| Ok(self.daemon(name)?.endpoint())).collect::<Result<Vec<_>, String>>()?;
         command["do"] = "open".into();
         command["endpoints"] = endpoints.into();
         let id = self.adapter.send(command).await?;
@@ -187,7 +194,10 @@ impl Case {
                 let most = calls.at_most.unwrap_or(usize::MAX);
                 if !(calls.at_least..=most).contains(&got) {
                     let most = calls.at_most.map_or_else(|| "more".to_owned(), |most| most.to_string());
-                    return Err(format!("{} was called {got} times, but must be {} to {most}", calls.of, calls.at_least));
+                    return Err(format!(
+                        "{} was called {got} times, but must be {} to {most}",
+                        calls.of, calls.at_least
+                    ));
                 }
             }
             Step::SleepMs(ms) => time::sleep(Duration::from_millis(*ms)).await,

@@ -1,6 +1,9 @@
 //! Compares what a client answered with what the script expects.
 
-use std::{collections::{BTreeMap, BTreeSet}, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +22,7 @@ pub struct Answered {
     pub ids: Option<Vec<String>>,
     /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Problem>,
+    pub error: Option<Box<Problem>>,
 }
 
 /// An error of a client, as the protocol has it.
@@ -98,7 +101,11 @@ impl Observed<'_> {
             if let Some(at) = self.labels.iter().position(stray) {
                 let labels: Vec<&str> = self.labels[at].iter().map(String::as_str).collect();
                 let (id, from) = (&self.ids()[at], from.join(" or "));
-                return Err(format!("{id} (number {} of the answer) is from {}, but must be from {from}", at + 1, labels.join(" and ")));
+                return Err(format!(
+                    "{id} (number {} of the answer) is from {}, but must be from {from}",
+                    at + 1,
+                    labels.join(" and ")
+                ));
             }
         }
         if let Some(before) = &self.same_as

@@ -68,7 +68,14 @@ const INSTANT: kent_ids::UnixNanos = kent_ids::UnixNanos::new(1_767_225_600_000_
 
 impl Ledger {
     /// Grants a block. `Err` is a refusal of the source.
-    pub(crate) fn grant(&self, source: &str, asked: u64, request_id: &str, grant: &Grant, label: &str) -> Result<Block, String> {
+    pub(crate) fn grant(
+        &self,
+        source: &str,
+        asked: u64,
+        request_id: &str,
+        grant: &Grant,
+        label: &str,
+    ) -> Result<Block, String> {
         let mut state = whole(&self.state);
         let request = (source.to_owned(), request_id.to_owned());
         if !request_id.is_empty()
@@ -125,7 +132,8 @@ pub(crate) fn ascend(source: &str, ids: &[String]) -> bool {
         None => 0,
     };
     let strict = !source.starts_with("xid");
-    ids.windows(2).all(|pair| if strict { order(&pair[0]) < order(&pair[1]) } else { order(&pair[0]) <= order(&pair[1]) })
+    ids.windows(2)
+        .all(|pair| if strict { order(&pair[0]) < order(&pair[1]) } else { order(&pair[0]) <= order(&pair[1]) })
 }
 
 fn block(source: &str, first: u64, count: u64, grant: &Grant) -> Result<Block, String> {
@@ -148,8 +156,14 @@ fn block(source: &str, first: u64, count: u64, grant: &Grant) -> Result<Block, S
         }
         Source::Series(series) => Block::series(series, ClusterKey::new([7; 16]), Position::new(first.into()), count),
         Source::Region { .. } => {
-            let constants =
-                RegionConstants { base: 0, bits: 64, suffix_bits: 64, number: subject, revision: token, scramble: None };
+            let constants = RegionConstants {
+                base: 0,
+                bits: 64,
+                suffix_bits: 64,
+                number: subject,
+                revision: token,
+                scramble: None,
+            };
             Block::region(constants, Position::new(first.into()), count)
         }
     };
@@ -199,7 +213,11 @@ mod tests {
             let labels = ledger.returned(source, &ids, "").expect(source);
             assert_eq!(labels, vec![BTreeSet::from(["a".to_owned()]); 3], "{source}");
             let again = texts(&block)[1].clone();
-            assert_eq!(ledger.returned(source, std::slice::from_ref(&again), ""), Err(BadIds::Twice(again)), "{source}");
+            assert_eq!(
+                ledger.returned(source, std::slice::from_ref(&again), ""),
+                Err(BadIds::Twice(again)),
+                "{source}"
+            );
         }
     }
 
@@ -227,7 +245,11 @@ mod tests {
             ("uuidv7", "01A1FB46-21BF-7000-8000-3CF49345D9A8"),
             ("uuidv7", "01a1fb4621bf700080003cf49345d9a8"),
         ] {
-            assert_eq!(ledger.returned(source, &[text.to_owned()], ""), Err(BadIds::NotAnId(text.to_owned())), "{text}");
+            assert_eq!(
+                ledger.returned(source, &[text.to_owned()], ""),
+                Err(BadIds::NotAnId(text.to_owned())),
+                "{text}"
+            );
         }
         assert_eq!(ledger.returned("region:r", &["7".to_owned()], ""), Err(BadIds::NotGranted("7".to_owned())));
     }

@@ -10,7 +10,8 @@ use clap::Parser;
 use futures_util::{StreamExt, stream};
 use kent_conformance::{
     case::{self, Outcome},
-    script::{self, Script},
+    load,
+    script::Script,
 };
 use tokio::time::Instant;
 
@@ -19,7 +20,10 @@ use tokio::time::Instant;
 /// ADAPTER is a program that reads commands as JSON lines and answers them with the client under test. Each case has a new process.
 /// The exit status is 1 if a case fails, 2 if the arguments are wrong.
 #[derive(Debug, Parser)]
-#[command(version, after_help = "Examples:\n  kent-conformance -- sdk/python/conformance/run\n  kent-conformance --only fence -- sdk/go/conformance/run\n  kent-conformance --list")]
+#[command(
+    version,
+    after_help = "Examples:\n  kent-conformance -- sdk/python/conformance/run\n  kent-conformance --only fence -- sdk/go/conformance/run\n  kent-conformance --list"
+)]
 struct Arguments {
     /// Run only the cases whose names contain one of these texts. Can be repeated.
     #[arg(long, value_name = "NAME")]
@@ -64,7 +68,7 @@ async fn main() -> ExitCode {
 }
 
 fn chosen(folder: Option<&Path>, only: &[String]) -> Result<Vec<Script>, String> {
-    let scripts = folder.map_or_else(script::embedded, script::read);
+    let scripts = folder.map_or_else(load::embedded, load::read);
     let mut scripts = scripts.map_err(|bad| bad.to_string())?;
     scripts.retain(|script| only.is_empty() || only.iter().any(|name| script.name.contains(name)));
     match scripts.is_empty() {
@@ -90,7 +94,8 @@ async fn run(scripts: &[Script], arguments: &Arguments) -> usize {
         match outcome {
             Outcome::Passed { without, conversation } => {
                 passed += 1;
-                let without = if without.is_empty() { String::new() } else { format!(", without {}", without.join(", ")) };
+                let without =
+                    if without.is_empty() { String::new() } else { format!(", without {}", without.join(", ")) };
                 say(&format!("ok      {name} ({took:.1} s{without})"));
                 conversation.iter().for_each(|conversation| say(conversation));
             }

@@ -1,6 +1,12 @@
 //! The service of a played daemon: answers each call by the script.
 
-use std::{collections::VecDeque, fmt, pin::Pin, sync::{Arc, Mutex}, time::Duration};
+use std::{
+    collections::VecDeque,
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use kent_ids::Block;
 use kent_proto::{
@@ -107,7 +113,12 @@ impl Played {
         answer
     }
 
-    async fn answer_to(&self, ask: AllocateRequest, token: Option<String>, cut: Option<Cut>) -> Result<AllocateResponse, Status> {
+    async fn answer_to(
+        &self,
+        ask: AllocateRequest,
+        token: Option<String>,
+        cut: Option<Cut>,
+    ) -> Result<AllocateResponse, Status> {
         let encoding = Encoding::try_from(ask.encoding).unwrap_or_default();
         let id = if ask.request_id.is_empty() { String::new() } else { format!(", request ID {}", ask.request_id) };
         self.say(format_args!("is asked for {} of {} as {}{id}", ask.count, ask.source, encoding.as_str_name()));
@@ -201,7 +212,8 @@ pub(crate) struct Service(pub(crate) Arc<Played>);
 
 #[tonic::async_trait]
 impl Allocator for Service {
-    type AllocateStreamStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<AllocateStreamResponse, Status>> + Send>>;
+    type AllocateStreamStream =
+        Pin<Box<dyn tokio_stream::Stream<Item = Result<AllocateStreamResponse, Status>> + Send>>;
 
     async fn allocate(&self, request: Request<AllocateRequest>) -> Result<Response<AllocateResponse>, Status> {
         let token = request.metadata().get("authorization");
@@ -271,7 +283,12 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.identifiers {
             Some(Identifiers::Lease(block)) => {
-                write!(f, "a lease of {} from {}", block.count, block.first.as_ref().map_or(0, |first| u128::from(*first)))
+                write!(
+                    f,
+                    "a lease of {} from {}",
+                    block.count,
+                    block.first.as_ref().map_or(0, |first| u128::from(*first))
+                )
             }
             Some(Identifiers::Packed(packed)) => {
                 let count = packed.data.len() / packed.width.max(1) as usize;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Every crate of the workspace, its directory, and the workspace crates on which it may depend.
-pub(crate) const CRATES: [(&str, &str, &[&str]); 16] = [
+pub(crate) const CRATES: [(&str, &str, &[&str]); 17] = [
     ("kent-ids", "crates/ids", &[]),
     ("kent-regions", "crates/regions", &["kent-ids"]),
     ("kent-issue", "crates/issue", &["kent-ids", "kent-regions"]),
@@ -22,6 +22,7 @@ pub(crate) const CRATES: [(&str, &str, &[&str]); 16] = [
     ("kent-tls", "crates/tls", &[]),
     ("kent-test-etcd", "crates/test-etcd", &[]),
     ("kent-xtask", "crates/xtask", &["kent-regions"]),
+    ("kent-conformance", "sdk/conformance", &["kent-client", "kent-ids", "kent-proto"]),
     ("kent-fuzz", "crates/fuzz", &["kent-codec", "kent-ids", "kent-proto", "kent-regions"]),
     (
         "kentd",

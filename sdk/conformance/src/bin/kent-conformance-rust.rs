@@ -50,7 +50,7 @@ struct Command {
 }
 
 /// What came of a command: the identifiers that were taken, and the error.
-type Outcome = (Vec<String>, Option<Problem>);
+type Outcome = (Vec<String>, Option<Box<Problem>>);
 
 fn main() -> io::Result<()> {
     let runtime = Runtime::new()?;
@@ -71,7 +71,11 @@ fn main() -> io::Result<()> {
         }
     }
     // Commands that are about to end still have their answer.
-    runtime.block_on(async { time::timeout(Duration::from_secs(1), async { while running.join_next().await.is_some() {} }).await }).ok();
+    runtime
+        .block_on(async {
+            time::timeout(Duration::from_secs(1), async { while running.join_next().await.is_some() {} }).await
+        })
+        .ok();
     runtime.shutdown_background();
     Ok(())
 }
@@ -93,14 +97,16 @@ struct Adapter {
 }
 
 impl Adapter {
-    fn open(&self, command: &Command) -> Result<(), Problem> {
+    fn open(&self, command: &Command) -> Result<(), Box<Problem>> {
         let mut builder = Client::builder();
         for endpoint in &command.endpoints {
             builder = builder.endpoint(endpoint);
         }
         let millis = Duration::from_millis;
-        builder = command.attempt_timeout_ms.into_iter().fold(builder, |builder, ms| builder.attempt_timeout(millis(ms)));
-        builder = command.request_timeout_ms.into_iter().fold(builder, |builder, ms| builder.request_timeout(millis(ms)));
+        builder =
+            command.attempt_timeout_ms.into_iter().fold(builder, |builder, ms| builder.attempt_timeout(millis(ms)));
+        builder =
+            command.request_timeout_ms.into_iter().fold(builder, |builder, ms| builder.request_timeout(millis(ms)));
         builder = command.max_age_ms.into_iter().fold(builder, |builder, ms| builder.max_age(millis(ms)));
         builder = command.block_size.into_iter().fold(builder, |builder, count| builder.block_size(count));
         builder = command.block_size_max.into_iter().fold(builder, |builder, count| builder.block_size_max(count));
@@ -117,7 +123,7 @@ impl Adapter {
         Ok(())
     }
 
-    fn handle(&self, source: &str) -> Result<Handle<Id>, Problem> {
+    fn handle(&self, source: &str) -> Result<Handle<Id>, Box<Problem>> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         let client = client.as_ref().ok_or_else(|| problem("closed", "the client is closed"))?;
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +178,9 @@ impl Adapter {
                 drop(writer);
                 let mut told = String::new();
                 match reader.read_to_string(&mut told) {
-                    Ok(_) => (Vec::new(), serde_json::from_str(&told).unwrap_or_else(|_| problem("config", &told)).into()),
+                    Ok(_) => {
+                        (Vec::new(), serde_json::from_str(&told).unwrap_or_else(|_| problem("config", &told)).into())
+                    }
                     Err(error) => failed(error),
                 }
             }
@@ -184,7 +192,7 @@ impl Adapter {
 async fn take(handle: Handle<Id>, command: &Command) -> Outcome {
     let count = command.count.unwrap_or(1);
     let all = usize::try_from(count).unwrap_or(usize::MAX);
-    let taken = |taken: Result<Vec<Id>, Problem>| match taken {
+    let taken = |taken: Result<Vec<Id>, Box<Problem>>| match taken {
         Ok(ids) => (ids.iter().map(Id::to_string).collect(), None),
         Err(problem) => (Vec::new(), Some(problem)),
     };
@@ -203,7 +211,8 @@ async fn take(handle: Handle<Id>, command: &Command) -> Outcome {
         "try_next" => (handle.try_next().iter().map(Id::to_string).collect(), None),
         "take" => taken(within(command.timeout_ms, handle.take(all)).await),
         "fetch" => {
-            let fetch = async { Ok(handle.fetch_block(count).request_id(&command.request_id).await?.into_iter().collect()) };
+            let fetch =
+                async { Ok(handle.fetch_block(count).request_id(&command.request_id).await?.into_iter().collect()) };
             taken(within(command.timeout_ms, fetch).await)
         }
         other => (Vec::new(), Some(problem("config", &format!("there is no command {other:?}")))),
@@ -222,7 +231,7 @@ async fn next(handle: Handle<Id>, count: u64, timeout_ms: Option<u64>) -> Outcom
 }
 
 /// Limits a call, as programs do: by dropping it.
-async fn within<T>(timeout_ms: Option<u64>, call: impl Future<Output = Result<T, Error>>) -> Result<T, Problem> {
+async fn within<T>(timeout_ms: Option<u64>, call: impl Future<Output = Result<T, Error>>) -> Result<T, Box<Problem>> {
     let called = match timeout_ms {
         Some(ms) => time::timeout(Duration::from_millis(ms), call).await,
         None => Ok(call.await),
@@ -233,17 +242,17 @@ async fn within<T>(timeout_ms: Option<u64>, call: impl Future<Output = Result<T,
     }
 }
 
-fn problem(kind: &str, message: &str) -> Problem {
-    Problem { kind: kind.to_owned(), message: Some(message.to_owned()), ..Problem::default() }
+fn problem(kind: &str, message: &str) -> Box<Problem> {
+    Box::new(Problem { kind: kind.to_owned(), message: Some(message.to_owned()), ..Problem::default() })
 }
 
-fn explain(error: &Error) -> Problem {
+fn explain(error: &Error) -> Box<Problem> {
     let message = error.to_string();
     match error {
         Error::Refused { code, status, .. } => of_status("refused", *code, status, message),
         Error::Limited { retry_after, status, .. } => {
             let limited = of_status("limited", status.code(), status, message);
-            Problem { retry_after_ms: Some(retry_after.as_secs_f64() * 1000.0), ..limited }
+            Box::new(Problem { retry_after_ms: Some(retry_after.as_secs_f64() * 1000.0), ..*limited })
         }
         Error::Unavailable { .. } => problem("unavailable", &message),
         Error::Unusable { .. } => problem("unusable", &message),
@@ -253,18 +262,18 @@ fn explain(error: &Error) -> Problem {
     }
 }
 
-fn of_status(kind: &str, code: Code, status: &Status, message: String) -> Problem {
+fn of_status(kind: &str, code: Code, status: &Status, message: String) -> Box<Problem> {
     let details = status.get_error_details();
     let info = details.error_info();
     let delay = details.retry_info().and_then(|info| info.retry_delay);
     let metadata = info.map(|info| info.metadata.clone().into_iter().collect::<BTreeMap<_, _>>());
     let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
-    Problem {
+    Box::new(Problem {
         code: Some(codes::name(code)),
         reason: info.map(|info| info.reason.clone()),
         metadata,
         fields: Some(violations.iter().map(|violation| violation.field.clone()).collect()),
         retry_after_ms: delay.map(|delay| delay.as_secs_f64() * 1000.0),
-        ..problem(kind, &message)
-    }
+        ..*problem(kind, &message)
+    })
 }
