@@ -1,4 +1,4 @@
-"""The adapter of the conformance kit: does what the kit tells it, with the blocking client or, with the argument asyncio, the other."""
+"""The adapter of the conformance kit, for the blocking client or, with the argument `asyncio`, for the other."""
 
 from __future__ import annotations
 
