@@ -117,3 +117,19 @@ def test_err_a_reply_with_too_many_identifiers_or_none_is_not_used():
     for answer in (granted(1, count=1001), lambda *_: pb.AllocateResponse()):
         with Script(answer) as script, client(script) as one, pytest.raises(kent.Unusable):
             one.region("r").next()
+
+
+def test_err_a_call_that_is_refused_before_its_caller_waits_is_made_once():
+    with Script(refused(code_pb2.NOT_FOUND, "NO_SUCH_REGION"), granted(1)) as script, client(script) as one:
+        source = one.region("r")
+        refill = source._refill
+
+        def slow(*arguments):
+            fetching = refill(*arguments)
+            time.sleep(0.3)
+            return fetching
+
+        source._refill = slow
+        with pytest.raises(kent.Refused):
+            source.next()
+        assert len(script.sources) == 1

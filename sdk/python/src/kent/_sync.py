@@ -201,6 +201,13 @@ class Source(Generic[T]):
 
     def try_next(self) -> T | None:
         """Returns the next identifier in hand. If there is none, starts a fetch and returns ``None``."""
+        found = self._pop()
+        if found is None:
+            self._refill()
+        return found
+
+    def _pop(self) -> T | None:
+        """Returns the next identifier in hand. Starts a fetch only if it leaves few others."""
         while True:
             block = self._stock.block
             if block.until >= clock():
@@ -214,9 +221,7 @@ class Source(Generic[T]):
                     return found
             with self._lock:
                 if not self._stock.advance():
-                    break
-        self._refill()
-        return None
+                    return None
 
     def take(self, count: int, timeout: float | None = None) -> list[T]:
         """Returns ``count`` identifiers, those in hand first. After an error, those already taken leave a gap."""
@@ -251,9 +256,10 @@ class Source(Generic[T]):
 
     def _wait(self, deadline: float) -> T:
         while True:
-            found = self.try_next()
+            found = self._pop()
             if found is not None:
                 return found
+            # The only fetch of this turn: its error is this caller's, and another one would repeat a refused call.
             fetching = self._refill(deadline)
             if fetching is None:
                 continue
