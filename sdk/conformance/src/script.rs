@@ -34,21 +34,22 @@ pub struct Script {
 }
 
 fn limit_s() -> u64 {
-    30
+    60
 }
 
-/// The settings of a client. Those that are left out have the client's own defaults.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+/// The settings of a client. Those that are left out have the client's own defaults, except for the timeouts: the first call of a cold
+/// virtual machine can take longer than an attempt of a client usually may.
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "README.md describes the settings")]
 pub struct Open {
     /// The names of the daemons to use, instead of all.
     #[serde(skip_serializing)]
     pub endpoints: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attempt_timeout_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_timeout_ms: Option<u64>,
+    #[serde(default = "attempt_timeout_ms")]
+    pub attempt_timeout_ms: u64,
+    #[serde(default = "request_timeout_ms")]
+    pub request_timeout_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +71,34 @@ pub struct Open {
     pub token: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<String>,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self {
+            endpoints: None,
+            attempt_timeout_ms: attempt_timeout_ms(),
+            request_timeout_ms: request_timeout_ms(),
+            block_size: None,
+            block_size_max: None,
+            low_water: None,
+            max_age_ms: None,
+            follow_heirs: None,
+            ca: None,
+            cert: None,
+            key: None,
+            token: None,
+            token_file: None,
+        }
+    }
+}
+
+fn attempt_timeout_ms() -> u64 {
+    20_000
+}
+
+fn request_timeout_ms() -> u64 {
+    40_000
 }
 
 /// A daemon that the kit plays.
