@@ -42,6 +42,13 @@ async function next(command, ids) {
   await Promise.all(Array.from({ length: command.threads ?? 1 }, task));
 }
 
+/** Not `ids.push(...more)`, because a call has at most some 100,000 arguments. */
+function append(ids, more) {
+  for (const id of more) {
+    ids.push(id);
+  }
+}
+
 async function run(command, ids) {
   switch (command.do) {
     case "open":
@@ -53,10 +60,10 @@ async function run(command, ids) {
       return id === undefined ? undefined : ids.push(id);
     }
     case "take":
-      return ids.push(...(await source(command.source).take(command.count, { timeoutMs: command.timeout_ms })));
+      return append(ids, await source(command.source).take(command.count, { timeoutMs: command.timeout_ms }));
     case "fetch": {
       const options = { requestId: command.request_id, timeoutMs: command.timeout_ms };
-      return ids.push(...(await source(command.source).fetch(command.count, options)));
+      return append(ids, await source(command.source).fetch(command.count, options));
     }
     case "close":
       return client?.close();
