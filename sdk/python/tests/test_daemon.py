@@ -81,8 +81,11 @@ def test_ok_a_killed_daemon_costs_a_wait_and_nothing_comes_twice(daemon):
                     assert one not in seen
                     seen.add(one)
             daemon.kill()
-            threading.Timer(0.3, daemon.start).start()
+            restart = threading.Timer(0.3, daemon.start)
+            restart.start()
         assert client.uuid_v7().next() not in seen
+        # Otherwise the last daemon could start after the test has ended its daemon.
+        restart.join()
 
 
 def test_ok_another_endpoint_takes_over(daemon):
