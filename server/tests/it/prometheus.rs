@@ -61,12 +61,15 @@ impl Prometheus {
     /// The answer of the API to GET for a path with parameters.
     pub(super) fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
         let mut curl = Command::new("curl");
-        curl.args(["--silent", "--show-error", "--noproxy", "*", "--get", "--retry", "20", "--retry-connrefused"]);
+        // A Prometheus that is not ready answers 503. Without --fail, that body would precede the body of the retry.
+        curl.args(["--silent", "--show-error", "--noproxy", "*", "--get", "--fail"]);
+        curl.args(["--retry", "20", "--retry-connrefused"]);
         curl.arg(format!("http://{}/api/v1/{path}", self.address));
         parameters.iter().for_each(|(name, value)| {
             curl.arg("--data-urlencode").arg(format!("{name}={value}"));
         });
         let output = curl.output().expect("curl runs");
+        assert!(output.status.success(), "{path} {parameters:?}: {}", String::from_utf8_lossy(&output.stderr));
         let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(answer["status"], "success", "{path} {parameters:?}: {answer}");
         answer["data"].clone()
