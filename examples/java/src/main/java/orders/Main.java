@@ -22,7 +22,8 @@ import kent.client.Source;
  * PORT and KENT_ENDPOINT are read from the environment.
  */
 public final class Main {
-    private static final Duration TIMEOUT = Duration.ofSeconds(2);
+    // The first call of a process can take seconds on a busy machine, because Java loads classes.
+    private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
     private final Source<UUID> events;
     private final Source<BigInteger> orders;
