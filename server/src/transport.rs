@@ -14,6 +14,7 @@ pub(crate) mod offload;
 pub(crate) mod peer;
 pub(crate) mod pieces;
 pub(crate) mod port;
+mod preface;
 pub(crate) mod tls;
 mod traced;
 mod turns;

@@ -7,13 +7,13 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take},
     net::{TcpStream, UnixStream},
-    time::{Sleep, sleep},
+    time::Sleep,
 };
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
@@ -22,6 +22,7 @@ use super::{
     admission::Seat,
     listen::Socket,
     peer::Peer,
+    preface,
     turns::{Turn, Turns},
 };
 
@@ -41,15 +42,14 @@ pub(crate) struct Connection {
 /// The deadline for the first bytes of a connection.
 #[derive(Debug)]
 struct Beginning {
+    /// Bytes that were read before, for the server of the connection to read again.
+    again: Bytes,
     bytes_left: usize,
     timeout: Pin<Box<Sleep>>,
 }
 
 /// The length of the HTTP/2 connection preface.
 const PREFACE_BYTES: usize = 24;
-
-/// The time within which the preface must arrive.
-const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 enum Stream {
@@ -93,13 +93,25 @@ impl Connection {
 
     /// Makes the connection fail if its first bytes, which tell the version of HTTP, do not arrive in time. Call it within a
     /// runtime.
-    pub(crate) fn expecting_http(mut self) -> Self {
-        let timeout = Box::pin(sleep(PREFACE_TIMEOUT));
-        self.beginning = Some(Box::new(Beginning { bytes_left: PREFACE_BYTES, timeout }));
+    pub(crate) fn expecting_http(self) -> Self {
+        self.beginning(Bytes::new(), preface::timeout())
+    }
+
+    /// Makes the connection read these bytes again, and fail if the rest of the preface does not arrive in time.
+    pub(super) fn beginning(mut self, again: Bytes, timeout: Pin<Box<Sleep>>) -> Self {
+        self.beginning = Some(Box::new(Beginning { again, bytes_left: PREFACE_BYTES, timeout }));
         self
     }
 
     fn poll_beginning(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if let Some(beginning) = &mut self.beginning
+            && !beginning.again.is_empty()
+        {
+            let again = beginning.again.split_to(beginning.again.len().min(buf.remaining()));
+            buf.put_slice(&again);
+            beginning.bytes_left = beginning.bytes_left.saturating_sub(again.len());
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         let read = self.poll_in_turn(cx, buf);
         let Some(beginning) = &mut self.beginning else { return read };

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use kent_tls::explained;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time,
 };
@@ -183,9 +183,9 @@ fn deny(address: Address, note: &str) {
     Event::new("connect", &by, "").refusal("UNAUTHENTICATED", "TLS_HANDSHAKE").note(note).record(Outcome::Denied);
 }
 
-/// Closes a socket after the caller has had time to read the last answer, such as an alert. If bytes of the caller were left unread, the
+/// Closes a connection after the caller has had time to read the last answer, such as an alert. If bytes of the caller were left unread, the
 /// system would reset the connection, and the answer could get lost.
-async fn close(mut socket: TcpStream) {
+pub(super) async fn close(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
     let unread = async {
         socket.shutdown().await?;
         let (mut bytes, mut left) = ([0; 1024], UNREAD_BYTES_MAX);

@@ -15,7 +15,7 @@ use tonic::{
     body::Body,
     codegen::{
         Service,
-        http::{Request, Response},
+        http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE},
     },
     server::NamedService,
     service::Routes,
@@ -140,6 +140,9 @@ where
         if is_allocator && request.uri().path().ends_with(FREQUENT) {
             return Either::Left(Answer(self.allocator.call(request)));
         }
+        if !is_grpc(request.headers()) {
+            return Either::Right(Box::pin(future::ready(Ok(not_grpc()))));
+        }
         let begun = Begun::new(self.name, request.uri().path(), &*self.clock);
         let answer = match self.admit(&mut request) {
             Ok(()) if is_allocator => Either::Left(Answer(self.allocator.call(request))),
@@ -149,6 +152,20 @@ where
         let (metrics, clock) = (self.metrics.clone(), self.clock.clone());
         Either::Right(Box::pin(async move { metrics.measured(begun, &*clock, answer).await }))
     }
+}
+
+/// Whether a request is a gRPC call, by its content type. A browser or curl may speak HTTP/2 as well.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// The answer to a request that is not a gRPC call, as gRPC's protocol of HTTP/2 asks for it.
+fn not_grpc() -> Response<Body> {
+    let text = "This port speaks gRPC. For curl, use the HTTP port (kentd --http-listen; by default port 7601).\n";
+    let mut answer = Response::new(Body::new(text.to_owned()));
+    *answer.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    answer
 }
 
 /// Whether a path is `/service/method`.

@@ -3,10 +3,11 @@
 //! A connection stays on one thread, which reads, answers and writes its calls, so nothing is passed between
 //! processors. Connections go to the threads in turn, so that two connections of one client use two processors.
 
-use std::{convert::Infallible, io, sync::Arc, thread, time::Duration};
+use std::{convert::Infallible, future, io, sync::Arc, thread, time::Duration};
 
+use futures_util::StreamExt;
 use tokio::{runtime, select, sync::mpsc, time};
-use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::{
     sync::CancellationToken,
     task::{TaskTracker, task_tracker::TaskTrackerToken},
@@ -19,9 +20,11 @@ use tonic::{
     },
     transport::Server,
 };
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
-use super::{connection::Connection, handshake::Handshakes, lanes::Lane, listen::Listeners, turns::Turns};
+use super::{
+    connection::Connection, handshake::Handshakes, lanes::Lane, listen::Listeners, preface::expect_http2, turns::Turns,
+};
 
 /// The pause after a failure to accept a connection: the usual cause, too many open files, does not end immediately.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -124,9 +127,13 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send + 'static,
 {
     async fn serve(self) {
-        let connections = UnboundedReceiverStream::new(self.connections);
         let turns = Arc::new(Turns::default());
-        let connections = connections.map(|connection| io::Result::Ok(connection.expecting_http().in_turn(&turns)));
+        // The port limits the number of connections, so no limit is needed here.
+        let begun = UnboundedReceiverStream::new(self.connections).map(expect_http2).buffer_unordered(usize::MAX);
+        let connections = begun.filter_map(|begun| {
+            let connection = begun.inspect_err(|error| debug!(%error, "a connection of the gRPC port failed")).ok();
+            future::ready(connection.map(|connection| io::Result::Ok(connection.in_turn(&turns))))
+        });
         let stop = self.stop.cancelled_owned();
         let served = select! {
             served = self.transport.serve_with_incoming_shutdown(self.service, connections, stop) => served,

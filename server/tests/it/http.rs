@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
+    process::Command,
 };
 
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
@@ -332,4 +333,32 @@ fn err_a_mistake_on_a_short_path_says_what_the_path_takes() {
     }
     assert_eq!(send(&daemon, "POST", "/v1/alloc/uuidv7?n=10000", &[], "").body.lines().count(), 10_000);
     assert_eq!(send(&daemon, "HEAD", "/v1/inspect/42", &[], "").code, 200);
+}
+
+#[tokio::test]
+async fn err_a_caller_of_the_grpc_port_that_does_not_speak_grpc_learns_of_the_http_port() {
+    let dir = data_dir();
+    let daemon = Daemon::start(&dir.path().join("data"));
+    let url = format!("http://{}/v1/alloc/uuidv7", daemon.grpc_address());
+    // Without the option, curl speaks HTTP/1.1.
+    let calls = [
+        (&["-X", "POST"][..], 400),
+        (&["--http2-prior-knowledge"], 415),
+        (&["--http2-prior-knowledge", "-X", "POST"], 415),
+    ];
+    for (options, expected) in calls {
+        let output = Command::new("curl")
+            .args(["-sS", "--max-time", "20", "-w", "%{http_code}", &url])
+            .args(options)
+            .output()
+            .expect("curl runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            said.starts_with("This port speaks gRPC") && said.ends_with(&expected.to_string()),
+            "{options:?}: {said}"
+        );
+        assert!(said.contains("use the HTTP port"), "{said}");
+    }
+    daemon.allocator().allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("granted");
 }
