@@ -74,7 +74,7 @@ impl RoleParts {
     }
 }
 
-/// Reasons that tokens and roles are not changed.
+/// Reasons that tokens, roles and budgets are not changed.
 #[derive(Debug, Error)]
 pub(crate) enum AccessError {
     /// The caller may not do this.
@@ -123,10 +123,10 @@ pub(crate) enum AccessError {
         /// Why the token is no longer valid.
         reason: kent_access::Refused,
     },
-    /// The maximum number of tokens or roles already exists.
+    /// The maximum number of tokens, roles or budgets already exists.
     #[error("there are {} {what}, which is the maximum: {hint}", grouped(max))]
     TooMany {
-        /// `tokens` or `roles`.
+        /// The kind of items, such as `tokens`.
         what: &'static str,
         /// The maximum.
         max: usize,
@@ -141,7 +141,7 @@ pub(crate) enum AccessError {
     Abandoned,
 }
 
-/// The maximum number of tokens. All are in memory. A new token replaces one that has ended.
+/// The maximum number of tokens. All are in memory. At the maximum, a new token replaces the oldest one that has ended.
 const TOKENS_MAX: usize = 10_000;
 /// The maximum number of budgets. All are in memory.
 const BUDGETS_MAX: usize = 10_000;
@@ -226,7 +226,7 @@ impl Access {
             let token = find_token(present, caller, id)?;
             let refused = Some(kent_access::Refused::Revoked);
             let revoked = Token { refused, outdated: None, ..Token::clone(token) };
-            // Revoking it again changes nothing, but the answer still tells which replicas know of the revocation.
+            // Revoking a token again changes nothing, but the answer still tells which replicas know of the revocation.
             let writes = if revoked == **token { Vec::new() } else { vec![Write::Token(Box::new(revoked))] };
             // The budgets of the token end with it.
             Ok(writes.into_iter().chain(present.no_budgets_of(&Holder::Token(id))).collect())
@@ -267,7 +267,7 @@ impl Access {
         Ok((presented, token.ok_or(AccessError::NoSuchToken { id })?, version))
     }
 
-    /// Creates a role, or replaces it or parts of it. Returns the new role.
+    /// Creates a role, or replaces all or parts of an existing one. Returns the new role.
     ///
     /// # Errors
     ///

@@ -112,7 +112,7 @@ impl Args {
     }
 }
 
-/// Accepts a negative number or duration as a value, so that the error says what is allowed.
+/// Lets clap parse a negative number or duration as a value instead of a flag, so that the error says what is allowed.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let is_duration =
         |arg: &clap::Arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DURATION"));

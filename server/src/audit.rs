@@ -1,7 +1,8 @@
 //! The audit log: who changed what, and who was refused, as JSON lines in a separate file or on standard error.
 //!
-//! The daemon records an [`Event`], which is an event of `tracing` with the target `audit`. The layer [`Audit`] writes each as a line,
-//! and counts refusals that repeat. Without the setting `audit` there is no layer, and an event costs a comparison.
+//! The daemon records an [`Event`], which is an event of `tracing` with the target `audit`. The layer [`Audit`] writes
+//! each event as a line, and counts refusals that repeat. Without the setting `audit` there is no layer, and an event
+//! costs only a comparison.
 
 mod event;
 mod file;

@@ -83,12 +83,12 @@ impl Auth {
         self.is_required
     }
 
-    /// The tokens and roles.
+    /// The tokens, roles and budgets.
     pub(crate) fn table(&self) -> &Arc<AccessTable> {
         &self.table
     }
 
-    /// How often limits of each kind refused something.
+    /// The number of refusals for each kind of limit.
     pub(crate) fn limited(&self) -> impl Iterator<Item = (LimitKind, u64)> {
         self.usages.refused()
     }

@@ -1,8 +1,8 @@
 //! Budgets of callers: how many identifiers each may take in total, from all replicas together.
 //!
-//! An [`Account`] holds this replica's share of a budget. Grants take from it in memory, and a call that finds too
-//! little waits for [`Budgets::reserve`], which reserves another share in the store. [`Budgets::keep`] returns shares
-//! that are no longer used. The rules are those of [`kent_access::Spent`].
+//! An [`Account`] holds this replica's share of a budget. Grants take from it in memory, and a call that finds too few
+//! identifiers waits for [`Budgets::reserve`], which reserves another share in the store. [`Budgets::keep`] returns
+//! shares that are no longer used. The rules are those of [`kent_access::Spent`].
 
 mod account;
 mod purse;
@@ -43,7 +43,7 @@ pub(crate) struct Budgets {
 /// Reasons that a share is not reserved.
 #[derive(Debug, Error)]
 pub(crate) enum NotReserved {
-    /// Too little is left.
+    /// Too few identifiers are left.
     #[error("{0} are left")]
     Short(u64),
     /// The store failed.
@@ -187,8 +187,8 @@ impl Budgets {
         Ok(read().await?.give_back(held))
     }
 
-    /// What is left of each of these budgets, including this replica's share, by one read of the store. The answer
-    /// may miss changes that are made meanwhile.
+    /// Reads the store once, and returns what is left of each of these budgets, including this replica's share. The
+    /// answer may miss changes that are made meanwhile.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
 //! The replicas on one store: how each replica learns of the others and of their edits.
 //!
 //! The store's commits by themselves guarantee that no identifier is issued twice. This module adds two things: tables
-//! that follow other replicas' edits quickly, and a bound on how long a replica grants without hearing of them. A
+//! that follow other replicas' edits quickly, and a bound on how long a replica grants without hearing of such edits. A
 //! replica grants regions' suffixes only while its last refresh of all tables began less than a window ago, and its
-//! announcement lasts longer than that. So when an edit stops grants, as a seal does, its replica waits for all
-//! announced replicas to confirm the edit. After that no replica makes a grant that the edit forbids.
+//! announcement lasts longer than a window. So when an edit stops grants, as a seal does, the replica that makes the
+//! edit waits for all announced replicas to confirm it. After that no replica makes a grant that the edit forbids.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -80,7 +80,7 @@ pub(crate) struct Replica {
     pub(crate) note: ReplicaNote,
     /// The time at which its last announcement arrived, on the steady clock.
     pub(crate) heard: Duration,
-    /// The lead of its clock over ours when its announcements arrived, in nanoseconds; the latest last.
+    /// The lead of its clock over ours when each of its latest announcements arrived, in nanoseconds, oldest first.
     ahead: VecDeque<i128>,
 }
 
@@ -205,7 +205,7 @@ impl Cluster {
                     let replicas = vec!["unknown, because the store is unavailable".to_owned()];
                     return Unconfirmed { replicas, within: WINDOW_MAX };
                 };
-                // Each of them may grant until its own window ends.
+                // Each unconfirmed replica may grant until its own window ends.
                 let window = unconfirmed.iter().map(|note| note.window).max().unwrap_or_default();
                 let replicas = unconfirmed.into_iter().map(|note| note.address).collect();
                 return Unconfirmed { replicas, within: window.saturating_sub(waited) };
@@ -214,8 +214,8 @@ impl Cluster {
         }
     }
 
-    /// As soon as this replica has applied the edits up to `version`, announces that. If a caller repeats the edit on
-    /// another replica, where it changes nothing, that replica waits for this confirmation as well.
+    /// Announces that this replica has applied the edits up to `version`, as soon as it has. If a caller repeats the
+    /// edit on another replica, where it changes nothing, that replica waits for this confirmation as well.
     fn announce_from(&self, version: Version) {
         let mut state = self.lock();
         match state.applied >= version {
@@ -237,7 +237,8 @@ impl Cluster {
         Ok(notes)
     }
 
-    /// Announces this replica and refreshes all tables. Called once before the ports open, and then by [`keep`](Self::keep).
+    /// Announces this replica and refreshes all tables. Runs once before the ports open, and then in
+    /// [`keep`](Self::keep).
     pub(crate) async fn heartbeat(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
         let began = self.clock.steady();
         let ttl = self.touch.window() + REFRESH_WITHIN + MARGIN;
@@ -290,7 +291,7 @@ impl Cluster {
             self.directory.follow(key, versioned).await.map_err(failure)?;
         }
         let mut state = self.lock();
-        // Edits missed since this refresh began are not covered by it.
+        // This refresh does not cover edits missed since it began.
         state.caught_up = missed;
         let newest = newest.unwrap_or_default();
         if newest > state.applied {

@@ -129,13 +129,13 @@ pub enum StartError {
 /// The interval at which the health service checks whether the daemon can grant.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The time for which a start waits for the first slot before it serves without one.
+/// The time for which a start waits for the first slot before the daemon serves without one.
 const FIRST_SLOT: Duration = Duration::from_secs(5);
 
 /// The timeout of the store: thousands of times the duration of a commit.
 const STORE_LIMIT: Duration = Duration::from_secs(5);
 
-/// The time for which a start retries etcd, not counting the attempts themselves, and the pause between attempts.
+/// The total of the pauses after which a start stops retrying etcd, and one pause between two attempts.
 const ETCD_START: Duration = Duration::from_secs(30);
 const ETCD_PAUSE: Duration = Duration::from_secs(1);
 
@@ -145,7 +145,7 @@ const SOCKET: &str = "kent.sock";
 /// The maximum number of open calls on one connection; clients delay further calls.
 const CALLS_MAX: u32 = 128;
 
-/// The largest receive windows of HTTP/2, of a connection and of one call, in bytes. Requests are small.
+/// The HTTP/2 receive windows of a connection and of one call, in bytes. They suffice, because requests are small.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const CALL_WINDOW: u32 = 256 << 10;
 
@@ -173,7 +173,7 @@ impl Daemon {
         let http_address = http.local_addr().unwrap_or(config.set.http);
         let grpc_addresses = grpc.addresses().collect::<Vec<_>>().join(",");
         let first_address = grpc.tcp_address().map_or_else(|| grpc_addresses.clone(), |address| address.to_string());
-        // Start at least two, so that a call that reads a large table does not delay the others.
+        // Start at least two threads, so that a call that reads a large table does not delay the others.
         let calls = Calls::start(config.threads.max(2)).map_err(StartError::Threads)?;
         let (ports, stage) = (Tasks::with_calls(&calls), Stage::starting("the store is being opened"));
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
@@ -279,7 +279,7 @@ impl Daemon {
         self.http
     }
 
-    /// The reasons that the daemon cannot grant from every source. Empty if it can.
+    /// Returns the reasons that the daemon cannot grant from every source, or an empty list if it can.
     pub fn reasons_not_ready(&self) -> Vec<String> {
         self.node.engine().readiness().reasons()
     }
@@ -310,7 +310,7 @@ impl Daemon {
             error!("unused reservations were not returned to the store in time; they are a gap");
         }
         if let Some(traces) = self.traces {
-            // OK because it fails only if the work panics, and the daemon stops anyway.
+            // OK because the task fails only if its work panics, and the daemon stops anyway.
             let _ = self.ports.spawn_busy(move || traces.stop()).await;
         }
         clean
@@ -335,7 +335,7 @@ impl Daemon {
         routes
             .add_service(health_service)
             .add_service(reflection().build_v1()?)
-            // Python's stock reflection client speaks this older version.
+            // The reflection client of Python's gRPC package speaks only this older version.
             .add_service(reflection().build_v1alpha()?)
             .add_service(Offload::new(
                 RegionsServer::new(RegionsService::new(engine.clone())).max_decoding_message_size(max),
@@ -394,7 +394,7 @@ fn connection_limits(config: &Config) -> (Limits, Limits) {
 /// The maximum number of connections of the HTTP port, if the setting allows more.
 const HTTP_CONNECTIONS_MAX: usize = 1000;
 
-/// The number of open files that the gRPC port leaves: for the store, the threads, the HTTP port and Unix sockets.
+/// The number of open files reserved for the store, the threads, the HTTP port and Unix sockets.
 const FILES_OF_DAEMON: usize = HTTP_CONNECTIONS_MAX + 512;
 
 /// The directories in which the daemon makes data durable, each with the name of its setting.

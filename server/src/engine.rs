@@ -87,7 +87,7 @@ pub(crate) const DIAGNOSES_MAX: usize = 4;
 pub(crate) const WATCHERS_MAX: usize = 1024;
 
 impl Engine {
-    /// Reads the whole state, checks it, and starts keeping a slot.
+    /// Reads the whole state, checks it, and starts the background tasks.
     ///
     /// # Errors
     ///
@@ -378,7 +378,7 @@ impl Engine {
         Readiness { chunks: regions.into_iter().chain(series).collect(), ..self.readiness() }
     }
 
-    /// All metrics in a text format, with those of these budgets ([`Access::budgets_left`]).
+    /// All metrics in a text format. `budgets` comes from [`Access::budgets_left`].
     pub(crate) fn render_metrics(&self, exposition: Exposition, budgets: &BudgetsLeft) -> String {
         let (gauges, totals) = (self.metrics.gauges(), self.metrics.totals());
         let readiness = self.report();
@@ -406,7 +406,7 @@ impl Engine {
         self.metrics.render(exposition)
     }
 
-    /// Up to `most` regions that will be full first, among those that this daemon has granted from.
+    /// Returns the regions that will be full first, up to `most`, among those that this daemon has granted from.
     pub(crate) fn full_first(&self, most: usize) -> Vec<Fill> {
         full_first(&self.directory, self.clock.steady(), most)
     }
@@ -433,7 +433,8 @@ async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
     }
 }
 
-/// Keeps a slot. If its records cannot be trusted, the daemon stops, because other records may be wrong as well.
+/// Keeps a slot. If the records of slots cannot be trusted, the daemon stops, because other records may be wrong as
+/// well.
 async fn keep_slot(slots: Arc<Slots>, tasks: Tasks) {
     if let Err(untrusted) = slots.keep(tasks.stopping().clone()).await {
         tasks.fail_broken(&untrusted);

@@ -22,12 +22,13 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fill {
     pub(crate) source: Source,
-    /// The number of identifiers that it may issue in total.
+    /// The number of identifiers that the region may issue in total.
     pub(crate) capacity: Count,
     pub(crate) issued: Count,
     /// Like `issued`, with the chunks of all replicas.
     pub(crate) reserved: Count,
-    /// The seconds until it is full at the recent rate: 0 if it is full already, `None` if it has granted nothing recently.
+    /// The seconds until the region is full at the recent rate: 0 if it is full already, `None` if it has granted
+    /// nothing recently.
     pub(crate) full_in: Option<f64>,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct Selected {
     pub(crate) omitted: usize,
 }
 
-/// Selects regions by their names, and remembers which ones match, so that only a changed table is searched.
+/// Selects regions by their names, and remembers the matches, so that a table is searched again only after it changes.
 #[derive(Debug)]
 pub(crate) struct Selection {
     patterns: RegionPatterns,

@@ -115,7 +115,8 @@ impl Access {
         check_admin(caller)?;
         let change = self.auth.table().change(|present| {
             check_holder(present, caller, &holder, None)?;
-            // Prefer the region that has this name now to a deleted region, which is still listed under its name.
+            // Prefer the region that has this name now over a deleted region, whose budget is still listed under the
+            // name.
             let named = present.budgets_of(&holder).filter(|budget| self.describe_resource(budget.right()) == resource);
             let budget =
                 named.max_by_key(|budget| self.is_present(budget)).ok_or_else(|| no_such(&holder, resource))?;

@@ -18,7 +18,7 @@ pub struct By {
 }
 
 impl By {
-    /// The daemon itself, for what it does on its own.
+    /// The daemon itself, for changes that it makes on its own.
     pub fn daemon() -> Self {
         Self { principal: "kentd".to_owned(), ..Self::default() }
     }

@@ -1,8 +1,8 @@
 //! A file that rotates by size: `audit.jsonl` is renamed to `audit.jsonl.1`, which is renamed to `audit.jsonl.2`, and so on.
 //! The oldest file is removed.
 //!
-//! Crates for this lose lines without an error if the file cannot be opened (file-rotate), or write to standard error
-//! (rolling-file).
+//! Existing crates do not report that the file cannot be opened: file-rotate loses the lines, and rolling-file writes
+//! to standard error.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -31,7 +31,7 @@ impl RotatingFile {
         Ok(rotating)
     }
 
-    /// Writes whole lines. After an error the next call tries everything again.
+    /// Writes whole lines. After an error, the next call rotates and opens the file again if necessary.
     pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let length = self.length()?.unwrap_or(0);
         if length > 0 && length.saturating_add(lines.len() as u64) > self.rotation.bytes {

@@ -66,7 +66,7 @@ impl Repeated {
 }
 
 impl Refusals {
-    /// Whether to write a refusal. If not, it is counted.
+    /// Returns true if the refusal must be written; otherwise counts it.
     pub(super) fn admit(&mut self, line: &Line, now: Duration) -> bool {
         let kind = Kind::of(line);
         if let Some(repeated) = self.kinds.get_mut(&kind) {

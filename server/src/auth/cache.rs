@@ -22,7 +22,7 @@ struct Remembered {
     /// The header that the caller sent; `None` if the caller has only a certificate.
     header: Option<Box<[u8]>>,
     known: Arc<Known>,
-    /// Counts the connection as an open one of the principal.
+    /// Counts the connection as one of the principal's open connections.
     open: Open,
 }
 
@@ -81,7 +81,7 @@ fn is_same_text(one: &[u8], other: &[u8]) -> bool {
         return one.ct_eq(other).into(); // Tokens are longer.
     };
     let ((words, _), (other_words, _)) = (one.as_chunks(), other.as_chunks());
-    // Every byte counts, without a branch. One barrier at the end keeps the compiler from adding branches. The crate
+    // Combine all bytes without a branch. One barrier at the end keeps the compiler from adding branches. The crate
     // subtle has a barrier for each comparison.
     let differing = words
         .iter()

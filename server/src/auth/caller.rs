@@ -89,7 +89,7 @@ impl Caller {
         Self::of(Who::Known(known))
     }
 
-    /// Adds what the caller asks for to its refusals.
+    /// Adds facts about the call to the caller's refusals.
     pub(crate) fn asking(self, asked: Arc<Asked>) -> Self {
         Self { asked: Some(asked), ..self }
     }
@@ -149,7 +149,7 @@ impl Caller {
         self.principal().is_none_or(|principal| principal.rights.may(action, target))
     }
 
-    /// Takes `count` identifiers of a source from its budgets.
+    /// Takes `count` identifiers of a source from the caller's budgets.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Caller {
         self.refusal(Denied::Missing(self.denied_to(), permission))
     }
 
-    /// Adds what the caller asks for to a refusal.
+    /// Adds facts about the call to a refusal.
     pub(super) fn refusal(&self, denied: Denied) -> Denied {
         match &self.asked {
             Some(asked) => denied.of_call(asked.clone()),

@@ -71,7 +71,7 @@ pub(crate) struct DeniedTo {
     asked: Option<Arc<Asked>>,
 }
 
-/// What a caller asks for, for the audit log.
+/// The facts about a call that the audit log needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// The method, such as `kent.v1.Regions/CreateRegion`; empty if there is no such method.
@@ -164,7 +164,8 @@ pub(crate) fn denials() -> impl Iterator<Item = (&'static str, u64)> {
     DENIALS.iter().map(|(reason, count)| (*reason, count.load(Relaxed)))
 }
 
-/// Counts a refusal, and writes it to the audit log. Every refusal passes here on its way to the caller.
+/// Counts a refusal, and writes it to the audit log. Every refusal passes through this function on its way to the
+/// caller.
 pub(crate) fn denied(denied: &Denied) {
     let DeniedTo { principal, address, asked } = denied.to();
     let asked = asked.as_deref().cloned().unwrap_or_default();

@@ -42,7 +42,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// [`Denied::Limited`] if the caller has as many open streams as its limit allows.
+    /// [`Denied::Limited`] if the number of the caller's open streams has reached its limit.
     pub(crate) fn open_stream(&self) -> Result<Option<Open>, Denied> {
         let Some(principal) = self.principal() else { return Ok(None) };
         let opened = principal.usage.open(OpenKind::Stream, &principal.limits);

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// The tokens and roles.
+/// The tokens, roles and budgets.
 #[derive(Debug)]
 pub(crate) struct AccessTable {
     store: Arc<dyn Store>,
@@ -40,7 +40,7 @@ pub(crate) struct AccessTable {
     changing: Mutex<()>,
 }
 
-/// The tokens and roles at one moment.
+/// The tokens, roles and budgets at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     /// The version of the record `access/version`: all changes up to this version are included.
@@ -65,7 +65,7 @@ pub(crate) enum Write {
 const ATTEMPTS: u32 = 16;
 
 impl Snapshot {
-    /// The version of the last change that it includes.
+    /// The version of the last change that the snapshot includes.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
@@ -119,7 +119,7 @@ impl Snapshot {
 }
 
 impl AccessTable {
-    /// Reads all tokens and roles.
+    /// Reads all tokens, roles and budgets.
     ///
     /// # Errors
     ///
@@ -147,13 +147,13 @@ impl AccessTable {
         self.changed.subscribe()
     }
 
-    /// The current tokens and roles.
+    /// The current tokens, roles and budgets.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the change that `plan` derives from the current tokens and roles. Returns the version that includes the
-    /// change. A plan without writes changes nothing.
+    /// Makes the change that `plan` derives from the current snapshot. Returns the version that includes the change. A
+    /// plan without writes changes nothing.
     ///
     /// # Errors
     ///
@@ -254,10 +254,9 @@ impl AccessTable {
         followed.is_ok()
     }
 
-    /// Returns the part of a change that a record makes, if the record is newer than the one in memory.
+    /// Returns the write that a record stands for, unless the record is older than the snapshot.
     fn put(&self, key: &kent_store::Key, versioned: &Versioned) -> Result<Option<Write>, ()> {
-        // A record of the last change itself is applied again, because the other records of its commit may still be
-        // missing.
+        // Apply a record of the last change again, because other records of the same commit may still be missing.
         if versioned.version < self.snapshot().version {
             return Ok(None);
         }
@@ -299,7 +298,7 @@ impl AccessTable {
     }
 }
 
-/// Reads all tokens and roles of one version.
+/// Reads all tokens, roles and budgets of one version.
 async fn read(store: &dyn Store) -> Result<Snapshot, StoreFailure> {
     loop {
         let version = async || {

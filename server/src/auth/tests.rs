@@ -62,7 +62,7 @@ impl Daemon {
         let shown = Credentials { header, certificate, is_local: false, address: None, known };
         let fresh = self.auth.identify(&Credentials { known: None, ..shown }, self.clock.steady());
         let caller = self.auth.identify(&shown, self.clock.steady());
-        // What the connection remembers changes no answer.
+        // The caller that the connection remembers changes no answer.
         assert_eq!(caller.as_ref().map(|it| it.name().to_owned()), fresh.as_ref().map(|it| it.name().to_owned()));
         caller
     }

@@ -26,14 +26,14 @@ pub(super) struct Usages {
     refusals: Arc<Refusals>,
 }
 
-/// How often a limit refused something.
+/// The number of refusals for each kind of limit.
 #[derive(Debug, Default)]
 struct Refusals([AtomicU64; LimitKind::ALL.len()]);
 
 #[derive(Debug, Default)]
 struct Known {
     by_name: HashMap<String, Arc<Usage>>,
-    /// The number of principals at which the next sweep forgets those that use nothing.
+    /// The number of principals at which the next sweep forgets the idle ones.
     sweep_at: usize,
 }
 
@@ -91,7 +91,7 @@ impl Usages {
             return usage.clone();
         }
         if known.by_name.len() >= known.sweep_at {
-            // Other holders get a usage only here, under the lock.
+            // A usage that only this map holds gets another holder only here, under the lock.
             known.by_name.retain(|_, usage| Arc::strong_count(usage) > 1 || !usage.is_idle(now));
             known.sweep_at = SWEEP_MIN.max(2 * known.by_name.len());
         }
@@ -100,7 +100,7 @@ impl Usages {
         usage
     }
 
-    /// How often limits of each kind refused something.
+    /// The number of refusals for each kind of limit.
     pub(super) fn refused(&self) -> impl Iterator<Item = (LimitKind, u64)> {
         LimitKind::ALL.into_iter().map(|kind| (kind, self.refusals.0[kind as usize].load(Relaxed)))
     }
@@ -126,7 +126,7 @@ impl Usage {
         }
     }
 
-    /// Takes a count from the bucket of a limit per second.
+    /// Takes `count` from the bucket of a per-second limit.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl fmt::Display for Limited {
             }
         }
         match self.wait {
-            // Rounded up, because an earlier retry would be refused again.
+            // Round up, because an earlier retry would be refused again.
             Some(wait) => write!(f, "; retry in {:.1} s", wait.as_millis().div_ceil(100) as f64 / 10.0),
             None => Ok(()),
         }

@@ -37,7 +37,7 @@ impl Purse {
         Self(groups.into_iter().map(Into::into).collect())
     }
 
-    /// Takes `count` identifiers of a source from all budgets for it.
+    /// Takes `count` identifiers of a source from all of the caller's budgets for the source.
     ///
     /// # Errors
     ///
