@@ -246,8 +246,8 @@ fn check_witness(settings: &Settings, set: &Values) -> Result<(), ConfigError> {
     }
 }
 
-/// Returns where the audit log is written. Rejects a file in the directory of a store, because only a store's own files
-/// are there.
+/// Returns where the audit log is written. Rejects a file in the directory of a store, because such a directory holds
+/// only the store's own files.
 fn audit(settings: &Settings, set: &Values) -> Result<Option<AuditTo>, ConfigError> {
     let Some(AuditTo::File(file)) = &settings.audit else { return Ok(settings.audit.clone()) };
     let dirs = [Some(&set.data), settings.archive.as_ref(), settings.witness.as_ref()];
@@ -316,7 +316,7 @@ mod tests {
         let shipped: Settings = toml::from_str(include_str!("../../deploy/kentd.toml")).expect("well-formed");
         let [mut shipped, mut expected] = [shipped, Settings::defaults()]
             .map(|settings| toml::to_string(&settings).expect("text").parse::<toml::Table>().expect("a table"));
-        // A service keeps its data in another directory than a trial.
+        // The shipped file is for a service, which keeps its data in a directory other than the default.
         assert!(shipped.remove("data").is_some() && expected.remove("data").is_some());
         assert_eq!(shipped, expected);
     }

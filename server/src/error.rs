@@ -21,7 +21,7 @@ use crate::{
     records::failure::{LoadError, StoreFailure},
 };
 
-/// A number that was requested, with the verb.
+/// Formats a requested number and its verb, such as `1 was` or `3 were`.
 fn were(requested: u64) -> String {
     format!("{} {}", grouped(requested), if requested == 1 { "was" } else { "were" })
 }
@@ -246,7 +246,7 @@ pub(crate) enum AllocateError {
     /// The store failed while a chunk was reserved.
     #[error("no chunk could be reserved: {0}")]
     Store(#[from] StoreFailure),
-    /// In every attempt, other calls or replicas were first.
+    /// Every attempt conflicted with other calls or replicas.
     #[error("no chunk could be reserved: other calls or replicas were first in {attempts} attempts; try again")]
     Contended {
         /// The number of attempts.
@@ -255,7 +255,7 @@ pub(crate) enum AllocateError {
     /// The caller's deadline passed before a chunk was reserved.
     #[error("no chunk could be reserved before the deadline")]
     Late,
-    /// The commit of a strict grant was not answered, or not before the deadline.
+    /// The store did not answer the commit of a strict grant, or the deadline passed before the answer.
     #[error(
         "the numbers may or may not have been granted: repeat the request under the same request_id to find out; without one, treat \
          them as a gap"
@@ -441,7 +441,7 @@ pub(crate) enum EditError {
         /// The region.
         region: String,
     },
-    /// The numbers to declare as issued end below the counter.
+    /// The requested next number is below the counter.
     #[error(
         "the next number of region {region:?} is already {}, which is above {}, and a counter never goes back: nothing changed (kent \
          region show {}){}",
@@ -461,7 +461,7 @@ pub(crate) enum EditError {
         space: String,
         /// The region.
         region: String,
-        /// The number below which all were to count as issued.
+        /// The requested next number: all numbers below it would count as issued.
         next: Count,
         /// The region's counter.
         counter: Count,

@@ -140,7 +140,7 @@ impl Gateway {
     }
 }
 
-/// Whether the request is one for identifiers, which takes microseconds.
+/// Whether a request is for identifiers. Such a request takes microseconds.
 fn is_brief(path: &str) -> bool {
     path == paths::ALLOCATE.path() || path.starts_with("/v1/alloc/")
 }

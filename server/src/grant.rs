@@ -296,7 +296,7 @@ impl Grants {
         let width = match &request.source {
             Source::Format(format) => format.width_bytes(),
             Source::Series(series) => series.width_bytes(),
-            // The width depends on the space, which the caller may not know.
+            // The width depends on the space. `RegionGrants` checks it after the caller's permission.
             Source::Region { .. } => return Ok(()),
         };
         check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")

@@ -1,8 +1,8 @@
 //! A file that rotates by size: `audit.jsonl` is renamed to `audit.jsonl.1`, which is renamed to `audit.jsonl.2`, and so on.
 //! The oldest file is removed.
 //!
-//! Existing crates do not report that the file cannot be opened: file-rotate loses the lines, and rolling-file writes
-//! to standard error.
+//! Existing crates do not return errors: file-rotate loses lines if the file cannot be opened, and rolling-file writes
+//! its errors to standard error.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -80,7 +80,7 @@ fn wrong(setting: &Arg, key: &str, written: &str, error: &str) -> String {
     format!("{key} is {shown}{more}, but must be {wanted}{help}")
 }
 
-/// What a setting must be, for an error of serde that names a type of Rust.
+/// Returns what a setting must be, for an error from serde that names a Rust type.
 fn wanted(error: &str) -> Option<String> {
     let expected = error.rsplit_once("expected ").map_or(error, |(_, expected)| expected);
     Some(match expected {

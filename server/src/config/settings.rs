@@ -153,7 +153,7 @@ settings! {
         #[arg(value_parser = parse_whole::<u64>)]
         lease_count: u64 = "1000000000" ["1" to "1000000000000"], "KENT_LEASE_COUNT" "COUNT":
             "Maximum number of identifiers in one lease";
-        // Stock gRPC clients reject messages of more than 4 MiB by default.
+        // By default, gRPC clients reject messages of more than 4 MiB.
         #[arg(value_parser = parse_whole::<u64>)]
         packed_bytes: u64 = "2097152" ["16" to "1073741824"], "KENT_PACKED_BYTES" "BYTES":
             "Maximum size of the identifiers in one packed reply, in bytes";

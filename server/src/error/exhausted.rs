@@ -48,7 +48,7 @@ impl Exhausted {
         }
     }
 
-    /// The command that helps if no expansion does.
+    /// The command that helps if no expansion suffices.
     fn elsewhere(&self) -> String {
         format!(": create another region (kent region create NAME --suffix BITS --space {})", self.space)
     }

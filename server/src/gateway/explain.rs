@@ -25,7 +25,7 @@ pub(super) fn wrong_value(message: &MessageDescriptor, path: &Path, error: &str)
     }
 }
 
-/// The last field of a path that exists.
+/// Finds the last field of a path that the messages have.
 fn find(message: &MessageDescriptor, path: &Path) -> Option<FieldDescriptor> {
     let (mut outer, mut field) = (message.clone(), None::<FieldDescriptor>);
     for segment in path {

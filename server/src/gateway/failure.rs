@@ -71,7 +71,7 @@ fn fields(detail: &prost_types::Any, pool: &DescriptorPool) -> Option<Value> {
     json::value(&DynamicMessage::decode(descriptor, &*detail.value).ok()?)
 }
 
-/// The HTTP status code for a gRPC code, as Connect maps them.
+/// The HTTP status code for a gRPC code, by the mapping of Connect.
 fn http_code(code: Code) -> StatusCode {
     match code {
         Code::Ok => StatusCode::OK,

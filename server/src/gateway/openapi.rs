@@ -1,8 +1,9 @@
 //! The OpenAPI document of the HTTP port, made from the descriptors of the protocol: the texts of
 //! the .proto files are not repeated here.
 //!
-//! The document is JSON, as serde_json's values: most of it is JSON Schema, which the crates with types for OpenAPI cover
-//! only in part. Schemathesis checks it against a running daemon (`server/tests/it/openapi.rs`).
+//! The document is built from values of serde_json, because most of it is JSON Schema, which the crates with types for
+//! OpenAPI cover only in part. Schemathesis checks the document against a running daemon
+//! (`server/tests/it/openapi.rs`).
 
 mod answers;
 mod comments;

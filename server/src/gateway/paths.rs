@@ -211,7 +211,7 @@ fn json_line(json: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json + "\n").into_response()
 }
 
-/// JSON if the request prefers it to text.
+/// The form of the answer: JSON if the request prefers JSON to text.
 fn form(headers: &HeaderMap) -> Form {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let kinds =

@@ -5,7 +5,8 @@ use kent_proto::model::{fence, for_each_text};
 
 use crate::transport::issued::Issued;
 
-/// The size of an identifier with its separators, in bytes, to reserve memory: the longest frequent one is a UUID.
+/// The memory to reserve for an identifier with its separators, in bytes. The longest identifier that is frequent is a
+/// UUID.
 const TEXT_BYTES: usize = 39;
 
 /// The identifiers, one per line.

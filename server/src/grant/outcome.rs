@@ -25,7 +25,8 @@ pub(crate) enum TryGrant<T> {
 /// The event that a grant has to wait for.
 #[derive(Debug)]
 pub(crate) enum Wait {
-    /// The clock, a slot or its window. Waiting can grant, so the caller's budgets are charged already.
+    /// The clock, a slot or its window. The wait itself can end in a grant, so the caller's budgets are charged before
+    /// it.
     Time(Format, Refusal, Charge),
     /// A chunk of a region.
     Region(Arc<Space>, RegionNumber),

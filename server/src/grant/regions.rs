@@ -506,15 +506,17 @@ impl RegionGrants {
                 Ok(())
             }
             Attempt::Conflict(key) if key != record.key => {
-                // Release the counter's lock before waiting for the edit's, because edits take them in the opposite order.
-                // Afterwards an edit of this daemon is applied; if there was none, another replica edited the table.
+                // Release the counter's lock before waiting for the edit's lock, because edits take the two locks in
+                // the opposite order. Afterwards an edit of this daemon is applied; if there was none, another replica
+                // edited the table.
                 drop(reserving);
                 self.follow(&space, &facts).await
             }
             Attempt::Conflict(_) => Ok(()),
             Attempt::Refused(CounterRefusal::Full { reserved, .. }) => {
                 if facts.reserved < Count::Below(reserved.get()) && facts.expands {
-                    // Another replica has filled the region. Once that is known here, the policy may expand it.
+                    // Another replica has filled the region. Once this replica knows that, the policy may expand the
+                    // region.
                     space.refresh_reserved(&*self.store, facts.number).await?;
                     return Ok(());
                 }

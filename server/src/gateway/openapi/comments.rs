@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The comments of all files.
 pub(super) struct Comments<'p> {
-    /// The keys are the name of the file and the path within it.
+    /// Each key is the name of a file and a path within it.
     by_place: HashMap<(&'p str, &'p [i32]), &'p str>,
 }
 
