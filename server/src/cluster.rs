@@ -62,7 +62,7 @@ pub(crate) struct Cluster {
 struct State {
     /// The tables contain every edit up to this version.
     applied: Version,
-    /// The version of an edit of this replica that others may want to see in its announcement.
+    /// The version of an edit of this replica that other replicas may expect in its announcement.
     awaited: Option<Version>,
     /// The number of edits that could not be applied or may have been missed.
     missed: u64,
@@ -342,7 +342,8 @@ impl Cluster {
     /// Applies the other replicas' changes until `stop`.
     pub(crate) async fn follow(self: Arc<Self>, mut watches: Watches, stop: CancellationToken) {
         let Watches { spaces, access, counters, present } = &mut watches;
-        // Each watch has a loop of its own, because events on one must not interrupt another that is reconnecting.
+        // Each watch has a loop of its own, because an event on one watch must not interrupt another watch that is
+        // reconnecting.
         let spaces = async {
             loop {
                 self.space_changed(spaces.next().await).await;

@@ -64,7 +64,7 @@ pub struct Daemon {
     _claim: Option<Claim>,
     /// The traces of calls, if they are sent to a collector.
     traces: Option<Traces>,
-    /// The tasks of the ports. When stopped, they accept no more connections and finish the calls in flight.
+    /// The tasks of the ports. After a stop, the ports accept no more connections and finish the calls in flight.
     ports: Tasks,
     grace: Duration,
     /// The addresses of the gRPC port that the settings name.
@@ -155,9 +155,11 @@ const ALLOCATE_BYTES_MAX: usize = 16 << 10;
 /// The maximum size of the headers of a request, in bytes.
 const HEADER_BYTES_MAX: u32 = 8 << 10;
 
-/// The maximum number of calls that a client has reset before the daemon has handled them, and of calls that the daemon
-/// has reset because the client broke the protocol. A client that exceeds either loses its connection.
+/// The maximum number of calls on a connection that the client has reset before the daemon has handled them. A client
+/// that exceeds this or the next maximum loses its connection.
 const RESETS_PENDING_MAX: usize = 20;
+
+/// The maximum number of calls on a connection that the daemon has reset because the client broke the protocol.
 const RESETS_LOCAL_MAX: usize = 1024;
 
 impl Daemon {

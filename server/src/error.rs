@@ -247,7 +247,7 @@ pub(crate) enum AllocateError {
     #[error("no chunk could be reserved: {0}")]
     Store(#[from] StoreFailure),
     /// Every attempt conflicted with other calls or replicas.
-    #[error("no chunk could be reserved: other calls or replicas were first in {attempts} attempts; try again")]
+    #[error("no chunk could be reserved: {attempts} attempts conflicted with other calls or replicas; try again")]
     Contended {
         /// The number of attempts.
         attempts: u32,

@@ -39,8 +39,8 @@ pub(crate) struct Known {
     pub(super) address: Option<Address>,
     /// The generation of the table of tokens and roles that its rights come from.
     pub(super) generation: u64,
-    /// When the principal must be identified again, on the steady clock. Each call compares this, so it is in whole
-    /// seconds, rounded down: identifying a caller too early does no harm.
+    /// When the principal must be identified again, on the steady clock. Each call compares this time, so it is in
+    /// whole seconds. It is rounded down, because identifying a caller too early does no harm.
     pub(super) until: u64,
 }
 
@@ -143,7 +143,7 @@ impl Caller {
         self.known().map(|known| &known.principal)
     }
 
-    /// Whether the caller may do this.
+    /// Whether the caller may do `action` to `target`.
     #[inline]
     pub(crate) fn may(&self, action: Action, target: Target<'_>) -> bool {
         self.principal().is_none_or(|principal| principal.rights.may(action, target))
@@ -161,8 +161,8 @@ impl Caller {
         }
     }
 
-    /// Fails if the caller may not do this. `names` returns the names of the space and the region as the caller wrote
-    /// them, because the caller must not learn any other names.
+    /// Fails if the caller may not do `action` to `target`. `names` returns the names of the space and the region as
+    /// the caller wrote them, because the caller must not learn any other names.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl Caller {
         }
     }
 
-    /// Fails if the caller may not do this to the daemon as a whole.
+    /// Fails if the caller may not do `action` to the daemon as a whole.
     ///
     /// # Errors
     ///

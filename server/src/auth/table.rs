@@ -290,7 +290,7 @@ impl AccessTable {
     fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut present));
-        // The lock is still held, so that no caller is remembered as of this generation with the rights of the previous
+        // The lock is still held, so that no caller with rights of the previous generation is remembered under this
         // one.
         let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
         drop(present);

@@ -66,11 +66,11 @@ pub(super) enum OpenKind {
 pub(crate) struct Limited {
     pub(crate) kind: LimitKind,
     pub(crate) limit: NonZeroU64,
-    /// The time until the limit admits again, if that depends on time.
+    /// The time until the limit admits the call, if it is a limit per second.
     pub(crate) wait: Option<Duration>,
 }
 
-/// Fewer principals than this are not worth a sweep.
+/// The minimum number of principals for a sweep.
 const SWEEP_MIN: usize = 1024;
 
 impl Usages {

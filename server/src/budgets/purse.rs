@@ -15,7 +15,7 @@ pub(crate) struct Purse(Vec<Arc<[Arc<Account>]>>);
 
 /// The identifiers that a grant has taken from the caller's budgets. Dropping the charge returns them, unless [`Charge::keep`] was called.
 #[derive(Debug, Default)]
-#[must_use = "dropping it takes nothing"]
+#[must_use = "dropping the charge returns the identifiers"]
 pub(crate) struct Charge {
     /// `None` if the caller has no budget for the source.
     accounts: Option<Arc<[Arc<Account>]>>,

@@ -15,7 +15,7 @@ use crate::config::Origins;
 /// How long a browser remembers which requests are allowed.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// The headers of requests and answers that pages may use.
+/// The request headers that pages may send, and the response headers that they may read.
 const SENT: [HeaderName; 7] = [
     header::AUTHORIZATION,
     header::CONTENT_TYPE,

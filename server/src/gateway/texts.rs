@@ -5,8 +5,8 @@ use kent_proto::model::{fence, for_each_text};
 
 use crate::transport::issued::Issued;
 
-/// The memory to reserve for an identifier with its separators, in bytes. The longest identifier that is frequent is a
-/// UUID.
+/// The memory to reserve for an identifier with its separators, in bytes. A UUID is the longest identifier that is
+/// common.
 const TEXT_BYTES: usize = 39;
 
 /// The identifiers, one per line.

@@ -63,7 +63,7 @@ pub(crate) struct RegionGrants {
 /// The time for which the next commit waits for more strict requests to share it.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// The interval at which the leader checks for requests whose wait is over.
+/// The interval at which the task that commits for all requests checks for requests whose wait is over.
 const WAIT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The principal of edits that the daemon makes on its own.
@@ -130,9 +130,10 @@ impl RegionGrants {
         }
     }
 
-    /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked meanwhile, so no thread
-    /// cuts from a region after a seal is applied to it. Cuts nothing for a strict region or a request ID. Charges the
-    /// caller's budgets for the region that is found, or returns the budget of which this replica's share is too small.
+    /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked during the cut, so no
+    /// thread cuts from a region after a seal is applied to the table. Cuts nothing for a strict region or a request
+    /// ID. Charges the caller's budgets for the region that is found, or returns the budget whose share on this replica
+    /// is too small.
     fn cut(
         &self,
         space: &Space,
@@ -222,7 +223,8 @@ impl RegionGrants {
             is_due.then(|| region.name.clone())
         });
         let Some(region) = due else { return false };
-        // A region whose counter has an unknown position after a restore grants nothing. The grant reports an error of the store.
+        // Do not expand a region whose counter position is unknown since a restore, because the region grants nothing.
+        // If this read fails, the grant reports the error of the store.
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await;
         if !read.is_ok_and(|read| !self.directory.is_unsure(&read)) {
             return false;
@@ -230,7 +232,7 @@ impl RegionGrants {
         let command = EditCommand {
             space: space.name(),
             number: Some(number),
-            // Another replica may expand it first; the plan checks this again.
+            // Another replica may expand the region first, so the plan checks again whether the expansion is due.
             edit: Edit::ExpandIfDue { name: region.clone(), count: count.get() },
             options: EditOptions { reason: "the region's policy".to_owned(), ..EditOptions::default() },
             principal: PRINCIPAL.to_owned(),
@@ -344,8 +346,8 @@ impl RegionGrants {
         }
     }
 
-    /// Waits briefly until a quarter of the callers that were just answered have sent another request. A commit costs the same for
-    /// one request as for many, and the others can queue while it is in progress.
+    /// Waits briefly until a quarter of the callers that were just answered have sent another request. A commit costs
+    /// the same for one request as for many. The other callers can queue while the commit is in progress.
     async fn gather(cell: &Cell, answered: usize) {
         if let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 4)) {
             // OK because later requests share the following commit.
@@ -429,8 +431,8 @@ impl RegionGrants {
         Ok(requests.iter().zip(attempted.granted).map(outcome).collect())
     }
 
-    /// Waits for an edit of this daemon that is in progress. If there was none, another replica edited the table, and
-    /// this reads the table again.
+    /// Waits for an edit of this daemon that is in progress. If there was no such edit, another replica edited the
+    /// table, so this method reads the table again.
     async fn follow(&self, space: &Space, facts: &RegionFacts) -> Result<(), AllocateError> {
         let _editing = space.editing.lock().await;
         match space.versions(facts.number).1 == facts.version {

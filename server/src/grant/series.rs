@@ -181,8 +181,8 @@ impl SeriesGrants {
         }))
     }
 
-    /// Lists a series for an operator. A series that a request created becomes one that an operator created; others do not
-    /// change.
+    /// Lists a series for an operator. A series that a request created becomes one that an operator created; other
+    /// series do not change.
     pub(crate) async fn create(&self, series: &Series) -> Result<ListedSeries, SeriesError> {
         if is_builtin(series) {
             return Err(SeriesError::AlwaysThere { series: series.clone() });
