@@ -1,5 +1,5 @@
-//! The HTTP port: `/livez`, `/readyz`, `/metrics` and the API. It serves from the beginning, even while the daemon
-//! waits for its store.
+//! The HTTP port: `/livez`, `/readyz`, `/metrics` and the API. The port serves from the start of the daemon, even while
+//! the daemon waits for its store.
 
 use std::{
     future,
@@ -162,8 +162,8 @@ async fn answer(connection: Connection, routes: Router, stop: CancellationToken)
     }
 }
 
-/// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The lines after
-/// that show the rest of the window and the chunks.
+/// Answers 200 if the daemon can grant from every source, otherwise 503 with one line for each reason. The last lines
+/// show what is left of the window and of the chunks.
 async fn readyz(State(reports): State<Arc<Reports>>, Extension(peer): Extension<Peer>, headers: HeaderMap) -> Response {
     match reports.admit("GET /readyz", (&peer, &headers)) {
         Ok(engine) => {

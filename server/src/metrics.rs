@@ -349,7 +349,7 @@ impl Gauges {
         usize::try_from(open).is_ok_and(|open| open < max).then_some(guard)
     }
 
-    /// Sets the rest of each chunk, and removes chunks that are gone.
+    /// Sets the number of identifiers left in each chunk, and removes the metrics of chunks that are gone.
     pub(crate) fn set_chunks<'c>(&self, chunks: impl Iterator<Item = (&'c Source, u128)>) {
         self.chunk_left.clear();
         for (source, left) in chunks {

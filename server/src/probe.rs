@@ -84,7 +84,7 @@ impl Authorizing {
         let budgets = Budgets::new(store, Arc::new(Standing));
         let auth = Auth::new(true, (table, budgets), Arc::new(Standing), None, Limits::default());
         let mut request = Request::new(());
-        // The headers of a client in Rust, in its order.
+        // The headers of a Rust client, in the order in which it sends them.
         for (name, value) in [("user-agent", "tonic/0.14"), ("te", "trailers"), ("content-type", "application/grpc")] {
             // OK because the names and values are valid.
             if let Ok(value) = value.parse() {
@@ -107,7 +107,7 @@ impl Authorizing {
         caller.may(Action::Allocate, target)
     }
 
-    /// Like [`Self::authorize`], and counts the call and an identifier towards the limits of the caller, as a unary
+    /// Like [`Self::authorize`], and counts the call and an identifier toward the limits of the caller, as a unary
     /// grant does. Returns whether it is allowed.
     pub fn authorize_limited(&self) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
@@ -124,7 +124,7 @@ impl Authorizing {
         (0..calls).all(is_allowed)
     }
 
-    /// Counts calls of a stream towards the limits of their caller. Returns whether all are within the limits.
+    /// Counts calls of a stream toward the limits of their caller. Returns whether all are within the limits.
     pub fn charge_stream(&self, calls: u64) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
         (0..calls).all(|_| is_within_limits(&caller))

@@ -47,7 +47,7 @@ pub enum NoLogs {
 #[derive(Debug)]
 pub struct BadFilter {
     filter: String,
-    /// The part of it that is not valid.
+    /// The part of the filter that is not valid.
     part: String,
 }
 

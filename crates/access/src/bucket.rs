@@ -72,7 +72,7 @@ fn cost(rate: NonZeroU64, count: u64) -> u64 {
     }
 }
 
-/// OK because 2^64 nanoseconds are 584 years.
+/// The time in nanoseconds. It fits, because 2^64 nanoseconds are 584 years.
 #[inline]
 fn nanos(time: Duration) -> u64 {
     time.as_secs().saturating_mul(SECOND).saturating_add(u64::from(time.subsec_nanos()))

@@ -141,7 +141,7 @@ impl Budget {
         }
     }
 
-    /// Whether identifiers of this source count towards the budget.
+    /// Whether identifiers of this source count toward the budget.
     pub fn includes(&self, target: Target<'_>) -> bool {
         match (self.right.permission().resource(), self.right.bound(), target) {
             (Resource::Format(token), _, Target::Format(format)) => *token == format.token(),

@@ -26,7 +26,7 @@ pub enum Bound {
     Region(Place),
 }
 
-/// A region, whatever its name is now.
+/// A region, regardless of its current name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The key of the space.

@@ -50,9 +50,9 @@ pub enum Target<'t> {
     Region {
         /// The key of the space; its name, if there is no such space.
         space: &'t str,
-        /// The number of the region; `None` if there is no such region, or not yet.
+        /// The number of the region; `None` if the region does not exist, or does not exist yet.
         number: Option<u64>,
-        /// The name with which the region was created, or would be.
+        /// The name with which the region was or would be created.
         first_name: &'t str,
     },
 }
@@ -120,7 +120,7 @@ impl Rights {
             }
     }
 
-    /// Whether the holder may give this right to others, which takes `admin` over its whole resource.
+    /// Whether the holder may give this right to others. This requires `admin` over the whole resource of the right.
     pub fn covers(&self, right: &Right) -> bool {
         self.scopes[Action::Admin as usize].covers(right)
     }
@@ -321,7 +321,7 @@ mod tests {
     const REGIONS: [(&str, &str, u64, &str); 5] = [
         ("default/orders", "default", 1, "orders"),
         ("default/team-a-1", "default", 2, "team-a-1"),
-        // Renamed.
+        // This region was renamed.
         ("default/moved", "default", 3, "team-a-2"),
         ("default/team-a-9", "default", 4, "secret"),
         ("default/orders/eu", "default~0000000000000001", 1, "eu"),

@@ -21,7 +21,7 @@ pub struct Role {
     pub rights: Vec<Right>,
     /// The certificates that have the role.
     pub certificates: Vec<NamePattern>,
-    /// The limits of its holders. For a holder of several roles, the greatest limit of each kind counts.
+    /// The limits of its holders. For a holder of several roles, the greatest limit of each kind applies.
     pub limits: Limits,
 }
 

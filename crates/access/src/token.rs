@@ -34,7 +34,7 @@ pub struct Token {
     pub name: String,
     /// The rights of its holder.
     pub rights: Vec<Right>,
-    /// The names of roles, whose rights its holder has too.
+    /// The names of the roles whose rights the holder has as well.
     pub roles: Vec<String>,
     /// Its own limits, which override those of its roles.
     pub limits: Limits,
@@ -61,7 +61,7 @@ pub struct Outdated {
     pub until: i64,
 }
 
-/// Reasons that a token is refused although its secret is right.
+/// Reasons that a token is refused although its secret is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
     /// An operator has revoked the token.
@@ -254,7 +254,7 @@ mod tests {
             (Some(100), None, 3, 99, None),
             (None, Some(Revoked), 1, 10, Some(Err(Revoked))),
             (None, Some(Restored), 1, 10, Some(Err(Restored))),
-            // Only callers with the right secret get the reason.
+            // Only callers with the correct secret get the reason.
             (None, Some(Revoked), 3, 10, None),
             // A caller presents the secret from before the rotation.
             (None, None, 2, 49, Some(Ok(Some(50)))),

@@ -369,28 +369,28 @@ mod tests {
     #[test]
     fn ok_published_examples() {
         for (token, text, time, field) in [
-            // This one is in the ULID specification.
+            // This example is in the ULID specification.
             ("ulid", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "2016-07-30T23:54:10.259Z", ("random", "d6764c61efb99302bd5b")),
-            // These are in the TypeID specification, valid.yml.
+            // These examples are in valid.yml of the TypeID specification.
             (
                 "typeid",
                 "prefix_01h455vb4pex5vsknk084sn02q",
                 "2023-06-30T03:34:18.518Z",
                 ("uuid", "01890a5d-ac96-774b-bcce-b302099a8057"),
             ),
-            // This one is in the README of segmentio/ksuid.
+            // This example is in the README of segmentio/ksuid.
             (
                 "ksuid",
                 "0ujtsYcgvSTl8PAuAdqWYSMnLOv",
                 "2017-10-10T04:00:47Z",
                 ("payload", "b5a1cd34b5f99d1154fb6853345c9735"),
             ),
-            // This one is in the tests of rs/xid.
+            // This example is in the tests of rs/xid.
             ("rs-xid", "9m4e2mr0ui3e8a215n4g", "2011-03-22T17:50:19Z", ("counter", "4271561")),
-            // This one is in the MongoDB manual.
+            // This example is in the MongoDB manual.
             ("objectid", "507f1f77bcf86cd799439011", "2012-10-17T21:13:27Z", ("counter", "4427793")),
             ("snowflake-twitter", "1541815603606036480", "2022-06-28T16:07:40.105Z", ("machine", "378")),
-            // This one is in Discord's documentation.
+            // This example is in Discord's documentation.
             ("snowflake-discord", "175928847299117063", "2016-04-30T11:18:25.796Z", ("increment", "7")),
         ] {
             let found = read_as(token, text).expect("a known token").expect(text);

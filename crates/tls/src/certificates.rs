@@ -235,12 +235,12 @@ impl Certificates {
             .map_err(|error| IoError::new(ErrorKind::Interrupted, error))
     }
 
-    /// Reads the files again at this interval, until the future is dropped. Problems are thus logged before a
-    /// connection needs the files.
+    /// Reads the files again at this interval, until the future is dropped. So problems are logged before a connection
+    /// needs the files.
     pub async fn follow(&self, interval: Duration) {
         loop {
             time::sleep(interval).await;
-            // OK because it only fails when the program ends.
+            // OK because `refresh` fails only when the program ends.
             let _ = self.refresh().await;
         }
     }

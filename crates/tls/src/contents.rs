@@ -136,7 +136,7 @@ impl Found {
             false if labels.iter().any(|label| needed.has_label(label)) => Self::Damaged(problem),
             false => Self::Other(labels),
             true if text.is_empty() => Self::Empty,
-            // An ASN.1 sequence with a length of one or two bytes, as in all but the smallest keys.
+            // This is an ASN.1 sequence with a length of one or two bytes, as in all but the smallest keys.
             true if text.starts_with(&[0x30, 0x82]) || text.starts_with(&[0x30, 0x81]) => Self::Der,
             true => Self::NoPem,
         }

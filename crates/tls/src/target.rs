@@ -1,5 +1,5 @@
-//! A server to connect to: by plain TCP, a Unix socket, or TLS with the certificates that are in the files when it
-//! connects.
+//! A server to connect to: by plain TCP, a Unix socket, or TLS with the certificates that are in the files when the
+//! client connects.
 
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use crate::host::tasks::Tasks;
 
-/// The maximum number of calls that compute or wait. Each service bounds the work of one call: a thousand texts, ten thousand
-/// identifiers.
+/// The maximum number of calls that compute or wait. Each service bounds the work of one call, for example to a
+/// thousand texts or ten thousand identifiers.
 const CALLS_MAX: usize = 64;
 
 /// Runs calls that compute, without slowing down grants.

@@ -15,8 +15,8 @@ pub(crate) struct WaitLimit {
 /// It equals `max_ahead`: a format that can be granted at all can be granted within that time.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The time reserved for sending the answer, so that it arrives before the deadline; half of the remaining time if that
-/// is less.
+/// The time reserved for sending the answer, so that the answer arrives before the deadline. If half of the remaining
+/// time is shorter, that half is reserved instead.
 const RESERVE: Duration = Duration::from_millis(5);
 
 impl WaitLimit {

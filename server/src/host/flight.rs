@@ -22,7 +22,8 @@ const EVENTS_MAX: usize = 4096;
 /// The target of the events in the log. The log never suppresses them as repetitions.
 pub(crate) const TARGET: &str = "kentd::flight";
 
-/// A grant that waits at least this long is notable. Strict grants always wait for a commit, which takes less on most disks.
+/// A grant that waits at least this long is notable. Strict grants always wait for a commit, but a commit takes less
+/// time than this on most disks.
 pub(crate) const LONG_WAIT: Duration = Duration::from_millis(10);
 
 /// A commit that takes at least this long is notable.

@@ -77,7 +77,8 @@ impl Tasks {
         }
     }
 
-    /// Creates an empty set of tasks. The daemon's own tasks run on the current runtime, calls on theirs.
+    /// Creates an empty set of tasks. The daemon's own tasks run on the current runtime. The other tasks run on the
+    /// runtimes of `calls`.
     pub(crate) fn with_calls(calls: &Calls) -> Self {
         Self {
             calls: calls.calls.handle.clone(),
@@ -138,8 +139,8 @@ impl Tasks {
         &self.local_work
     }
 
-    /// Spawns a call that is aborted when the handle is dropped. [`Tasks::stop`] does not wait for it, because the ports have
-    /// already done so.
+    /// Spawns a call that is aborted when the handle is dropped. [`Tasks::stop`] does not wait for the call, because
+    /// the ports have already waited for it.
     pub(crate) fn spawn_call<F>(&self, call: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -155,8 +156,8 @@ impl Tasks {
         AbortOnDropHandle::new(self.handshakes.spawn(handshake))
     }
 
-    /// Like [`Tasks::spawn_call`], but the task runs only when no other thread needs the processor: for large answers. The task
-    /// must not hold a lock that grants or edits need.
+    /// Like [`Tasks::spawn_call`], but for large answers: the task runs only when no other thread needs the processor.
+    /// The task must not hold a lock that grants or edits need.
     pub(crate) fn spawn_idle<F>(&self, task: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -222,7 +223,7 @@ impl Tasks {
     }
 }
 
-/// The nice value of the threads of calls: they get a tenth of a processor that grants need as well.
+/// The nice value of the threads of calls. If grants need the same processor, these threads get a tenth of its time.
 const LOW_PRIORITY: i32 = 10;
 
 fn lower_priority() {

@@ -18,8 +18,8 @@ pub(crate) struct Touch {
     window: Duration,
     /// The start of the last complete refresh, in milliseconds on the steady clock.
     steady: AtomicU64,
-    /// The same in milliseconds on the wall clock. Both are needed, because either clock may stop while the machine is paused and
-    /// the other replicas' time continues.
+    /// The same start, in milliseconds on the wall clock. Both times are needed, because either clock may stop while
+    /// the machine is paused and the other replicas' time continues.
     wall: AtomicI64,
 }
 
@@ -31,7 +31,7 @@ impl Touch {
         Self { clock, window, steady: AtomicU64::new(NEVER), wall: AtomicI64::new(0) }
     }
 
-    /// The longest time for which a replica uses what it has read.
+    /// The longest time for which a replica uses what it has read without reaching the store again.
     pub(crate) fn window(&self) -> Duration {
         self.window
     }

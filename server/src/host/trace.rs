@@ -1,8 +1,8 @@
 //! Traces: the spans of calls, which go to an OpenTelemetry collector over OTLP.
 //!
-//! A call has a span if its header `traceparent` (W3C Trace Context) is sampled, or if it has no such header and is one of the
-//! configured share of calls. Spans wait in a bounded queue, from which a thread of its own sends them, so a collector that is
-//! slow or absent delays no call.
+//! A call has a span if its header `traceparent` (W3C Trace Context) is sampled, or if it has no such header and is one
+//! of the configured share of calls. Spans wait in a bounded queue. A separate thread sends them, so a slow or absent
+//! collector delays no call.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,7 +43,7 @@ struct Inner {
     has_ratio: bool,
 }
 
-/// The span of a traced call. Clones are of the same span.
+/// The span of a traced call. All clones refer to the same span.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
     context: Context,
@@ -146,7 +146,7 @@ impl Trace {
         Part(self.tracer.span_builder(name).start_with_context(&self.tracer, &self.context))
     }
 
-    /// Ends the span of the call. Later calls have no effect.
+    /// Ends the span of the call. Only the first `end` of a span has an effect.
     pub(crate) fn end(&self, code: Code) {
         let span = self.context.span();
         span.set_attribute(KeyValue::new("rpc.grpc.status_code", i64::from(i32::from(code))));

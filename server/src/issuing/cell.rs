@@ -198,8 +198,8 @@ impl Cell {
         }
     }
 
-    /// Returns the rest of the chunk to the store, unless another daemon has reserved since, and returns the counter's new value.
-    /// Nothing more is granted from the chunk; if the store does not take it back, it is a gap.
+    /// Returns the rest of the chunk to the store, unless another daemon has reserved since, and returns the counter's
+    /// new value. Nothing more is granted from the chunk. If the commit fails, the rest of the chunk is a gap.
     pub(crate) async fn give_back(&self, store: &dyn Store, key: &Key) -> Option<Stored<Count>> {
         let plan = self.with(|counter| counter.plan_give_back())?;
         let counter = to_record(&plan);

@@ -57,7 +57,7 @@ pub(crate) struct PendingGrant(oneshot::Receiver<Outcome>);
 pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
 
 impl QueuedRequest {
-    /// The key that counts its request ID, if that is undated.
+    /// The key of the counter of undated request IDs, if this request has such an ID.
     pub(crate) fn undated(&self) -> Option<&Key> {
         match &self.request.as_ref()?.kind {
             RequestKind::Dated(_) => None,

@@ -1,4 +1,4 @@
-//! Request IDs: each grant or edit under a request ID is recorded, and not made again.
+//! Request IDs: each grant or edit under a request ID is recorded, so that it is not made again.
 //!
 //! Dated request IDs (version 7 UUIDs) are kept for the retention time; the others are kept permanently, up to a
 //! maximum number. Records of dated request IDs are removed only below the *floor*, a stored time. Every commit under a

@@ -67,7 +67,7 @@ pub(crate) struct HeldSlot {
 }
 
 impl Slots {
-    /// Creates the state without a slot. `founded` is the version of the record of the key.
+    /// Creates the state without a slot. `founded` is the version of the cluster key's record.
     pub(crate) fn new(
         environment: Environment,
         policy: ClockPolicy,

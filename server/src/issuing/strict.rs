@@ -28,7 +28,7 @@ use crate::{
 /// The outcomes of requests that shared a commit.
 #[derive(Debug)]
 pub(crate) struct Attempted {
-    /// The outcome of each request, in their order.
+    /// The outcomes, in the order of the requests.
     pub(crate) granted: Vec<Granted>,
     /// The number of suffixes that this commit granted.
     pub(crate) count: u64,

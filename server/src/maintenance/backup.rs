@@ -29,7 +29,8 @@ use crate::{
 /// After each page the backup pauses for this multiple of the time that reading the page took, so that it uses at most
 /// a quarter of the store's time.
 const PAUSE_FACTOR: u32 = 3;
-/// The maximum number of records in one message. Other calls on the connection's thread wait while it is written.
+/// The maximum number of records in one message. Other calls on the connection's thread wait while a message is
+/// written.
 const PART_RECORDS_MAX: usize = 64;
 /// The shortest time between two messages.
 const PART_PAUSE: Duration = Duration::from_millis(1);
@@ -66,7 +67,8 @@ pub enum BadBackup {
     Damaged,
 }
 
-/// Streams the messages of a backup. Each is made when the reader takes it. All records are as of the first message.
+/// Streams the messages of a backup. Each message is made when the reader takes it. All records show the state at the
+/// time of the first message.
 pub(crate) fn parts(
     engine: Arc<Engine>,
     permit: OwnedSemaphorePermit,
@@ -126,7 +128,7 @@ impl BackupInProgress {
         Ok((!mem::replace(&mut self.is_whole, true)).then_some(backup_part::Part::End(end)))
     }
 
-    /// Makes the first message. The time in it is before that of the records.
+    /// Makes the first message. The time in the message is earlier than the state that the records show.
     async fn begin(&mut self) -> Result<backup_part::Part, StoreFailure> {
         let store = self.engine.store();
         // An untrusted clock must not date the backup: without a time, a restore skips more.

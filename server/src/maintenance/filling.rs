@@ -125,8 +125,8 @@ impl<'s> Filling<'s> {
         self.is_resumed
     }
 
-    /// Checks that the store contains only the mark and, if this attempt continues an earlier one, records of that one.
-    /// Returns the history records of the earlier attempt. Nothing else can be added to a marked store.
+    /// Checks that the store contains only the mark and, if this attempt continues an earlier one, records of the
+    /// earlier attempt. Returns the history records among them. Nothing else can be added to a marked store.
     async fn check_alone(&self) -> Result<Vec<Key>, FillError> {
         let present = self.store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?;
         let is_ours = |key: &Key| *key == keys::RESTORING || (self.is_resumed && self.records.contains_key(key));

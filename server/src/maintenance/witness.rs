@@ -211,7 +211,8 @@ impl Witness {
         let file = self.file(store.store_id());
         let unusable = |problem: String| WitnessError::Unusable { path: file.clone(), problem };
         let earlier = self.earlier(store).await?;
-        // Read the witness before the store: a start that another replica counts in between is in the store first.
+        // Read the witness before the store. A replica counts its start first in the store, so a start between the two
+        // reads does not make the store look old.
         let mut seen =
             read(&file).map_err(|problem| unusable(problem.to_string()))?.map(|record| (record.starts, &file));
         let of_earlier: Vec<_> = earlier.iter().map(|witness| witness.file(store.store_id())).collect();
@@ -265,7 +266,7 @@ impl Witness {
         Ok(dirs.filter(|dir| dir.is_absolute() && *dir != self.dir).map(|dir| Self { dir }).collect())
     }
 
-    /// Checks that a new store at this location does not take the place of another one, whose disk may just not be mounted.
+    /// Checks that a new store at this location does not replace another one, whose disk may only be unmounted.
     ///
     /// # Errors
     ///
@@ -345,7 +346,8 @@ pub(crate) struct Claim {
     _locks: Vec<File>,
 }
 
-/// The longest time to wait for a claim: that of a killed process ends shortly after the lock of its data directory.
+/// The longest time to wait for a claim. The claim of a killed process ends shortly after the lock of its data
+/// directory.
 const CLAIM_WAIT: Duration = Duration::from_secs(1);
 
 /// Locks a file and describes this process in it. If another process has locked it, returns what the file says.

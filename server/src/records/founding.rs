@@ -21,7 +21,7 @@ use crate::{
 /// Reasons that a store or a backup cannot be copied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotWhole {
-    /// A restore or a migration into it was interrupted.
+    /// A restore or a migration into the store was interrupted.
     #[error(
         "it is incomplete: a restore or a migration into it was interrupted, and missing counters would start again at 0. Finish that \
          first, or use another source"
@@ -35,7 +35,7 @@ pub enum NotWhole {
         /// The address of the new store.
         to: String,
     },
-    /// No daemon has started on it.
+    /// No daemon has started on the store.
     #[error("it does not contain a store")]
     Empty,
 }

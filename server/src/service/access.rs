@@ -29,7 +29,7 @@ use crate::{
     status,
 };
 
-/// The service.
+/// The `Access` service.
 #[derive(Debug)]
 pub(crate) struct AccessService {
     engine: Arc<Engine>,

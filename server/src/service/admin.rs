@@ -39,7 +39,7 @@ use crate::{
     telemetry::{self, Change, Filters},
 };
 
-/// The service.
+/// The `Admin` service.
 #[derive(Debug)]
 pub(crate) struct AdminService {
     engine: Arc<Engine>,

@@ -40,7 +40,7 @@ use crate::{
     },
 };
 
-/// The service.
+/// The `Allocator` service.
 #[derive(Debug)]
 pub(crate) struct AllocatorService {
     engine: Arc<Engine>,
@@ -122,10 +122,10 @@ impl Allocator for AllocatorService {
     }
 }
 
-/// The answers to a stream of requests, in their order.
+/// The answers to a stream of requests, in the order of the requests.
 ///
-/// A request is read only after the one before it is answered, and each block belongs to exactly one message. So after a client
-/// disconnects, no other client can get a block that was meant for it.
+/// A request is read only after the previous one is answered, and each block belongs to exactly one message. So no
+/// other client can get a block that was meant for a client that has disconnected.
 pub(crate) struct Replies {
     requests: Streaming<AllocateRequest>,
     session: Session,
@@ -147,7 +147,8 @@ impl Stream for Replies {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        // A pending request is answered first, because its grant may be durable already; that takes at most the wait limit.
+        // A pending request is answered first, because its grant may be durable already. The answer takes at most the
+        // wait limit.
         let is_answered = this.waiting.is_none();
         if is_answered
             && this.answered.is_multiple_of(DRAIN_CHECK_INTERVAL)
@@ -354,7 +355,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Checks the size of an answer in a stream, where each is made as a whole.
+/// Checks the size of an answer in a stream, where each answer is made as a whole.
 fn check_streamed(input: &AllocateInput) -> Result<(), Invalid> {
     match input.encoding {
         Encoding::Lease => Ok(()),

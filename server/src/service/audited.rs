@@ -20,7 +20,7 @@ pub(super) struct Audited {
 }
 
 impl Audited {
-    /// Returns the caller with the request ID, which the audit log then has if a permission is missing.
+    /// Returns the caller with the request ID, so that the audit log shows the ID if a permission is missing.
     pub(super) fn caller(&self) -> Caller {
         self.author.caller.clone().with_request_id(&self.options.request_id)
     }

@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status};
 use super::callers::caller_who_may;
 use crate::{engine::Engine, host::computing::yielding, status};
 
-/// The service.
+/// The `Codec` service.
 #[derive(Debug)]
 pub(crate) struct CodecService {
     engine: Arc<Engine>,

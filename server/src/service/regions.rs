@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// The service.
+/// The `Regions` service.
 #[derive(Debug)]
 pub(crate) struct RegionsService {
     engine: Arc<Engine>,

@@ -38,7 +38,7 @@ impl Directory {
         numbers.into_iter().map(|number| (number, space.cell(number, self.chunk))).collect()
     }
 
-    /// Reads the counters of the regions that an edit has created, or of the heirs of those that have closed since.
+    /// Reads the counters of the regions that an edit has created, or of the heirs of regions that have closed since.
     pub(super) async fn read_created(&self, space: &Space, changes: &[Change]) -> Result<(), StoreFailure> {
         let created = changes.iter().filter(|change| change.creates()).map(|change| change.number);
         let numbers: Vec<RegionNumber> = space.read(|table| {

@@ -124,9 +124,9 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Checks that the numbers that a repeated command declares already count as issued: the numbers of new regions
-    /// and, if the earlier edit changed nothing, the others. The earlier edit's record does not contain the numbers
-    /// that it declared, but a counter never goes back, so those still count as issued.
+    /// Checks that the numbers that a repeated command declares already count as issued. It checks the numbers of new
+    /// regions and, if the earlier edit changed nothing, all other declared numbers. The earlier edit's record does not
+    /// contain the numbers that it declared, but counters never go back, so those numbers still count as issued.
     async fn check_declared(
         &self,
         space: &Arc<Space>,
@@ -156,8 +156,8 @@ impl Directory {
         }
     }
 
-    /// Waits for other edits of the space, and reads those of other replicas, so that the edit does not fail with an unknown region
-    /// or a stale revision because of them.
+    /// Waits for other edits of the space, and reads the edits of other replicas. Otherwise the edit could fail because
+    /// of an unknown region or a stale revision.
     pub(super) async fn begin_editing<'s>(&self, space: &'s Arc<Space>) -> Result<MutexGuard<'s, ()>, EditError> {
         let editing = space.editing.lock().await;
         if self.store.peers().is_some() {
@@ -230,7 +230,7 @@ impl Directory {
         let draft = self.settle(space, command, &counters, plan).await?;
         let outcome = self.commit(space, command, &draft).await?;
         // Every reservation compares the region's record, so a reservation planned before the edit fails. The lock is
-        // released now, because reading the table again may give a chunk back, and that takes this lock.
+        // released now, because reading the table again may return a chunk, which takes this lock.
         drop(reserving);
         self.adopt(space, command, draft, outcome).await
     }
@@ -281,8 +281,8 @@ impl Directory {
         Ok(if is_in_effect { plan.without_effect() } else { plan })
     }
 
-    /// Refuses to declare numbers below the counter as issued. On a shared store this would be an edit, because
-    /// replicas may hold chunks of these numbers. On an embedded store it would change nothing.
+    /// Refuses to declare numbers below the counter as issued. On a shared store, such a declaration would be an edit,
+    /// because replicas may hold chunks of these numbers. On an embedded store, it would change nothing.
     fn check_not_below(&self, space: String, command: &EditCommand, plan: &Plan) -> Result<(), EditError> {
         let Edit::Update { name, patch: Patch { next: Some(next), .. } } = &command.edit else { return Ok(()) };
         match plan.subject() {
@@ -498,8 +498,8 @@ impl Directory {
                 continue;
             };
             txn = txn.put(key, stored::encode_region(after));
-            // When a region closes, its all-zero subregion inherits the counter, if the counter has a record. When that
-            // edit is reverted, the counter comes back.
+            // When a region closes, its all-zero subregion inherits the counter, if the counter has a record. When the
+            // edit that closed the region is reverted, the counter comes back.
             let moved = plan.counter_move.filter(|moved| moved.to == change.number);
             let inherited = moved.and_then(|moved| settled(moved.from)).filter(|from| from.version != 0);
             let (key, reserved) = (keys::counter(id, change.number.0), after.issued);
@@ -566,7 +566,7 @@ fn request(space: &Space, options: &EditOptions, caller: &Caller) -> Option<Requ
     Request::new(&options.request_id, RequestScope { space: space.key(), number: None }, caller.identity())
 }
 
-/// Whether an edit of the history is this one.
+/// Whether the history entry records this edit.
 fn is_same(entry: &HistoryEntry, edit: &Edit) -> bool {
     let declared = entry.declared.map(|declared| declared.after);
     entry.undoes.is_none() && entry.operation == edit.operation() && edit.can_have_made(&entry.changes, declared)

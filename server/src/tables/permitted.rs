@@ -154,7 +154,7 @@ fn target_in<'t>(space: &'t str, region: &'t Region) -> Target<'t> {
     Target::Region { space, number: Some(region.number.0), first_name: region.first_name() }
 }
 
-/// A region that does not exist, or not yet.
+/// A region that does not exist, or that is about to be created.
 fn new_region<'t>(space: &'t str, name: &'t str) -> Target<'t> {
     Target::Region { space, number: None, first_name: name }
 }

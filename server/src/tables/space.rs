@@ -50,10 +50,11 @@ pub(crate) struct Space {
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The numbers of counters and regions that are listed under one hold of their lock: about ten microseconds.
+/// The numbers of counters and regions to list while holding their lock once. Listing that many takes about ten
+/// microseconds.
 const CELLS_PER_LOCK: usize = 256;
 const REGIONS_PER_LOCK: usize = 1024;
-/// After this many attempts, a table that keeps changing is listed under one hold of its lock.
+/// After this many attempts, a table that keeps changing is listed while its lock is held.
 const LISTING_ATTEMPTS: usize = 3;
 
 /// A table, and the versions of the records that it came from.

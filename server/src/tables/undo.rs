@@ -72,7 +72,7 @@ impl Directory {
                     }
                     return Ok(Edited { space: space.clone(), plan, again: false });
                 }
-                // An edit of another replica came since the reversal was found.
+                // Another replica made an edit after the reversal was found.
                 Ok(None) => {}
                 Err(EditError::Stale { .. }) if command.options.expected.is_none() => {}
                 Err(error) => return Err(error),

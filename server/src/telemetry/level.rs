@@ -29,8 +29,8 @@ pub(crate) enum Change {
     To(String),
     /// The filter becomes that of the settings.
     Reset,
-    /// Switches to `debug`. If `debug` is in force, switches back to the filter before it, or to that of the settings if a command set
-    /// `debug`.
+    /// Switches to `debug`. If `debug` is in force, switches back to the previous filter, or to the filter of the
+    /// settings if a command set `debug`.
     ToggleDebug,
 }
 

@@ -1,5 +1,5 @@
-//! Warnings and errors that repeat, such as those of a loop that retries: each is written at most once per second, and the others
-//! are counted.
+//! Warnings and errors that repeat, such as those of a loop that retries: each is written at most once per second, and
+//! its repetitions in between are counted.
 
 use std::{
     collections::HashMap,
@@ -53,7 +53,7 @@ impl Repeats {
     /// Decides whether to write a message. Returns the number of messages that have been left out since the last one.
     fn admit(&self, event: &Event<'_>, now: Duration) -> Option<u64> {
         let level = *event.metadata().level();
-        // A less severe message records an event, such as an edit, so none is left out.
+        // A less severe message records an event, such as an edit, so no such message is left out.
         if level > Level::WARN || [TARGET, flight::TARGET].contains(&event.metadata().target()) {
             return Some(0);
         }
@@ -155,7 +155,7 @@ where
     }
 }
 
-/// The line of an event with the number of those left out before it, if there are any, and the fields of its call.
+/// The line of an event with the fields of its call and, if events were left out before it, their number.
 fn with_fields(line: &str, held: u64, call: &[(&'static str, String)], is_json: bool) -> String {
     let line = line.trim_end();
     let Some(object) = line.strip_suffix('}').filter(|_| is_json) else {

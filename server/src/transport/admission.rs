@@ -133,7 +133,7 @@ mod tests {
         let other = admission.admit(&tcp("10.0.0.2", 1)).expect("free");
         assert!(admission.admit(&tcp("10.0.0.3", 1)).is_none());
         assert_eq!((metrics.refused_for_address.get(), metrics.refused_for_total.get()), (1, 1));
-        // Connections from the network do not count against those of Unix sockets. These have a limit of their own.
+        // Connections over Unix sockets have a separate limit, which connections from the network do not use up.
         let local = [admission.admit(&unix(7)), admission.admit(&unix(7))];
         assert!(local.iter().all(Option::is_some) && admission.admit(&unix(7)).is_none());
         assert_eq!(metrics.open.get(), 5);

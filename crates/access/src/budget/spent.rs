@@ -295,8 +295,8 @@ mod tests {
                         }
                     }
                     Step::Recall { daemon } => daemons[daemon].share.recall(),
-                    // The record still counts the share as used. The commit in flight is lost; had it arrived, the
-                    // record would count more as used.
+                    // The record still counts the share as used. The commit in flight is lost. If it arrived, the
+                    // record would count even more as used.
                     Step::Crash { daemon } => daemons[daemon] = Daemon::default(),
                 }
                 let held: u64 = daemons.iter().map(|daemon| daemon.share.left()).sum();

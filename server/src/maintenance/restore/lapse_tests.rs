@@ -69,8 +69,9 @@ fn restores_of(restore: &Restore) -> Vec<Restored> {
     stored::decode_restores(&restore.records[&keys::RESTORES]).expect("restores")
 }
 
-/// Monday's backup was restored on Monday evening as store 1. Tuesday's backup is of store 1. The backup already records that
-/// store 1 skipped what may have been issued since Monday. A restore that names a backup from between the two must still know that.
+/// Monday's backup was restored on Monday evening as store 1. A later backup of store 1 records that store 1 skipped
+/// what may have been issued since Monday's backup. A restore of the later backup must not forget that when it also
+/// names a backup from Monday afternoon.
 #[test]
 fn ok_naming_an_older_backup_never_shortens_a_lapse_that_the_backup_records() {
     let monday = TAKEN;
@@ -92,7 +93,7 @@ fn ok_naming_an_older_backup_never_shortens_a_lapse_that_the_backup_records() {
     assert!(hours <= 0, "the {hours} h that the backup itself records as unknown are forgotten");
 }
 
-/// The same for a series that was first used after Monday's backup.
+/// Like the previous test, but with a series that was first used after Monday's backup.
 #[test]
 fn ok_naming_an_older_backup_never_lowers_a_series_that_the_backup_lacks() {
     let monday = TAKEN;

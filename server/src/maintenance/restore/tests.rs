@@ -121,12 +121,12 @@ fn ok_a_restore_skips_what_the_lost_store_or_an_earlier_restore_issued_with_any_
 #[test]
 fn ok_a_restore_uses_the_latest_time_of_any_counter() {
     let burst = i128::try_from(BURST.as_nanos()).expect("short");
-    // A daemon's clock has reached that time since the backup began.
+    // A daemon's clock has reached this time since the backup began.
     let latest = TAKEN.offset(3 * HOUR);
     let counter = at(5000, latest.offset(burst));
     let refused = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(2 * HOUR - SECOND)).expect_err("behind");
     assert!(matches!(refused, RestoreError::ClockBehind { latest: known, .. } if known == latest), "{refused}");
-    // A clock that is behind within `--clock-error` is accepted, and the later time counts.
+    // A clock that is behind within `--clock-error` is accepted, and the later time is used.
     let restore = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(2 * HOUR)).expect("planned");
     assert_eq!(lapse_of(&restore).until, latest.offset(HOUR));
     let restore = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(4 * HOUR)).expect("planned");
@@ -157,7 +157,7 @@ fn ok_a_floor_of_a_scrambled_region_moves_to_the_next_octave() {
     assert_eq!(counter.reserved, Count::Below(5000));
 }
 
-/// With such a floor the counter would issue numbers again that are in use.
+/// With a floor that is too low, the counter would issue numbers again that are in use.
 #[test]
 fn err_a_floor_below_the_position_in_the_backup_is_refused() {
     let counter = at(1003, TAKEN);
@@ -177,7 +177,7 @@ fn err_a_floor_below_the_position_in_the_backup_is_refused() {
         planned(&flags, &counter, TAKEN)
             .map(|restore| counter_of(&restore, &keys::series(&SERIES.parse().expect("a series"))).reserved)
     };
-    // With an equal floor the operator says that nothing has been issued since. Of two floors the higher counts.
+    // With an equal floor the operator says that nothing has been issued since. Of two floors, the higher one is used.
     assert_eq!(floored(&["1003"]).expect("planned"), Count::Below(1003));
     assert_eq!(floored(&["5", "2000"]).expect("planned"), Count::Below(2000));
     floored(&["1002"]).expect_err("one below");
@@ -539,7 +539,7 @@ fn ok_a_later_restore_of_a_backup_has_higher_fences_and_revisions() {
     let (earlier, later) = (marks(TAKEN.offset(HOUR)), marks(TAKEN.offset(HOUR + SECOND)));
     // The maximum number of starts and edits of the earlier store within a second.
     assert!(later.0 >= earlier.0 + 100_000 && later.1 >= earlier.1 + 100_000, "{earlier:?} {later:?}");
-    // A wrong clock does not move them below those of the backup.
+    // Even with a wrong clock, fences and revisions exceed those of the backup.
     assert_eq!(advanced(7, UnixNanos::new(-1)), 7 + LEAP);
     assert_eq!(advanced(u64::MAX, TAKEN), u64::MAX);
 }

@@ -151,7 +151,7 @@ async fn err_a_forgotten_request_id_is_not_granted_again() {
         clock.advance(10);
     }
     replicas.emptied(&keys::DATED).await;
-    // The other replica has not heard of the floor, but its commit detects it.
+    // The other replica has not read the new floor yet, but its commit detects the change.
     check_refused(draw(&other, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
     check_refused(draw(&one, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
     // A replica that starts does not trust its clock either.

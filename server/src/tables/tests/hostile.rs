@@ -66,7 +66,8 @@ async fn err_a_region_is_not_deleted_if_its_daemon_has_granted_more_than_the_sto
     }
 }
 
-/// A script with a fixed request ID creates a region whose numbers below `--next` are in use, and repeats that with another number.
+/// A script with a fixed request ID creates a region whose numbers below `--next` are in use, and runs again with
+/// another number.
 #[tokio::test]
 async fn err_a_request_id_of_a_new_region_is_not_used_again_for_another_counter() {
     let node = start(&disk(), small_chunks()).await;
@@ -106,7 +107,7 @@ async fn err_a_request_id_of_a_new_region_is_not_used_again_for_another_counter(
         let divide = AddSubregionsRequest { name: name(), by_bits: 1, new_regions, request_id, ..Default::default() };
         assert_eq!(regions.add_subregions(Request::new(divide)).await.is_ok(), fits, "{next}");
     }
-    // The region has closed since, and its heir continues the counter.
+    // This region closes after its creation, and its heir continues the counter.
     regions.create_region(Request::new(create(5, "w", "w"))).await.expect("created");
     let new_regions = vec![new(0, "x", "0"), new(0, "y", "1")];
     let new_regions = new_regions.into_iter().map(|new| NewRegion { suffix_bits: Some(20), ..new }).collect();
@@ -258,7 +259,7 @@ async fn err_a_restore_is_not_undone() {
 }
 
 /// The answer to an edit that depends on the counter is lost, so the table is read again. The region has a cap, so its
-/// chunk is given back then. That must not make later edits of the space wait.
+/// chunk is then returned. This return must not block the edit or later edits of the space.
 #[tokio::test]
 async fn ok_an_edit_of_a_capped_region_without_an_answer_ends() {
     let disk = disk();

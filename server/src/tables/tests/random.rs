@@ -69,7 +69,7 @@ impl Store for Late {
     }
 }
 
-/// Starts a daemon whose store loses some answers. It must accept the tables.
+/// Starts a daemon whose store loses some answers. The daemon must accept the tables.
 async fn start_late(disk: &MemoryStore, faults: &mut Dice) -> Node {
     let settings = Settings { chunk_min: Some(2), chunk_max: Some(4), ..Settings::default() };
     let config = Config::check(settings).expect("valid");
@@ -341,7 +341,7 @@ async fn import(
     ("import", node.regions().import_table(Request::new(import)).await.is_ok())
 }
 
-/// Seals a region, looks for grants from it and all inside it, and unseals it.
+/// Seals a region, checks that neither the region nor any region inside it grants, and unseals the region.
 async fn seal(nodes: [&Node; 2], dice: &mut Dice, kept: &mut Kept) {
     let sealed = dice.of(&NAMES);
     let request = || Request::new(SealRegionRequest { name: resource("s", sealed), ..Default::default() });

@@ -68,7 +68,7 @@ async fn ok_a_deletion_that_commits_first_prevents_a_reservation_of_another_repl
     deleted.expect("nothing was reserved");
     assert_eq!(drawn.expect_err("deleted").code(), Code::NotFound);
     disk.plan(|_| Fault::None);
-    // The number is not used again, even by the replica that learns of the deletion late, but the prefix is.
+    // The prefix is used again, but the number is not, even by the replica that learns of the deletion late.
     make(&other, 20, 4).await;
     settle().await;
     assert_eq!(get(&other).await.number, number + 1);
@@ -164,7 +164,7 @@ async fn ok_replicas_follow_the_deletion_of_a_space_and_a_new_one_of_its_name() 
     let delete = DeleteRegionRequest { name: made.name, ..DeleteRegionRequest::default() };
     one.regions().delete_region(Request::new(delete)).await.expect("deleted");
     delete_space(&other, SPACE).await.expect("it is empty");
-    // An edit reads the store, so it does not depend on what this replica has heard.
+    // An edit reads the store, so it does not depend on the changes that this replica has already received.
     assert_eq!(create_in(&one, SPACE).await.expect_err("deleted").code(), Code::NotFound);
     assert_eq!(create_space(&one, 130).await.expect_err("too wide").code(), Code::InvalidArgument);
     let again = create_space(&one, 40).await.expect("created again");
@@ -224,7 +224,7 @@ async fn ok_a_new_region_and_the_end_of_the_delegation_around_it_do_not_both_suc
     }
 }
 
-/// The answer to the commit of a deletion is lost, or the commit itself.
+/// The answer to the commit of a deletion is lost, or the commit itself is lost.
 #[tokio::test]
 async fn ok_a_deletion_of_a_space_without_an_answer_is_looked_up_in_the_store() {
     let disk = disk();
