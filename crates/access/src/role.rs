@@ -99,7 +99,7 @@ impl FromStr for NamePattern {
                 let shown: String = text.chars().take(SHOWN_MAX).collect();
                 Err(BadName(format!(
                     "{shown:?} is not a name in a certificate, such as spiffe://example/orders or orders.example, or \
-                     spiffe://example/team-a/* for all that begin so"
+                     spiffe://example/team-a/* for all names that begin with spiffe://example/team-a/"
                 )))
             }
         }

@@ -82,7 +82,7 @@ pub struct Malformed;
 
 /// A text that is not the ID of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is not the ID of a token, which has {n} of 0-9 a-f", n = 2 * ID_BYTES)]
+#[error("{0:?} is not the ID of a token, which has {n} characters of 0-9 and a-f", n = 2 * ID_BYTES)]
 pub struct BadId(String);
 
 const ID_BYTES: usize = 6;

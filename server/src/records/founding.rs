@@ -23,8 +23,8 @@ use crate::{
 pub enum NotWhole {
     /// A restore or a migration into the store was interrupted.
     #[error(
-        "it is incomplete: a restore or a migration into it was interrupted, and missing counters would start again at 0. Finish that \
-         first, or use another source"
+        "it is incomplete: a restore or a migration into it was interrupted, and missing counters would start again at 0. Finish the \
+         restore or the migration first, or use another source"
     )]
     HalfFilled,
     /// The store was migrated.

@@ -332,7 +332,7 @@ async fn ok_shrinking_and_delegating_are_repeated_with_a_floor() {
     // The edits prove bounds: a delegated region had issued nothing, and a shrunk region no more than its capacity.
     // The backup counts the rest of the daemon's chunk as reserved, and a floor is not below that.
     let refused = restore(&at("backup"), &at("new"), &["--yes", "--floor", "region:cut=200"]);
-    assert!(said(&refused).contains("is below 1_024, where the backup already stands"), "{}", said(&refused));
+    assert!(said(&refused).contains("is below 1_024, the counter's position in the backup"), "{}", said(&refused));
     let floors = ["--floor", "region:given=0", "--floor", "region:cut=1024"];
     let done = restore(&at("backup"), &at("new"), &[&["--yes", "--clock-error", "0s"], &floors[..]].concat());
     assert!(done.status.success(), "{}", said(&done));
