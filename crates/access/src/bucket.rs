@@ -50,8 +50,8 @@ impl Bucket {
         }
     }
 
-    /// Gives back the charge of a failed call, minus the amount that has flowed into the bucket since the charge. A
-    /// full bucket may have lost that amount.
+    /// Gives back the charge of a failed call, minus the amount that has flowed into the bucket since the charge.
+    /// Without the charge, the bucket could have been full and lost that amount.
     pub fn refund(&self, Charge { cost, at }: Charge, now: Duration) {
         let left = cost.saturating_sub(nanos(now).saturating_sub(at));
         // OK because subtracting never fails: the closure always returns a value.

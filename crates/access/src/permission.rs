@@ -133,8 +133,8 @@ impl Permission {
         &self.resource
     }
 
-    /// What must be looked up to bind the permission. A bound right stays with its region, even if the name moves to
-    /// another one.
+    /// What must be looked up to bind the permission. A bound right stays with its region, even if another region takes
+    /// the name.
     pub fn needs(&self) -> Needs<'_> {
         match &self.resource {
             Resource::Space(space) | Resource::Regions { space, .. } => Needs::Space(space),

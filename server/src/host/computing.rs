@@ -21,7 +21,7 @@ pub(crate) struct Computing {
     run_permits: Arc<Semaphore>,
 }
 
-/// The maximum number of calls are already computing or waiting.
+/// Too many calls are already computing or waiting.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("{max} calls are already computing or waiting, which is the maximum")]
 pub(crate) struct Busy {

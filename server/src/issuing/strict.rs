@@ -49,7 +49,7 @@ pub(crate) enum Granted {
     Refused(StrictRefusal),
     /// The request needs another attempt.
     Again,
-    /// The commit failed or its outcome is unknown. With a request ID, a retry finds out.
+    /// The commit failed or its outcome is unknown. A retry with the same request ID finds out.
     Failed(StoreFailure),
 }
 

@@ -198,7 +198,7 @@ impl Migration {
     ///
     /// [`MigrateError`].
     pub async fn plan(args: &MigrateArgs) -> Result<Self, MigrateError> {
-        // Without this file there is no store, and opening would make one.
+        // Without this file the directory contains no store, and opening the directory would make one.
         if !args.from.join("db").exists() {
             return Err(MigrateError::NoSource { dir: args.from.clone() });
         }
@@ -238,7 +238,7 @@ impl Migration {
         let Self { source, target, witness, entropy, restore, from, to, moved } = self;
         let mut _claim = None;
         if let Some(witness) = witness {
-            // The migration counts as a start, so that the witness rejects a copy of the directory that was made before.
+            // The migration counts as a start, so that the witness rejects an earlier copy of the directory.
             let location = from.canonicalize().unwrap_or_else(|_| from.clone()).display().to_string();
             _claim = Some(witness.claim(&*source, &location).await?);
             witness.attest(&*source, &location).await?;

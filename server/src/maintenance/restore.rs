@@ -284,7 +284,7 @@ impl Restore {
             return Err(OpenError::NotADirectory { dir: args.data.clone() }.into());
         }
         let restore = Self::plan_at(args, SystemClock::new().wall(), &SystemEntropy).await?;
-        // Without this file there is no store, and opening would make one.
+        // Without this file the directory contains no store, and opening the directory would make one.
         if args.data.join("db").exists() {
             let new_id = entropy::bytes(&SystemEntropy);
             let store = SledStore::open_archived(SledOptions { dir: args.data.clone(), new_id }, Archiving::ReadOnly)?;

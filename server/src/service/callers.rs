@@ -15,7 +15,7 @@ use crate::{
     transport::peer::{self, Peer, authorization},
 };
 
-/// Returns the caller of a call, even one without any permission.
+/// Returns the caller of a call, even if the caller has no permission.
 pub(super) fn caller<T>(engine: &Engine, request: &Request<T>) -> Result<Caller, Status> {
     match request.extensions().get::<Caller>() {
         Some(caller) => Ok(caller.clone()),
@@ -62,7 +62,7 @@ pub(super) struct Author {
     host: Option<Host>,
 }
 
-/// Returns the author of a change, even one without any permission.
+/// Returns the author of a change, even if the author has no permission.
 pub(super) fn author<T>(engine: &Engine, request: &Request<T>) -> Result<Author, Status> {
     let caller = caller(engine, request)?;
     let peer = request.extensions().get::<Peer>();

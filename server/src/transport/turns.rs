@@ -33,7 +33,7 @@ pub(super) struct Turns {
 /// The connections that have used up their turn and have more to do.
 #[derive(Debug, Default)]
 struct Queue {
-    /// The first connection in the queue has this ticket, and each following one the next ticket.
+    /// The first connection in the queue has this ticket, and each following connection has the next ticket.
     first: u64,
     waiting: VecDeque<Waker>,
 }

@@ -295,7 +295,7 @@ async fn err_other_records_are_not_touched() {
         assert_eq!(after, before, "{key}");
     }
     check(keys::CLUSTER, source_key()).await;
-    // This refuses even records equal to those that the filling would write.
+    // Even records equal to those that the filling would write are refused.
     check(COUNTER, vec![1]).await;
     check(keys::slot(kent_ids::Slot::new(3).expect("a slot")), vec![1]).await;
     let others = Mark { origin: [8; 16], attempt: [0; 16], step: 1 };

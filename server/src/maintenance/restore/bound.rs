@@ -41,7 +41,7 @@ impl OlderBackup {
     }
 
     /// The highest value that a counter of the other store can have reached at the time `until`; `None` if this backup
-    /// does not bound it.
+    /// does not bound the counter.
     pub(super) fn bounds(&self, key: &Key, until: UnixNanos, kind: &CounterKind) -> Result<Option<Count>, Malformed> {
         let read = self.records.get(key).map(|value| stored::decode_counter(value)).transpose()?;
         let known = match (read, kind.record.as_ref()) {
@@ -110,8 +110,8 @@ impl Copy<'_> {
         if next > capacity {
             return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });
         }
-        // A lower floor says nothing about the numbers issued since the backup. An equal floor says that there are
-        // none.
+        // A lower floor says nothing about the numbers issued since the backup. An equal floor says that no numbers
+        // have been issued since.
         if next < from.reserved {
             return Err(RestoreError::FloorTooLow { floor: floor.clone(), stands: from.reserved });
         }

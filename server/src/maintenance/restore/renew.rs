@@ -79,8 +79,8 @@ impl Restore {
         self.records.get(&keys::RESTORES).map_or(Ok(Vec::new()), |record| stored::decode_restores(record))
     }
 
-    /// Adds this restore to the list of restores. Daemons use the list for sources without a counter, because their counter may
-    /// have been lost.
+    /// Adds this restore to the list of restores. Daemons use the list for sources without a counter, because the
+    /// counter may have been lost.
     fn add_lapse(&mut self, copy: &Copy<'_>) -> Result<(), Malformed> {
         let Some(mut lost) = copy.lost else { return Ok(()) };
         let mut restores = self.earlier_restores()?;

@@ -62,7 +62,8 @@ impl Counted {
         (refused.code(), self.operations.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Makes calls that name this region, space, role and token. Returns the code and the store's operations of each.
+    /// Makes calls that name this region, space, role and token. Returns the code and the store's operations of each
+    /// call.
     async fn costs(&self, by: &Presented, name: &str, token: &str) -> Vec<(&'static str, Code, Vec<String>)> {
         let (regions, allocator) = (self.node.regions(), self.node.allocator());
         let access = AccessService::new(self.node.engine().clone());
