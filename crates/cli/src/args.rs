@@ -254,10 +254,11 @@ Examples:
 ///
 /// SOURCE is a time-based format (uuidv1, uuidv6, uuidv7, uuidv7-draft01-ms|-us|-ns, uuidv8-draft01-32|-48|-60|-64,
 /// xid, uid11-snowish, uid11-ts-seq-rand), a counted series (uid11-fullrand, serial:SYMBOL), or a region (region:NAME
-/// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11 characters, and the identifiers of a region in
-/// the text form of its space (decimal by default). kent waits when the clock does not allow the requested number yet.
-/// After a second it says on standard error what it is waiting for. If it stops early, it says how many identifiers it has printed;
-/// those that it has fetched but not printed leave a gap, never a duplicate.
+/// of the space that --space names, or region:NAME@SPACE). UUIDs are printed in hyphenated form, uid11s as 11
+/// characters, and the identifiers of a region in the text form of its space (decimal by default). kent waits when the
+/// clock does not allow the requested number yet. After a second it says on standard error what it is waiting for. If
+/// it stops early, it says how many identifiers it has printed. Identifiers that were fetched but not printed leave a
+/// gap, never a duplicate.
 #[derive(Debug, Args)]
 #[command(after_help = ALLOC_HELP)]
 pub(crate) struct AllocArgs {
@@ -266,9 +267,9 @@ pub(crate) struct AllocArgs {
     source: Source,
     #[command(flatten)]
     space: InSpace,
-    /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same identifiers.
-    /// Use a version 7 UUID if possible (kent alloc uuidv7): the daemon keeps it for the time set by kentd
-    /// --request-retention. The daemon keeps other names permanently, but only a limited number of them.
+    /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same
+    /// identifiers. Use a version 7 UUID if possible (kent alloc uuidv7): the daemon keeps such a name for the time set
+    /// by kentd --request-retention. It keeps other names permanently, but only a limited number of them.
     #[arg(long, value_name = "ID", value_parser = parse_request_id)]
     pub(crate) request_id: Option<String>,
     /// Number of identifiers, such as 500, 1_000_000, 10k, 2M or 1G.
@@ -323,7 +324,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = INSPECT_HELP)]
 pub(crate) struct InspectArgs {
-    /// UUIDs, xids and other identifiers as text; - reads them from standard input, one per line.
+    /// UUIDs, xids and other identifiers as text, or - to read identifiers from standard input, one per line.
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub(crate) ids: Vec<String>,
     /// Read the identifiers in this format, such as uuidv7-draft01-us, uuidv8-draft01-60, uid11-snowish, ulid or
@@ -389,7 +390,7 @@ Examples:
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InSpace {
-    /// The space whose regions to use.
+    /// Use the regions of this space.
     #[arg(long, env = "KENT_SPACE", default_value = DEFAULT_SPACE, value_name = "SPACE", value_parser = parse_space)]
     pub(crate) space: String,
 }
@@ -456,8 +457,8 @@ pub(crate) enum TextArg {
 /// List, create or forget series. A series counts numbers under a symbol, without a region.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SeriesCommand {
-    /// List all series, how many numbers of each are reserved, and whether an operator or a caller's first request created
-    /// it.
+    /// List all series, with the count of reserved numbers, and whether an operator or a caller's first request created
+    /// the series.
     #[command(visible_alias = "list", after_help = "Examples:\n  kent series ls\n  kent series ls --json")]
     Ls,
     /// Create series, or take over series that callers' requests created: these no longer count toward

@@ -116,7 +116,7 @@ struct Event {
 }
 
 impl Event {
-    /// Parses a line. Returns `None` if it is not an event, such as another line on standard error.
+    /// Parses a line. Returns `None` for a line that is not an event, such as another line on standard error.
     fn parse(line: &[u8]) -> Option<Self> {
         let line = str::from_utf8(line).ok()?.trim_end().to_owned();
         let fields: Value = serde_json::from_str(&line).ok()?;

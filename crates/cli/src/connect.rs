@@ -32,7 +32,8 @@ static CERTIFICATE: OnceLock<()> = OnceLock::new();
 /// The file of the token that the client sends, for messages.
 static TOKEN_FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// The time for which a request is retried once a daemon has answered, in deadlines: replicas and stores may restart.
+/// The time for which a request is retried once a daemon has answered, as a multiple of the deadline. Replicas and
+/// stores may restart meanwhile.
 const DEADLINES_PER_REQUEST: u32 = 3;
 
 /// Endpoints separated by commas, from which a client can be built.
@@ -52,7 +53,8 @@ pub(crate) struct Credentials {
     /// The PEM file with the private key of --cert.
     #[arg(long, global = true, env = "KENT_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// Send the token in this file, from `kent token create`, with each call. To other machines it is sent only under TLS.
+    /// Send the token in this file, from `kent token create`, with each call. The token is sent to other machines only
+    /// under TLS.
     #[arg(long, global = true, env = "KENT_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Send the token to other machines even without TLS. Anyone on the network path can read it.

@@ -56,7 +56,7 @@ fn of_region(command: &RegionCommand) -> Option<Edit> {
         RegionCommand::Set(args) => (&*args.name, &args.edit),
         RegionCommand::Delete(args) => (&*args.name, &args.edit),
         RegionCommand::Undo(args) => (args.name.as_deref().unwrap_or_default(), &args.edit),
-        // Which of the two names the region has depends on whether it was renamed.
+        // The region has the old or the new name, depending on the outcome.
         RegionCommand::Rename(args) => ("", &args.edit),
         RegionCommand::Create(_)
         | RegionCommand::Ls(_)

@@ -58,7 +58,7 @@ pub(crate) enum Failure {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
-    /// The answer to a question was no.
+    /// The user did not confirm the command.
     #[error("not confirmed: nothing was changed")]
     NotConfirmed,
     /// `kent doctor` found something wrong, and has shown it.
@@ -114,7 +114,7 @@ impl From<kent_client::Error> for Failure {
     fn from(error: kent_client::Error) -> Self {
         match error {
             kent_client::Error::Refused { status, .. } | kent_client::Error::Limited { status, .. } => status.into(),
-            // The refusal of one daemon says more than the absence of others.
+            // If any daemon refused the call, report its refusal: it tells more than the failure to reach the others.
             kent_client::Error::Unavailable { tried, .. } => {
                 match tried.iter().rfind(|tried| !tried.is_unreachable()) {
                     Some(tried) => Self::from(tried.status.clone()).at(&tried.endpoint, None),
@@ -180,20 +180,20 @@ fn credential_advice(status: &Status) -> Vec<String> {
     vec![advice]
 }
 
-/// Returns whether the connection broke. A status with a cause comes from this client. `CANCELLED` comes from its own
-/// deadline, and does not count.
+/// Returns whether the connection broke. A status with a cause comes from this client. `CANCELLED` comes from the
+/// client's own deadline, and does not count.
 fn is_broken(status: &Status) -> bool {
     status.source().is_some() && matches!(status.code(), Code::Unknown | Code::Unavailable | Code::Internal)
 }
 
-/// Returns whether only other settings of this client can help: the server speaks another protocol, or rejects the
-/// certificate.
+/// Returns whether only other settings of this client can fix the failure: the server speaks another protocol, or
+/// rejects the certificate.
 pub(crate) fn needs_other_settings(status: &Status) -> bool {
     is_other_protocol(status)
         || status.source().is_some_and(|cause| innermost(cause).to_string().contains("received fatal alert"))
 }
 
-/// Returns whether the server speaks another protocol than HTTP/2 without TLS.
+/// Returns whether the server speaks a protocol other than HTTP/2 without TLS.
 fn is_other_protocol(status: &Status) -> bool {
     status.source().is_some_and(|cause| {
         let cause = innermost(cause).to_string();
@@ -462,7 +462,7 @@ impl InvalidId {
     }
 }
 
-/// Facts for programs. The text omits them, because every message has them in words.
+/// Facts for programs. The text omits these facts, because the message states them in words.
 const SAID: [&str; 17] = [
     "cap",
     "capacity",

@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &LsArgs, daemon: &Daemon, out: &mut Out) -> Result
         false => pages(&args.space.space, PRESENT, daemon, take).await?,
         true => {
             let spaces = space::all(daemon).await?;
-            // The space default always exists, so the caller may see no space.
+            // The space `default` always exists, so an empty list means that the caller may not see any space.
             if spaces.is_empty() {
                 return Err(Failure::Usage(NO_SPACE.to_owned()));
             }

@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help and versions to standard output, and bad usage to standard error, as JSON with `--json`.
+/// Prints help and versions to standard output. Prints bad usage to standard error, as JSON with `--json`.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && wants_json() {
         let text = error.render().to_string();
@@ -89,7 +89,7 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
         let failure = Failure::BadLine { message: first_paragraph(&text), tips };
         return report(&failure, true, &Reach::default());
     }
-    // OK because the reader has closed the stream.
+    // OK because printing fails only if the reader has closed the stream.
     let _ = error.print();
     // OK because clap's codes are 0 and 2.
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

@@ -27,7 +27,7 @@ pub(crate) async fn all(space: &str, at_revision: u64, daemon: &Daemon) -> Resul
 }
 
 /// Returns all regions of a space and of the spaces delegated inside it. The regions of a delegated space follow those
-/// of the outer space. Its top-level regions get the delegated region as their parent.
+/// of the outer space. The top-level regions of a delegated space get the delegated region as their parent.
 pub(crate) async fn nested(space: &str, daemon: &Daemon) -> Result<Vec<Region>, Failure> {
     let mut regions = all(space, PRESENT, daemon).await?;
     // Ends the loop even if a wrong answer has a cycle.

@@ -38,7 +38,8 @@ impl Tally {
         Self { wanted, printed: Arc::default() }
     }
 
-    /// Adds to a failure how many identifiers were printed before it. A request that was refused before anything was printed needs no count.
+    /// Adds to a failure the number of identifiers printed before it. A request that is refused before anything is
+    /// printed needs no number.
     pub(super) fn stopped_by(&self, cause: Failure) -> Failure {
         match self.printed.load(Ordering::Relaxed) {
             0 if !matches!(cause, Failure::Interrupted | Failure::TimedOut { .. }) => cause,
@@ -61,7 +62,7 @@ pub(super) struct Printer {
 impl Printer {
     pub(super) fn new(json: bool, tally: Tally, stopped: watch::Receiver<bool>) -> Self {
         let (before, after): (&[u8], &[u8]) = if json { (b"{\"id\":\"", b"\"}\n") } else { (b"", b"\n") };
-        let buffer = Vec::with_capacity(BUFFER_BYTES + 128); // one line more than a write
+        let buffer = Vec::with_capacity(BUFFER_BYTES + 128); // a full write, and the line that fills it
         Self { json, before, after, buffer, progress: Progress::new(tally.wanted), tally, stopped }
     }
 

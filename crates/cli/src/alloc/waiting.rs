@@ -23,7 +23,7 @@ const FIRST_AFTER: Duration = Duration::from_secs(1);
 /// The longest time between two messages.
 const EVERY_MAX: Duration = Duration::from_secs(60);
 
-/// The number of consecutive failures, each of which needs other settings, after which the command gives up.
+/// The command gives up after this number of consecutive failures that only other settings can fix.
 const MISMATCHES: usize = 3;
 
 /// What `kent alloc` waits for.
@@ -32,7 +32,7 @@ pub(super) struct Waiting {
     ends: Ends,
     /// Why the last attempt failed.
     reason: Mutex<Option<Reason>>,
-    /// The latest failures, if only other settings can help against each of them.
+    /// The latest consecutive failures that only other settings can fix.
     mismatches: watch::Sender<Vec<Status>>,
     bar: ProgressBar,
     json: bool,
@@ -75,7 +75,7 @@ impl Waiting {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|reason| reason.message.clone())
     }
 
-    /// Waits until only other settings can help, and returns the last failure.
+    /// Waits until only other settings can fix the failures, and returns the last one.
     pub(super) async fn hopeless(&self) -> Status {
         let mut mismatches = self.mismatches.subscribe();
         // The client tries its endpoints in turn, and one of several may be a wrong port.

@@ -22,8 +22,8 @@ pub(crate) enum TokenCommand {
     },
     /// Revoke tokens permanently, after asking for confirmation on a terminal.
     ///
-    /// Their calls are refused on all replicas when the command ends, and streams end. A token that is revoked by mistake cannot be
-    /// restored: create another one.
+    /// When the command ends, all replicas refuse calls with these tokens, and their streams end. A token that is
+    /// revoked by mistake cannot be restored: create another one.
     #[command(
         visible_alias = "rm",
         after_help = "Examples:\n  kent token revoke 3f9a1c0b77de\n  kent token revoke 3f9a1c0b77de --yes"
@@ -50,26 +50,30 @@ Examples:
   kent token revoke 3f9a1c0b77de
   kent whoami";
 
-/// Create a token and print it. It is shown only once.
+/// Create a token and print it. The token is shown only once.
 ///
-/// The token alone goes to standard output, or to the file of --out, which only its owner may read; what it may do goes to standard
-/// error. You can give only permissions over which you have `admin`, and the token ends no later than your own.
+/// The token alone goes to standard output, or to the file of --out, which only its owner may read. What the token may
+/// do goes to standard error. You can give only permissions over which you have `admin`, and the token ends no later
+/// than your own.
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub(crate) struct TokenCreateArgs {
     /// What the token is for, such as orders or ci-import.
     #[arg(value_parser = parse_token_name)]
     pub(crate) name: String,
-    /// Allow ACTION on RESOURCE. Repeat it for more.
+    /// Allow ACTION on RESOURCE. Repeat the option for more permissions.
     #[arg(long = "allow", value_name = "ACTION:RESOURCE", value_parser = parse_permission, required_unless_present = "roles")]
     pub(crate) permissions: Vec<String>,
-    /// Give the token the permissions of this role, as they are at the time of each call. Repeat it for more.
+    /// Give the token the permissions of this role, as they are at the time of each call. Repeat the option for more
+    /// roles.
     #[arg(long = "role", value_name = "ROLE", value_parser = parse_role_name)]
     pub(crate) roles: Vec<String>,
-    /// Limit what the holder may do on each replica: ids=10k/s, calls=500/s, streams=10 or connections=20. Repeat it for more.
+    /// Limit what the holder may do on each replica: ids=10k/s, calls=500/s, streams=10 or connections=20. Repeat the
+    /// option for more limits.
     #[arg(long = "limit", value_name = "LIMIT=NUMBER", value_delimiter = ',', value_parser = parse_limit)]
     pub(crate) limits: Vec<String>,
-    /// Let the token take only TOTAL identifiers from RESOURCE, as in `kent budget set`. Repeat it for more.
+    /// Let the token take only TOTAL identifiers from RESOURCE, as in `kent budget set`. Repeat the option for more
+    /// budgets.
     #[arg(long = "budget", value_name = "RESOURCE=TOTAL", value_parser = super::value::parse_budget)]
     pub(crate) budgets: Vec<(String, u64)>,
     /// End the token after this time, such as 12h, 30d or 1y [default: when your own credential ends].
@@ -92,10 +96,10 @@ Actions:
 
 Resources:
   *                      everything
-  uuidv7                 a format; uuid* stands for all whose names begin so
+  uuidv7                 a format; uuid* stands for all formats whose names begin with uuid
   serial:INVOICE         a series
-  region:default/orders  a region of the space default, whatever its name will be
-  region:default/team-*  the regions that were created with such a name
+  region:default/orders  this region of the space default, even after a rename
+  region:default/team-*  the regions whose names matched when they were created
   space:shop             a space with all its regions
 
 Limits, which all connections of the token share, and each replica counts by itself:
@@ -103,7 +107,7 @@ Limits, which all connections of the token share, and each replica counts by its
   calls=500/s      calls per second; each message of an AllocateStream call is one
   streams=10       open AllocateStream calls
   connections=20   open connections
-A token without a limit has the greatest of its roles, and else that of kentd --caller-limits.
+A token without a limit has the greatest limit of its roles, or else that of kentd --caller-limits.
 
 Examples:
   kent token create orders --allow lease:uuidv7 --allow lease:region:default/orders --expires 90d
@@ -113,7 +117,7 @@ Examples:
   kent token create load-test --allow allocate:uuidv7 --budget uuidv7=1M
   kent token create backup --allow operate:* --out /etc/kent/backup.token";
 
-/// Give a token a new secret and print it. The old one keeps working for a grace period.
+/// Give a token a new secret, and print the new token. The old secret keeps working for a grace period.
 #[derive(Debug, Args)]
 #[command(after_help = ROTATE_HELP)]
 pub(crate) struct TokenRotateArgs {
@@ -169,7 +173,7 @@ Examples:
   kent role ls
   kent role rm operators";
 
-/// Create a role, or replace its permissions, its certificates or its limits. What is not given stays as it is.
+/// Create a role, or replace its permissions, its certificates or its limits. Parts that are not given stay unchanged.
 ///
 /// --allow replaces all permissions of the role: to add one, repeat the others, which `kent role ls` shows. --certificate replaces all its
 /// certificates, and --limit all its limits. Two operators who replace different parts at once keep both changes. The holders of the
@@ -180,16 +184,18 @@ pub(crate) struct RoleSetArgs {
     /// The role: 1 to 63 of a-z 0-9 - _.
     #[arg(value_parser = parse_role_name)]
     pub(crate) name: String,
-    /// Allow ACTION on RESOURCE, as in `kent token create`. Repeat it for more.
+    /// Allow ACTION on RESOURCE, as in `kent token create`. Repeat the option for more permissions.
     #[arg(long = "allow", value_name = "ACTION:RESOURCE", value_parser = parse_permission)]
     pub(crate) permissions: Vec<String>,
-    /// Give the role to callers whose certificate has this name: a URI or a DNS name. It may end in *. Repeat it for more.
+    /// Give the role to callers whose certificate has this name: a URI or a DNS name. The name may end in *. Repeat the
+    /// option for more names.
     #[arg(long = "certificate", value_name = "NAME")]
     pub(crate) certificates: Vec<String>,
     /// Take the role from all certificates.
     #[arg(long, conflicts_with = "certificates")]
     pub(crate) no_certificates: bool,
-    /// Limit what each holder may do, as in `kent token create`. Of several roles, the greatest limit counts. Repeat it for more.
+    /// Limit what each holder may do, as in `kent token create`. If a holder has several roles, the greatest limit
+    /// counts. Repeat the option for more limits.
     #[arg(long = "limit", value_name = "LIMIT=NUMBER", value_delimiter = ',', value_parser = parse_limit)]
     pub(crate) limits: Vec<String>,
     /// Remove all limits of the role.

@@ -20,14 +20,15 @@ Examples:
 
 /// Print the last events of an audit log.
 ///
-/// Older parts of the log (FILE.1, FILE.2 and so on) are read as well. Repeated refusals are one line per minute, with their count.
+/// Older parts of the log (FILE.1, FILE.2 and so on) are read as well. Repeated refusals appear as one line per minute,
+/// with their count.
 #[derive(Debug, Args)]
 #[command(after_help = TAIL_HELP)]
 pub(crate) struct AuditTailArgs {
     /// The file, or - for standard input.
     #[arg(env = "KENT_AUDIT")]
     pub(crate) file: String,
-    /// Print events as they are written, until Ctrl-C, also after the file was rotated.
+    /// Print events as they are written, until Ctrl-C, even after the file is rotated.
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Print at most the last N events.

@@ -11,7 +11,7 @@ use super::{
 /// Limit how many identifiers a token or a role may take from one source in total.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BudgetCommand {
-    /// List budgets: what is used of each, what is left, and for how many days.
+    /// List budgets: how much of each is used, how much is left, and how many days the rest will last.
     #[command(
         visible_alias = "ls",
         after_help = "Examples:\n  kent budget show\n  kent budget show shop\n  kent budget show --json"
@@ -24,10 +24,11 @@ pub(crate) enum BudgetCommand {
         #[arg(short, long, value_name = "FORM", default_value = "table")]
         output: FormArg,
     },
-    /// Set the total of a budget. Creates the budget if it does not exist; it counts identifiers taken from then on.
+    /// Set the total of a budget. Creates the budget if it does not exist. A new budget counts the identifiers taken
+    /// from then on.
     ///
-    /// Calls that would take more are refused with RESOURCE_EXHAUSTED. All that have a role share its budget; a call must be within
-    /// the budgets of its token and of all its roles.
+    /// Calls that would take more are refused with RESOURCE_EXHAUSTED. All holders of a role share its budget. A call
+    /// must be within the budgets of its token and of all its roles.
     #[command(
         after_help = "Examples:\n  kent budget set shop region:default/orders 1M\n  kent budget set 3f9a1c0b77de uuidv7 10k\n  \
                       kent budget set shop serial:GBP 0                nothing more"

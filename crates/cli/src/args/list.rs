@@ -12,8 +12,8 @@ use crate::filter::{Condition, Selector};
 
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// List only regions that meet this condition, such as owner=billing, 'name=eu-*' or 'fill>80'. Repeat it for more
-    /// conditions, which must all hold.
+    /// List only regions that meet this condition, such as owner=billing, 'name=eu-*' or 'fill>80'. Repeat the option
+    /// for more conditions, which must all hold.
     ///
     /// The fields name, owner, description, order and label.NAME are compared by = and != with a pattern, in which * stands
     /// for any text. The state is open, partial, closed, sealed or delegated. The fill, the issued share of the capacity in

@@ -50,7 +50,7 @@ pub(crate) enum RegionCommand {
     /// it, to any depth, including those created later. The answer says whether all replicas have stopped.
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
-    /// Lift the seal of a region. Seals of regions inside it, and of regions around it, stay.
+    /// Lift the seal of a region. The seals of regions inside it, and of regions around it, stay.
     #[command(after_help = UNSEAL_HELP)]
     Unseal(NamedArgs),
     Rename(RenameArgs),
@@ -66,8 +66,8 @@ pub(crate) enum RegionCommand {
     Delete(DeleteArgs),
     /// Revert the last edit of a region, or of the whole space, by another edit.
     ///
-    /// Regions that the edit made are deleted, and those that it deleted are created again, with other numbers. The daemon
-    /// refuses, with the reason, if numbers of these regions may be in use. An undo can itself be undone.
+    /// Regions that the edit created are deleted, and regions that it deleted are created again, with other numbers.
+    /// The daemon refuses, with the reason, if numbers of these regions may be in use. An undo can itself be undone.
     #[command(after_help = "Examples:\n  kent region undo --dry-run\n  kent region undo orders")]
     Undo(UndoArgs),
     History(HistoryArgs),
@@ -150,14 +150,14 @@ pub(crate) struct CreateArgs {
     /// The first suffix to issue. All suffixes below it count as issued, for example by an earlier system.
     #[arg(long, value_name = "N", default_value = "0", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) next: u128,
-    /// The order in which suffixes are issued: sequential, scrambled (consecutive identifiers differ widely in value), or
-    /// external (you choose the numbers: the daemon grants none, and `kent region id` composes identifiers from them). It
-    /// cannot be changed later.
+    /// The order in which suffixes are issued: sequential, scrambled (consecutive identifiers differ widely in value),
+    /// or external (you choose the numbers: the daemon grants none, and `kent region id` composes identifiers from
+    /// them). The order cannot be changed later.
     #[arg(long, value_name = "ORDER", default_value = "sequential")]
     pub(crate) order: OrderArg,
-    /// Issue at most N identifiers per second on average. It cannot be changed later: a restore from a backup skips as many
-    /// identifiers as the region may have issued since then at this pace, so a small pace loses fewer [default: 2^20 for a
-    /// suffix of up to 40 bits, 2^30 from 50 bits on].
+    /// Issue at most N identifiers per second on average. The pace cannot be changed later. A restore skips the
+    /// identifiers that the region may have issued at this pace since the backup, so a small pace loses fewer [default:
+    /// 2^20 for a suffix of up to 40 bits, 2^30 from 50 bits on].
     #[arg(long, value_name = "N", value_parser = parse_pace, allow_negative_numbers = true)]
     pub(crate) pace: Option<NonZeroU64>,
     /// If no prefix is free, split the region that loses the least capacity.
@@ -238,9 +238,9 @@ Examples:
 
 /// Create subregions of a region, with prefixes that are K bits longer.
 ///
-/// The region keeps issuing until a subregion takes the all-zero bits. The region is closed once all 2^K subregions exist:
-/// the all-zero subregion takes over its identifiers. The SUFFIX of that subregion may be empty, as in `NAME::000`: it
-/// inherits the region's.
+/// The region keeps issuing until a subregion takes the all-zero bits. The region is closed once all 2^K subregions
+/// exist: the all-zero subregion takes over the region's identifiers. The SUFFIX of that subregion may be empty, as in
+/// `NAME::000`: the subregion then inherits the region's suffix.
 #[derive(Debug, Args)]
 #[command(after_help = SUBDIVIDE_HELP)]
 pub(crate) struct SubdivideArgs {
@@ -357,7 +357,7 @@ pub(crate) struct PolicyArgs {
     /// Issue at most N identifiers in total, including those from chunks that daemons already hold.
     #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) cap: Option<u128>,
-    /// Issue as many identifiers as fit the suffix.
+    /// Issue all identifiers that fit the suffix.
     #[arg(long, conflicts_with = "cap")]
     pub(crate) no_cap: bool,
     /// Reserve chunks of MIN to MAX suffixes.

@@ -43,7 +43,7 @@ impl Log {
     pub(super) fn read<E>(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> io::Result<Result<(), E>> {
         loop {
             // The daemon may write to a file until it renames the file, so list the files before the last read of this
-            // one.
+            // file.
             let parts = self.parts();
             loop {
                 if self.part.file.read_until(b'\n', &mut self.begun)? == 0 {
@@ -99,7 +99,7 @@ impl Log {
                     missing = 0;
                     parts.push((path, id(&metadata)));
                 }
-                // One may be missing while the daemon renames them.
+                // A file may be missing while the daemon renames the files.
                 Err(_) if missing == 0 => missing = 1,
                 Err(_) => break,
             }

@@ -12,7 +12,7 @@ use crate::names;
 use crate::number::{bytes, grouped, millis, share};
 use crate::output::Role;
 
-/// A check: one or more lines of the page, and the problems that it found.
+/// A check: one or more lines of output, and the problems that the check found.
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,

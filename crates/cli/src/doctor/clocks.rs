@@ -19,7 +19,7 @@ pub(crate) struct Offset {
 /// The number of calls. The fastest one gives the most exact offset.
 const CALLS: usize = 3;
 
-/// Compares the clocks, as NTP does: the daemon read its clock between the request and the answer.
+/// Compares the clocks, as NTP does: the daemon reads its clock between the request and the answer.
 pub(super) async fn measure(daemon: &Daemon) -> Result<Offset, Failure> {
     let mut best: Option<Offset> = None;
     for _ in 0..CALLS {
@@ -35,9 +35,9 @@ pub(super) async fn measure(daemon: &Daemon) -> Result<Offset, Failure> {
     best.ok_or_else(|| Failure::Answer("the clock was not read".to_owned()))
 }
 
-/// Returns the offset of a clock that showed `theirs`, in nanoseconds, between the two moments of our clock.
+/// Returns the offset of a clock that showed `theirs`, in nanoseconds, when our clock was between `sent` and `arrived`.
 fn between(sent: Duration, theirs: i64, arrived: Duration) -> Offset {
-    // OK because half a microsecond is more than enough precision: a float has it until the year 2100.
+    // OK because a float is exact to half a microsecond until the year 2100, which is enough.
     let nanos = |ours: Duration| ours.as_nanos() as f64;
     Offset {
         millis: (theirs as f64 - f64::midpoint(nanos(sent), nanos(arrived))) / 1e6,

@@ -51,7 +51,7 @@ pub(super) fn in_place_of<'f>(mut fields: impl Iterator<Item = &'f str>, message
             "" => problem.to_owned(),
             option => format!("{option}: {problem}"),
         },
-        // A sentence needs its subject.
+        // Keep the field's name, because the sentence needs a subject.
         Some(("", _)) => message,
         Some((option, problem)) => format!("{option} {problem}"),
     }

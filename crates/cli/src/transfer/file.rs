@@ -39,7 +39,8 @@ pub(crate) struct Header {
     pub(crate) bits: u32,
     pub(crate) text_form: TextForm,
     pub(crate) revision: u64,
-    /// The number of regions in the file. A file that was cut short would leave the space of a region free for another.
+    /// The number of regions in the file. A truncated file is rejected, because its missing regions would leave their
+    /// prefixes free for others.
     pub(crate) regions: usize,
 }
 
@@ -72,7 +73,8 @@ pub(crate) struct Entry {
     pub(crate) parent: Option<String>,
     pub(crate) order: Order,
     pub(crate) delegated: bool,
-    /// Suffixes below this are issued or reserved. `null` in a file from an earlier revision, which lacks the counters.
+    /// Suffixes below this number are issued or reserved. `null` in a file from an earlier revision, which lacks the
+    /// counters.
     #[serde(deserialize_with = "present")]
     pub(crate) reserved: Option<Decimal<u128>>,
     /// Whether suffixes from `reserved` on may have been issued, because the store was restored from a backup.
