@@ -1,7 +1,7 @@
 //! `kent alloc`: prints identifiers as fast as a pipe takes them.
 //!
-//! One task fetches blocks and the main thread prints them. A short queue between them allows the task to fetch the next block
-//! while the main thread prints the current one.
+//! One task fetches blocks and the main thread prints them. A short queue between them allows the task to fetch the
+//! next block while the main thread prints the current one.
 
 mod printer;
 mod waiting;
@@ -33,8 +33,8 @@ use crate::output;
 /// The size of the first block in identifiers. It is small, so that the first identifier appears immediately.
 const BATCH_FIRST: u64 = 10_000;
 
-/// The maximum size of a block in identifiers: large enough that printing takes much longer than a round trip, and small enough
-/// that Ctrl-C loses few identifiers and that the daemon's clock soon allows a block of any format.
+/// The maximum size of a block in identifiers: large enough that printing takes much longer than a round trip, and
+/// small enough that Ctrl-C loses few identifiers and that the daemon's clock soon allows a block of any format.
 const BATCH_MAX: u64 = 1 << 18;
 
 /// The capacity of the queue in blocks, not counting the block that is being printed.

@@ -72,7 +72,8 @@ pub(crate) struct Global {
     /// Print one JSON object per line. Errors on standard error are JSON objects, too.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Connect to this daemon: HOST:PORT, https://HOST:PORT or unix:PATH. Several addresses, separated by commas, are tried in order.
+    /// Connect to this daemon: HOST:PORT, https://HOST:PORT or unix:PATH. Several addresses, separated by commas, are
+    /// tried in order.
     #[arg(long, global = true, env = "KENT_ENDPOINT", default_value = DEFAULT_ENDPOINT, value_name = "URL[,URL...]")]
     pub(crate) endpoint: Endpoints,
     #[command(flatten)]
@@ -88,11 +89,12 @@ pub(crate) struct Global {
         allow_hyphen_values = true
     )]
     pub(crate) request_timeout: Duration,
-    /// Take the endpoint, its certificates and token, the space and the timeout from this context unless they are given; see `kent context --help`.
+    /// Take the endpoint, its certificates and token, the space and the timeout from this context unless they are
+    /// given; see `kent context --help`.
     #[arg(long, global = true, env = "KENT_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Show prefixes in this format [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes in all
-    /// formats.
+    /// Show prefixes in this format [default: bits, or hex if bits do not fit the terminal]. Commands accept prefixes
+    /// in all formats.
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) prefix_format: Option<PrefixFormat>,
 }
@@ -124,7 +126,8 @@ pub(crate) enum Command {
     /// Encode and decode identifiers for other programs: one JSON answer per JSON line, in order. Needs no daemon.
     #[command(after_help = CODEC_HELP)]
     Codec,
-    /// Print a completion script for a shell. It completes commands, options, and the names of regions, spaces and series.
+    /// Print a completion script for a shell. It completes commands, options, and the names of regions, spaces and
+    /// series.
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
         /// The shell that will run the script.
@@ -180,8 +183,8 @@ pub(crate) enum DaemonCommand {
     Status,
     /// Check the daemon and what it depends on, and give advice for each problem.
     ///
-    /// Checks the daemon's clock, disk, store, etcd, open files, replicas and fullest regions, and lists the most urgent
-    /// problem first. Exits with 1 if something is wrong, and otherwise with 0, even if there are warnings.
+    /// Checks the daemon's clock, disk, store, etcd, open files, replicas and fullest regions, and lists the most
+    /// urgent problem first. Exits with 1 if something is wrong, and otherwise with 0, even if there are warnings.
     #[command(after_help = DOCTOR_HELP)]
     Doctor,
     /// Show what happened inside the daemon.
@@ -282,8 +285,8 @@ pub(crate) struct AllocArgs {
         allow_negative_numbers = true
     )]
     pub(crate) count: NonZeroU64,
-    /// Keep trying for this time, such as 500ms, 30s or 5m, and then stop [default: stop when nothing was granted for three
-    /// times --request-timeout, unless a limit of the caller is the reason].
+    /// Keep trying for this time, such as 500ms, 30s or 5m, and then stop [default: stop when nothing was granted for
+    /// three times --request-timeout, unless a limit of the caller is the reason].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
 }
@@ -364,8 +367,9 @@ Examples:
 
 /// Show to which regions identifiers belong, outermost region first.
 ///
-/// An ID is a decimal number (42, 1_000_000), a hexadecimal number (0x2a), a UUID in a space of 128 bits, or the 11 characters of a
-/// uid11, at least one of which is not a digit. 11 digits are read as a decimal number. `-` reads IDs from standard input, one per line.
+/// An ID is a decimal number (42, 1_000_000), a hexadecimal number (0x2a), a UUID in a space of 128 bits, or the 11
+/// characters of a uid11, at least one of which is not a digit. 11 digits are read as a decimal number. `-` reads IDs
+/// from standard input, one per line.
 #[derive(Debug, Args)]
 #[command(after_help = CLASSIFY_HELP)]
 pub(crate) struct ClassifyArgs {
@@ -465,8 +469,8 @@ pub(crate) enum SeriesCommand {
     /// kentd --series-on-demand.
     #[command(after_help = "Example:\n  kent series create serial:INVOICE serial:ORDER")]
     Create(SeriesArgs),
-    /// Remove series from the list, so that they no longer count toward kentd --series-on-demand. A later request for the
-    /// series continues where it stopped.
+    /// Remove series from the list, so that they no longer count toward kentd --series-on-demand. A later request for
+    /// the series continues where it stopped.
     #[command(visible_alias = "rm", after_help = "Example:\n  kent series forget serial:TYPO")]
     Forget(SeriesArgs),
 }
@@ -491,17 +495,18 @@ pub(crate) struct SeriesArgs {
 pub(crate) enum TableCommand {
     /// Print the table as JSON lines: the space, then every region, outer regions before inner ones.
     ///
-    /// The first line has the space, the width of its identifiers, the revision and the number of regions. The file contains no secret keys.
-    /// Numbers that are issued after the export are not in it: to move a table, seal its regions or stop its daemons first.
+    /// The first line has the space, the width of its identifiers, the revision and the number of regions. The file
+    /// contains no secret keys. Numbers that are issued after the export are not in it: to move a table, seal its
+    /// regions or stop its daemons first.
     #[command(after_help = "Examples:\n  kent table export > table.jsonl\n  kent table export --at 7")]
     Export(ExportArgs),
     /// Create the regions of a file that the table lacks, after showing them and asking for confirmation.
     ///
-    /// Every region is imported whole: prefix, counter, former prefixes, policy and texts. Up to 48 regions are one commit. A larger
-    /// table takes several: if the import is interrupted, repeat the command to continue it.
+    /// Every region is imported whole: prefix, counter, former prefixes, policy and texts. Up to 48 regions are one
+    /// commit. A larger table takes several: if the import is interrupted, repeat the command to continue it.
     ///
-    /// If a region of the table differs from the file, the import lists the differences and changes nothing. The space must be as
-    /// wide as the one that was exported.
+    /// If a region of the table differs from the file, the import lists the differences and changes nothing. The space
+    /// must be as wide as the one that was exported.
     #[command(
         after_help = "Examples:\n  kent table import table.jsonl --dry-run\n  kent table import table.jsonl --space staging"
     )]
@@ -532,7 +537,8 @@ pub(crate) struct ImportArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Start all counters at 0. Use this for a file from an earlier revision, which has no counters, if no region has issued anything.
+    /// Start all counters at 0. Use this for a file from an earlier revision, which has no counters, if no region has
+    /// issued anything.
     #[arg(long)]
     pub(crate) unissued: bool,
     #[command(flatten)]

@@ -132,8 +132,8 @@ fn cannot_write(target: &Path, error: io::Error) -> Failure {
     Failure::Usage(format!("cannot write the backup to {target}: {error}{}", hint.unwrap_or_default()))
 }
 
-/// Runs a subcommand of `kentd`, which can access the store. A `kentd` in the directory of this program takes precedence over
-/// the one on the path.
+/// Runs a subcommand of `kentd`, which can access the store. A `kentd` in the directory of this program takes
+/// precedence over the one on the path.
 pub(crate) fn kentd(command: &str, arguments: &[OsString]) -> Result<(), Failure> {
     let sibling = env::current_exe().map(|kent| kent.with_file_name("kentd")).ok().filter(|kentd| kentd.exists());
     let kentd = sibling.unwrap_or_else(|| "kentd".into());

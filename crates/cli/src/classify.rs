@@ -89,7 +89,8 @@ struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// Classifies the lines of standard input as they arrive. An invalid line is reported, and the others are classified.
+    /// Classifies the lines of standard input as they arrive. An invalid line is reported, and the others are
+    /// classified.
     async fn push_lines(&mut self) -> Result<(), Failure> {
         let mut lines = Lines::of_stdin();
         loop {

@@ -10,7 +10,8 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::number::grouped;
 
-/// The size of one read in bytes. Every chunk is answered before the next read, so that a caller can wait for each answer.
+/// The size of one read in bytes. Every chunk is answered before the next read, so that a caller can wait for each
+/// answer.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The number of lines in one unit of parallel work. Smaller units cost more in scheduling than they gain.

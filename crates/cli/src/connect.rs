@@ -43,11 +43,12 @@ pub(crate) struct Endpoints(String);
 /// The files of the certificates for TLS, and of the token.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Credentials {
-    /// Verify daemons by the CAs in this PEM file; addresses without a scheme then use TLS [default: the CAs of the system, for
-    /// https:// addresses].
+    /// Verify daemons by the CAs in this PEM file; addresses without a scheme then use TLS [default: the CAs of the
+    /// system, for https:// addresses].
     #[arg(long, global = true, env = "KENT_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Show daemons the certificate in this PEM file, if they ask for one. All three files are read again for every new connection.
+    /// Show daemons the certificate in this PEM file, if they ask for one. All three files are read again for every new
+    /// connection.
     #[arg(long, global = true, env = "KENT_CERT", value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
     /// The PEM file with the private key of --cert.

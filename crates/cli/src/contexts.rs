@@ -175,7 +175,8 @@ impl Contexts {
         self.edit(|document| child(document.as_table_mut(), "contexts", true)?.remove(name).map(drop))
     }
 
-    /// Applies an edit of the text, and reads the result. An edit that does not fit the structure of the file changes nothing.
+    /// Applies an edit of the text, and reads the result. An edit that does not fit the structure of the file changes
+    /// nothing.
     fn edit(&mut self, edit: impl FnOnce(&mut DocumentMut) -> Option<()>) -> Result<(), Fault> {
         let mut document = self.document.clone();
         if edit(&mut document).is_some() {

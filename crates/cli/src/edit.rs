@@ -1,4 +1,5 @@
-//! `kent region create`, `expand`, `split`, `set` and the other commands that edit the table of a space, and their dry runs.
+//! `kent region create`, `expand`, `split`, `set` and the other commands that edit the table of a space, and their dry
+//! runs.
 
 use std::num::NonZeroU64;
 

@@ -1,4 +1,5 @@
-//! The files of certificates and of the token: checked before a client uses them, with messages that say where the path was given.
+//! The files of certificates and of the token: checked before a client uses them, with messages that say where the path
+//! was given.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};

@@ -1,4 +1,5 @@
-//! Reads lines in batches of those that have arrived: a slow pipe is answered line by line, a fast one in large requests.
+//! Reads lines in batches of those that have arrived: a slow pipe is answered line by line, a fast one in large
+//! requests.
 
 use std::io::{self, BufRead, BufReader, Read, Stdin};
 
@@ -39,7 +40,8 @@ impl<R: Read> Lines<R> {
         Self { reader: BufReader::with_capacity(BUFFER_BYTES, input), number: 0 }
     }
 
-    /// Waits for a line, and returns it with the complete lines that have arrived with it, at most `most` in total. Returns an empty batch at the end.
+    /// Waits for a line, and returns it with the complete lines that have arrived with it, at most `most` in total.
+    /// Returns an empty batch at the end.
     pub(crate) fn next_batch(&mut self, most: usize) -> Result<Vec<Line>, Failure> {
         let mut batch = Vec::new();
         while batch.is_empty() || batch.len() < most && self.reader.buffer().contains(&b'\n') {

@@ -1,7 +1,7 @@
 //! `kent`, the command line of the Kent ID-allocation service.
 //!
-//! `args` has the arguments and `settings` their defaults, one module runs each group of commands, `output` and `table` write text and JSON, and `failure`
-//! turns errors into messages and exit codes.
+//! `args` has the arguments and `settings` their defaults, one module runs each group of commands, `output` and `table`
+//! write text and JSON, and `failure` turns errors into messages and exit codes.
 
 mod access;
 mod alloc;

@@ -1,5 +1,5 @@
-//! Standard output: text for people or one JSON object per line for programs, in color only on a terminal, and in plain ASCII if
-//! the locale requires it.
+//! Standard output: text for people or one JSON object per line for programs, in color only on a terminal, and in plain
+//! ASCII if the locale requires it.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Stdout, Write};

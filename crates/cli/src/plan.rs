@@ -1,4 +1,5 @@
-//! `kent region create --plan` when no prefix is free: the regions that could be split, the cost, and the command for each.
+//! `kent region create --plan` when no prefix is free: the regions that could be split, the cost, and the command for
+//! each.
 
 use kent_client::tonic::Status;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Suggested commands that reach the same daemon: they repeat the `--endpoint`, `--context`, certificates and token of the command
-//! line. Variables and the current context apply anyway.
+//! Suggested commands that reach the same daemon: they repeat the `--endpoint`, `--context`, certificates and token of
+//! the command line. Variables and the current context apply anyway.
 
 /// The commands that connect to a daemon.
 const COMMANDS: [&str; 17] = [
@@ -33,8 +33,8 @@ impl Reach {
         Self(options.into_iter().filter(|(_, text)| !text.contains(['"', '\'', '\\'])).collect())
     }
 
-    /// Adds the options to each command in a message, unless the command already has them. For example, the command that grants a
-    /// missing permission names an operator's token.
+    /// Adds the options to each command in a message, unless the command already has them. For example, the command
+    /// that grants a missing permission names an operator's token.
     pub(crate) fn add_to(&self, message: &str) -> String {
         if self.0.is_empty() {
             return message.to_owned();

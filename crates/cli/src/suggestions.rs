@@ -1,7 +1,7 @@
 //! Checks that `kent` can parse every command that Kent's messages suggest.
 //!
-//! The test reads the string literals of the sources. It replaces each placeholder, whether the program or the reader fills it
-//! in, by a sample.
+//! The test reads the string literals of the sources. It replaces each placeholder, whether the program or the reader
+//! fills it in, by a sample.
 
 use std::{
     fs,

@@ -79,7 +79,8 @@ pub(crate) fn view(regions: Vec<Region>, view: &View) -> (Vec<Branch>, usize) {
     (forest, hidden)
 }
 
-/// Places every region below its parent and keeps the order of siblings. A region without its parent stays at the top level.
+/// Places every region below its parent and keeps the order of siblings. A region without its parent stays at the top
+/// level.
 pub(crate) fn plant(regions: Vec<Region>) -> Vec<Branch> {
     let index: HashMap<&str, usize> =
         regions.iter().enumerate().map(|(index, region)| (region.name.as_str(), index)).collect();

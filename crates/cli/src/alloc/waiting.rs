@@ -17,7 +17,8 @@ use crate::failure::{self, Refusal};
 use crate::notice;
 use crate::number;
 
-/// The time without an identifier after which the first message is printed. The pause doubles with each further message.
+/// The time without an identifier after which the first message is printed. The pause doubles with each further
+/// message.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
 
 /// The longest time between two messages.

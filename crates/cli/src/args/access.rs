@@ -124,10 +124,12 @@ pub(crate) struct TokenRotateArgs {
     /// The ID, as `kent token ls` shows it.
     #[arg(value_parser = parse_id)]
     pub(crate) id: String,
-    /// Accept the old secret for this time, at most 7d; 0s ends it at once, after asking for confirmation on a terminal.
+    /// Accept the old secret for this time, at most 7d; 0s ends it at once, after asking for confirmation on a
+    /// terminal.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = super::value::parse_duration_or_zero, allow_hyphen_values = true)]
     pub(crate) grace: Duration,
-    /// Write the token to this file, with mode 0600, instead of standard output. A file that exists is replaced at once.
+    /// Write the token to this file, with mode 0600, instead of standard output. A file that exists is replaced at
+    /// once.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Do not ask for confirmation.
@@ -175,9 +177,9 @@ Examples:
 
 /// Create a role, or replace its permissions, its certificates or its limits. Parts that are not given stay unchanged.
 ///
-/// --allow replaces all permissions of the role: to add one, repeat the others, which `kent role ls` shows. --certificate replaces all its
-/// certificates, and --limit all its limits. Two operators who replace different parts at once keep both changes. The holders of the
-/// role have the new permissions and limits from their next call on.
+/// --allow replaces all permissions of the role: to add one, repeat the others, which `kent role ls` shows.
+/// --certificate replaces all its certificates, and --limit all its limits. Two operators who replace different parts
+/// at once keep both changes. The holders of the role have the new permissions and limits from their next call on.
 #[derive(Debug, Args)]
 #[command(after_help = SET_HELP)]
 pub(crate) struct RoleSetArgs {

@@ -7,9 +7,11 @@ use crate::contexts::SETTINGS;
 
 /// Give names to daemons, and choose the one that commands use.
 ///
-/// A context holds the endpoints of a daemon or of its replicas, the files of certificates and of a token, a space and a timeout. Commands take
-/// these from the current context, or from the one that --context or KENT_CONTEXT names. An option (--endpoint, --ca, --cert,
-/// --key, --token-file, --space, --request-timeout) overrides its variable (KENT_ENDPOINT, KENT_CA and so on), which overrides the context. `kent context show` says where each value comes from.
+/// A context holds the endpoints of a daemon or of its replicas, the files of certificates and of a token, a space and
+/// a timeout. Commands take these from the current context, or from the one that --context or KENT_CONTEXT names. An
+/// option (--endpoint, --ca, --cert, --key, --token-file, --space, --request-timeout) overrides its variable
+/// (KENT_ENDPOINT, KENT_CA and so on), which overrides the context. `kent context show` says where each value comes
+/// from.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ContextCommand {
     /// List all contexts. An asterisk marks the one that commands use.

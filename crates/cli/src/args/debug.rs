@@ -5,15 +5,16 @@ use clap::{Args, Subcommand};
 /// The actions of `kent debug`.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum DebugCommand {
-    /// Print the daemon's latest notable events, oldest first: slow commits, conflicts, long waits, edits, steps of the clock, changes
-    /// of slots, refused connections. The daemon keeps 4096 in memory. Needs the permission operate.
+    /// Print the daemon's latest notable events, oldest first: slow commits, conflicts, long waits, edits, steps of the
+    /// clock, changes of slots, refused connections. The daemon keeps 4096 in memory. Needs the permission operate.
     #[command(after_help = DEBUG_HELP)]
     Dump,
 }
 
 /// Show what the daemon logs, or change it until the daemon stops.
 ///
-/// Without FILTER, shows the filter of the log. The signal SIGUSR1 turns the level debug on, and off again. Needs the permission operate.
+/// Without FILTER, shows the filter of the log. The signal SIGUSR1 turns the level debug on, and off again. Needs the
+/// permission operate.
 #[derive(Debug, Args)]
 #[command(after_help = LOG_LEVEL_HELP)]
 pub(crate) struct LogLevelArgs {

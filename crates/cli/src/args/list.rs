@@ -15,23 +15,24 @@ pub(crate) struct LsArgs {
     /// List only regions that meet this condition, such as owner=billing, 'name=eu-*' or 'fill>80'. Repeat the option
     /// for more conditions, which must all hold.
     ///
-    /// The fields name, owner, description, order and label.NAME are compared by = and != with a pattern, in which * stands
-    /// for any text. The state is open, partial, closed, sealed or delegated. The fill, the issued share of the capacity in
-    /// percent, is compared by =, !=, <, <=, > and >=: quote these for the shell.
+    /// The fields name, owner, description, order and label.NAME are compared by = and != with a pattern, in which *
+    /// stands for any text. The state is open, partial, closed, sealed or delegated. The fill, the issued share of the
+    /// capacity in percent, is compared by =, !=, <, <=, > and >=: quote these for the shell.
     #[arg(long = "filter", value_name = "CONDITION")]
     pub(crate) filters: Vec<Condition>,
     /// List only regions with these labels: NAME=VALUE, NAME!=VALUE, NAME (any value) or !NAME (not set), separated by
     /// commas.
     #[arg(short = 'l', long = "selector", value_name = "LABELS")]
     pub(crate) selectors: Vec<Selector>,
-    /// Sort by name, owner, prefix, suffix, fill, issued, rate, or full (the time until the region is full). A minus before
-    /// the key, as in -fill, reverses the order [default: prefix].
+    /// Sort by name, owner, prefix, suffix, fill, issued, rate, or full (the time until the region is full). A minus
+    /// before the key, as in -fill, reverses the order [default: prefix].
     #[arg(long, value_name = "[-]KEY", allow_hyphen_values = true)]
     pub(crate) sort: Option<SortOrder>,
     /// The output format; json is the same as --json.
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     pub(crate) output: OutputArg,
-    /// List the regions of all spaces: the table has a column SPACE, and names are NAME@SPACE, as `kent alloc` takes them.
+    /// List the regions of all spaces: the table has a column SPACE, and names are NAME@SPACE, as `kent alloc` takes
+    /// them.
     #[arg(short = 'A', long)]
     pub(crate) all_spaces: bool,
     #[command(flatten)]
@@ -101,8 +102,8 @@ impl FromStr for SortOrder {
 
 /// List the free blocks of a space, largest first, and show where a new region would go.
 ///
-/// A free block is a prefix that overlaps no top-level region: `kent region create` puts regions there. A block of B bits
-/// holds 2^B identifiers. With --suffix, also show the prefix that `kent region create` would choose.
+/// A free block is a prefix that overlaps no top-level region: `kent region create` puts regions there. A block of B
+/// bits holds 2^B identifiers. With --suffix, also show the prefix that `kent region create` would choose.
 #[derive(Debug, Args)]
 #[command(after_help = FREE_HELP)]
 pub(crate) struct FreeArgs {

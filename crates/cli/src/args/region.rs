@@ -14,7 +14,8 @@ use super::value::{
 /// Show and edit the regions of a space.
 ///
 /// An n-bit identifier of a region consists of the region's prefix (p bits), an expansion zone of z zeros, and a suffix
-/// of s bits, which is a number within the region: p + z + s = n. Every issued identifier stays valid through every edit.
+/// of s bits, which is a number within the region: p + z + s = n. Every issued identifier stays valid through every
+/// edit.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegionCommand {
     /// List all regions in the order of their prefixes.
@@ -46,8 +47,8 @@ pub(crate) enum RegionCommand {
     Delegate(NamedArgs),
     /// Stop granting from a region and everything inside it. Issued identifiers stay valid.
     ///
-    /// A seal covers all identifiers that begin with the region's prefix: its subregions, and the spaces of delegated regions in
-    /// it, to any depth, including those created later. The answer says whether all replicas have stopped.
+    /// A seal covers all identifiers that begin with the region's prefix: its subregions, and the spaces of delegated
+    /// regions in it, to any depth, including those created later. The answer says whether all replicas have stopped.
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
     /// Lift the seal of a region. The seals of regions inside it, and of regions around it, stay.
@@ -57,8 +58,8 @@ pub(crate) enum RegionCommand {
     Set(SetArgs),
     /// Delete a region without subregions, if none of its suffixes was ever issued or reserved.
     ///
-    /// Its name and its prefix become free. Its number is never used again. `kent region seal` stops the grants of a region
-    /// that cannot be deleted.
+    /// Its name and its prefix become free. Its number is never used again. `kent region seal` stops the grants of a
+    /// region that cannot be deleted.
     #[command(
         visible_alias = "rm",
         after_help = "Examples:\n  kent region delete ordrs\n  kent region delete orders --dry-run"
@@ -130,8 +131,8 @@ pub(crate) struct EditArgs {
 
 /// Create a top-level region.
 ///
-/// Without --prefix, the daemon takes the free prefix that wastes the least space, and leaves an expansion zone of Z bits (by
-/// default 8, or fewer if no prefix leaves 8).
+/// Without --prefix, the daemon takes the free prefix that wastes the least space, and leaves an expansion zone of Z
+/// bits (by default 8, or fewer if no prefix leaves 8).
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub(crate) struct CreateArgs {
@@ -144,7 +145,8 @@ pub(crate) struct CreateArgs {
     /// The width of the expansion zone in bits, reserved for growth.
     #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) zone: Option<u32>,
-    /// The prefix as zeros and ones, or like 0xb4/6 or b400::/6. The expansion zone takes the bits between prefix and suffix.
+    /// The prefix as zeros and ones, or like 0xb4/6 or b400::/6. The expansion zone takes the bits between prefix and
+    /// suffix.
     #[arg(long, value_name = "BITS")]
     pub(crate) prefix: Option<Bits>,
     /// The first suffix to issue. All suffixes below it count as issued, for example by an earlier system.
@@ -166,8 +168,8 @@ pub(crate) struct CreateArgs {
     /// If no prefix is free, split this region.
     #[arg(long, value_name = "REGION", value_parser = parse_region)]
     pub(crate) split_donor: Option<String>,
-    /// Show the prefix that the region would get, or, if no prefix is free, which regions could be split and at what cost.
-    /// Changes nothing.
+    /// Show the prefix that the region would get, or, if no prefix is free, which regions could be split and at what
+    /// cost. Changes nothing.
     #[arg(long)]
     pub(crate) plan: bool,
     #[command(flatten)]
@@ -212,8 +214,8 @@ pub(crate) struct ResizeArgs {
 
 /// Extend a region's prefix by zeros, and give the freed prefixes to new, independent regions.
 ///
-/// The region keeps its suffix and its identifiers. Its expansion zone becomes K bits narrower. `kent region create` can
-/// use the freed prefixes that no new region takes.
+/// The region keeps its suffix and its identifiers. Its expansion zone becomes K bits narrower. `kent region create`
+/// can use the freed prefixes that no new region takes.
 #[derive(Debug, Args)]
 #[command(after_help = SPLIT_HELP)]
 pub(crate) struct SplitArgs {
@@ -250,8 +252,8 @@ pub(crate) struct SubdivideArgs {
     /// The number of bits by which the subregions' prefixes are longer.
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
-    /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the lowest
-    /// free ones, all zeros only if the command assigns every extension.
+    /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the
+    /// lowest free ones, all zeros only if the command assigns every extension.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
     pub(crate) new_regions: Vec<NewRegion>,
     /// Assign the all-zero bits even if other subregions do not exist yet. The missing subregions stay reserved.
@@ -329,7 +331,8 @@ pub(crate) struct SetArgs {
     /// The purpose of the region.
     #[arg(long)]
     pub(crate) description: Option<String>,
-    /// Set a label, or remove it if VALUE is empty. Can be repeated. VALUE is everything after the first `=`, including commas.
+    /// Set a label, or remove it if VALUE is empty. Can be repeated. VALUE is everything after the first `=`, including
+    /// commas.
     #[arg(long = "label", value_name = "NAME=[VALUE]", value_parser = parse_label)]
     pub(crate) labels: Vec<(String, Option<String>)>,
     /// Count all suffixes below N as issued. After a restore, choose N above every suffix in use.
@@ -366,8 +369,8 @@ pub(crate) struct PolicyArgs {
     /// Let the daemon choose the size of chunks.
     #[arg(long, conflicts_with = "chunk")]
     pub(crate) no_chunk: bool,
-    /// Issue numbers without gaps: every grant is durable before the answer, and a request with `kent alloc --request-id`
-    /// is granted once.
+    /// Issue numbers without gaps: every grant is durable before the answer, and a request with `kent alloc
+    /// --request-id` is granted once.
     #[arg(long)]
     pub(crate) strict: bool,
     /// Reserve chunks again, which can leave gaps.

@@ -219,8 +219,8 @@ impl fmt::Display for Bits {
     }
 }
 
-/// A region that a split or a subdivision creates: `NAME:SUFFIX[:BITS]`, or `NAME::00...0` for the all-zero subregion, which
-/// inherits the suffix of its parent.
+/// A region that a split or a subdivision creates: `NAME:SUFFIX[:BITS]`, or `NAME::00...0` for the all-zero subregion,
+/// which inherits the suffix of its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewRegion {
     pub(crate) name: String,

@@ -1,4 +1,5 @@
-//! An audit log on disk: a file and its older parts, FILE.1, FILE.2 and so on, which the daemon renames when the file is full.
+//! An audit log on disk: a file and its older parts, FILE.1, FILE.2 and so on, which the daemon renames when the file
+//! is full.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, BufReader};

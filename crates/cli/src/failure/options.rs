@@ -1,4 +1,5 @@
-//! Maps fields of the API to the options of `kent` that set them, so that an error names the option that the user typed.
+//! Maps fields of the API to the options of `kent` that set them, so that an error names the option that the user
+//! typed.
 
 /// Fields, and the options that set them. The option is empty for a field without one. Fields that are not listed keep
 /// their names in messages.

@@ -1,5 +1,5 @@
-//! Calls that a daemon accepted and did not answer: whether they took effect is unknown. The message names the endpoint and, for an
-//! edit, the command that shows whether it was made.
+//! Calls that a daemon accepted and did not answer: whether they took effect is unknown. The message names the endpoint
+//! and, for an edit, the command that shows whether it was made.
 
 use std::fmt;
 

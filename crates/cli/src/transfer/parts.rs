@@ -5,7 +5,8 @@ use kent_proto::v1::watch_table_response::Snapshot;
 use kent_proto::v1::{ImportTableRequest, Region, region};
 use prost::Message;
 
-/// Divides a list of regions into parts. In the list, outer regions come before inner ones. The table is valid after each part.
+/// Divides a list of regions into parts. In the list, outer regions come before inner ones. The table is valid after
+/// each part.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! The habits of other tools, and of `kentd`: names that `kent` does not have, and what to use instead.
 
-/// Common names for commands that have another name here, and the possible replacements: the first one that exists applies.
+/// Common names for commands that have another name here, and the possible replacements: the first one that exists
+/// applies.
 pub(super) const SYNONYMS: [(&str, &[&str]); 24] = [
     ("add", &["create"]),
     ("allocate", &["alloc"]),
