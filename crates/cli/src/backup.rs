@@ -32,7 +32,7 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
     if file == Path::new(STDOUT) {
         return to_stdout(daemon, out.is_json()).await;
     }
-    // A link is followed; a device or a named pipe must not be replaced by a file.
+    // Follow a link. A file must not replace a device or a named pipe.
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
         let problem = format!(

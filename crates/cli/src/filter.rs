@@ -11,7 +11,7 @@ use crate::number;
 /// A condition of `--filter`: a field, an operator and a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Condition {
-    /// A text that must match a pattern, or must not.
+    /// A text, and the pattern that it must or must not match.
     Text { field: Field, pattern: String, is_wanted: bool },
     /// The issued share of the capacity, in percent.
     Fill(Comparison, f64),
@@ -38,7 +38,7 @@ pub(crate) enum Comparison {
     Above,
 }
 
-/// The operators. A longer one comes before its prefixes.
+/// The operators. An operator comes before its prefixes.
 const OPERATORS: [(&str, Comparison); 6] = [
     (">=", Comparison::AtLeast),
     ("<=", Comparison::AtMost),

@@ -1,5 +1,5 @@
-//! Reads lines in batches of those that have arrived: a slow pipe is answered line by line, a fast one in large
-//! requests.
+//! Reads lines in batches. A batch has the lines that have arrived: a slow pipe is answered line by line, a fast pipe
+//! in large requests.
 
 use std::io::{self, BufRead, BufReader, Read, Stdin};
 

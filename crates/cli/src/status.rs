@@ -160,7 +160,7 @@ fn replicas(replicas: &[ReplicaStatus]) -> Table {
     table
 }
 
-/// The difference between clocks, in milliseconds, above which it is marked. The daemon warns of the same difference.
+/// Differences between clocks above this number of milliseconds are marked. The daemon warns of the same difference.
 const CLOCKS_DIFFER_MS: u64 = 250;
 
 fn until(unix_seconds: i64) -> String {

@@ -64,7 +64,7 @@ pub const fn variant(uuid: Uuid) -> Variant {
     }
 }
 
-/// Returns the version of a UUID (0 to 15), or `None` for other variants than DCE, which have no versions.
+/// Returns the version of a UUID (0 to 15), or `None` for variants other than DCE, which have no versions.
 pub const fn version(uuid: Uuid) -> Option<u8> {
     match variant(uuid) {
         Variant::Dce => Some(uuid.as_bytes()[6] >> 4),

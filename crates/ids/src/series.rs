@@ -161,7 +161,7 @@ impl FromStr for Series {
     type Err = CodecError;
 
     /// Reads the name of a series: `uid11-fullrand`, `serial:SYMBOL`, or `serialA:SYMBOL` with the letter of a scheme.
-    /// Two spellings of a symbol name the same series if the scheme writes both the same way.
+    /// Two spellings of a symbol stand for the same series if the scheme writes both the same way.
     ///
     /// Fails with `bad-format` for any other name, and with a more specific code for a symbol that cannot have serial
     /// numbers.

@@ -1,5 +1,5 @@
-//! Finds the shortest decimal digits that read back as a given binary floating-point number. If several are equally
-//! short, it takes the nearest, and of two equally near ones, the even one (Steele and White 1990, in integers).
+//! Finds the shortest decimal digits that read back as a given binary floating-point number. Of several equally short
+//! results, the nearest is taken, and of two equally near results, the even one (Steele and White 1990, in integers).
 //!
 //! Exact integers grow with the exponent, up to 33,000 bits. For large exponents, a few hundred leading bits with a
 //! bound on their error are enough: the digits are the same unless a comparison is closer than that bound. For these

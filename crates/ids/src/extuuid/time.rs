@@ -66,7 +66,7 @@ pub(super) fn parse(piece: Piece<'_>, fraction_bits: Option<u8>) -> Result<Time,
     };
     let bits = match fraction_bits {
         Some(bits) => u32::from(bits),
-        // The fewest bits that are at least as precise as the decimals of the text.
+        // Use the fewest bits that are at least as precise as the decimals of the text.
         None => (0..=TIME_BITS)
             .find(|bits| BigUint::from(1_u8) << *bits >= power_of_ten(fraction.len()))
             .ok_or_else(|| time_range(piece))?,

@@ -1,6 +1,7 @@
 //! The profiles of uid11 other than `xid` (uid11 1.0): `uid11-fullrand`, `uid11-snowish` and `uid11-ts-seq-rand`.
 //!
-//! The text does not name its profile, so a reader must know it. Times have the same origin as those of an xid.
+//! The text does not name its profile, so a reader must know the profile. Times have the same origin as those of an
+//! xid.
 
 use alloc::vec::Vec;
 

@@ -313,8 +313,8 @@ impl Mint for OneLayout {
             let (seconds, units) = ((tick / units) as u64, (tick % units) as u64); // OK because the line has 36 bits of seconds
             let head = layout.assemble(seconds, units, 0, 0);
             for (seq, value) in (counter..).zip(values) {
-                // In slot 0, a tail of zero would make rand zero, which the draft forbids. It becomes 1: tails need not
-                // be unique.
+                // In slot 0, a tail of zero would make rand zero, which the draft forbids. Such a tail becomes 1: tails
+                // need not be unique.
                 let rand = (slot | *value).max(1);
                 *value = head | low_bits(u128::from(seq) << layout.rand_bits() | rand);
             }

@@ -215,7 +215,7 @@ fn source(run: &Run) -> (String, String) {
     }
 }
 
-/// The number of refusals after which a request counts as never granted. They take a few minutes, which is longer than
+/// The number of refusals after which a request counts as never granted. These refusals take a few minutes, longer than
 /// any fault.
 const REFUSALS_MAX: u32 = 2000;
 
@@ -346,8 +346,8 @@ fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     let was_restored = run.restores() > 0;
     match &mut edit.what {
         EditKind::Update(update) if was_restored && update.next.is_some() => None,
-        // A restore brings a deleted region back, although its prefix may have been used again, so deletions are not
-        // made.
+        // Operators make no deletions, because a restore brings a deleted region back although its prefix may have been
+        // used again.
         EditKind::Delete(_) | EditKind::Undelegate(_) | EditKind::Undo(_) => None,
         EditKind::Create(create) => {
             create.pace = run.dice.between(0, 4);

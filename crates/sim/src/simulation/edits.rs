@@ -120,7 +120,7 @@ impl Edit {
             }
             // Most regions that exist for a while are in use, so most of these deletions are refused.
             12..16 => EditKind::Delete(DeleteRegionRequest { name, request_id: id, ..Default::default() }),
-            // An undo may revert a seal, so only the operator that seals makes one.
+            // An undo may revert a seal, so only the operator that seals sends undos.
             17..20 if may_seal => EditKind::Undo(UndoEditRequest { name, request_id: id, ..Default::default() }),
             16 => EditKind::Undelegate(DeleteSpaceRequest {
                 name: format!("spaces/{space}/{region}"),

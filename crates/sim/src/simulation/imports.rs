@@ -1,4 +1,4 @@
-//! An operator who exports tables and later imports them into new spaces. Such a space continues the counters, so it
+//! An operator who exports tables and later imports them into new spaces. The new space continues the counters, so it
 //! issues nothing that the exported space had issued before the export.
 
 mod export;

@@ -77,7 +77,7 @@ impl Places {
         self.lock().add(space.to_owned(), region.to_owned());
     }
 
-    /// Records that a region is deleted. Clients that know it under an old name still request from it.
+    /// Records that a region is deleted. Clients that know the region under an old name still request from it.
     pub(crate) fn deleted(&self, space: &str, region: &str) {
         self.lock().regions.retain(|place| (place.space.as_str(), place.region.as_str()) != (space, region));
     }

@@ -1,5 +1,5 @@
-//! Restores from a backup. The restore skips identifiers that may have been issued since, and operators repeat lost
-//! edits.
+//! Restores from a backup. The restore skips identifiers that may have been issued since the backup, and operators
+//! repeat lost edits.
 
 use std::{
     collections::BTreeSet,
