@@ -102,8 +102,8 @@ Resources:
   region:default/team-*  the regions whose names matched when they were created
   space:shop             a space with all its regions
 
-Limits, which all connections of the token share, and each replica counts by itself:
-  ids=10k/s        identifiers per second. A request for more than a second's worth passes, and later ones wait
+Limits. All connections of the token share them, and each replica counts separately:
+  ids=10k/s        identifiers per second. A larger request passes, and later requests wait
   calls=500/s      calls per second; each message of an AllocateStream call is one
   streams=10       open AllocateStream calls
   connections=20   open connections
