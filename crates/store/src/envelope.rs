@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn err_key_and_contents_are_separated_in_the_checksum() {
-        // The concatenated bytes of key and contents are the same.
+        // The concatenation of key and contents is the same for both keys.
         let longer = Key::from_static("slot/07K");
         assert_ne!(checksum(&KEY, b"Kx"), checksum(&longer, b"x"));
     }

@@ -1,7 +1,7 @@
 //! Informs the processes on a shared store of changes and of each other.
 //!
-//! Safety depends only on [`Store::commit`](crate::Store::commit). This module only informs a process sooner of the
-//! changes of others, and shows which processes are running.
+//! Safety depends only on [`Store::commit`](crate::Store::commit). This module only informs a process sooner of changes
+//! by other processes, and shows which processes are running.
 
 use std::fmt;
 use std::time::Duration;

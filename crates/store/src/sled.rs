@@ -12,14 +12,14 @@
 //! piece before the next, and writes the revision last. Until the revision is durable, a recovery replays the whole
 //! journal. sled's `flush` uses `sync_file_range`, which leaves the data in the disk's own cache. So the thread calls
 //! `fdatasync` on its own handle of `DIR/db` after each flush, and syncs every file and directory after opening. sled's
-//! flush timer is off, because sled reclaims space when pages are replaced, even without it.
+//! flush timer is off: sled also reclaims space without the timer, when pages are replaced.
 //!
 //! # Disk errors
 //!
 //! If a write of the journal fails, the commits of the batch fail with [`Unknown`](crate::CommitError::Unknown), the
-//! database is dropped, and the next request opens it again. While that fails, and after an error before anything was
-//! written, requests fail with [`Unavailable`](crate::Unavailable). So a store recovers from a full disk as soon as
-//! space is free.
+//! database is dropped, and the next request opens it again. While opening fails, and after an error before any write,
+//! requests fail with [`Unavailable`](crate::Unavailable). So a store recovers from a full disk as soon as space is
+//! free.
 //!
 //! After a *failed sync* the kernel may mark pages as clean that never reached the disk. A later sync then succeeds
 //! without writing them, and reads still return them from the page cache. So opening always reads the whole of `DIR/db`
@@ -34,8 +34,8 @@
 //! # Damage
 //!
 //! Every value has our checksum, so a damaged value is detected. sled itself truncates its log at the first damaged
-//! record. The journal still has those of the lost commits that followed the last checkpoint. A small file,
-//! `newest`, has the newest acknowledged revision. Opening fails if the database lacks that revision.
+//! record. Of the lost commits, the journal still has those since the last checkpoint. A small file, `newest`, has the
+//! newest acknowledged revision. Opening fails if the database lacks that revision.
 //!
 //! # Limitations
 //!
@@ -96,7 +96,7 @@ pub struct SledOptions {
 
 /// A store in a directory that is locked by this process.
 ///
-/// Dropping the store closes it, like [`Store::close`], and blocks the calling thread until that is done.
+/// Dropping the store closes it, like [`Store::close`], and blocks the calling thread until the store is closed.
 pub struct SledStore {
     dir: PathBuf,
     id: StoreId,

@@ -16,8 +16,8 @@ pub const TXN_OPERATIONS_MAX: usize = 128;
 /// The maximum length of a value in bytes: 16 KiB.
 ///
 /// sled writes a leaf of its tree, about twenty values, as one message. It moves messages larger than a quarter of a
-/// log segment to separate files that it never syncs. This limit keeps every leaf inside the log, as a compile-time
-/// assertion next to the segment size checks.
+/// log segment to separate files that it never syncs. A compile-time assertion next to the size of a segment checks
+/// that this limit keeps every leaf inside the log.
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
 
 /// The maximum size of a transaction in bytes of keys and values: 1 MiB.

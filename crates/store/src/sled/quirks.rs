@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | writes a value that is large for its segment to a separate file, which it never syncs | [`SEGMENT_BYTES`] is so large that this never happens to a leaf | `restart::no_value_becomes_a_file`, and the assertion below |
 //! | flushes with `sync_file_range`, which leaves the data in the disk's own cache | [`flush`] syncs the file with our own handle | `power::a_missing_sync_is_found`, `the_real_durability_syncs` |
-//! | assumes that its writes are durable, and recovers wrongly if parts of several segments are missing | it writes at most [`PIECE_BYTES_MAX`] between two syncs, as estimated by [`leaves`] | `cuts::a_power_cut_during_a_checkpoint_loses_nothing`, `cuts::leaves_that_are_rewritten_together_are_synced_apart` |
+//! | assumes that its writes are durable, and recovers wrongly if parts of several segments are missing | sled writes at most [`PIECE_BYTES_MAX`] between two syncs, as estimated by [`leaves`] | `cuts::a_power_cut_during_a_checkpoint_loses_nothing`, `cuts::leaves_that_are_rewritten_together_are_synced_apart` |
 //! | leaves small files incomplete, and then reports a damaged database or ignores them | [`leftovers`] completes or removes them before sled is opened | `cuts::a_power_cut_while_sled_is_opened_loses_nothing` |
 //! | does not sync its small files and their names | [`sync_files`] | `cuts::a_power_cut_while_sled_is_opened_loses_nothing`, `power::every_acknowledged_commit_survives_a_power_cut` |
 //! | silently truncates its log at the first damaged record | `newest` has the revision that the database must have | `damage::a_truncated_log_is_noticed` |
@@ -102,7 +102,7 @@ pub(super) fn check_released(log: &File) -> Result<(), DiskError> {
 
 /// Runs code that calls sled and catches panics, which sled uses for some kinds of damage and failure.
 ///
-/// OK to continue after a panic, because the caller drops the database and opens it again.
+/// It is OK to continue after a panic, because the caller drops the database and opens it again.
 pub(super) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, DiskError> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

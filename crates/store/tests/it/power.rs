@@ -3,8 +3,8 @@
 //!
 //! After a cut the disk has all synced data. Of later writes it can have none, all or any part, even torn sectors.
 //! Files and names whose directory was not synced can be missing. `sync_file_range` does not count as a sync. In every
-//! such state the store must open and have every commit that was acknowledged before the cut. (The method of ALICE:
-//! Pillai et al., 2014.)
+//! such state the store must open and have every commit that was acknowledged before the cut. This is the method of
+//! ALICE (Pillai et al., 2014).
 
 use std::collections::BTreeMap;
 use std::env;

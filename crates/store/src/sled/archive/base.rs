@@ -80,7 +80,7 @@ pub(super) fn write(dir: &Path, head: &Head, ledger: &mut Ledger) -> Result<u64,
 /// The state that an archive shares with the thread that writes its base.
 #[derive(Debug, Default)]
 pub(super) struct BaseState {
-    /// True once the archive is dropped. The rename of a base to its final name holds this lock.
+    /// True once the archive is dropped. The base thread holds this lock while it renames a base to its final name.
     is_over: Mutex<bool>,
     is_running: AtomicBool,
     /// The size of the newest base in bytes.

@@ -454,7 +454,7 @@ async fn err_an_old_copy_that_the_archive_cannot_complete() {
     put(&store, 1, b"one").await.unwrap();
     store.close().await;
     pair.copy("data", "old");
-    // A copy from before the archive started: the archive does not show the copy's later commits.
+    // This copy was made before the archive started, and the archive lacks the commits in between.
     assert!(matches!(pair.refusal("before", pair.to("archive")), ArchiveError::Unknown { .. }));
     let store = pair.open();
     until_a_new_base(&pair, &store).await;
