@@ -25,8 +25,8 @@ impl Order {
     /// All orders.
     pub const ALL: [Self; 3] = [Self::Sequential, Self::Scrambled, Self::External];
 
-    /// Returns the lowest counter from which on all suffixes are `next` or above. In a scrambled order this is the
-    /// start of the next octave, since the order within an octave depends on the key.
+    /// Returns the lowest counter at which, and after which, all suffixes are `next` or above. In a scrambled order
+    /// this is the start of the next octave, since the order within an octave depends on the key.
     pub const fn floor(self, next: Count) -> Count {
         match (self, next) {
             (Self::Scrambled, Count::Below(next)) if next > 0 => match next.checked_next_power_of_two() {

@@ -72,7 +72,7 @@ pub enum Edit {
         /// The name of the region.
         name: String,
     },
-    /// Makes the suffixes of a delegated region its own again. The caller checks that their space is empty.
+    /// Gives the suffixes back to a delegated region. The caller checks that their space is empty.
     Undelegate {
         /// The name of the region.
         name: String,

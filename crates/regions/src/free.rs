@@ -58,7 +58,7 @@ impl FreeBlocks {
         blocks
     }
 
-    /// Returns the blocks whose prefix has at most `len` bits, larger blocks first; of these, the ones after `after`.
+    /// Returns the blocks after `after` whose prefix has at most `len` bits, larger blocks first.
     pub(crate) fn up_to(&self, len: u8, after: Option<Prefix>) -> impl Iterator<Item = Prefix> {
         let from = after.map_or(Unbounded, |after| Excluded((after.len(), after)));
         self.0.range((from, Unbounded)).map(|(_, block)| *block).take_while(move |block| block.len() <= len)

@@ -25,7 +25,8 @@ pub enum NotGranting {
 /// delegated regions in it, to any depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seal {
-    /// The number of tables from that of the covered region outward to that of the sealed region: 0 within one table.
+    /// The number of steps from the table of the covered region outward to that of the sealed region: 0 within one
+    /// table.
     pub outward: usize,
     /// The sealed region.
     pub region: RegionNumber,
@@ -69,7 +70,7 @@ impl Region {
     /// covers it.
     ///
     /// # Errors
-    /// Fails with [`NotGranting`]; of several reasons, with the most permanent one.
+    /// Fails with [`NotGranting`]. If there are several reasons, returns the most permanent one.
     pub fn check_granting(&self, seal: Option<Seal>) -> Result<(), NotGranting> {
         match (self, seal) {
             (Self { kind: Kind::Closed, .. }, _) => Err(NotGranting::Closed),

@@ -42,7 +42,7 @@ pub struct Plan {
     pub revision: Revision,
     /// Every region that changes, is created or is deleted. The subject of the edit comes first.
     pub changes: Vec<Change>,
-    /// Prefixes that a split frees and no new region takes, larger blocks first; the prefix of a deleted region.
+    /// Prefixes that a split frees and no new region takes, larger blocks first; or the prefix of a deleted region.
     pub freed: Vec<Prefix>,
     /// The free block in which a new region was placed.
     pub block: Option<Prefix>,
@@ -50,7 +50,7 @@ pub struct Plan {
     pub donor: Option<String>,
     /// The counter that moves to another region: when a region closes, its identifiers move to its all-zero subregion.
     pub counter_move: Option<CounterMove>,
-    /// The region whose suffixes the edit declares as issued, and the number below which it does.
+    /// The region whose suffixes the edit declares as issued, and the number below which they are declared.
     pub declared: Option<(RegionNumber, Count)>,
     /// The regions whose suffixes become separate spaces.
     pub delegated: Vec<RegionNumber>,

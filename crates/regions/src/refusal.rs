@@ -137,7 +137,7 @@ pub enum Refusal {
     /// `zone-too-small`: the region cannot be expanded so far.
     #[error("{}", match (zone, usable) {
         (0, _) => format!("region {region:?} has no expansion zone, so it cannot grow: create another region"),
-        (zone, 0) => format!("the expansion zone of region {region:?} has {zone} {}, but they have the subregions, so it cannot grow", noun(*zone)),
+        (zone, 0) => format!("the expansion zone of region {region:?} has {zone} {}, but the subregions use the zone, so the region cannot grow", noun(*zone)),
         (zone, usable) => format!(
             "the expansion zone of region {region:?} has {zone} {}, of which {usable} can be used, but {requested} were requested",
             noun(*zone)

@@ -24,7 +24,7 @@ pub enum Kind {
     Open,
     /// Subregions, and its own identifiers under the all-zero extension (Kent 1992, 3.3).
     Partial,
-    /// Subregions only, which replace it.
+    /// Subregions only; they replace the region.
     Closed,
 }
 

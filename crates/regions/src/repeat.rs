@@ -50,7 +50,7 @@ impl Edit {
     }
 
     /// Returns the names of the new regions for which the edit declares suffixes as issued, each with the number below
-    /// which it does.
+    /// which they are declared.
     pub fn floors(&self) -> impl Iterator<Item = (&str, Count)> {
         let (created, new, imported) = match self {
             Self::Create { name, start, .. } => (Some((name.as_str(), start.next)), &[][..], &[][..]),

@@ -204,7 +204,7 @@ impl Table {
         inside.filter(move |inner| inner.parent == Some(number))
     }
 
-    /// Returns the outermost of the regions from `from` on whose prefix begins with `under`.
+    /// Returns the outermost regions among those that begin at or after `from` and whose prefix begins with `under`.
     pub(crate) fn outermost_from(&self, from: Bound<Prefix>, under: Prefix) -> impl Iterator<Item = &Region> {
         let mut from = from;
         core::iter::from_fn(move || {

@@ -203,8 +203,8 @@ mod tests {
         apply(&mut table, &Edit::Create { name: name("r"), suffix: 4, place, start });
         let wider = NewRegion { suffix: Some(8), ..new_region("heir", "0") };
         let made = apply(&mut table, &subdivide(vec![wider, new_region("other", "1")], false));
-        // `r` has a suffix of four bits. Without this refusal, numbers of eight bits would be in its zone, which a
-        // split frees.
+        // `r` has a suffix of four bits. Without this refusal, numbers of eight bits would extend into its zone, whose
+        // bits a split can free.
         assert_eq!(refusal(&table, &made.changes), "use-unknown");
     }
 
@@ -243,7 +243,7 @@ mod tests {
             follower.apply(&Plan::made(undone.revision, undone.changes.clone())).expect("it fits");
             assert_eq!(follower, table, "{edit:?}");
             assert_eq!(Plan::made(undone.revision, undone.changes.clone()).freed, undone.freed, "{edit:?}");
-            // The undo of the undo.
+            // Undo the undo.
             let redo = table.undo(&undone.changes, false).expect("it can be reverted");
             apply(&mut table, &redo);
             assert_eq!(table.check(), Ok(()), "{edit:?}");

@@ -65,7 +65,7 @@ const REFUSED: [(&str, &[&str]); 77] = [
     ("region split fixed --by 1 --space parts", &["has 0 bits, but 1 were", "kent region show fixed --space parts"]),
     (
         "region expand mother --by 2 --space parts",
-        &["has 2 bits, but they have the subregions", "(kent region tree --filter mother --space parts)"],
+        &["has 2 bits, but the subregions use the zone", "(kent region tree --filter mother --space parts)"],
     ),
     ("region expand shut --by 1", &["\"old\" inside it", "(kent region show old --space default)"]),
     (

@@ -1,5 +1,5 @@
-//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of section 3.3). The reversal makes
-//! the suffixes the region's own again.
+//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of section 3.3). The reversal gives
+//! the suffixes back to the region.
 
 use alloc::string::ToString;
 

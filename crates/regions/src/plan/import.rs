@@ -57,7 +57,8 @@ fn number_of(table: &Table, names: &BTreeMap<&str, RegionNumber>, parent: &str) 
     imported.map_or_else(|| table.named(parent).map(|parent| parent.number), Ok)
 }
 
-/// Makes the checks that other edits make as well, because their refusals say more than a broken invariant does.
+/// Makes the checks that other edits make as well, because these checks refuse with clearer errors than the check of
+/// the invariants does.
 fn check_alone(table: &Table, region: &Region) -> Result<(), Refusal> {
     let (prefix, bits) = (region.prefix, table.bits());
     if prefix.len() > bits {

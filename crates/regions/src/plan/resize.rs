@@ -3,8 +3,8 @@
 use super::Plan;
 use crate::{count::Count, refusal::Refusal, region::Region, table::Table};
 
-/// Plans the expansion that the region's policy makes due. It checks the policy against the table of the plan, so of
-/// several daemons only one expands the region.
+/// Plans the expansion that the region's policy makes due. Checks the policy against the table of the plan, so only one
+/// of several daemons expands the region.
 pub(super) fn expand_if_due(table: &Table, name: &str, count: u64) -> Result<Plan, Refusal> {
     match table.named(name)?.expansion_due(count) {
         Some(by) => expand(table, name, by),
