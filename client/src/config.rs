@@ -107,14 +107,14 @@ pub enum ConfigError {
     #[error("the certificates cannot be used: {problem}")]
     #[non_exhaustive]
     BadCertificate {
-        /// What is wrong with them.
+        /// The problem with the certificates or the key.
         problem: String,
     },
     /// The token cannot be used.
     #[error("the token cannot be used: {problem}")]
     #[non_exhaustive]
     BadToken {
-        /// What is wrong with it, without the token itself.
+        /// The problem, without the token itself.
         problem: String,
     },
     /// A token would be sent to another machine without TLS.
@@ -145,28 +145,29 @@ impl Builder {
         self
     }
 
-    /// Sets the certificates of the CAs that verify daemons, as PEM; endpoints without a scheme then use TLS [default:
-    /// those of the system, for `https://` endpoints].
+    /// Sets the certificates of the CAs that verify daemons, as PEM [default: those of the system, for `https://`
+    /// endpoints]. Endpoints without a scheme then use TLS.
     pub fn ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.pems.ca = Some(Pem::Text(pem.into()));
         self
     }
 
-    /// Like [`ca`](Self::ca), from a file, which is read again for every new connection.
+    /// Like [`ca`](Self::ca), but from a file. The client reads the file again for every new connection.
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.pems.ca = Some(Pem::File(path.into()));
         self
     }
 
-    /// Sets the client's certificate and private key, as PEM, for daemons that require one; endpoints without a scheme
-    /// then use TLS.
+    /// Sets the client's certificate and private key, as PEM, for daemons that require a certificate. Endpoints without
+    /// a scheme then use TLS.
     pub fn identity(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.pems.identity = Some((Pem::Text(certificate.into()), Pem::Text(key.into())));
         self
     }
 
-    /// Like [`identity`](Self::identity), from files, which are read again for every new connection: replace them before the
-    /// certificate expires, and the client needs no restart. If the two do not belong together, the previous ones stay in use.
+    /// Like [`identity`](Self::identity), but from files. The client reads the files again for every new connection, so
+    /// it needs no restart if you replace them before the certificate expires. If a certificate and key do not match,
+    /// the previous ones stay in use.
     pub fn identity_files(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.pems.identity = Some((Pem::File(certificate.into()), Pem::File(key.into())));
         self

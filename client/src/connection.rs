@@ -111,8 +111,8 @@ impl Connection {
         Self { origin: Origin::here(), settings, tls, credentials, ages, state }
     }
 
-    /// Returns the process that owns the connection. If a forked child used it, both processes would write to the same
-    /// socket.
+    /// Returns the process that owns the connection. If a forked child used the connection, both processes would write
+    /// to the same socket.
     pub(crate) fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -285,7 +285,7 @@ impl Connection {
         let asked = time::timeout(self.settings.attempt_timeout, admin.get_status(GetStatusRequest {})).await;
         // OK because the client asks again later and keeps its endpoints.
         let Ok(Ok(status)) = asked else { return };
-        // The path of another replica's Unix socket means another file here, or none.
+        // On this machine, the path of another replica's Unix socket is another file, or does not exist.
         let others = status.into_inner().replicas.into_iter();
         let others = others.filter(|replica| !replica.answering && !replica.address.starts_with("unix:"));
         let found = others

@@ -137,7 +137,7 @@ impl Shared {
         match read(file) {
             Ok((header, stamp)) => {
                 if header != state.header {
-                    state.generation += 1; // OK because it does not overflow in the age of the universe
+                    state.generation += 1; // OK because a u64 does not overflow in practice
                     state.header = header;
                 }
                 state.stamp = Some(stamp);

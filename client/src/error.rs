@@ -41,7 +41,8 @@ pub enum Error {
         /// The daemon's complete status.
         status: Status,
     },
-    /// The caller has used up one of its limits, and the timeout of the request ends before the daemon admits it again.
+    /// The caller has used up one of its limits, and the timeout of the request ends before the daemon admits the
+    /// caller again.
     #[error("{message}")]
     #[non_exhaustive]
     Limited {
@@ -67,7 +68,7 @@ pub enum Error {
     #[error("the daemon's reply is not usable: {what}")]
     #[non_exhaustive]
     Unusable {
-        /// What is wrong with it.
+        /// What is wrong with the reply.
         what: String,
     },
     /// Many blocks in a row had a lower fencing token than one already seen for the same slot or region.
@@ -172,7 +173,7 @@ pub(crate) enum Verdict {
     Final(Error),
 }
 
-/// Decides whether to retry. Every failure of the transport is retried: if a reply was lost, that leaves only a gap.
+/// Decides whether to retry. Every failure of the transport is retried, because a lost reply leaves only a gap.
 pub(crate) fn judge(status: &Status) -> Verdict {
     let details = status.get_error_details();
     let after = details.retry_info().and_then(|info| info.retry_delay);
@@ -185,8 +186,8 @@ pub(crate) fn judge(status: &Status) -> Verdict {
         Code::Unavailable | Code::Unknown | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => {
             Verdict::Again(after)
         }
-        // With a delay, the cause is a limit of the clock, the pace or the caller, which passes. A full region has no
-        // delay.
+        // A status with a delay has a temporary cause: a limit of the clock, the pace or the caller. The status of a
+        // full region has no delay.
         Code::ResourceExhausted if after.is_some() => Verdict::Again(after),
         Code::Ok
         | Code::InvalidArgument

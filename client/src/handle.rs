@@ -304,7 +304,8 @@ impl Shared {
         }
     }
 
-    /// Fetches a block of `count` of the `needed` identifiers that does not go through the stock. An empty request ID means none.
+    /// Fetches a block of `count` of the `needed` identifiers, bypassing the stock. An empty request ID means that the
+    /// request has none.
     pub(crate) async fn fetch_block(
         &self,
         (count, needed): (u64, u64),
@@ -326,7 +327,7 @@ impl Shared {
         };
         let block = match request_id.is_empty() {
             true => self.source.ask(call).await?,
-            // A request ID belongs to one region: its heir would grant it a second time.
+            // A request ID belongs to one region: the heir would grant a second block for the same ID.
             false => call(self.source.name()).await?,
         };
         // If the program has forked in the meantime, the block belongs to the parent.
@@ -355,7 +356,7 @@ async fn fetch(source: &Source, connection: &Connection, fences: &Fences, count:
     if fences.admit(&granted_by, &block) {
         return Ok(Some(Fresh { block, asked }));
     }
-    // The replica that granted it lags behind the others: ask another one, after a pause.
+    // The replica that granted the block lags behind the others: ask another replica, after a pause.
     connection.leave(connection.current().0);
     time::sleep(LAG).await;
     Ok(None)

@@ -1,4 +1,4 @@
-//! Runs the binary `kentd`. For this test, cargo builds the binary, which the end-to-end tests run, too.
+//! Runs the binary `kentd`, so that cargo builds it for the end-to-end tests.
 
 use std::process::Command;
 

@@ -13,12 +13,12 @@ use crate::{
 
 /// Compare grants of 1000 uuidv7 per call with the bare transport and peers: requests per second and latencies.
 ///
-/// The bare transport answers every call with the same message, so no gRPC server can be faster on this machine. With 1 and with
-/// 64 calls in flight, both are also measured over TLS 1.3 (`bare, tls` and `kentd, tls`), and a daemon with `--auth required`
-/// whose caller sends a token with each call (`kentd, token`). A request to a peer raises a durable counter by 1000. The column `ratio` is the
-/// rate relative to the first contender, the last column `p99` is the 99th percentile of the latency relative to it, and `cpu us`
-/// is the processor time of the server per request in microseconds. The processor time says more than the rate when the load
-/// generator limits the rate.
+/// The bare transport answers every call with the same message, so no gRPC server can be faster on this machine. With 1
+/// and with 64 calls in flight, both are also measured over TLS 1.3 (`bare, tls` and `kentd, tls`). A further daemon
+/// has `--auth required`, and its caller sends a token with each call (`kentd, token`). A request to a peer raises a
+/// durable counter by 1000. The column `ratio` is the rate relative to the first contender. The last column `p99` is
+/// the 99th percentile of the latency relative to the first contender. `cpu us` is the processor time of the server per
+/// request in microseconds. The processor time says more than the rate when the load generator limits the rate.
 #[derive(Debug, Args)]
 pub(crate) struct GrantArgs {
     #[command(flatten)]

@@ -39,7 +39,7 @@ pub(crate) struct IndexArgs {
     /// Number of rounds. The figures are medians over the rounds.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Seed of tables and identifiers. The same seed generates the same ones.
+    /// Seed of tables and identifiers. The same seed generates the same tables and identifiers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write a plot of the figures as SVG.

@@ -53,13 +53,13 @@ enum Hot {
     GrantChunk,
     /// Identify the caller of a unary call by its token, and decide whether it may allocate from a region.
     Authorise,
-    /// The same for a caller with limits, with the call counted towards them.
+    /// Do the same for a caller with limits, and count the call towards the limits.
     AuthoriseLimited,
     /// Decide whether the caller of a stream may have one more block.
     AuthoriseStream,
     /// Count a call of a stream towards the limits of its caller.
     Limit,
-    /// The same for a caller without limits.
+    /// Do the same for a caller without limits.
     LimitNone,
     /// Decode a request for a lease and encode its response.
     AnswerLease,

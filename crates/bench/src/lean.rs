@@ -33,7 +33,7 @@ pub(crate) struct Lean {
     common: [u8; 2],
     /// The field `authorization`, if the caller has a token.
     authorization: Vec<u8>,
-    /// Whether a refusal ends a call like an answer.
+    /// Whether a refusal counts as an answer.
     is_refusable: bool,
     received: Vec<u8>,
     /// The bytes to send next.

@@ -24,8 +24,8 @@ pub(crate) struct PackedArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [16, 64, 128], value_name = "KIB,...")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=128))]
     sizes: Vec<u64>,
-    /// Also measure this ferroid-tonic-server. `cargo install ferroid-tonic-server` builds it and needs protoc. It
-    /// leaves Nagle's algorithm on, which sometimes delays it by 40 ms; for a fair comparison, replace
+    /// Also measure this ferroid-tonic-server. `cargo install ferroid-tonic-server` builds it and needs protoc. The
+    /// server leaves Nagle's algorithm on, which sometimes delays replies by 40 ms. For a fair comparison, replace
     /// `TcpListenerStream::new(tcp)` in its main.rs with `TcpIncoming::from(tcp).with_nodelay(Some(true))`.
     #[arg(long, value_name = "PATH")]
     ferroid: Option<PathBuf>,

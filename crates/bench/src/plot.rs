@@ -28,7 +28,7 @@ pub(crate) struct PlotArgs {
 }
 
 /// The names of the percentiles in the input, and their positions on a logarithmic axis: 99 % is at 100, because one
-/// call of 100 is slower.
+/// call in 100 is slower.
 const PERCENTILES: [(&str, f64); 4] = [("p50_us", 2.0), ("p90_us", 10.0), ("p99_us", 100.0), ("p999_us", 1000.0)];
 
 /// Colors that people with red-green color blindness can distinguish (Okabe and Ito).

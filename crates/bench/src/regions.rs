@@ -15,7 +15,7 @@ pub(crate) async fn create(client: &Client, region: &str) -> anyhow::Result<()> 
         parent: SPACE.to_owned(),
         region_id: region.to_owned(),
         suffix_bits: Some(40),
-        // A pace that allows the whole region in one burst, so that the default pace does not limit the measurement.
+        // This pace allows the whole region in one burst, so that the default pace does not limit the measurement.
         pace: 1 << 40,
         ..CreateRegionRequest::default()
     };

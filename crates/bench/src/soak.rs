@@ -43,9 +43,10 @@ use crate::{
 
 /// Run a daemon with TLS under a mixed load, and watch its memory, its open files and the latency of grants.
 ///
-/// The load has unary grants of several sources, streams, edits, watchers, classification, scrapes of the metrics, JSON over HTTP,
-/// backups and new connections. It leaves the processors some time, so that the latencies are those of a daemon in use. In a run of
-/// five minutes or more, resident memory and open files must stay flat after the first sixth or the first five minutes, whichever ends earlier.
+/// The load has unary grants of several sources, streams, edits, watchers, classification, scrapes of the metrics, JSON
+/// over HTTP, backups and new connections. It leaves the processors partly idle, so that the latencies are those of a
+/// daemon in normal use. In a run of five minutes or more, resident memory and open files must stay flat after the
+/// first sixth or the first five minutes, whichever ends earlier.
 #[derive(Debug, Args)]
 pub(crate) struct SoakArgs {
     /// Length of the run in minutes.
@@ -64,8 +65,8 @@ pub(crate) struct SoakArgs {
 
 /// The number of samples of a run.
 const SAMPLES: u32 = 90;
-/// The maximum ratio of a quantity in the last third of the samples after the beginning to the quantity in their first
-/// third.
+/// The maximum growth of a quantity after the beginning: its value in the last third of the samples, divided by its
+/// value in the first third.
 const FLAT: f64 = 1.1;
 /// The maximum length, in minutes, of the beginning of a run, in which memory may grow.
 const BEGINNING: f64 = 5.0;

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &StrictArgs) -> anyhow::Result<()> {
         let client = Client::new(format!("http://{}", archived.address))?;
         regions::create_strict(&client, "strict").await
     })?;
-    // This file is in the directory that contains the store, and so on the same disk.
+    // This file is in the directory that contains the store, so it is on the same disk.
     let file = tempfile::tempfile_in(arena.data())?;
     for in_flight in [1, 64] {
         let [plain, strict] = ["region:plain", "region:strict"].map(|source| Load::Unary {

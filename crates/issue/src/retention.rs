@@ -137,8 +137,8 @@ impl RequestPolicy {
 /// The forgotten edits of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// The edits up to this revision are forgotten; 0 if none are. The table can be shown at this revision and later
-    /// ones.
+    /// The edits up to this revision are forgotten; 0 if no edit is forgotten. The table can be shown at this revision
+    /// and later ones.
     pub through: u64,
     /// The number of revisions above `through` that a restore skipped, so no edit made them.
     pub passed_over: u64,

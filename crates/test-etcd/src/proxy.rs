@@ -77,7 +77,7 @@ impl Proxy {
         lock(&self.state).plan = Plan::CutAfter(bytes);
     }
 
-    /// Returns how many of the planned losses of a reply or a connection have happened.
+    /// Returns the number of replies and connections that the plan has dropped so far.
     pub fn lost(&self) -> u32 {
         lock(&self.state).lost
     }

@@ -37,7 +37,7 @@ fn archived(data: &Path, archive: &Path) -> Command {
     command
 }
 
-/// The directory in the archive of its only active store.
+/// The directory of the only active store in the archive.
 fn own(archive: &Path) -> PathBuf {
     let dirs = fs::read_dir(archive).expect("there").map(|entry| entry.expect("read").path());
     let live: Vec<_> = dirs.filter(|dir| !dir.join("ended").exists()).collect();

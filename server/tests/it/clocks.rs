@@ -70,7 +70,7 @@ impl Faked {
                     assert!(stamped + SECOND / 2 + MILLI >= before, "{} ms behind", (before - stamped) / MILLI);
                 }
             }
-            // Versions 1 and 6 share a sequence: the same ticks in another order.
+            // Versions 1 and 6 share a sequence and have the same fields in another order.
             match source {
                 "uuidv1" => self.ledger.record("uuidv6", ids.into_iter().map(version_6)),
                 _ => self.ledger.record(source, ids),
@@ -113,8 +113,8 @@ async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
         assert!(faked.daemon.get("/metrics").1.contains(&format!("clock_quarantined {}", u8::from(by != 0))));
     }
 
-    // If the clock is wrong at the start, there is no time to derive the correct one from: the daemon
-    // refuses time-based sources but not counters.
+    // If the clock is wrong at the start, the daemon cannot derive the correct time: it refuses time-based sources but
+    // not counters.
     faked.daemon.kill();
     let mut faked = Faked::start(dir.path(), faked.ledger, "+3650d");
     let ask = request("uuidv7", 1, Encoding::Packed);

@@ -80,7 +80,7 @@ async fn ok_edits_of_one_replica_reach_all() {
         eventually("the expansion is seen", async || orders(daemon).await.is_ok_and(|region| region.suffix_bits == 42))
             .await;
     }
-    // The response to a seal reports that all replicas have confirmed it. A repeated seal does so, too.
+    // The response to a seal, even to a repeated one, reports that all replicas have confirmed the seal.
     let seal = SealRegionRequest { name: ORDERS.to_owned(), ..Default::default() };
     for daemon in [&all[2], &all[0]] {
         let sealed = daemon.regions().seal_region(seal.clone()).await.expect("sealed").into_inner();

@@ -67,7 +67,7 @@ const MASKS: [(&str, &str); 26] = [
 /// example, replicas discover each other, a busy disk becomes idle, or a daemon reads its certificates again.
 const AWAITED: ([&str; 3], u32) = (["kent status", "kent doctor", "grep "], 30);
 
-/// The directories of the machine that pages name. Those of a session are in its own directory.
+/// The directories that pages name. A session replaces them by directories inside its own directory.
 const DIRS: [&str; 3] = ["/var/lib", "/run/kent", "/mnt/other"];
 
 /// How a session begins.

@@ -95,8 +95,8 @@ fn seeds_of(surface: Surface, host: &str) -> Vec<Seed> {
             path == format!("/{}/{}", method.parent_service().full_name(), method.name())
         });
         let input = methods.iter().find(is_method).expect("a method").input();
-        // Kent's JSON form of 128-bit numbers is invalid here, so requests with such numbers become
-        // empty messages. As JSON they are mutated in full.
+        // Kent's JSON form of 128-bit numbers is invalid here, so requests with such numbers become empty messages. In
+        // JSON, these requests are mutated in full.
         let message = DynamicMessage::deserialize_with_options(
             input.clone(),
             &json,

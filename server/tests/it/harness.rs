@@ -141,7 +141,7 @@ impl Daemon {
         self.child.id()
     }
 
-    /// The line that it prints once it serves.
+    /// The line that the daemon prints once it serves.
     pub(crate) fn greeting(&self) -> &str {
         &self.greeting
     }
@@ -242,7 +242,7 @@ pub(crate) fn identifiers(reply: &AllocateResponse) -> Vec<u128> {
     }
 }
 
-/// The identifiers of a block. Their random tails are arbitrary, because the rest of each must be unique.
+/// The identifiers of a block. The random tails are arbitrary, because identifiers must be unique without them.
 fn expand(block: &Block) -> Vec<u128> {
     block.walk(rand::rng()).map(|id: Id| id.to_u128()).collect()
 }

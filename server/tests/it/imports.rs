@@ -16,7 +16,8 @@ use syn::{
 
 use super::crates::CRATES;
 
-/// The maximum number of imports to follow for a path. Two modules may import the same name, of a type and a macro, from each other.
+/// The maximum number of imports to follow for a path. Two modules may import one name from each other, as a type and
+/// as a macro, so the search may not end without a limit.
 const IMPORTS_MAX: u8 = 8;
 
 /// A module path from the crate root, or a path as written in the source.

@@ -243,7 +243,7 @@ async fn ok_handshakes_and_the_ends_of_certificates_are_measured() {
     };
     let expiry = |setting| value(&format!("kent_certificate_expiry_timestamp_seconds{{setting=\"{setting}\"}}"));
     let (first, list, authority) = (expiry("tls-cert"), expiry("tls-crl"), expiry("tls-client-ca"));
-    // Both end within a day of the start, and the authority later.
+    // The certificate and the revocation list expire within about a day of the start. The CA certificate expires later.
     let started = value("process_start_time_seconds");
     assert!((started..started + 90_000.0).contains(&first) && (started..started + 90_000.0).contains(&list));
     assert!(authority > first + 90_000.0);

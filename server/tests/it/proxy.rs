@@ -54,7 +54,7 @@ impl Proxy {
     }
 }
 
-/// Forwards everything except the response to one call in ten, at which it closes the connection.
+/// Forwards everything, but drops the response to one call in ten and closes the connection.
 async fn pass(mut client: TcpStream, mut daemon: TcpStream, calls: Arc<AtomicU64>, dropped: Arc<AtomicU64>) {
     let (mut sent, mut received) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {

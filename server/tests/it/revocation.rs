@@ -32,7 +32,7 @@ const REPLICAS: usize = 3;
 const ROUNDS: usize = 3;
 const CALLS: u64 = 10;
 
-/// The credentials of a caller: a certificate, and perhaps a token. They change, but are valid at any time.
+/// The credentials of a caller: a certificate, and perhaps a token. They change, but are always valid.
 #[derive(Clone)]
 struct Presented {
     identity: Arc<Identity>,

@@ -226,7 +226,7 @@ fn pass(mut client: &TcpStream, mut daemon: &TcpStream, left: &AtomicI64) -> std
     }
 }
 
-/// Make more edits, for regions inside others.
+/// More edits, for regions inside others.
 const MORE: [&str; 9] = [
     "region set shut --owner ops",
     "region set none --auto-expand 80:1:25 --label tier=gold",

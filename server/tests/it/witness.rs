@@ -27,8 +27,9 @@ async fn take(daemon: &Daemon, ledger: &mut Ledger) {
     ledger.record("region:orders", identifiers(reply.get_ref()));
 }
 
-/// Starts a store, copies it, starts it again and issues identifiers. Then it puts the copy in `back` and starts it there. The copy must
-/// be refused, because a daemon has been started since it was made.
+/// Starts a daemon on a store, copies the store, starts a daemon on it again and issues identifiers. Then puts the copy
+/// in `back` and starts a daemon there. The copy must be refused, because a daemon has been started since the copy was
+/// made.
 async fn put_back(data: &Path, back: &Path, as_usual: impl Fn(&mut Command), then: impl Fn(&mut Command)) {
     let dir = data_dir();
     let kept = dir.path().join("kept");
@@ -53,7 +54,7 @@ async fn put_back(data: &Path, back: &Path, as_usual: impl Fn(&mut Command), the
     }
 }
 
-/// A copy of the directory of a running daemon, made after its last start, counts as many starts.
+/// A copy of a running daemon's directory that is made after the last start records the same number of starts.
 #[tokio::test]
 async fn err_a_copy_is_not_served_beside_its_original() {
     let dir = data_dir();

@@ -251,7 +251,7 @@ fn ok_a_slot_whose_earlier_ticks_are_not_past_at_the_answer_is_not_used() {
 fn ok_the_answer_to_another_take_does_not_change_the_held_slot() {
     let (records, mut daemon) = started(0);
     let held = *daemon.issuer.held().expect("held").1;
-    // These are the same slot with another epoch, and another slot with the same epoch.
+    // The first plan takes the same slot with another epoch. The second takes another slot with the same epoch.
     let again = daemon.issuer.plan_take(records.all(), &[], ms(60_000), 7).expect("past");
     let other_slot = daemon.issuer.plan_take(records.all(), &[], ms(0), 7).expect("fresh");
     assert_eq!((again.slot(), other_slot.slot()), (Slot::new(0).expect("a slot"), Slot::new(1).expect("a slot")));

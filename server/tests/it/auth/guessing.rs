@@ -127,10 +127,11 @@ async fn err_no_call_tells_whether_a_name_exists() {
     assert!(asked > 40, "{asked}");
 }
 
-/// A record of a request ID belongs to one caller ([`err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit`] and
+/// A record of a request ID belongs to one caller
+/// ([`err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit`] and
 /// `err_a_request_id_belongs_to_the_caller_who_used_it_first`). Changes of tokens, roles and budgets keep no such
-/// records, so a caller can neither repeat another's request to learn its secret nor prevent a revocation by using its
-/// ID first.
+/// records, so a caller can neither learn a secret by repeating another caller's request, nor prevent a revocation by
+/// using its request ID first.
 #[test]
 fn ok_only_grants_and_edits_have_request_ids() {
     let has_id = |request: &DescriptorProto| request.field.iter().any(|field| field.name() == "request_id");

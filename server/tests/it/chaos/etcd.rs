@@ -71,7 +71,8 @@ pub(super) async fn compact(etcd: &Etcd) {
     let marker = Key::from_static("junk/compacted");
     let delete = || Txn::new().delete(marker.clone());
     let newest = until("etcd answers", async || store.commit(delete()).await.ok()).await.version;
-    // Wait for the physical compaction, so that a defragmentation frees the space. It fails if this revision is compacted already.
+    // Wait for the physical compaction, so that a defragmentation frees the space. The command fails if this revision
+    // is compacted already.
     etcdctl(etcd, &["--user", "root:secret"], &format!("compact --physical=true {newest}"));
 }
 
