@@ -1,4 +1,4 @@
-//! The client under test: a process that reads commands and writes answers, one JSON object a line.
+//! The client under test: a process that reads commands and writes answers, one JSON object per line.
 
 use std::{collections::HashMap, io, process::Stdio, sync::Arc, time::Duration};
 
@@ -13,32 +13,32 @@ use tokio::{
 
 use crate::{expect::Answered, log::Log};
 
-/// What the client under test says about itself.
+/// The language and the abilities of the client under test.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Hello {
-    /// Its language.
+    /// The client's language.
     pub language: String,
-    /// What it supports.
+    /// The abilities that the client supports.
     pub can: Vec<String>,
 }
 
-/// A running adapter. Its processes end with the value.
+/// A running adapter. Dropping this value ends its processes.
 pub(crate) struct Adapter {
     log: Arc<Log>,
     child: Child,
     input: Option<ChildStdin>,
     output: tokio::io::Lines<BufReader<ChildStdout>>,
-    /// Answers that arrived while the kit waited for another one, and when.
+    /// Answers that arrived while the kit waited for another one, with their times of arrival.
     arrived: HashMap<u64, (Answered, Instant)>,
     sent: u64,
     _errors: JoinSet<()>,
 }
 
-/// The time in which an adapter must end after the end of its input.
+/// The time that an adapter has to exit after the end of its input.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 impl Adapter {
-    /// Starts the program, and waits for what it says about itself.
+    /// Starts the program, and waits for its hello.
     pub(crate) async fn start(command: &[String], log: &Arc<Log>) -> Result<(Self, Hello), String> {
         let (program, arguments) = command.split_first().ok_or("there is no command")?;
         let mut child = Command::new(program)
@@ -105,7 +105,7 @@ impl Adapter {
         }
     }
 
-    /// Ends the input, and waits for the end of the adapter.
+    /// Closes the input, and waits until the adapter exits.
     pub(crate) async fn end(mut self) -> Result<(), String> {
         drop(self.input.take());
         while let Ok(Some(line)) = time::timeout(ENDS_WITHIN, self.output.next_line())
@@ -137,7 +137,8 @@ impl Adapter {
 
 impl Drop for Adapter {
     fn drop(&mut self) {
-        // An adapter may be a script that has started the client: end the group, which only this adapter's processes are in.
+        // An adapter may be a script that has started the client, so end the process group, which has only this
+        // adapter's processes.
         if let Some(group) =
             self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
         {

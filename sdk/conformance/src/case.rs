@@ -1,4 +1,4 @@
-//! Plays one case: starts its daemons and the client, and takes the steps.
+//! Plays one case: starts its daemons and the client, and executes the steps.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -25,28 +25,29 @@ use crate::{
 /// The result of a case.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The client did what the script expects. The steps that it cannot take were left out.
+    /// The client did what the script expects. Steps that need a missing ability were skipped.
     Passed {
-        /// What the client cannot do, for which steps were left out.
+        /// The missing abilities for which steps were skipped.
         without: Vec<String>,
         /// The conversation, if it was requested.
         conversation: Option<String>,
     },
-    /// The client cannot do what the case needs.
+    /// The client lacks an ability that the case needs.
     Skipped {
-        /// What it cannot do.
+        /// The missing abilities.
         missing: Vec<String>,
     },
-    /// Something went wrong.
+    /// The case failed.
     Failed {
-        /// What, in one line.
+        /// The problem, in one line.
         reason: String,
         /// The conversation.
         conversation: String,
     },
 }
 
-/// Plays a script against a new process of the adapter. With `verbose`, the conversation of a case that passes is returned, too.
+/// Plays a script against a new process of the adapter. With `verbose`, also returns the conversation of a case that
+/// passes.
 pub async fn run(script: &Script, command: &[String], verbose: bool) -> Outcome {
     let log = Arc::<Log>::default();
     let limit = Duration::from_secs(script.limit_s);
@@ -64,9 +65,9 @@ pub async fn run(script: &Script, command: &[String], verbose: bool) -> Outcome 
 }
 
 enum Played {
-    /// The client lacks these.
+    /// The client lacks these abilities.
     Skipped(Vec<String>),
-    /// All steps were taken, except those that need one of these.
+    /// All steps were executed, except those that need one of these abilities.
     Whole(Vec<String>),
 }
 
@@ -121,7 +122,7 @@ struct Case {
     started: HashMap<String, (Call, u64, Instant)>,
     /// The identifiers of the answers to named commands.
     named: HashMap<String, Vec<String>>,
-    /// What the client lacks, for which steps were left out.
+    /// The missing abilities for which steps were skipped.
     without: BTreeSet<String>,
 }
 
@@ -175,7 +176,7 @@ impl Case {
                     self.started.insert(name, (call.clone(), id, Instant::now()));
                 }
             }
-            // Without it, the step that starts the command was left out.
+            // If no such command was started, its step was skipped.
             Step::Finish(finish) => {
                 if let Some((call, id, sent)) = self.started.remove(&finish.name) {
                     self.receive(&call, id, sent, &finish.expect).await?;
@@ -209,7 +210,7 @@ impl Case {
         Ok(())
     }
 
-    /// Sends a command. Returns its number, or nothing if the client lacks what the step needs.
+    /// Sends a command. Returns its number, or `None` if the client lacks an ability that the step needs.
     async fn send(&mut self, call: &Call) -> Result<Option<u64>, String> {
         let missing = lacks(&self.hello, &call.needs);
         if !missing.is_empty() {
@@ -231,7 +232,7 @@ impl Case {
         self.adapter.send(Value::Object(command)).await.map(Some)
     }
 
-    /// Waits for an answer, and compares it with what is expected and with the ledger.
+    /// Waits for an answer, and compares it with the expectation and the ledger.
     async fn receive(&mut self, call: &Call, id: u64, sent: Instant, expect: &Expect) -> Result<(), String> {
         let (answered, arrived) = self.adapter.answer(id).await?;
         let ids = answered.ids.clone().unwrap_or_default();
@@ -251,7 +252,7 @@ impl Case {
     }
 }
 
-/// Replaces a file as a careful program does: readers see the old text or the new one.
+/// Replaces a file atomically: readers see the old text or the new one.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)?;

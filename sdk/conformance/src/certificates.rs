@@ -1,4 +1,4 @@
-//! The certificates of a case: two CAs, those of the daemons, and one for the client.
+//! The certificates of a case: two CAs, one certificate per daemon, and one for the client.
 
 use std::{fs, io, path::Path, sync::Arc};
 
@@ -48,7 +48,7 @@ impl Cas {
         Ok(cas)
     }
 
-    /// Returns what accepts the connections of a daemon.
+    /// Returns the TLS acceptor of a daemon.
     pub(crate) fn acceptor(&self, spec: &TlsSpec) -> io::Result<TlsAcceptor> {
         let ca = if spec.ca == "other" { &self.other } else { &self.right };
         let leaf = ca.sign(&spec.name, ExtendedKeyUsagePurpose::ServerAuth)?;

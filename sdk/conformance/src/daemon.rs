@@ -1,4 +1,4 @@
-//! A played daemon: its port, its connections, its death and its return.
+//! A simulated daemon: its port, its connections, its stop and its restart.
 
 use std::{io, net::SocketAddr, sync::Arc};
 
@@ -22,18 +22,18 @@ use crate::{
     wire::{Stream, Wire},
 };
 
-/// A daemon of one case. It ends with the value.
+/// A daemon of one case. Dropping this value stops the daemon.
 pub(crate) struct Daemon {
     pub(crate) played: Arc<Played>,
     log: Arc<Log>,
     name: String,
     address: SocketAddr,
     acceptor: Option<TlsAcceptor>,
-    /// What serves the port.
+    /// The tasks that serve the port.
     tasks: JoinSet<()>,
 }
 
-/// The number of connections that wait to be served.
+/// The maximum number of connections that wait to be served.
 const WAITING: usize = 64;
 
 impl Daemon {
@@ -85,7 +85,7 @@ impl Daemon {
         let until = alive.clone();
         self.tasks.spawn(async move {
             let serving = Server::builder().add_service(service).serve_with_incoming(incoming);
-            // OK because the kit sees what the client makes of an error.
+            // OK because the client sees the broken connection, and the kit checks its reaction.
             let _ = until.run_until_cancelled(serving).await;
         });
         let (acceptor, log, name) = (self.acceptor.clone(), self.log.clone(), self.name.clone());
@@ -97,7 +97,7 @@ impl Daemon {
                     let alive = alive.clone();
                     handshakes.spawn(async move {
                         match accept(stream, acceptor).await {
-                            // OK because only a dead daemon has no receiver.
+                            // OK because only a stopped daemon has no receiver.
                             Ok(stream) => drop(pass.send(Ok(Wire::new(stream, &alive))).await),
                             Err(error) => log.say(&name, &format!("the TLS handshake failed: {error}")),
                         }

@@ -1,4 +1,4 @@
-//! Compares what a client answered with what the script expects.
+//! Compares the answers of a client with the expectations of the script.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use crate::{
     script::{Call, ErrorExpect, Expect},
 };
 
-/// The answer to a command, as the protocol has it.
+/// The answer to a command, as the protocol defines it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Answered {
     /// The number of the command.
@@ -25,18 +25,18 @@ pub struct Answered {
     pub error: Option<Box<Problem>>,
 }
 
-/// An error of a client, as the protocol has it.
+/// An error of a client, as the protocol defines it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Problem {
-    /// What went wrong: `refused`, `limited` and so on.
+    /// The kind of error: `refused`, `limited` and so on.
     pub kind: String,
     /// The gRPC code of the daemon's status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// The daemon's reason for programs.
+    /// The daemon's machine-readable reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The facts of the reason.
+    /// The metadata of the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
     /// The fields of the request that are wrong.
@@ -45,12 +45,12 @@ pub struct Problem {
     /// The daemon's delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<f64>,
-    /// The text for people.
+    /// The human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// An answer, and what the kit knows about it.
+/// An answer, and the facts that the kit knows about it.
 pub(crate) struct Observed<'a> {
     pub(crate) answered: &'a Answered,
     /// The labels of each identifier.
@@ -66,7 +66,7 @@ impl Observed<'_> {
         self.answered.ids.as_deref().unwrap_or_default()
     }
 
-    /// Compares the answer to a command with what is expected.
+    /// Compares the answer to a command with the expectation.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ fn check_error(expect: &ErrorExpect, problem: &Problem) -> Result<(), String> {
     {
         return differs("fields", format!("{:?}", problem.fields), format!("{must:?}"));
     }
-    // A client may keep seconds as a binary fraction.
+    // A client may store the delay in seconds as a floating-point number.
     if let Some(must) = expect.retry_after_ms
         && problem.retry_after_ms.is_none_or(|is| (is - must as f64).abs() > 1.0)
     {

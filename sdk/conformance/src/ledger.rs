@@ -1,7 +1,7 @@
 //! The ledger of a case: one line of positions for all daemons and sources, and every identifier that was granted.
 //!
-//! Because all grants of a case are cut from one line, the kit sees in every case whether a client returns an identifier twice, or one
-//! that was never granted.
+//! All grants of a case are cut from one line, so in every case the kit detects an identifier that a client returns
+//! twice, or that was never granted.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,7 +24,7 @@ enum Key {
     Number(u128),
 }
 
-/// Everything that the daemons of a case granted, and that the client returned.
+/// All identifiers that the daemons of a case granted, and that the client returned.
 #[derive(Debug, Default)]
 pub struct Ledger {
     state: Mutex<State>,
@@ -36,7 +36,7 @@ struct State {
     next: u64,
     /// The labels of the granted identifiers. Fixed positions can be granted twice.
     granted: HashMap<Key, BTreeSet<String>>,
-    /// What the client returned.
+    /// The identifiers that the client returned, with the request IDs of their commands.
     returned: HashMap<Key, String>,
     /// The blocks that were granted for request IDs.
     requests: HashMap<(String, String), Block>,
@@ -48,10 +48,10 @@ pub enum BadIds {
     /// The text is not an identifier of the source.
     #[error("{0:?} is not an identifier of this source, in the form that the protocol asks for")]
     NotAnId(String),
-    /// The kit has not granted it.
+    /// No daemon of the kit granted the identifier.
     #[error("no daemon granted {0}")]
     NotGranted(String),
-    /// The client has returned it before.
+    /// The client has returned the identifier before.
     #[error("{0} was returned twice")]
     Twice(String),
 }
@@ -60,10 +60,10 @@ pub enum BadIds {
 const SUBJECT: u64 = 3;
 /// The fencing token of plain grants.
 const TOKEN: u64 = 1;
-/// The first position of a case: above the fixed positions of scripts.
+/// The first position of a case, which is above the fixed positions of scripts.
 const FIRST: u64 = 1_000_001;
-/// The year in which time-based identifiers begin: 2026-01-01T00:00:00Z. The kit needs no clock, because clients do not read the time
-/// of an identifier.
+/// The time at which time-based identifiers begin: 2026-01-01T00:00:00Z. The kit needs no clock, because clients do not
+/// read the time of an identifier.
 const INSTANT: kent_ids::UnixNanos = kent_ids::UnixNanos::new(1_767_225_600_000_000_000);
 
 impl Ledger {
@@ -101,8 +101,8 @@ impl Ledger {
         Ok(block)
     }
 
-    /// Records what the client returned, and returns the labels of each identifier. An identifier may come again only with the answer to a
-    /// `repeat`, which is the same command.
+    /// Records the identifiers that the client returned, and returns the labels of each. An identifier may be returned
+    /// again only in the answer to a command with the same nonempty request ID `repeat`.
     ///
     /// # Errors
     ///

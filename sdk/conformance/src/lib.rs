@@ -1,8 +1,9 @@
-//! The conformance kit of Kent's clients: plays daemons by scripts, and checks what a client makes of them.
+//! The conformance kit of Kent's clients: simulates daemons by scripts, and checks how a client reacts to them.
 //!
-//! A [`script`], which [`load`] reads, says how the daemons of one case answer, what the client is told to do, and what must come of
-//! it. [`case::run`] plays it: [`daemon`] and [`service`] are the daemons, [`adapter`] is the client under test in a process of its own,
-//! and [`ledger`] knows every identifier that was granted. `README.md` has the protocol between the kit and a client.
+//! A [`script`], which [`load`] reads, defines how the daemons of one case answer, the commands for the client, and the
+//! expected results. [`case::run`] plays a script: [`daemon`] and [`service`] are the daemons, [`adapter`] runs the
+//! client under test in its own process, and [`ledger`] records every identifier that was granted. `README.md` defines
+//! the protocol between the kit and a client.
 
 pub mod adapter;
 pub mod case;

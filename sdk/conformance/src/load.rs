@@ -1,4 +1,4 @@
-//! Reads scripts and checks them, so that a mistake in a script is not taken for one of a client.
+//! Reads scripts and checks them, so that an error in a script does not look like an error of a client.
 
 use std::{
     fs, io,
@@ -20,7 +20,7 @@ pub struct BadScript {
     problem: String,
 }
 
-/// What a client can support beyond the basic commands.
+/// The abilities that a client can have beyond the basic commands.
 pub const ABILITIES: [&str; 9] = ["try_next", "take", "fetch", "threads", "fork", "xid", "tls", "token_file", "heirs"];
 const COMMANDS: [&str; 6] = ["next", "try_next", "take", "fetch", "fork", "close"];
 const KINDS: [&str; 8] = ["refused", "limited", "unavailable", "fenced", "unusable", "closed", "forked", "config"];

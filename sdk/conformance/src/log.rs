@@ -1,4 +1,4 @@
-//! The conversation of one case: what the kit, the client and the daemons said, and when.
+//! The conversation of one case: the messages of the kit, the client and the daemons, with their times.
 
 use std::{
     fmt::Write,
@@ -15,7 +15,7 @@ pub struct Log {
     faults: Mutex<Vec<String>>,
 }
 
-/// The largest number of characters of a line. The identifiers of a large block would hide the rest.
+/// The maximum number of characters in a line. The identifiers of a large block would hide the rest of the log.
 const LINE_MAX: usize = 400;
 
 impl Default for Log {
@@ -25,7 +25,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Adds a line: who said what.
+    /// Adds a line: the speaker and the message.
     pub fn say(&self, who: &str, what: &str) {
         let what = what.trim_end();
         let cut = what.char_indices().nth(LINE_MAX).map(|(at, _)| at);
@@ -57,7 +57,7 @@ impl Log {
     }
 }
 
-/// Locks a value that no panic leaves half changed.
+/// Locks a value that stays consistent even if a thread panics.
 pub(crate) fn whole<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

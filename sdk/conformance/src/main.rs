@@ -15,10 +15,11 @@ use kent_conformance::{
 };
 use tokio::time::Instant;
 
-/// Checks that a client of Kent behaves as all clients do: plays daemons by scripts, and compares what the client makes of them.
+/// Checks that a client of Kent behaves as all clients do: simulates daemons by scripts, and checks how the client
+/// reacts to them.
 ///
-/// ADAPTER is a program that reads commands as JSON lines and answers them with the client under test. Each case has a new process.
-/// The exit status is 1 if a case fails, 2 if the arguments are wrong.
+/// ADAPTER is a program that reads commands as JSON lines and answers them with the client under test. Each case starts
+/// a new process. The exit status is 1 if a case fails, 2 if the arguments are wrong.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -28,7 +29,7 @@ struct Arguments {
     /// Run only the cases whose names contain one of these texts. Can be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// List the cases and what each is about, and run nothing.
+    /// List the cases with their descriptions, and run nothing.
     #[arg(long)]
     list: bool,
     /// Read the scripts of this directory, instead of those in the program.
@@ -73,7 +74,7 @@ fn chosen(folder: Option<&Path>, only: &[String]) -> Result<Vec<Script>, String>
     scripts.retain(|script| only.is_empty() || only.iter().any(|name| script.name.contains(name)));
     match scripts.is_empty() {
         true => Err(format!("no case has a name with {}; --list shows all", only.join(" or "))),
-        // The longest cases begin first, so that the others run beside them.
+        // The longest cases start first, so that the other cases run at the same time.
         false => {
             scripts.sort_by_key(|script| std::cmp::Reverse(script.limit_s));
             Ok(scripts)
@@ -113,7 +114,7 @@ async fn run(scripts: &[Script], arguments: &Arguments) -> usize {
     failed
 }
 
-/// Prints a line. An error means that nobody reads the output any more.
+/// Prints a line. An error means that the output is closed.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -1,21 +1,21 @@
-//! The format of scripts: one case in one JSON file. `README.md` describes every member.
+//! The format of scripts, with one case per JSON file. `README.md` describes every member.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One case: the daemons, the client's settings, and the steps with what is expected of each.
+/// One case: the daemons, the client's settings, and the steps with the expected result of each.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// The name, as in the name of the file.
+    /// The name, which is also the name of the file.
     pub name: String,
-    /// What a client must do, in one sentence.
+    /// The behavior that a client must have, in one sentence.
     pub about: String,
-    /// What the client must support, such as `threads`. Otherwise the case is skipped.
+    /// The abilities that the client must have, such as `threads`. Without them, the case is skipped.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// The longest that the case may take, in seconds.
+    /// The maximum duration of the case in seconds.
     #[serde(default = "limit_s")]
     pub limit_s: u64,
     /// Files of the case's directory, with their text.
@@ -24,12 +24,12 @@ pub struct Script {
     /// The settings of the client.
     #[serde(default)]
     pub open: Open,
-    /// What the client makes of its settings.
+    /// The expected result of the command `open`.
     #[serde(default)]
     pub opens: Expect,
     /// The daemons, in the order of the client's endpoints.
     pub daemons: Vec<DaemonSpec>,
-    /// What happens, one after the other.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -37,8 +37,8 @@ fn limit_s() -> u64 {
     60
 }
 
-/// The settings of a client. Those that are left out have the client's own defaults, except for the timeouts: the first call of a cold
-/// virtual machine can take longer than an attempt of a client usually may.
+/// The settings of a client. Settings that are left out have the client's defaults, except for the timeouts: the first
+/// call of a cold virtual machine can take longer than the default timeout of an attempt.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "README.md describes the settings")]
@@ -101,7 +101,7 @@ fn request_timeout_ms() -> u64 {
     40_000
 }
 
-/// A daemon that the kit plays.
+/// A daemon that the kit simulates.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DaemonSpec {
@@ -129,7 +129,7 @@ pub struct TlsSpec {
     /// The name in the certificate.
     #[serde(default = "localhost")]
     pub name: String,
-    /// The CA that signed it: `ca` or `other`.
+    /// The CA that signed the certificate: `ca` or `other`.
     #[serde(default = "ca")]
     pub ca: String,
     /// Whether callers need a certificate of the CA `ca`.
@@ -145,35 +145,35 @@ fn ca() -> String {
     "ca".to_owned()
 }
 
-/// How a daemon answers a call: with `grant`, `refuse` or `does`; a plain grant without them.
+/// A daemon's answer to a call: `grant`, `refuse` or `does`, or a plain grant without these members.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Only for calls for this source. A call takes the first answer that fits.
+    /// Limits the answer to calls for this source. A call gets the first answer that fits.
     pub source: Option<String>,
     /// The number of calls that get this answer, 1 if it is left out.
     pub times: Option<u32>,
     /// The pause before the answer.
     #[serde(default)]
     pub delay_ms: u64,
-    /// The time in which no other call may arrive at this daemon, counted from the answer.
+    /// The time after the answer in which no other call may arrive at this daemon.
     #[serde(default)]
     pub quiet_ms: u64,
     /// A grant that differs from a plain one.
     pub grant: Option<Grant>,
     /// A refusal.
     pub refuse: Option<Refuse>,
-    /// Something that a healthy daemon does not do.
+    /// A fault of the daemon.
     pub does: Option<Does>,
 }
 
-/// A grant. Everything is optional.
+/// A grant. All members are optional.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// What the grant's identifiers are called in expectations: the daemon's name if it is left out.
+    /// The label of the grant's identifiers in expectations; the daemon's name if it is left out.
     pub label: Option<String>,
-    /// The first position, instead of the next ones of the case.
+    /// The first position, instead of the next one of the case.
     pub first: Option<u64>,
     /// The number of identifiers, instead of the requested one.
     pub count: Option<u64>,
@@ -192,9 +192,9 @@ pub struct Grant {
 pub struct Refuse {
     /// The name of the gRPC code, such as `FAILED_PRECONDITION`.
     pub code: String,
-    /// The reason for programs. There is no `ErrorInfo` without it.
+    /// The machine-readable reason. Without a reason, the status has no `ErrorInfo`.
     pub reason: Option<String>,
-    /// The facts of the reason.
+    /// The metadata of the reason.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
     /// The fields of the request that are wrong.
@@ -202,7 +202,7 @@ pub struct Refuse {
     pub fields: Vec<String>,
     /// The delay of `RetryInfo`.
     pub retry_after_ms: Option<u64>,
-    /// The text for people.
+    /// The human-readable message.
     #[serde(default = "scripted")]
     pub message: String,
 }
@@ -211,7 +211,7 @@ fn scripted() -> String {
     "scripted".to_owned()
 }
 
-/// What a daemon does instead of an answer.
+/// A fault of a daemon, instead of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Does {
@@ -229,7 +229,7 @@ pub enum Does {
     Ragged,
 }
 
-/// One step. The next one starts when it is done.
+/// One step. The next step starts when this one is done.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -245,9 +245,9 @@ pub enum Step {
     Die(String),
     /// A daemon listens again, on its old port.
     ComeBack(String),
-    /// Waits until a daemon has had this many calls.
+    /// Waits until a daemon has received this many calls.
     Await(Await),
-    /// Checks how many calls a daemon has had.
+    /// Checks the number of calls that a daemon has received.
     Calls(Calls),
     /// Waits.
     SleepMs(u64),
@@ -255,7 +255,7 @@ pub enum Step {
     Write(WriteFile),
 }
 
-/// A command for the client, and what it must answer.
+/// A command for the client, and the expected answer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
@@ -263,12 +263,12 @@ pub struct Call {
     pub r#do: String,
     /// The name under which `finish` and `same_as` find the answer.
     pub name: Option<String>,
-    /// What this step alone needs. Without it the step is skipped.
+    /// The abilities that only this step needs. Without them, the step is skipped.
     #[serde(default)]
     pub needs: Vec<String>,
     /// The source.
     pub source: Option<String>,
-    /// The number of identifiers, by each thread.
+    /// The number of identifiers for each thread.
     pub count: Option<u64>,
     /// The number of threads.
     pub threads: Option<u64>,
@@ -276,7 +276,7 @@ pub struct Call {
     pub timeout_ms: Option<u64>,
     /// The request ID of `fetch`.
     pub request_id: Option<String>,
-    /// What must come of it. Without it: as many identifiers as requested.
+    /// The expected result. By default, the requested number of identifiers.
     #[serde(default)]
     pub expect: Expect,
 }
@@ -287,7 +287,7 @@ pub struct Call {
 pub struct Finish {
     /// The name of the command.
     pub name: String,
-    /// What must come of it.
+    /// The expected result.
     #[serde(default)]
     pub expect: Expect,
 }
@@ -301,7 +301,7 @@ pub struct Answers {
     /// The answers to the next calls.
     #[serde(default)]
     pub answers: Vec<Answer>,
-    /// The answer to the calls after them.
+    /// The answer to all later calls.
     #[serde(default)]
     pub then: Answer,
 }
@@ -335,13 +335,13 @@ pub struct Calls {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteFile {
-    /// Its name.
+    /// The name of the file.
     pub file: String,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
 }
 
-/// What must come of a command. Without members: success, and as many identifiers as requested.
+/// The expected result of a command. Without members: success, and the requested number of identifiers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
@@ -349,20 +349,20 @@ pub struct Expect {
     pub equals: Option<Vec<String>>,
     /// The smallest and the largest number of identifiers, instead of the requested one.
     pub between: Option<(usize, usize)>,
-    /// All identifiers are of grants with these labels.
+    /// The labels of the grants from which all identifiers must come.
     pub from: Option<Vec<String>>,
     /// Whether each identifier is above the one before.
     #[serde(default)]
     pub ascend: bool,
-    /// The same identifiers as in the answer to the command of this name.
+    /// The name of a command whose answer must have the same identifiers.
     pub same_as: Option<String>,
     /// The error.
     pub error: Option<ErrorExpect>,
-    /// The answer arrives within this time. Use a generous value.
+    /// The time within which the answer must arrive. Use a generous value.
     pub within_ms: Option<u64>,
-    /// The answer does not arrive earlier than this.
+    /// The time before which the answer must not arrive.
     pub after_ms: Option<u64>,
-    /// What may come of it instead.
+    /// An alternative result.
     pub or: Option<Box<Expect>>,
 }
 
@@ -370,14 +370,14 @@ pub struct Expect {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorExpect {
-    /// The kind: one of these.
+    /// The allowed kinds.
     #[serde(default)]
     pub kind: Vec<String>,
     /// The gRPC code.
     pub code: Option<String>,
     /// The reason.
     pub reason: Option<String>,
-    /// Facts that the error has.
+    /// Metadata that the error must have.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
     /// The fields.

@@ -1,4 +1,4 @@
-//! The service of a played daemon: answers each call by the script.
+//! The service of a simulated daemon: answers each call as the script defines.
 
 use std::{
     collections::VecDeque,
@@ -33,7 +33,7 @@ use crate::{
     wire::Cut,
 };
 
-/// A daemon's script, and the calls that it has had.
+/// A daemon's script, and the calls that the daemon has received.
 #[derive(Debug)]
 pub(crate) struct Played {
     name: String,
@@ -41,9 +41,9 @@ pub(crate) struct Played {
     log: Arc<Log>,
     ledger: Arc<Ledger>,
     state: Mutex<State>,
-    /// The number of calls, for those who wait for one.
+    /// The number of calls, for steps that wait for calls.
     pub(crate) called: watch::Sender<usize>,
-    /// Cancelled when the daemon dies; replaced when it comes back.
+    /// Canceled when the daemon dies, and replaced when it comes back.
     pub(crate) alive: Mutex<CancellationToken>,
 }
 
@@ -53,17 +53,17 @@ struct State {
     then: Answer,
     /// The sources of all calls.
     calls: Vec<String>,
-    /// Until when no call may arrive.
+    /// The time before which no call may arrive.
     quiet_until: Option<Instant>,
 }
 
-/// The most texts that a daemon returns in one reply.
+/// The maximum number of texts in one reply.
 const TEXTS_MAX: u64 = 10_000;
-/// The most packed identifiers that a daemon returns in one reply.
+/// The maximum number of packed identifiers in one reply.
 const PACKED_MAX: u64 = 200_000;
-/// The most identifiers of a lease. The kit notes each of them.
+/// The maximum number of identifiers in a lease. The kit records each of them.
 const LEASE_MAX: u64 = 1_000_000;
-/// A timer may be this much early.
+/// The time by which a client's timer may fire early.
 const EARLY: Duration = Duration::from_millis(20);
 
 impl Played {
@@ -181,7 +181,7 @@ impl Played {
             Some(Does::Ragged) => Ok(reply(Some(ragged(encoding)))),
             Some(Does::Hang) => self.never("hangs").await,
             Some(Does::Lose) => {
-                // With a request ID a retry gets this block, so its label is that of any other grant.
+                // With a request ID, a retry gets this block again, so the block has the label of any other grant.
                 commit(if ask.request_id.is_empty() { "lost" } else { &self.name })?;
                 cut.iter().for_each(Cut::now);
                 self.never("grants, and breaks the connection before the reply").await
@@ -276,7 +276,7 @@ fn refusal(code: Code, refuse: &Refuse) -> Status {
     Status::with_error_details(code, &refuse.message, details)
 }
 
-/// A reply in one line.
+/// A reply, shown in one line.
 struct Shown<'a>(&'a AllocateResponse);
 
 impl fmt::Display for Shown<'_> {

@@ -40,7 +40,7 @@ impl Cut {
 }
 
 impl Wire {
-    /// Wraps a connection. It breaks when `alive` is cancelled, too.
+    /// Wraps a connection, which also breaks when `alive` is canceled.
     pub(crate) fn new(stream: Stream, alive: &CancellationToken) -> Self {
         let token = alive.child_token();
         Self { stream, is_cut: Box::pin(token.clone().cancelled_owned()), cut: Cut(token) }

@@ -1,4 +1,4 @@
-"""The adapter of the conformance kit, for the blocking client or, with the argument `asyncio`, for the other."""
+"""The adapter of the conformance kit: for the blocking client or, with the argument `asyncio`, the asyncio client."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def answer(command, ids, error):
 
 
 class Blocking:
-    """Each command has a thread of its own."""
+    """Runs each command in its own thread."""
 
     def __init__(self):
         self.client = None
@@ -139,14 +139,14 @@ class Blocking:
                 continue
             running.append(threading.Thread(target=self.do, args=[command], daemon=True))
             running[-1].start()
-        # Commands that are about to end still have their answer.
+        # Commands that are about to end can still print their answers.
         until = time.monotonic() + 1
         for thread in running:
             thread.join(max(0.0, until - time.monotonic()))
 
 
 class Asyncio:
-    """Each command has a task of its own."""
+    """Runs each command in its own task."""
 
     def __init__(self):
         self.client = None

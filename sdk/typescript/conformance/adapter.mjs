@@ -42,7 +42,7 @@ async function next(command, ids) {
   await Promise.all(Array.from({ length: command.threads ?? 1 }, task));
 }
 
-/** Not `ids.push(...more)`, because a call has at most some 100,000 arguments. */
+/** Appends identifiers one by one, because `ids.push(...more)` fails above some 100,000 arguments. */
 function append(ids, more) {
   for (const id of more) {
     ids.push(id);
@@ -107,6 +107,6 @@ const lines = createInterface({ input: process.stdin });
 lines.on("line", (line) => void answer(JSON.parse(line)));
 lines.on("close", () => {
   client?.close();
-  // What was printed leaves first.
+  // The process exits once all output is written.
   process.stdout.write("", () => process.exit(0));
 });

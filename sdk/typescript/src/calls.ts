@@ -1,4 +1,5 @@
-// Which endpoint the next attempt uses, how long it waits before, and the connections: what all sources of a client share.
+// The state that all sources of a client share: the connections, the endpoint of the next attempt, and the wait before
+// it.
 
 import { type CallOptions, Client, credentials, type Metadata, type ServiceError } from "@grpc/grpc-js";
 import { Closed, Fenced, type KentError, Limited, Refused, RpcFailure, Unavailable, Unusable } from "./errors.js";
@@ -13,7 +14,7 @@ const LAG_MS = 20;
 /** After this many rejected blocks in a row the request fails. */
 const REJECTED_MAX = 300;
 
-/** gRPC's own pause before it connects again grows to two minutes. The client has a back-off of its own. */
+/** By default, gRPC's pause before a reconnect grows to two minutes. The client has its own backoff instead. */
 const CHANNEL_OPTIONS = {
   "grpc.initial_reconnect_backoff_ms": 50,
   "grpc.min_reconnect_backoff_ms": 50,
@@ -22,7 +23,7 @@ const CHANNEL_OPTIONS = {
   "grpc.enable_retries": 0,
   "grpc.service_config_disable_resolution": 1,
   "grpc.use_local_subchannel_pool": 1,
-  // A connection that the network lost without a word is noticed.
+  // Detect connections that the network has dropped silently.
   "grpc.keepalive_time_ms": 20_000,
   "grpc.keepalive_timeout_ms": 5000,
 };
@@ -172,12 +173,12 @@ export class Connections {
 export class Attempts {
   /** The last error of each endpoint. */
   readonly tried = new Map<string, KentError>();
-  /** The moment until which the request is due, of `performance.now()`. */
+  /** The deadline of the request, by `performance.now()`. */
   readonly deadline: number;
   readonly #endpoints: Endpoints;
   readonly #token: Token;
   readonly #attemptTimeoutMs: number;
-  /** The header with the token that the last attempt has sent. */
+  /** The header with the token that the last attempt sent. */
   #sent: string | undefined;
   #withoutPause: number;
   #pauseMs = PAUSE_MIN_MS;
@@ -224,7 +225,7 @@ export class Attempts {
       }
       throw new Refused(error);
     }
-    // A daemon that is at a limit works, so another one would not help.
+    // A daemon that reports a limit is healthy, so another daemon would not help.
     if (failure.code !== "RESOURCE_EXHAUSTED") {
       this.#endpoints.leave(index);
     }

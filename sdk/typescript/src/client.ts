@@ -1,4 +1,4 @@
-// The client: its sources, its connections, and how it asks the daemons for a block.
+// The client: its sources, its connections, and its requests for blocks.
 
 import {
   type Channel,
@@ -17,7 +17,7 @@ import { Fences, granted, type Ids, type Kind, kindOf, NUMBER, TEXT_OF_SLOT, UUI
 import { AllocateRequest, AllocatorService } from "./stubs/kent/v1/allocator.js";
 
 /**
- * A client of Kent. Keep one a process: its sources share its connections.
+ * A client of Kent. Keep one per process: all sources share the connections of their client.
  *
  * ```ts
  * const client = new Client("127.0.0.1:7600");
@@ -32,7 +32,7 @@ export class Client {
 
   /**
    * @param endpoints `HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`, or several of them: the first is preferred, the
-   * others are used while it fails.
+   * others are used while the first fails.
    * @throws `ConfigError` if an argument cannot be used.
    */
   constructor(endpoints: string | readonly string[] = "127.0.0.1:7600", options: ClientOptions = {}) {
@@ -68,12 +68,12 @@ export class Client {
     return this.#source<string | bigint>(name, kindOf(name));
   }
 
-  /** The channel to the endpoint in use, for stubs of your own. Pass them {@link metadata}. */
+  /** The channel to the endpoint in use, for your own stubs. Pass {@link metadata} to their calls. */
   channel(): Channel {
     return this.#connections.client(this.#connections.endpoints.current()).getChannel() as Channel;
   }
 
-  /** The metadata with the token, for stubs of your own. */
+  /** The metadata with the token, for your own stubs. */
   metadata(): Metadata {
     return this.#settings.token.metadata();
   }
@@ -119,7 +119,7 @@ export class Client {
     }
   }
 
-  /** Closes the connections. Calls in progress end with `Closed`. Identifiers in hand are dropped: they become a gap. */
+  /** Closes the connections. Calls in progress end with `Closed`. Prefetched identifiers leave a gap. */
   close(): void {
     this.#connections.close();
     for (const source of this.#sources.values()) {
@@ -146,7 +146,7 @@ export class Client {
     return found;
   }
 
-  /** Fetches a block, on one endpoint after the other. */
+  /** Fetches a block. Tries one endpoint after another. */
   #allocate<T>(source: string, kind: Kind<T>, count: number, deadline: number, requestId = ""): Fetched<Ids<T>> {
     const { token, attemptTimeoutMs } = this.#settings;
     const connections = this.#connections;

@@ -4,7 +4,7 @@ import { type ServiceError, status } from "@grpc/grpc-js";
 import { BadRequest, ErrorInfo, RetryInfo } from "./stubs/google/rpc/error_details.js";
 import { Status } from "./stubs/google/rpc/status.js";
 
-/** What kind of error it is, for a `switch`. */
+/** The kind of an error, for a `switch`. */
 export type Kind = "refused" | "limited" | "unavailable" | "fenced" | "unusable" | "closed" | "config" | "call";
 
 /** The name of a gRPC status code, such as `FAILED_PRECONDITION`. */
@@ -12,7 +12,7 @@ export type Code = keyof typeof status;
 
 /** The base class of all errors of the client. */
 export abstract class KentError extends Error {
-  /** What kind of error it is. */
+  /** The kind of the error. */
   abstract readonly kind: Kind;
 
   /** Whether the same request can succeed later, without any other change. */
@@ -33,13 +33,13 @@ export class RpcFailure extends KentError {
   readonly kind: Kind = "call";
   /** The gRPC status code. */
   readonly code: Code;
-  /** The text of the daemon. */
+  /** The daemon's message. */
   readonly details: string;
-  /** The reason for programs, such as `SEALED`. Empty if the daemon gave none. */
+  /** The machine-readable reason, such as `SEALED`. Empty if the daemon gave none. */
   readonly reason: string = "";
-  /** The facts that belong to the reason. */
+  /** The details of the reason. */
   readonly metadata: Readonly<Record<string, string>> = {};
-  /** The fields of the request that were refused. */
+  /** The invalid fields of the request. */
   readonly fields: readonly string[] = [];
   /** The milliseconds after which the daemon asks to retry. */
   readonly retryAfterMs: number | undefined;
@@ -69,7 +69,7 @@ export class RpcFailure extends KentError {
     }
   }
 
-  /** Whether it is an error of gRPC. @internal */
+  /** Whether an error is one of gRPC. @internal */
   static is(error: unknown): error is ServiceError {
     return error instanceof Error && !(error instanceof KentError) && "code" in error && "details" in error;
   }
@@ -87,7 +87,7 @@ export class RpcFailure extends KentError {
       // gRPC reports some broken connections this way. Kent's own errors have a reason.
       case "INTERNAL":
         return this.reason === "";
-      // With a delay it is a limit of the clock, the pace or the caller, which passes. A full region has no delay.
+      // A delay means a temporary limit of the clock, the pace or the caller. The error of a full region has no delay.
       case "RESOURCE_EXHAUSTED":
         return this.retryAfterMs !== undefined;
       default:
@@ -133,7 +133,7 @@ export class Fenced extends KentError {
   readonly kind = "fenced";
 }
 
-/** The reply of a daemon makes no sense. The daemon and the client may be of different versions. */
+/** The reply of a daemon is invalid. The daemon and the client may be of different versions. */
 export class Unusable extends KentError {
   override readonly name = "Unusable";
   readonly kind = "unusable";
@@ -154,6 +154,6 @@ function detailsOf(error: ServiceError): Status["details"] {
     const [packed] = error.metadata.get("grpc-status-details-bin");
     return Buffer.isBuffer(packed) ? Status.decode(packed).details : [];
   } catch {
-    return []; // A proxy's details that are not a status.
+    return []; // A proxy may send details that are not a status.
   }
 }

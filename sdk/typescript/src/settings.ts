@@ -5,14 +5,14 @@ import { BlockList, isIP } from "node:net";
 import { type ChannelCredentials, credentials, Metadata } from "@grpc/grpc-js";
 import { ConfigError } from "./errors.js";
 
-/** A path of a PEM file, or its content as bytes. */
+/** The path of a PEM file, or the content of the file as bytes. */
 export type Pem = string | Uint8Array;
 
 /** The options of a client. All times are in milliseconds. */
 export interface ClientOptions {
   /** The caller's token. */
   token?: string | undefined;
-  /** A file with the caller's token, which is read again when it changes. */
+  /** A file with the caller's token. The client reads the file again when it changes. */
   tokenFile?: string | undefined;
   /** Send the token without TLS to other machines. */
   allowPlainToken?: boolean | undefined;
@@ -26,9 +26,9 @@ export interface ClientOptions {
   attemptTimeoutMs?: number | undefined;
   /** The timeout of a request with all its attempts. Default: 10000. */
   requestTimeoutMs?: number | undefined;
-  /** How many identifiers a source fetches first. The size adapts so that a block lasts about a second. Default: 1000. */
+  /** The size of the first block. The size adapts so that a block lasts about a second. Default: 1000. */
   blockSize?: number | undefined;
-  /** How many identifiers a source fetches at most. Default: 100000. */
+  /** The maximum number of identifiers in a block. Default: 100000. */
   blockSizeMax?: number | undefined;
   /** The share of a block at which the next one is fetched, 0 to 1. Default: 0.5. */
   lowWater?: number | undefined;
@@ -38,7 +38,7 @@ export interface ClientOptions {
   followHeirs?: boolean | undefined;
 }
 
-/** How much a source keeps in hand. */
+/** How many identifiers a source keeps in memory, and for how long. */
 export interface Sizes {
   readonly blockSize: number;
   readonly blockSizeMax: number;
@@ -46,7 +46,7 @@ export interface Sizes {
   readonly maxAgeMs: number;
 }
 
-/** Everything that a client is made of. */
+/** The checked settings of a client. */
 export interface Settings {
   readonly endpoints: readonly Endpoint[];
   readonly sizes: Sizes;
@@ -90,7 +90,7 @@ export function settings(endpoints: string | readonly string[], options: ClientO
   };
 }
 
-/** Checks how much a source keeps in hand. */
+/** Checks the sizes of blocks and the maximum age. */
 export function sizes(options: ClientOptions): Sizes {
   const { blockSize = 1000, blockSizeMax = 100_000, lowWater = 0.5, maxAgeMs = 10_000 } = options;
   check("blockSizeMax", "a whole number, at most 200000", Number.isInteger(blockSizeMax) && blockSizeMax <= 200_000);
@@ -115,7 +115,7 @@ LOOPBACK.addAddress("::1", "ipv6");
 /** The address of a daemon. */
 export class Endpoint {
   private constructor(
-    /** What gRPC calls the target: `HOST:PORT` or `unix:PATH`. */
+    /** The target in gRPC's sense: `HOST:PORT` or `unix:PATH`. */
     readonly target: string,
     readonly tls: boolean,
   ) {}
@@ -164,7 +164,7 @@ export class Token {
     if (text !== undefined) {
       this.#header = bearer(text);
     } else if (file !== undefined) {
-      this.#stamp = reading("tokenFile", () => stamp(file)); // Before the text is read: a change in between shows later.
+      this.#stamp = reading("tokenFile", () => stamp(file)); // Before the text, to notice a change in between later.
       this.#header = bearer(reading("tokenFile", () => readFileSync(file, "utf8")));
     }
   }
@@ -173,7 +173,7 @@ export class Token {
     return this.#header !== undefined;
   }
 
-  /** The header of the next call. Looks at the file once a second, or `now`. */
+  /** The header of the next call. Checks the file once per second, or at once with `now`. */
   header(now = false): string | undefined {
     const file = this.#file;
     if (file !== undefined && (now || performance.now() - this.#looked >= LOOK_EVERY_MS)) {

@@ -1,16 +1,16 @@
-// A source: hands out the identifiers of its stock, and fetches the next block ahead.
+// A source: returns the identifiers of its stock, and prefetches the next block.
 
 import type { Attempts } from "./calls.js";
 import { Closed, ConfigError, KentError, Refused, Unusable } from "./errors.js";
 import type { Settings } from "./settings.js";
 import { type Ids, type Kind, Moment, Stock } from "./stock.js";
 
-/** The most moves to an heir within one fetch: a region can close again after its heir was named, but not often. */
+/** The maximum number of moves to an heir within one fetch. An heir is rarely closed before it is used. */
 const MOVES_MAX = 16;
-/** While a fetch is in progress, so many calls of `next` let the event loop run once. */
+/** While a fetch is in progress, the event loop runs once after this many calls of `next`. */
 const TURN_EVERY = 128;
 
-/** How long a call may take. */
+/** The timeout of a call. */
 export interface Timeout {
   /** Default: the client's `requestTimeoutMs`. */
   timeoutMs?: number | undefined;
@@ -32,7 +32,7 @@ class Fetching {
   constructor(readonly deadline: number) {}
 }
 
-/** A source with a stock in hand, for any number of tasks. Keep it: a client has one for each name. */
+/** A source with a stock of prefetched identifiers, for any number of tasks. A client has one source for each name. */
 export class Source<T> implements AsyncIterable<T> {
   #name: string;
   readonly #stock: Stock<T>;
@@ -49,18 +49,18 @@ export class Source<T> implements AsyncIterable<T> {
     this.#allocate = allocate;
   }
 
-  /** The name of the source. With `followHeirs`, that of the heir once the region was closed. */
+  /** The name of the source. With `followHeirs`, the name of the heir once the region is closed. */
   get name(): string {
     return this.#name;
   }
 
-  /** How many identifiers are in hand. */
+  /** The number of prefetched identifiers. */
   get inHand(): number {
     return this.#stock.inHand;
   }
 
   /**
-   * The next identifier. Waits only if none is in hand.
+   * The next identifier. Waits only if none is prefetched.
    *
    * @throws {@link Refused} if the daemon refuses the request, such as for a sealed region.
    * @throws {@link Limited} if the caller's limit is used up for longer than the timeout.
@@ -79,7 +79,7 @@ export class Source<T> implements AsyncIterable<T> {
   }
 
   /**
-   * The next identifier if one is in hand. Starts a fetch if not.
+   * The next identifier if one is prefetched. Otherwise, starts a fetch.
    *
    * @throws {@link Closed} if the client is closed.
    */
@@ -91,7 +91,7 @@ export class Source<T> implements AsyncIterable<T> {
     return id;
   }
 
-  /** `count` identifiers: those in hand first. If it rejects, those already taken become a gap. */
+  /** `count` identifiers, prefetched ones first. After an error, those already taken leave a gap. */
   async take(count: number, options?: Timeout): Promise<T[]> {
     const deadline = this.#deadline(options);
     const taken: T[] = [];
@@ -123,14 +123,14 @@ export class Source<T> implements AsyncIterable<T> {
     return Array.from({ length: ids.left }, () => ids.next());
   }
 
-  /** Identifiers without end. */
+  /** An endless sequence of identifiers. */
   async *[Symbol.asyncIterator](): AsyncGenerator<T, never, undefined> {
     for (;;) {
       yield await this.next();
     }
   }
 
-  /** Drops everything in hand. @internal */
+  /** Drops all prefetched identifiers. @internal */
   drop(): void {
     this.#stock.close();
   }
@@ -139,7 +139,7 @@ export class Source<T> implements AsyncIterable<T> {
     return performance.now() + (options?.timeoutMs ?? this.#settings.requestTimeoutMs);
   }
 
-  /** The next identifier in hand. Starts a fetch when few are left. */
+  /** The next prefetched identifier. Starts a fetch when few are left. */
   #pop(): T | undefined {
     const id = this.#stock.pop();
     if (id !== undefined && this.#stock.isLow()) {
@@ -158,7 +158,7 @@ export class Source<T> implements AsyncIterable<T> {
       try {
         await before(deadline, fetching);
       } catch (error) {
-        // The fetch of another caller may have given up before this caller has to.
+        // The fetch of another caller may end before this caller's deadline.
         const mayRetry = error instanceof KentError && error.isRetryable && fetching.deadline < deadline;
         if (!mayRetry || performance.now() >= deadline) {
           throw error;
@@ -183,7 +183,7 @@ export class Source<T> implements AsyncIterable<T> {
       .finally(() => {
         this.#fetching = undefined;
       });
-    fetching.done.catch(() => undefined); // The next caller makes an attempt of its own.
+    fetching.done.catch(() => undefined); // The next caller makes its own attempt.
     return fetching;
   }
 

@@ -1,26 +1,26 @@
-// The stock of a source: the identifiers in hand, their age, and how many to fetch next. Makes no calls.
+// The stock of a source: prefetched identifiers, their age, and how many to fetch next. This module makes no calls.
 
 import { Unusable } from "./errors.js";
 import type { Sizes } from "./settings.js";
 import { type AllocateResponse, Encoding } from "./stubs/kent/v1/allocator.js";
 
-/** A block should last about this long: twice the size if it lasted less, half if it lasted ten times this. */
+/** A block should last about this long. Its size doubles if it lasted less, and halves if ten times more. */
 const LASTS_MS = 1000;
-/** The most identifiers that a daemon returns as text in one call. */
+/** The maximum number of identifiers that a daemon returns as text in one call. */
 const TEXTS_MAX = 10_000;
 
-/** Identifiers that were granted together, and turn into their final form one by one. */
+/** Identifiers that were granted together, and are converted to their final form one by one. */
 export interface Ids<T> {
-  /** How many are left. */
+  /** The number of identifiers left. */
   readonly left: number;
-  /** The next one. The caller knows that one is left. */
+  /** The next identifier. The caller has checked that one is left. */
   next(): T;
 }
 
-/** How the identifiers of a source travel, and what they become. */
+/** How the identifiers of a source are encoded in replies, and how to read them. */
 export interface Kind<T> {
   readonly encoding: Encoding;
-  /** Whether identifiers lose value with age, because they carry the time. */
+  /** Whether identifiers expire, because they carry the time. */
   readonly ages: boolean;
   /** Whether fencing tokens count per slot of the cluster, not per source. */
   readonly hasSlots: boolean;
@@ -34,7 +34,7 @@ class Uuids implements Ids<string> {
   readonly #data: Buffer;
   readonly #view: DataView;
   #at = 0;
-  // Neighbors mostly begin with the same eight bytes: their text is kept.
+  // Consecutive UUIDs mostly begin with the same eight bytes, so the text of these bytes is cached.
   #high = 0;
   #low = 0;
   #head = "00000000-0000-0000-";
@@ -59,7 +59,7 @@ class Uuids implements Ids<string> {
       this.#head = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12)}-`;
     }
     const byte = (index: number) => HEX[data[at + index] as number] as string;
-    // V8 copies short texts and links long ones, so this makes two links.
+    // V8 copies short strings when it concatenates them and links long ones, so this makes only two links.
     const middle = `${byte(8) + byte(9)}-${byte(10) + byte(11)}`;
     const end = byte(12) + byte(13) + byte(14) + byte(15);
     return this.#head + (middle + end);
@@ -88,7 +88,7 @@ class Numbers implements Ids<bigint> {
     }
     let value = 0n;
     while (at < end) {
-      const bytes = Math.min(6, end - at); // As many as a number holds exactly.
+      const bytes = Math.min(6, end - at); // A JavaScript number holds up to six bytes exactly.
       value = (value << BigInt(8 * bytes)) | BigInt(this.#data.readUIntBE(at, bytes));
       at += bytes;
     }
@@ -170,8 +170,8 @@ export function granted<T>(kind: Kind<T>, reply: AllocateResponse, count: number
 }
 
 /**
- * A moment of two clocks. The monotonic one stops while the machine is suspended, the one of the wall goes on but can be
- * set back. What is too old by one of them is too old.
+ * A moment on two clocks. The monotonic clock stops while the machine is suspended. The wall clock continues, but can
+ * be set back. An identifier that is too old by either clock is too old.
  */
 export class Moment {
   readonly #wall = Date.now();
@@ -182,7 +182,7 @@ export class Moment {
   isOlderThan(ms: number): boolean {
     const now = Date.now();
     if (now === this.#checked) {
-      return false; // Within a millisecond of a check that found it young.
+      return false; // A check within the same millisecond found it young.
     }
     if (now - this.#wall > ms || performance.now() - this.#monotonic > ms) {
       return true;
@@ -195,7 +195,7 @@ export class Moment {
 interface Block<T> {
   readonly ids: Ids<T>;
   readonly asked: Moment;
-  /** How many identifiers are left when the next block has to be fetched. Below 0: that has happened. */
+  /** The number of identifiers left at which to fetch the next block. Below 0 once that fetch has started. */
   mark: number;
 }
 
@@ -222,14 +222,14 @@ export class Stock<T> {
     return this.#closed;
   }
 
-  /** Drops everything in hand, and all that is added later. */
+  /** Drops all prefetched identifiers, and all blocks that are added later. */
   close(): void {
     this.#closed = true;
     this.#block = undefined;
     this.#next = undefined;
   }
 
-  /** The next identifier, if one is in hand that is not too old. */
+  /** The next prefetched identifier that is not too old, if there is one. */
   pop(): T | undefined {
     for (let block = this.#block; block !== undefined; block = this.#advance()) {
       if (block.ids.left > 0 && !(this.#kind.ages && block.asked.isOlderThan(this.#sizes.maxAgeMs))) {
@@ -245,7 +245,7 @@ export class Stock<T> {
     return this.#block;
   }
 
-  /** Whether the block in use is at its mark, and no other waits. True only once a block. */
+  /** Whether the block in use is at its mark and no other block waits. True only once per block. */
   isLow(): boolean {
     const block = this.#block;
     if (block === undefined || block.ids.left > block.mark || this.#next !== undefined) {
@@ -280,7 +280,7 @@ export class Stock<T> {
     }
   }
 
-  /** How many identifiers are in hand. */
+  /** The number of prefetched identifiers. */
   get inHand(): number {
     return (this.#block?.ids.left ?? 0) + (this.#next?.ids.left ?? 0);
   }
@@ -296,7 +296,7 @@ export class Fences {
     if (part === undefined || part.$case === "lease" || part.value.fenceToken === 0n) {
       return true;
     }
-    // Slots are the cluster's. The numbers of regions are unique only in their space.
+    // A slot belongs to the whole cluster, but the number of a region is unique only in its space.
     const subject = `${part.value.fenceSubject} ${kind.hasSlots ? "" : source}`;
     const highest = this.#highest.get(subject) ?? 0n;
     if (part.value.fenceToken < highest) {

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** The repository, given by `check`. */
+/** The directory of the repository, which `check` sets. */
 export const ROOT = process.env["KENT_ROOT"] ?? "";
 
 function program(name: string): string {

@@ -1,4 +1,4 @@
-// The client against a real daemon.
+// Tests the client against a real daemon.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";

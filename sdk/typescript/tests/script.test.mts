@@ -1,4 +1,4 @@
-// The client against a daemon that follows a script: what a real daemon does only rarely.
+// Tests the client against a scripted daemon, for replies that a real daemon gives only rarely.
 
 import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
@@ -19,7 +19,7 @@ import { scratch } from "./daemon.mjs";
 
 type Answer = (request: AllocateRequest) => AllocateResponse | Error | Promise<AllocateResponse>;
 
-/** A grant of numbers from `first` on, as many as were requested. */
+/** A grant of the requested number of identifiers, from `first` on. */
 function granted(first: bigint, { token = 1n, count = 0 } = {}): Answer {
   return (request) => {
     const data = Buffer.alloc(8 * (count || Number(request.count)));

@@ -1,4 +1,4 @@
-// The parts that make no calls.
+// Tests the parts that make no calls.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";

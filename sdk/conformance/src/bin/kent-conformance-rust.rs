@@ -1,4 +1,4 @@
-//! The adapter of the Rust client: does what the conformance kit tells it.
+//! The adapter of the Rust client: runs the commands of the conformance kit.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -49,7 +49,7 @@ struct Command {
     request_id: String,
 }
 
-/// What came of a command: the identifiers that were taken, and the error.
+/// The result of a command: the identifiers that were taken, and the error.
 type Outcome = (Vec<String>, Option<Box<Problem>>);
 
 fn main() -> io::Result<()> {
@@ -62,7 +62,7 @@ fn main() -> io::Result<()> {
         let command: Command = serde_json::from_str(&line?)?;
         match command.r#do.as_str() {
             "open" => say(command.id, (Vec::new(), adapter.open(&command).err())),
-            // The process forks in this thread: there is no other work in it.
+            // The process forks in this thread, which has no other work.
             "fork" => say(command.id, adapter.fork(&runtime, &command)),
             _ => {
                 let adapter = adapter.clone();
@@ -70,7 +70,7 @@ fn main() -> io::Result<()> {
             }
         }
     }
-    // Commands that are about to end still have their answer.
+    // Commands that are about to end can still print their answers.
     runtime
         .block_on(async {
             time::timeout(Duration::from_secs(1), async { while running.join_next().await.is_some() {} }).await
@@ -80,7 +80,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Prints an answer. The kit has gone if that fails.
+/// Prints an answer. If that fails, the kit has exited.
 fn say(id: u64, (ids, error): Outcome) {
     let answer = serde_json::to_string(&Answered { id, ids: Some(ids), error });
     if answer.and_then(|answer| writeln!(io::stdout(), "{answer}").map_err(serde_json::Error::io)).is_err() {
@@ -148,7 +148,7 @@ impl Adapter {
         }
     }
 
-    /// Forks. The child tells its parent through a pipe what it got.
+    /// Forks. The child sends its result to the parent through a pipe.
     fn fork(&self, runtime: &Runtime, command: &Command) -> Outcome {
         let _inside = runtime.enter();
         let failed = |error: io::Error| (Vec::new(), Some(problem("config", &error.to_string())));
@@ -230,7 +230,7 @@ async fn next(handle: Handle<Id>, count: u64, timeout_ms: Option<u64>) -> Outcom
     (ids, None)
 }
 
-/// Limits a call, as programs do: by dropping it.
+/// Applies a timeout to a call as programs do, by dropping the call.
 async fn within<T>(timeout_ms: Option<u64>, call: impl Future<Output = Result<T, Error>>) -> Result<T, Box<Problem>> {
     let called = match timeout_ms {
         Some(ms) => time::timeout(Duration::from_millis(ms), call).await,

@@ -24,7 +24,7 @@ class Base:
     Args:
         endpoints: ``HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``; the first is preferred, the others are used
             while the first fails. Default: ``127.0.0.1:7600``.
-        token, token_file: the caller's token, or a file with it, which is read again when it changes.
+        token, token_file: the caller's token, or a file with the token, which is read again when the file changes.
         allow_plain_token: send the token without TLS to other machines.
         ca, cert, key: PEM files, or their content as bytes: the trusted CAs, and the client's own certificate and key.
         attempt_timeout, request_timeout: seconds for one attempt, and for a request with all its attempts.

@@ -35,7 +35,7 @@ class RpcFailure(KentError):
         self.code: grpc.StatusCode = error.code()
         #: The daemon's message.
         self.message: str = error.details() or ""
-        #: The reason for programs, such as ``SEALED``; empty if the daemon gave no reason.
+        #: The machine-readable reason, such as ``SEALED``; empty if the daemon gave no reason.
         self.reason: str = ""
         #: The details of the reason.
         self.metadata: Mapping[str, str] = {}
@@ -73,7 +73,7 @@ class RpcFailure(KentError):
             return True
         if self.code is grpc.StatusCode.INTERNAL and not self.reason:
             return True  # gRPC reports some broken connections this way; Kent's own errors have a reason.
-        # A delay means that a limit of the clock, the pace or the caller will pass. A full region has no delay.
+        # A delay means a temporary limit of the clock, the pace or the caller. The error of a full region has no delay.
         return self.code is grpc.StatusCode.RESOURCE_EXHAUSTED and self.retry_after is not None
 
     @property

@@ -1,4 +1,4 @@
-"""The stock of a source: the identifiers in hand, their age, and how many to fetch next. This module makes no calls."""
+"""The stock of a source: prefetched identifiers, their age, and how many to fetch next. This module makes no calls."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Kind(Generic[T]):
 
 
 class Block(Generic[T]):
-    """Identifiers in hand, in reverse order: ``list.pop`` takes the next one and is atomic, so threads need no lock."""
+    """Prefetched identifiers in reverse order. ``list.pop`` takes the next one; it is atomic and needs no lock."""
 
     __slots__ = ("ids", "mark", "until")
 
@@ -72,7 +72,7 @@ class Stock(Generic[T]):
         self.reset()
 
     def reset(self) -> None:
-        """Drops everything in hand: a forked child must not issue the identifiers of its parent."""
+        """Drops all prefetched identifiers: a forked child must not issue the identifiers of its parent."""
         self.block: Block[T] = Block([], 0.0, -1)
         self._next: deque[Block[T]] = deque()
         self._size = min(self.sizes.block_size, self.size_max)
@@ -108,7 +108,7 @@ class Stock(Generic[T]):
         return bool(self._next)
 
     def in_hand(self) -> int:
-        """The number of identifiers in hand."""
+        """The number of prefetched identifiers."""
         return len(self.block.ids) + sum(len(block.ids) for block in self._next)
 
 
@@ -129,7 +129,7 @@ class Fences:
             return token >= highest
 
 
-# These do what UUID's constructor does, but skip its checks, which take most of its time.
+# These functions do what UUID's constructor does, but skip the checks, which take most of the constructor's time.
 _new_uuid: Callable[[type[UUID]], UUID] = object.__new__
 _set_int = vars(UUID)["int"].__set__
 _set_safe = vars(UUID)["is_safe"].__set__

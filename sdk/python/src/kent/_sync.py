@@ -141,7 +141,7 @@ class Client(Base):
                 raise Closed("the client is closed")
 
     def close(self) -> None:
-        """Closes the connections. Identifiers in hand are dropped and leave a gap."""
+        """Closes the connections. Prefetched identifiers are dropped and leave a gap."""
         with self._lock:
             self._closed = True
             self._ended.set()
@@ -159,7 +159,7 @@ class Client(Base):
 
 
 class Source(Generic[T]):
-    """A source with a stock in hand, for any number of threads. The next block is fetched ahead."""
+    """A source with a stock of prefetched identifiers, for any number of threads."""
 
     def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
         self._client = client
@@ -200,14 +200,14 @@ class Source(Generic[T]):
         return self._wait(time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout))
 
     def try_next(self) -> T | None:
-        """Returns the next identifier in hand. If there is none, starts a fetch and returns ``None``."""
+        """Returns the next prefetched identifier. If there is none, starts a fetch and returns ``None``."""
         found = self._pop()
         if found is None:
             self._refill()
         return found
 
     def _pop(self) -> T | None:
-        """Returns the next identifier in hand. Starts a fetch only if it leaves few others."""
+        """Returns the next prefetched identifier. Starts a fetch only if few others are left."""
         while True:
             block = self._stock.block
             if block.until >= clock():
@@ -224,7 +224,7 @@ class Source(Generic[T]):
                     return None
 
     def take(self, count: int, timeout: float | None = None) -> list[T]:
-        """Returns ``count`` identifiers, those in hand first. After an error, those already taken leave a gap."""
+        """Returns ``count`` identifiers, prefetched ones first. After an error, those already taken leave a gap."""
         deadline = time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
         taken: list[T] = []
         while len(taken) < count:
@@ -246,7 +246,7 @@ class Source(Generic[T]):
 
     @property
     def in_hand(self) -> int:
-        """The number of identifiers in hand."""
+        """The number of prefetched identifiers."""
         with self._lock:
             return self._stock.in_hand()
 
@@ -259,7 +259,7 @@ class Source(Generic[T]):
             found = self._pop()
             if found is not None:
                 return found
-            # The only fetch of this turn: its error is this caller's, and another one would repeat a refused call.
+            # Wait for one fetch and raise its error to this caller, because another fetch would repeat a refused call.
             fetching = self._refill(deadline)
             if fetching is None:
                 continue
@@ -271,7 +271,7 @@ class Source(Generic[T]):
                 raise
 
     def _refill(self, deadline: float = 0.0) -> Future[None] | None:
-        """Starts a fetch if none is in progress. Returns the fetch, or ``None`` if another block is already in hand."""
+        """Starts a fetch if none is in progress. Returns the fetch, or ``None`` if a block is already prefetched."""
         with self._lock:
             self._stock.block.mark = -1  # A block starts at most one fetch.
             if self._fetching is not None:

@@ -101,7 +101,7 @@ class Client(Base):
             except grpc.RpcError as error:
                 wait = attempts.after(index, error)
             except asyncio.CancelledError:
-                # gRPC cancels the calls of a channel that is closed, as if the caller had cancelled them.
+                # gRPC cancels the calls of a channel that is closed, as if the caller had canceled them.
                 if self._closed and not _is_cancelled():
                     raise Closed("the client is closed") from None
                 raise
@@ -118,7 +118,7 @@ class Client(Base):
             raise Closed("the client is closed")
 
     async def close(self) -> None:
-        """Closes the connections. Identifiers in hand are dropped and leave a gap."""
+        """Closes the connections. Prefetched identifiers are dropped and leave a gap."""
         self._closed = True
         self._ended.set()
         for source in self._sources.values():
@@ -134,7 +134,7 @@ class Client(Base):
 
 
 class Source(Generic[T]):
-    """A source with a stock in hand, for any number of tasks. The next block is fetched ahead."""
+    """A source with a stock of prefetched identifiers, for any number of tasks."""
 
     def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
         self._client = client
@@ -170,7 +170,7 @@ class Source(Generic[T]):
                 return found
 
     def try_next(self) -> T | None:
-        """Returns the next identifier in hand. If there is none, starts a fetch and returns ``None``."""
+        """Returns the next prefetched identifier. If there is none, starts a fetch and returns ``None``."""
         self._client._check()
         if not self._stock.advance():
             self._refill()
@@ -182,7 +182,7 @@ class Source(Generic[T]):
         return found
 
     async def take(self, count: int, timeout: float | None = None) -> list[T]:
-        """Returns ``count`` identifiers, those in hand first. After an error, those already taken leave a gap."""
+        """Returns ``count`` identifiers, prefetched ones first. After an error, those already taken leave a gap."""
         deadline = self._deadline(timeout)
         taken: list[T] = []
         while len(taken) < count:
@@ -200,7 +200,7 @@ class Source(Generic[T]):
 
     @property
     def in_hand(self) -> int:
-        """The number of identifiers in hand."""
+        """The number of prefetched identifiers."""
         return self._stock.in_hand()
 
     async def __aiter__(self) -> AsyncIterator[T]:
@@ -211,7 +211,7 @@ class Source(Generic[T]):
         return time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
 
     def _refill(self, deadline: float = 0.0) -> asyncio.Task[None] | None:
-        """Starts a fetch if none is in progress. Returns the fetch, or ``None`` if another block is already in hand."""
+        """Starts a fetch if none is in progress. Returns the fetch, or ``None`` if a block is already prefetched."""
         self._stock.block.mark = -1  # A block starts at most one fetch.
         if self._fetching is not None and not self._fetching.done():
             return self._fetching
@@ -239,7 +239,7 @@ class Source(Generic[T]):
 
 
 def _is_cancelled() -> bool:
-    """Whether someone has cancelled the current task. Python 3.10 cannot tell."""
+    """Whether a cancellation of the current task was requested. Python 3.10 cannot tell."""
     task = asyncio.current_task()
     return bool(getattr(task, "cancelling", int)())
 
