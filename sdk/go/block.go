@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A block is identifiers in hand. Goroutines take them without a lock.
+// A block has prefetched identifiers. Goroutines take them without a lock.
 type block[T any] struct {
 	ids []T
-	// The next identifier. It goes beyond the end once the block is used up.
+	// The index of the next identifier. It exceeds the length once the block is used up.
 	next atomic.Int64
 	// The index of the identifier whose taker starts the next fetch.
 	mark  int64
 	asked moment
-	// 0 if the identifiers do not lose value with age.
+	// The age at which the identifiers expire, or 0 if they do not.
 	maxAge time.Duration
 }
 
@@ -44,7 +44,7 @@ func (b *block[T]) take(n int) (ids []T, low bool) {
 		return nil, false
 	}
 	all := int64(len(b.ids))
-	count := min(int64(n), all) // A larger one could make next overflow.
+	count := min(int64(n), all) // A larger count could make next overflow.
 	at := b.next.Add(count) - count
 	if at >= all {
 		return nil, false

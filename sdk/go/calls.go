@@ -1,6 +1,6 @@
 package kent
 
-// Calls to the daemons: which endpoint the next attempt uses, and how long it waits before.
+// Calls to the daemons: the endpoint of the next attempt, and the wait before it.
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const (
 	rejectedMax = 300
 )
 
-// Attempts are those of one request, until its deadline.
+// Attempts has the state of one request's attempts, until the deadline of the request.
 type attempts struct {
 	endpoints    []endpoint
 	rotation     *rotation
@@ -44,7 +44,7 @@ func (a *attempts) after(index int, failure *Failure, hasOtherToken func() bool)
 		}
 		return 0, &RefusedError{failure}
 	}
-	// A daemon that is at a limit works, so another one would not help.
+	// A daemon that reports a limit is healthy, so another daemon would not help.
 	if failure.Code != codes.ResourceExhausted {
 		a.rotation.leave(index)
 	}
@@ -74,7 +74,8 @@ func (a *attempts) afterOlder(index int) (time.Duration, error) {
 	return a.inTime(lag)
 }
 
-// backoff tries the other endpoints at once, then waits longer and longer, with jitter.
+// backoff returns the pause before the next attempt: none while there are other endpoints to try, then growing, with
+// jitter.
 func (a *attempts) backoff() time.Duration {
 	if a.withoutPause > 0 {
 		a.withoutPause--
@@ -92,13 +93,13 @@ func (a *attempts) inTime(wait time.Duration) (time.Duration, error) {
 	return wait, nil
 }
 
-// Progress is what the callers who wait for a request can know of it before it ends.
+// Progress is the state of a request that is visible to its waiting callers.
 type progress struct {
 	mu      sync.Mutex
 	all     []Tried
 	failure *Failure // A limit, which ends at until.
 	until   time.Time
-	news    chan struct{} // Closed when a limit was met.
+	news    chan struct{} // Closed when the request meets a limit.
 }
 
 func newProgress() *progress {
@@ -120,7 +121,8 @@ func (p *progress) limited(failure *Failure, until time.Time) {
 	p.news = make(chan struct{})
 }
 
-// limit returns an error if a limit lasts beyond a deadline, and otherwise a channel that is closed when a limit is met.
+// limit returns an error if a limit lasts beyond the deadline, and otherwise a channel that is closed when the request
+// meets a limit.
 func (p *progress) limit(deadline time.Time) (<-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +140,7 @@ func (p *progress) unavailable() error {
 	return &UnavailableError{Tried: slices.Clone(p.all)}
 }
 
-// ended returns why a request must stop, if it must.
+// ended returns the reason that a request must stop, or nil.
 func (c *Client) ended(ctx context.Context, p *progress) error {
 	if c.ctx.Err() != nil {
 		return ErrClosed
@@ -153,7 +155,7 @@ func (c *Client) ended(ctx context.Context, p *progress) error {
 	}
 }
 
-// bounded gives a context a deadline if it has none.
+// bounded returns a context with a deadline: its own, or the request timeout.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
@@ -161,7 +163,8 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.settings.requestTimeout)
 }
 
-// allocate fetches a block, on one endpoint after the other, until the deadline of ctx. It returns the moment of the request.
+// allocate fetches a block, on one endpoint after another, until the deadline of ctx. It also returns the moment of the
+// request.
 func (c *Client) allocate(
 	ctx context.Context, request *pb.AllocateRequest, fence func(*pb.AllocateResponse) (subject, uint64), p *progress,
 ) (*pb.AllocateResponse, moment, error) {
@@ -195,7 +198,7 @@ func (c *Client) allocate(
 	}
 }
 
-// attempt makes one call. Close ends it, because it closes the connections.
+// attempt makes one call, which Close ends by closing the connections.
 func (c *Client) attempt(ctx context.Context, index int, request *pb.AllocateRequest) (*pb.AllocateResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.settings.attemptTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// A Client has the connections to the daemons, and one handle for each source. Keep one a process.
+// A Client has the connections to the daemons, and one handle for each source. Keep one per process.
 type Client struct {
 	settings  *settings
 	endpoints []endpoint
@@ -89,12 +89,12 @@ func (c *Client) dialOptions(transport credentials.TransportCredentials) []grpc.
 		grpc.WithUserAgent("kent-go"),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),
-		// gRPC's own pause before it connects again grows to two minutes. The client has a backoff of its own.
+		// By default, gRPC's pause before a reconnect grows to two minutes. The client has its own backoff instead.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 			MinConnectTimeout: 2 * time.Second,
 		}),
-		// Drops a connection to a machine that is gone.
+		// Drop connections to machines that have disappeared.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}, c.settings.dial...)
 }
@@ -124,9 +124,9 @@ func (c *Client) Region(name string) *Source[Number] {
 	return sourceOf(c, "region:"+strings.TrimSuffix(name, "@default"), number)
 }
 
-// Source returns any source, by the name that `kent alloc` takes, such as "serial:GBP". Its identifiers are of type [UUID] ("uuid...",
-// "serial:..."), [Number] ("region:...") or string. Its stock is not that of the method with a type of its own, such as
-// [Client.Serial].
+// Source returns any source, by the name that `kent alloc` takes, such as "serial:GBP". Its identifiers are of type
+// [UUID] ("uuid...", "serial:..."), [Number] ("region:...") or string. It does not share its stock with the source that
+// a typed method returns, such as [Client.Serial].
 func (c *Client) Source(name string) *Source[any] {
 	return sourceOf(c, name, kindOf(name))
 }
@@ -164,7 +164,8 @@ func (u inUse) NewStream(
 	return u.client.conns[u.client.rotation.use()].NewStream(ctx, description, method, options...)
 }
 
-// Close closes the connections. Calls in flight end with [ErrClosed]. Identifiers in hand are dropped: they become a gap.
+// Close closes the connections. Calls in flight end with [ErrClosed]. Prefetched identifiers are dropped and leave a
+// gap.
 func (c *Client) Close() error {
 	c.cancel()
 	c.mu.Lock()
@@ -173,7 +174,7 @@ func (c *Client) Close() error {
 		source.drop()
 	}
 	for _, conn := range c.conns {
-		// It fails only if it is closed already.
+		// Close fails only if the connection is closed already.
 		_ = conn.Close()
 	}
 	return nil

@@ -1,10 +1,10 @@
 package kent
 
-// The age of a block, with the time in which the machine was suspended.
+// The age of a block, including the time in which the machine was suspended.
 
 import "time"
 
-// The wall clock and the monotonic clock may differ by this much before a slower clock is asked.
+// The difference between the wall clock and the monotonic clock above which a slower clock is read.
 const clockDrift = 50 * time.Millisecond
 
 // A moment is a time on all clocks.
@@ -20,8 +20,8 @@ func now() moment {
 	return moment{time: t, wall: t.UnixNano(), boot: boot}
 }
 
-// age returns the time since the moment. It reads the clock that counts suspended time only if the wall clock moved by another time
-// than the monotonic clock, after a suspend or a step, because that takes ten times as long.
+// age returns the time since the moment. It reads the clock that counts suspended time only if the wall clock and the
+// monotonic clock disagree, as after a suspend or a step, because reading that clock takes ten times as long.
 func (m *moment) age() time.Duration {
 	t := time.Now()
 	steady := t.Sub(m.time)

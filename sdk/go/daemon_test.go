@@ -1,6 +1,7 @@
 package kent_test
 
-// The client against a real daemon: KENTD names its program, KENT that of the command line. Without them these tests are skipped.
+// Tests the client against a real daemon. KENTD and KENT name the programs of the daemon and of the command line.
+// Without them these tests are skipped.
 
 import (
 	"bytes"
@@ -43,7 +44,7 @@ func freePort(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// start starts a daemon, and ends it with the test.
+// start starts a daemon, and stops it at the end of the test.
 func start(t *testing.T, socket string, flags ...string) *daemon {
 	t.Helper()
 	if os.Getenv("KENTD") == "" || os.Getenv("KENT") == "" {

@@ -1,7 +1,7 @@
-// Package kent is a client of Kent, the service that allocates unique identifiers. It keeps a block of identifiers in memory and
-// fetches the next one ahead, so that most calls of Next do not wait.
+// Package kent is a client of Kent, the service that allocates unique identifiers. It keeps a block of identifiers in
+// memory and prefetches the next block, so that most calls of Next do not wait.
 //
-//	client, err := kent.New("127.0.0.1:7600") // one a process
+//	client, err := kent.New("127.0.0.1:7600") // one per process
 //	if err != nil {
 //		return err
 //	}
@@ -13,8 +13,8 @@
 //
 // # Time
 //
-// A context with a deadline bounds a call with all its attempts; without a deadline the client's request timeout does. An identifier
-// in hand is returned without a look at the context.
+// The deadline of a context limits a call with all its attempts. Without a deadline, the client's request timeout is
+// the limit. A prefetched identifier is returned without a check of the context.
 //
 // # Errors
 //

@@ -50,7 +50,7 @@ func (e endpoint) isUnix() bool {
 	return strings.HasPrefix(e.address, "unix:")
 }
 
-// target returns what gRPC dials.
+// target returns the address that gRPC dials.
 func (e endpoint) target() string {
 	if e.isUnix() {
 		return e.address
@@ -71,7 +71,7 @@ func (e endpoint) isPrivate() bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// A rotation is which of several endpoints is in use. The first is preferred.
+// A rotation selects the endpoint in use. The first endpoint is preferred.
 type rotation struct {
 	count int
 

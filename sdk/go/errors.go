@@ -33,7 +33,7 @@ func (e *ConfigError) Error() string {
 	return "kent: " + e.What
 }
 
-// An UnusableError says that the reply of a daemon makes no sense. The daemon and the client may be of different versions.
+// An UnusableError says that the reply of a daemon is invalid. The daemon and the client may be of different versions.
 type UnusableError struct {
 	What string
 }
@@ -42,16 +42,16 @@ func (e *UnusableError) Error() string {
 	return "kent: the daemon's reply is not usable: " + e.What
 }
 
-// A Failure is the error that a daemon answered, or that of a broken connection.
+// A Failure is the error that a daemon returned, or the error of a broken connection.
 type Failure struct {
 	Code codes.Code
-	// Message is the text of the daemon.
+	// Message is the daemon's message.
 	Message string
-	// Reason is for programs, such as "SEALED". It is empty if the daemon gave none.
+	// Reason is machine-readable, such as "SEALED". It is empty if the daemon gave none.
 	Reason string
-	// Metadata has the facts that belong to the reason.
+	// Metadata has the details of the reason.
 	Metadata map[string]string
-	// Fields has the fields of the request that were refused.
+	// Fields has the invalid fields of the request.
 	Fields []string
 	// RetryAfter is the time after which the daemon asks to retry. HasRetry is false if it does not ask.
 	RetryAfter time.Duration
@@ -95,7 +95,7 @@ func (f *Failure) isTransient() bool {
 	case codes.Internal:
 		return f.Reason == "" // gRPC reports some broken connections this way; Kent's own errors have a reason.
 	case codes.ResourceExhausted:
-		// With a delay it is a limit of the clock, the pace or the caller, which passes. A full region has no delay.
+		// A delay means a temporary limit of the clock, the pace or the caller. The error of a full region has no delay.
 		return f.HasRetry
 	default:
 		return false
@@ -125,7 +125,7 @@ func (e *RefusedError) Heir() string {
 	return e.Metadata["heir"]
 }
 
-// A LimitedError says that the caller has used up one of its limits, and would have to wait for RetryAfter, which is longer than its
+// A LimitedError says that the caller has used up one of its limits, and that the wait, RetryAfter, is longer than the
 // timeout.
 type LimitedError struct {
 	*Failure
@@ -146,7 +146,7 @@ type UnavailableError struct {
 	Tried []Tried
 }
 
-// Tried is an endpoint, and the last error there.
+// Tried is an endpoint and its last error.
 type Tried struct {
 	Endpoint string
 	Err      error

@@ -19,13 +19,13 @@ var endpoint = cmp.Or(os.Getenv("KENT_ENDPOINT"), "127.0.0.1:7600")
 
 func Example() {
 	ctx := context.Background()
-	client, err := kent.New(endpoint) // one a process
+	client, err := kent.New(endpoint) // one per process
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close()
 
-	events := client.UUIDv7() // goroutines share it
+	events := client.UUIDv7() // goroutines share this handle
 	id, err := events.Next(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -1,6 +1,6 @@
 package kent
 
-// How the identifiers of a source travel, and what they become.
+// How the identifiers of a source are encoded in replies, and how to read them.
 
 import (
 	"encoding/binary"
@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	textsMax  = 10_000  // The most identifiers that a daemon returns as text in one call.
-	packedMax = 200_000 // The most packed identifiers that a client requests in one call.
+	textsMax  = 10_000  // The maximum number of identifiers that a daemon returns as text in one call.
+	packedMax = 200_000 // The maximum number of packed identifiers that a client requests in one call.
 )
 
 // A kind of sources.
@@ -20,7 +20,7 @@ type kind[T any] struct {
 	encoding pb.Encoding
 	// read returns the identifiers of a reply.
 	read func(*pb.AllocateResponse) ([]T, error)
-	// ages is true if identifiers lose value with age, because they carry the time.
+	// ages is true if identifiers expire, because they carry the time.
 	ages bool
 	// hasSlots is true if fencing tokens count per slot of the cluster, not per source.
 	hasSlots bool
@@ -65,7 +65,7 @@ func boxed[T any](of kind[T]) kind[any] {
 	return kind[any]{encoding: of.encoding, read: read, ages: of.ages, hasSlots: of.hasSlots}
 }
 
-// countMax returns the most identifiers to request in one call.
+// countMax returns the maximum number of identifiers to request in one call.
 func (k kind[T]) countMax() int {
 	if k.encoding == pb.Encoding_ENCODING_TEXT {
 		return textsMax
@@ -101,7 +101,7 @@ func unusable(format string, arguments ...any) error {
 	return &UnusableError{What: fmt.Sprintf(format, arguments...)}
 }
 
-// packed returns the bytes of packed identifiers, and how many bytes each has.
+// packed returns the bytes of packed identifiers, and the width of each in bytes.
 func packed(reply *pb.AllocateResponse) ([]byte, int, error) {
 	width, data := uint64(reply.GetPacked().GetWidth()), reply.GetPacked().GetData()
 	if width < 1 || width > 16 || uint64(len(data))%width != 0 {

@@ -11,8 +11,8 @@ import (
 // Number is the identifier of a region: an unsigned number of up to 128 bits, High * 2^64 + Low. Spaces of up to 64 bits leave High
 // 0.
 //
-// It is decimal text in JSON and in databases, because many readers of JSON and some databases round large numbers.
-// It can be compared with ==, and used as the key of a map.
+// A Number is decimal text in JSON and in databases, because many JSON parsers and some databases round large numbers.
+// Numbers can be compared with ==, and used as the keys of a map.
 type Number struct {
 	High, Low uint64
 }
@@ -82,8 +82,8 @@ func (n *Number) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Value passes the number to database/sql as decimal text, which databases convert to the type of the column. A column that is too
-// small makes the database fail.
+// Value passes the number to database/sql as decimal text, which databases convert to the type of the column. If the
+// number does not fit into the column, the database returns an error.
 func (n Number) Value() (driver.Value, error) {
 	return n.String(), nil
 }

@@ -72,13 +72,13 @@ func WithCAFile(path string) Option {
 	return func(s *settings) { s.caFile = path }
 }
 
-// WithCertificateFiles shows the daemon a certificate: PEM files with the certificate and its private key. They are read again for each
-// connection, so they can be renewed.
+// WithCertificateFiles names PEM files with the client's certificate and its private key, for daemons that require one.
+// The client reads the files again for each connection, so they can be renewed.
 func WithCertificateFiles(certificate, key string) Option {
 	return func(s *settings) { s.certFile, s.keyFile, s.hasCert = certificate, key, true }
 }
 
-// WithTLSConfig uses a TLS configuration of the program's own. WithCAFile and WithCertificateFiles add to it.
+// WithTLSConfig uses the program's own TLS configuration. WithCAFile and WithCertificateFiles add to it.
 func WithTLSConfig(config *tls.Config) Option {
 	return func(s *settings) { s.tls = config }
 }
@@ -93,8 +93,8 @@ func WithRequestTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.requestTimeout = timeout }
 }
 
-// WithBlockSize sets how many identifiers a source fetches first, and at most. The size adapts so that a block lasts about a second.
-// Default: 1000 and 100,000.
+// WithBlockSize sets the number of identifiers in the first block of a source, and the maximum. The size adapts so that
+// a block lasts about a second. Default: 1000 and 100,000.
 func WithBlockSize(first, most int) Option {
 	return func(s *settings) { s.blockSize, s.blockSizeMax = first, most }
 }
@@ -166,7 +166,7 @@ func (s *settings) parse() (all []endpoint, secure bool, err error) {
 	return all, secure, nil
 }
 
-// tlsConfig returns what to trust and to show.
+// tlsConfig returns the TLS configuration, with the CAs to trust and the client's certificate.
 func (s *settings) tlsConfig() (*tls.Config, error) {
 	config := s.tls.Clone()
 	if config == nil {

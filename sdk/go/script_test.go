@@ -1,6 +1,6 @@
 package kent_test
 
-// The client against a daemon that follows a script: what a real daemon does only rarely.
+// Tests the client against a scripted daemon, for replies that a real daemon gives only rarely.
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func grantedSome(first uint64, token uint64, count uint64) answer {
 	}
 }
 
-// granted answers with as many numbers as were requested.
+// granted answers with the requested number of numbers.
 func granted(first uint64, token uint64) answer {
 	return func(ctx context.Context, request *pb.AllocateRequest) (*pb.AllocateResponse, error) {
 		return grantedSome(first, token, request.GetCount())(ctx, request)
@@ -70,7 +70,7 @@ func closed(heir string) answer {
 	return refused(codes.FailedPrecondition, "", info)
 }
 
-// late answers after a while, or never if the caller leaves before.
+// late answers after a while, or not at all if the caller cancels the call before.
 func late(wait time.Duration, then answer) answer {
 	return func(ctx context.Context, request *pb.AllocateRequest) (*pb.AllocateResponse, error) {
 		select {
@@ -82,7 +82,7 @@ func late(wait time.Duration, then answer) answer {
 	}
 }
 
-// A script is a daemon that gives these answers, one after the other, and the last one forever if it is set to repeat.
+// A script is a daemon that gives these answers in order. If it is set to repeat, it repeats the last answer forever.
 type script struct {
 	pb.UnimplementedAllocatorServer
 	address string
@@ -149,7 +149,7 @@ func connect(t *testing.T, endpoint string, options ...kent.Option) *kent.Client
 	return client
 }
 
-// follow makes a client of scripts, which fetches a block only once the one before is used up.
+// follow makes a client of scripts. It fetches a block only when the previous one is used up.
 func follow(t *testing.T, scripts []*script, options ...kent.Option) *kent.Client {
 	t.Helper()
 	for _, other := range scripts[1:] {
@@ -216,7 +216,7 @@ func TestErrACallerWithLessTimeThanTheFetchIsToldOfALimitToo(t *testing.T) {
 	if limited := wantAs[*kent.LimitedError](t, err); limited.RetryAfter < time.Second || limited.RetryAfter > 2*time.Second {
 		t.Error(limited)
 	}
-	wantNext(t, source, 5) // The same fetch goes on.
+	wantNext(t, source, 5) // The same fetch continues.
 	if len(first.asked()) != 2 {
 		t.Error(first.asked())
 	}
@@ -405,7 +405,7 @@ func TestOkACallerWithMoreTimeOutlivesTheFetchOfAnother(t *testing.T) {
 	t.Parallel()
 	first := play(t, refused(codes.Unavailable, "", after(400*time.Millisecond)), granted(7, 1))
 	source := follow(t, one(first), kent.WithRequestTimeout(300*time.Millisecond)).Region("r")
-	source.TryNext() // Starts a fetch that soon gives up.
+	source.TryNext() // Starts a fetch that soon times out.
 	if got, err := source.Next(within(t, 10*time.Second)); err != nil || got.Low != 7 {
 		t.Error(got, err)
 	}

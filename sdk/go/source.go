@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// A block should last about this long: twice the size if it lasted less, half if it lasted ten times this.
+	// A block should last about this long. Its size doubles if it lasted less, and halves if it lasted over ten times
+	// this.
 	lasts = time.Second
-	// The most moves to an heir within one fetch: a region can close again after its heir was named, but not often.
+	// The maximum number of moves to an heir within one fetch. An heir can be closed before it is used, but this is rare.
 	movesMax = 16
 )
 
-// A Source has identifiers of one source in hand, for any number of goroutines. The next block is fetched ahead.
+// A Source prefetches identifiers of one source, for any number of goroutines.
 type Source[T any] struct {
 	client  *Client
 	name    string
@@ -54,7 +55,7 @@ func (s *Source[T]) String() string {
 	return s.name
 }
 
-// Next returns the next identifier. It waits if none is in hand.
+// Next returns the next identifier. It waits if none is prefetched.
 func (s *Source[T]) Next(ctx context.Context) (T, error) {
 	if id, ok := s.pop(); ok {
 		return id, nil
@@ -62,7 +63,7 @@ func (s *Source[T]) Next(ctx context.Context) (T, error) {
 	return s.wait(ctx)
 }
 
-// TryNext returns the next identifier if one is in hand. If not, it starts a fetch and returns false.
+// TryNext returns the next identifier if one is prefetched. If not, it starts a fetch and returns false.
 func (s *Source[T]) TryNext() (T, bool) {
 	for {
 		if id, ok := s.pop(); ok {
@@ -77,7 +78,8 @@ func (s *Source[T]) TryNext() (T, bool) {
 	}
 }
 
-// Take returns n identifiers: those in hand first. With an error it returns those that it has taken before.
+// Take returns n identifiers, prefetched ones first. With an error, it returns the identifiers that it has taken so
+// far.
 func (s *Source[T]) Take(ctx context.Context, n int) ([]T, error) {
 	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()
@@ -99,8 +101,9 @@ func (s *Source[T]) Take(ctx context.Context, n int) ([]T, error) {
 	return ids, nil
 }
 
-// Fetch returns one grant of n identifiers of a strict region, exactly once: the same request ID gets the same identifiers again. Use
-// a UUID of version 7 as the request ID. Fetch does not follow the heir of a closed region, which would grant a second time.
+// Fetch returns one grant of n identifiers of a strict region, exactly once: the same request ID gets the same
+// identifiers again. Use a UUID of version 7 as the request ID. Fetch does not follow the heir of a closed region,
+// because the heir would grant the same request ID again.
 func (s *Source[T]) Fetch(ctx context.Context, n int, requestID string) ([]T, error) {
 	if requestID == "" {
 		return nil, &ConfigError{"a request ID must not be empty"}
@@ -111,7 +114,7 @@ func (s *Source[T]) Fetch(ctx context.Context, n int, requestID string) ([]T, er
 	return ids, err
 }
 
-// InHand returns how many identifiers are in hand.
+// InHand returns the number of prefetched identifiers.
 func (s *Source[T]) InHand() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +134,8 @@ func (s *Source[T]) pop() (id T, ok bool) {
 	return id, ok
 }
 
-// advance moves on if the block in use is used up or too old. It returns whether there is anything to pop.
+// advance moves to the next block if the current one is used up or too old. It returns whether there is anything to
+// pop.
 func (s *Source[T]) advance() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +169,7 @@ func (s *Source[T]) wait(ctx context.Context) (none T, err error) {
 			continue
 		}
 		if err := s.await(ctx, fetch, deadline); err != nil {
-			// The fetch of another caller, who had less time.
+			// Another caller, with an earlier deadline, started this fetch.
 			if fetch.deadline.Before(deadline) && isTemporary(err) && ctx.Err() == nil {
 				continue
 			}
@@ -180,7 +184,7 @@ func isTemporary(err error) bool {
 	return errors.As(err, &unavailable) || errors.As(err, &limited)
 }
 
-// await waits for the end of a fetch, or of the caller's time.
+// await waits for the end of a fetch, or for the caller's deadline.
 func (s *Source[T]) await(ctx context.Context, f *fetch, deadline time.Time) error {
 	for {
 		news, err := f.limit(deadline)
@@ -197,7 +201,7 @@ func (s *Source[T]) await(ctx context.Context, f *fetch, deadline time.Time) err
 	}
 }
 
-// refill starts a fetch if none is in progress. It returns the fetch, or nil if the next block is in hand by now.
+// refill starts a fetch if none is in progress. It returns the fetch, or nil if the next block is already prefetched.
 func (s *Source[T]) refill(deadline time.Time) (*fetch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +286,7 @@ func (s *Source[T]) inUse() string {
 
 func (s *Source[T]) request(ctx context.Context, name string, count int, requestID string, p *progress) ([]T, moment, error) {
 	fence := func(reply *pb.AllocateResponse) (subject, uint64) { return s.kind.fence(name, reply) }
-	// The daemon refuses 0, and says why.
+	// The daemon refuses 0 and explains the refusal.
 	request := &pb.AllocateRequest{Source: name, Count: uint64(max(count, 0)), Encoding: s.kind.encoding, RequestId: requestID}
 	reply, asked, err := s.client.allocate(ctx, request, fence, p)
 	if err != nil {
@@ -292,7 +296,7 @@ func (s *Source[T]) request(ctx context.Context, name string, count int, request
 	return ids, asked, err
 }
 
-// drop drops everything in hand.
+// drop drops all prefetched identifiers.
 func (s *Source[T]) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ const lookEvery = time.Second
 
 var tokenForm = regexp.MustCompile(`^kent_[A-Za-z0-9_-]{1,995}$`)
 
-// A token is the caller's token, perhaps from a file, which is read again when it changes. It implements
+// A token is the caller's token, possibly from a file, which is read again when it changes. It implements
 // credentials.PerRPCCredentials.
 type token struct {
 	file string
@@ -69,7 +69,7 @@ func (t *token) refresh() string {
 	return t.header
 }
 
-// read keeps the previous token if the file has none, because it may be about to be replaced.
+// read keeps the previous token if the file has none, because another process may be replacing the file.
 func (t *token) read() {
 	t.looked = time.Now()
 	if t.file == "" {
@@ -91,7 +91,8 @@ func (t *token) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": header}, nil
 }
 
-// RequireTransportSecurity returns false: the settings already check where a token may go without TLS.
+// RequireTransportSecurity returns false, because the settings already check that no token is sent without TLS by
+// mistake.
 func (t *token) RequireTransportSecurity() bool {
 	return false
 }

@@ -1,6 +1,6 @@
 package kent
 
-// The parts that make no calls.
+// Tests the parts that make no calls.
 
 import (
 	"encoding/json"

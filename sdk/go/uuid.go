@@ -9,7 +9,7 @@ import (
 // UUID is a UUID as its 16 bytes, most significant first. Other packages' types of 16 bytes convert to it and back:
 // uuid.UUID(id).
 //
-// It is text in JSON and in databases, and can be compared, sorted as bytes, and used as the key of a map.
+// A UUID is text in JSON and in databases. It can be compared, sorted as bytes, and used as the key of a map.
 type UUID [16]byte
 
 // ParseUUID reads the 36 characters of a UUID.

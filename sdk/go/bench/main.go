@@ -1,8 +1,8 @@
 // Command bench compares the time of Next with that of a UUID of version 7 made in process, in interleaved rounds of a million calls.
 // KENT_ENDPOINT names the daemon, and the optional argument the number of rounds.
 //
-// It prints one line a round: {"kent_ns": 80.1, "own_ns": 190.2, "calls": 1000000}. It is a module of its own, so that the client does not
-// depend on google/uuid.
+// It prints one line per round: {"kent_ns": 80.1, "own_ns": 190.2, "calls": 1000000}. It is a separate module, so that
+// the client does not depend on google/uuid.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command conformance lets the conformance kit drive the client: it reads commands, one JSON object a line, and answers them.
+// Command conformance lets the conformance kit drive the client: it reads commands, one JSON object per line, and
+// answers them.
 package main
 
 import (
@@ -85,7 +86,7 @@ func main() {
 			log.Fatalf("%s: %v", lines.Bytes(), err)
 		}
 		if c.Do == "open" {
-			write(a.answer(c)) // Before later commands, which need the client. It makes no calls.
+			write(a.answer(c)) // Wait for the answer, because later commands need the client. The command makes no calls.
 			continue
 		}
 		running.Go(func() { write(a.answer(c)) })
@@ -93,7 +94,7 @@ func main() {
 	if err := lines.Err(); err != nil {
 		log.Fatal(err)
 	}
-	// Commands that are about to end still have their answer.
+	// Commands that are about to end can still print their answers.
 	ended := make(chan struct{})
 	go func() { running.Wait(); close(ended) }()
 	select {
@@ -205,7 +206,7 @@ func or(given *int, otherwise int) int {
 	return *given
 }
 
-// identifiers does a command that returns identifiers.
+// identifiers runs a command that returns identifiers.
 func identifiers(source *kent.Source[any], c command) ([]string, error) {
 	limited := func() (context.Context, context.CancelFunc) {
 		if c.TimeoutMS == nil {

@@ -3,7 +3,7 @@
 //	go run . stubs PROTO_DIRECTORY OUTPUT_DIRECTORY
 //	go run . pack MODULE_DIRECTORY OUTPUT_DIRECTORY
 //
-// It compiles the files in process, so there is no need for protoc, and passes them to the generators that go.mod pins.
+// It compiles the files in process, without protoc, and passes them to the generators that go.mod pins.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// The import path of the stubs, and of the messages that grpc has already.
+// The import paths of the stubs, and of the messages that grpc already has.
 const (
 	stubs  = "kent.example/kent-go/kentv1"
 	status = "google.golang.org/genproto/googleapis/rpc/status"
@@ -56,7 +56,7 @@ func makeStubs(from, to string) error {
 	return nil
 }
 
-// compile reads the files of kent/v1, and makes what protoc passes to a generator.
+// compile reads the files of kent/v1, and makes the request that protoc passes to a generator.
 func compile(directory string) (*pluginpb.CodeGeneratorRequest, error) {
 	paths, err := filepath.Glob(filepath.Join(directory, "kent/v1/*.proto"))
 	if err != nil {

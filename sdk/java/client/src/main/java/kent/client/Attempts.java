@@ -9,8 +9,8 @@ import kent.client.KentException.Details;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The attempts of one request, until its deadline: which endpoint the next one uses, and how long
- * it waits before. Makes no calls and does not sleep.
+ * The attempts of one request, until its deadline: the endpoint of the next attempt, and the wait
+ * before it. Makes no calls and does not sleep.
  */
 final class Attempts {
     private static final long MILLISECOND = 1_000_000L;
@@ -57,7 +57,7 @@ final class Attempts {
         return sent;
     }
 
-    /** The error of a caller who waits no longer. */
+    /** The error for a caller whose deadline has passed. */
     synchronized KentException late() {
         return limit == null
                 ? new KentException.Unavailable(tried)
@@ -78,7 +78,7 @@ final class Attempts {
             }
             throw new KentException.Refused(details, error);
         }
-        // A daemon that is at a limit works, so another one would not help.
+        // A daemon that reports a limit is healthy, so another daemon would not help.
         if (details.code() != Status.Code.RESOURCE_EXHAUSTED) {
             endpoints.leave(index);
         }
@@ -108,7 +108,9 @@ final class Attempts {
         return checked(LAG);
     }
 
-    /** The other endpoints are tried at once, and then there are pauses that grow. */
+    /**
+     * The pause before the next attempt: none while there are other endpoints to try, then growing.
+     */
     long backoff() {
         if (withoutPause > 0) {
             withoutPause--;

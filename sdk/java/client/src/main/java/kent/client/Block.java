@@ -9,7 +9,7 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
 import kent.v1.AllocateResponse;
 
-/** Identifiers in hand, as they came from the daemon. Threads take them without a lock. */
+/** Prefetched identifiers, encoded as the daemon sent them. Threads take them without a lock. */
 final class Block {
     /** A block without identifiers. */
     static final Block EMPTY =
@@ -37,7 +37,7 @@ final class Block {
         this.asked = asked;
     }
 
-    /** The block of a reply to a request for so many identifiers. */
+    /** The block of a reply to a request for {@code requested} identifiers. */
     static Block of(Kind kind, AllocateResponse reply, long requested, Times.Moment asked) {
         Block block;
         if (kind.isText()) {
@@ -64,13 +64,13 @@ final class Block {
         return block;
     }
 
-    /** Sets how long the block may be used, and at which rest the next one is fetched. */
+    /** Sets the age at which the block expires, and the fill at which the next one is fetched. */
     void keep(Sizes sizes) {
         maxAge = kind.ages ? Times.nanos(sizes.maxAge()) : Long.MAX_VALUE;
         low = Math.max(0, count - 1 - (int) (count * sizes.lowWater()));
     }
 
-    /** The position of an identifier that is now the caller's, or -1 if there is none to use. */
+    /** Takes an identifier and returns its position, or -1 if none can be used. */
     int take() {
         if (next.getPlain() >= count || !isFresh()) {
             return -1;
@@ -79,7 +79,7 @@ final class Block {
         return at < count ? at : -1;
     }
 
-    /** Whether the caller, who took this position, is the one who starts the next fetch. */
+    /** Whether the caller that took this position starts the next fetch. */
     boolean isLow(int at) {
         return at == low;
     }

@@ -79,8 +79,8 @@ final class Calls {
             }
             ManagedChannel channel =
                     channels.computeIfAbsent(index, absent -> open(endpoints.get(index)));
-            // gRPC's own pause before it connects again grows to two minutes, and meanwhile each
-            // call fails. The client has pauses of its own, so this connects at once.
+            // gRPC's own pause before a reconnect grows to two minutes, and meanwhile each call
+            // fails. The client has its own pauses, so this connects at once.
             if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
                 channel.enterIdle();
             }
@@ -96,12 +96,13 @@ final class Calls {
                     Grpc.newChannelBuilder(endpoint.target(), credentials)
                             .maxInboundMessageSize(MESSAGE_MAX);
             if (endpoint.isUnix()) {
-                // gRPC would name the server by the path, which servers of HTTP/2 refuse.
+                // By default, gRPC sends the path as the name of the server, which HTTP/2 servers
+                // refuse.
                 builder.overrideAuthority("localhost");
             }
             return builder.build();
         } catch (RuntimeException unsupported) {
-            // Such as a Unix socket where gRPC has none.
+            // For example, a Unix socket on a system where gRPC does not support them.
             throw new KentException.Config(
                     "endpoint " + endpoint.name() + ": " + unsupported.getMessage(), unsupported);
         }
@@ -113,7 +114,7 @@ final class Calls {
                 endpoints, settings.token(), Times.nanos(settings.attemptTimeout()), deadline);
     }
 
-    /** Fetches a block. The result has an error by the deadline of the attempts. */
+    /** Fetches a block. The result fails at the latest at the deadline of the attempts. */
     CompletableFuture<Block> allocate(
             String source, Kind kind, int count, String requestId, Attempts attempts) {
         Call call = new Call(source, kind, count, requestId, attempts);
@@ -177,7 +178,7 @@ final class Calls {
             }
         }
 
-        /** What a daemon answers to one attempt. */
+        /** The reply of a daemon to one attempt. */
         private final class Reply implements StreamObserver<AllocateResponse> {
             private final int index;
             private final Times.Moment asked = Times.Moment.now();

@@ -22,8 +22,8 @@ import kent.v1.RegionsGrpc;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A client of Kent for any number of threads. Keep one for a process: its sources share its
- * connections.
+ * A client of Kent for any number of threads. Keep one per process: all sources share the
+ * connections of their client.
  *
  * <pre>{@code
  * try (Client client = Client.connect("127.0.0.1:7600")) {
@@ -39,7 +39,7 @@ public final class Client implements AutoCloseable {
 
     private record Handle(String source, Type type) {}
 
-    /** What identifiers become. */
+    /** The Java type of identifiers. */
     private enum Type {
         UUID,
         TEXT,
@@ -53,7 +53,7 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * A client with the default settings. It connects with the first call.
+     * A client with the default settings. It connects at the first call.
      *
      * @param endpoints {@code HOST:PORT}, {@code https://HOST:PORT} or {@code unix:/PATH}; the
      *     first is preferred, the others are used while it fails. Default: {@code 127.0.0.1:7600}
@@ -94,8 +94,8 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * The identifiers of a region as longs. Each is checked: one above {@link Long#MAX_VALUE} is a
-     * {@link KentException.Unusable}.
+     * The identifiers of a region as longs. A number above {@link Long#MAX_VALUE} is a {@link
+     * KentException.Unusable}.
      */
     public Source<Long> regionLong(String name) {
         return handle("region:" + name, Type.SIGNED, Block::signed);
@@ -103,8 +103,8 @@ public final class Client implements AutoCloseable {
 
     /**
      * The identifiers of a region of up to 64 bits, as the longs with the same bits: negative for
-     * numbers from 2^63. {@link Long#toUnsignedString(long)} prints them. One of more than 64 bits
-     * is a {@link KentException.Unusable}.
+     * numbers from 2^63. {@link Long#toUnsignedString(long)} prints them. A number of more than 64
+     * bits is a {@link KentException.Unusable}.
      */
     public Source<Long> regionUnsignedLong(String name) {
         return handle("region:" + name, Type.UNSIGNED, Block::unsigned);
@@ -165,7 +165,7 @@ public final class Client implements AutoCloseable {
         return ClientInterceptors.intercept(calls.channel(), new Authorization());
     }
 
-    /** The metadata with the token, for calls of a connection of your own. */
+    /** The metadata with the token, for calls on your own connection. */
     public Metadata metadata() {
         return Calls.metadata(calls.settings.token().header());
     }
@@ -200,8 +200,8 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * Closes the connections. Calls in progress end with {@link KentException.Closed}. Identifiers
-     * in hand are dropped: they become a gap.
+     * Closes the connections. Calls in progress end with {@link KentException.Closed}. Prefetched
+     * identifiers are dropped and leave a gap.
      */
     @Override
     public void close() {
@@ -248,7 +248,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** A file with the caller's token. It is read again when it changes. */
+        /** A file with the caller's token. The client reads the file again when it changes. */
         public Builder tokenFile(Path file) {
             tokenFile = file;
             return this;
@@ -260,7 +260,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** A PEM file with the authorities to trust. Default: those of the Java installation. */
+        /** A PEM file with the CAs to trust. Default: those of the Java installation. */
         public Builder ca(Path file) {
             ca = file;
             return this;
@@ -286,7 +286,7 @@ public final class Client implements AutoCloseable {
         }
 
         /**
-         * How many identifiers a source fetches first. The size adapts so that a block lasts about
+         * The number of identifiers in the first block. The size adapts so that a block lasts about
          * a second. Default: 1000.
          */
         public Builder blockSize(int size) {
@@ -294,7 +294,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** How many identifiers a source fetches at most. Default: 100,000; at most 200,000. */
+        /** The maximum number of identifiers in a block. Default: 100,000; at most 200,000. */
         public Builder blockSizeMax(int size) {
             blockSizeMax = size;
             return this;

@@ -6,7 +6,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The address of a daemon: its name for people, {@code HOST:PORT} or {@code unix:PATH}, and whether
+ * The address of a daemon: its displayed name, {@code HOST:PORT} or {@code unix:PATH}, and whether
  * it uses TLS.
  */
 record Endpoint(String name, boolean tls) {
@@ -37,7 +37,7 @@ record Endpoint(String name, boolean tls) {
         return name.startsWith("unix:");
     }
 
-    /** What gRPC calls the target. */
+    /** The target in gRPC's sense. */
     String target() {
         return isUnix() ? name : "dns:///" + name;
     }

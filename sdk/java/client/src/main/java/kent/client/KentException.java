@@ -33,7 +33,7 @@ public abstract sealed class KentException extends RuntimeException {
         super(message, cause);
     }
 
-    /** The same error with the stack of the caller, who waited for a call of another thread. */
+    /** The same error with the stack of the caller, which waited for a call of another thread. */
     abstract KentException again();
 
     /** Whether another attempt can succeed without any other change. */
@@ -85,22 +85,22 @@ public abstract sealed class KentException extends RuntimeException {
             return details.code();
         }
 
-        /** The text of the daemon: what is wrong, and what is allowed. */
+        /** The daemon's message: what is wrong, and what is allowed. */
         public String description() {
             return details.message();
         }
 
-        /** The reason for programs, such as {@code SEALED}. Empty if the daemon gave none. */
+        /** The machine-readable reason, such as {@code SEALED}. Empty if the daemon gave none. */
         public String reason() {
             return details.reason();
         }
 
-        /** The facts that belong to the reason. */
+        /** The details of the reason. */
         public Map<String, String> metadata() {
             return details.metadata();
         }
 
-        /** The fields of the request that were refused. */
+        /** The invalid fields of the request. */
         public List<String> fields() {
             return details.fields();
         }
@@ -208,7 +208,7 @@ public abstract sealed class KentException extends RuntimeException {
     }
 
     /**
-     * The reply of a daemon makes no sense, or has identifiers of another type than the source. The
+     * The reply of a daemon is invalid, or has identifiers of another type than the source. The
      * daemon and the client may be of different versions.
      */
     public static final class Unusable extends KentException {
@@ -258,7 +258,7 @@ public abstract sealed class KentException extends RuntimeException {
         return String.valueOf(error.getMessage());
     }
 
-    /** What an error of a call says. */
+    /** The details of an error of a call. */
     record Details(
             Status.Code code,
             String message,
@@ -290,7 +290,7 @@ public abstract sealed class KentException extends RuntimeException {
                                         .toList();
                     }
                 } catch (InvalidProtocolBufferException malformed) {
-                    // A proxy's detail: the code and the message are enough.
+                    // A proxy may send invalid details. The code and the message are enough.
                 }
             }
             return new Details(
@@ -326,8 +326,8 @@ public abstract sealed class KentException extends RuntimeException {
                 case UNAVAILABLE, UNKNOWN, DEADLINE_EXCEEDED, CANCELLED, ABORTED -> true;
                 // gRPC reports some broken connections this way; Kent's own errors have a reason.
                 case INTERNAL -> reason.isEmpty();
-                // With a delay it is a limit of the clock, the pace or the caller, which passes. A
-                // full region has no delay.
+                // A delay means a temporary limit of the clock, the pace or the caller. The error
+                // of a full region has no delay.
                 case RESOURCE_EXHAUSTED -> retryAfter != null;
                 default -> false;
             };

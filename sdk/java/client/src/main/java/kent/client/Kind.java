@@ -2,7 +2,7 @@ package kent.client;
 
 import kent.v1.Encoding;
 
-/** How the identifiers of a source travel, and whether they age. */
+/** How the identifiers of a source are encoded in replies, and whether they expire. */
 enum Kind {
     UUID_OF_SLOT(Encoding.ENCODING_PACKED, true, true),
     UUID_OF_SERIES(Encoding.ENCODING_PACKED, false, false),
@@ -12,7 +12,7 @@ enum Kind {
 
     final Encoding encoding;
 
-    /** Whether identifiers lose value with age, because they carry the time. */
+    /** Whether identifiers expire, because they carry the time. */
     final boolean ages;
 
     /** Whether fencing tokens count per slot of the cluster, not per source. */
@@ -47,8 +47,8 @@ enum Kind {
     }
 
     /**
-     * The scope of fencing tokens: slots are the cluster's, the numbers of regions are unique only
-     * in their space.
+     * The scope of fencing tokens: a slot belongs to the whole cluster, but the number of a region
+     * is unique only in its space.
      */
     String scope(String source) {
         return hasSlots ? "" : source;

@@ -12,7 +12,7 @@ import java.time.Duration;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** Everything that a client is made of, checked. */
+/** The checked settings of a client. */
 record Settings(
         List<Endpoint> endpoints,
         Token token,

@@ -2,7 +2,7 @@ package kent.client;
 
 import java.time.Duration;
 
-/** How much a source keeps in hand. */
+/** How many identifiers a source keeps in memory, and for how long. */
 record Sizes(int blockSize, int blockSizeMax, double lowWater, Duration maxAge) {
     Sizes {
         Settings.check(

@@ -12,8 +12,8 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A source of identifiers with a stock in hand, for any number of threads. The next block is
- * fetched ahead, so most calls do not wait.
+ * A source with a stock of prefetched identifiers, for any number of threads. Most calls do not
+ * wait.
  *
  * <pre>{@code
  * Source<UUID> events = client.uuidV7();
@@ -59,7 +59,7 @@ public final class Source<T> implements Supplier<T> {
     }
 
     /**
-     * The next identifier if one is in hand. Starts a fetch if not, and does not wait for it.
+     * The next identifier if one is prefetched. Otherwise, starts a fetch and does not wait for it.
      *
      * @throws KentException.Closed if the client is closed
      */
@@ -94,7 +94,8 @@ public final class Source<T> implements Supplier<T> {
     }
 
     /**
-     * So many identifiers: those in hand first. After an error, those already taken become a gap.
+     * {@code count} identifiers, prefetched ones first. After an error, those already taken leave a
+     * gap.
      */
     public List<T> take(int count) {
         return take(count, supply.requestTimeout());
@@ -157,7 +158,7 @@ public final class Source<T> implements Supplier<T> {
         return result;
     }
 
-    /** How many identifiers are in hand. */
+    /** The number of prefetched identifiers. */
     public int inHand() {
         return supply.inHand();
     }
@@ -195,7 +196,7 @@ public final class Source<T> implements Supplier<T> {
         }
     }
 
-    /** Whether a fetch that others started gave up earlier than the caller has to. */
+    /** Whether a fetch that another caller started has ended before this caller's deadline. */
     private static boolean mayRetry(Supply.Fetch fetch, @Nullable Throwable error, long deadline) {
         return deadline - fetch.deadline > 0
                 && Times.left(deadline) > 0
@@ -203,7 +204,7 @@ public final class Source<T> implements Supplier<T> {
                 && retryable.isRetryable();
     }
 
-    /** A caller who waits for an identifier without a thread. */
+    /** A caller that waits for an identifier without a thread. */
     private final class Waiter {
         final CompletableFuture<T> result = new CompletableFuture<>();
         private final long deadline;

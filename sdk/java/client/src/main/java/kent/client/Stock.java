@@ -5,14 +5,14 @@ import java.util.Deque;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The blocks in hand of one source, and how many identifiers to fetch next. Makes no calls. The
+ * The prefetched blocks of one source, and how many identifiers to fetch next. Makes no calls. The
  * caller holds a lock, except to take from {@link #block}.
  */
 final class Stock {
-    /** A block should last about a second: twice the size if it lasted less. */
+    /** A block should last about a second: the size doubles if it lasted less. */
     private static final long LASTS = 1_000_000_000L;
 
-    /** The most identifiers that a daemon returns as text, or packed, in one call. */
+    /** The maximum number of identifiers that a daemon returns as text, or packed, in one call. */
     private static final int TEXTS_MAX = 10_000;
 
     private static final int PACKED_MAX = 200_000;
@@ -20,7 +20,7 @@ final class Stock {
     /** The block in use. */
     volatile Block block = Block.EMPTY;
 
-    /** The most identifiers of one call. */
+    /** The maximum number of identifiers of one call. */
     final int sizeMax;
 
     private final Sizes sizes;
@@ -36,13 +36,16 @@ final class Stock {
         size = sizeMin;
     }
 
-    /** Drops everything in hand. */
+    /** Drops all prefetched identifiers. */
     void drop() {
         block = Block.EMPTY;
         next.clear();
     }
 
-    /** Moves on if the block in use is used up or too old. Returns whether there is one to use. */
+    /**
+     * Moves to the next block if the current one is used up or too old. Returns false if none is
+     * left.
+     */
     boolean advance() {
         while (!block.isUsable()) {
             Block following = next.poll();

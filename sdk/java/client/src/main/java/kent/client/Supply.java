@@ -8,8 +8,8 @@ import org.jspecify.annotations.Nullable;
 /** The stock of one source, for any number of threads, and the fetches that fill it. */
 final class Supply {
     /**
-     * The most moves to an heir within one fetch: a region can close again after its heir was
-     * named, but not often.
+     * The maximum number of moves to an heir within one fetch. An heir is rarely closed before it
+     * is used.
      */
     private static final int MOVES_MAX = 16;
 
@@ -39,7 +39,7 @@ final class Supply {
             this.deadline = deadline;
         }
 
-        /** The error of a caller whose timeout is over. */
+        /** The error for a caller whose deadline has passed. */
         KentException late() {
             Attempts current = attempts;
             return current == null
@@ -58,7 +58,7 @@ final class Supply {
         }
     }
 
-    /** Drops everything in hand, after the client was closed. */
+    /** Drops all prefetched identifiers, after the client was closed. */
     void drop() {
         synchronized (lock) {
             stock.drop();
@@ -69,7 +69,9 @@ final class Supply {
         return calls.settings.requestTimeout();
     }
 
-    /** An identifier, if one is in hand. Fetches the next block when the block in use runs low. */
+    /**
+     * A prefetched identifier, if there is one. Fetches the next block when the current one is low.
+     */
     <T> @Nullable T poll(Block.Reader<T> reader) {
         Block block = stock.block;
         int at = block.take();
@@ -100,8 +102,8 @@ final class Supply {
     }
 
     /**
-     * Starts a fetch if none is in progress. Returns it, or nothing if there is something in hand
-     * by now.
+     * Starts a fetch if none is in progress. Returns the fetch, or null if a block is already
+     * prefetched.
      */
     @Nullable Fetch refill(long deadline) {
         Fetch fetch;
@@ -143,7 +145,7 @@ final class Supply {
         return start(new Fetch(deadline), count);
     }
 
-    /** Fetches the block of a request ID. An heir would grant it a second time. */
+    /** Fetches the block of a request ID, without following heirs: an heir would grant it again. */
     CompletableFuture<Block> fetchOnce(int count, String requestId, long deadline) {
         return calls.allocate(source, kind, count, requestId, calls.attempts(deadline));
     }
@@ -185,7 +187,7 @@ final class Supply {
         return start(fetch, count, moves - 1);
     }
 
-    /** The error of a future, without what other futures wrapped around it. */
+    /** The error of a future, without the exceptions that other futures wrapped around it. */
     static Throwable cause(Throwable error) {
         Throwable cause = error;
         while (cause instanceof CompletionException && cause.getCause() != null) {

@@ -4,7 +4,7 @@ import java.time.Duration;
 
 /** Points in time and durations in nanoseconds, which {@link System#nanoTime} counts. */
 final class Times {
-    /** Longer than a process runs, and small enough to be added to a point in time. */
+    /** A duration longer than any process runs, and small enough to be added to a point in time. */
     private static final long MAX = Long.MAX_VALUE / 4;
 
     private Times() {}
@@ -33,8 +33,8 @@ final class Times {
     }
 
     /**
-     * A moment on two clocks. On Linux, nanoTime stands still while the machine is suspended, and
-     * Java offers no clock that does not. The time of day goes on, but can be set.
+     * A moment on two clocks. On Linux, nanoTime stops while the machine is suspended, and Java has
+     * no clock that continues and cannot be set. The time of day continues, but can be set.
      */
     record Moment(long nanos, long millis) {
         static Moment now() {
@@ -42,8 +42,8 @@ final class Times {
         }
 
         /**
-         * Whether at most this time has passed on both clocks. A clock that was set makes a moment
-         * look old, never young: then identifiers are dropped, which only leaves a gap.
+         * Whether at most this time has passed on both clocks. If the clock is set, a moment looks
+         * too old, never too young. Dropping its identifiers only leaves a gap.
          */
         boolean isWithin(long maxNanos) {
             return System.nanoTime() - nanos <= maxNanos

@@ -6,7 +6,9 @@ import java.nio.file.Path;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
-/** The token that is sent with each call. Its file is read again, at most once a second. */
+/**
+ * The token that is sent with each call. The client reads its file again, at most once per second.
+ */
 final class Token {
     private static final Pattern TOKEN = Pattern.compile("kent_[A-Za-z0-9_-]{1,995}");
     private static final long LOOK_EVERY = 1_000_000_000L;

@@ -1,6 +1,6 @@
 /**
- * Client of Kent, the service that allocates unique identifiers. {@link kent.client.Client} is
- * where to start.
+ * Client of Kent, the service that allocates unique identifiers. Start with {@link
+ * kent.client.Client}.
  */
 @NullMarked
 package kent.client;

@@ -13,7 +13,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** A real daemon for the tests: KENTD names its program, KENT that of the command line. */
+/** A real daemon for the tests. KENTD and KENT name the programs of the daemon and command line. */
 public final class Daemon implements AutoCloseable {
     /** The root of the repository. */
     public static final Path ROOT =

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The client against a real daemon. */
+/** Tests the client against a real daemon. */
 @Timeout(120)
 class DaemonIT {
     @TempDir Path directory;

@@ -106,7 +106,7 @@ class ReadmeIT {
                             .invoke(null, (Object) new String[0]);
                 }
             }
-            // Where Hibernate looks for entities.
+            // Hibernate looks for entities with this class loader.
             Thread.currentThread().setContextClassLoader(classes);
             UUID saved = (UUID) classes.loadClass("Event").getMethod("saved").invoke(null);
             assertEquals(7, saved.version());

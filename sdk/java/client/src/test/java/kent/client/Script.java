@@ -33,7 +33,7 @@ import kent.v1.Encoding;
 import kent.v1.PackedIdentifiers;
 import kent.v1.TextIdentifiers;
 
-/** A daemon that follows a script: what a real daemon does only rarely. */
+/** A scripted daemon, for replies that a real daemon gives only rarely. */
 final class Script extends AllocatorGrpc.AllocatorImplBase implements AutoCloseable {
     /** One answer. The last answer of a script is repeated. */
     interface Answer {
@@ -113,7 +113,7 @@ final class Script extends AllocatorGrpc.AllocatorImplBase implements AutoClosea
         }
     }
 
-    /** A grant of numbers (or texts, or UUIDs) from a first one on, as many as were requested. */
+    /** A grant of the requested number of numbers (or texts, or UUIDs), from a first one on. */
     static Answer granted(long first) {
         return granted(first, 1);
     }
@@ -184,7 +184,7 @@ final class Script extends AllocatorGrpc.AllocatorImplBase implements AutoClosea
         };
     }
 
-    /** An answer that comes later. */
+    /** An answer that arrives later. */
     static Answer slow(int millis, Answer answer) {
         return request -> {
             Thread.sleep(millis);

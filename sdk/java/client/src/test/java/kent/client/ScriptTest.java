@@ -38,7 +38,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The client against a daemon that follows a script. */
+/** Tests the client against a scripted daemon. */
 @Timeout(60)
 class ScriptTest {
     private static Client.Builder builder(Script... scripts) {
@@ -101,7 +101,7 @@ class ScriptTest {
             assertEquals("scripted", error.description());
             assertEquals(List.of("source"), error.fields());
             assertEquals(1, script.requests.size());
-            // The stack is that of the caller.
+            // The error has the stack of the caller.
             assertTrue(
                     Arrays.stream(error.getStackTrace())
                             .anyMatch(
@@ -340,7 +340,7 @@ class ScriptTest {
             assertThrows(KentException.Closed.class, client::regions);
             client.close();
         }
-        // While it waits between two attempts, too.
+        // Closing also ends a call that waits between two attempts.
         try (Client client = Client.connect("127.0.0.1:" + Daemon.freePort())) {
             var waiting = client.xid().nextAsync();
             Thread.sleep(500);

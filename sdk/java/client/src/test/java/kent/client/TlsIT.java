@@ -12,7 +12,7 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** TLS and client certificates, made by openssl. */
+/** Tests TLS and client certificates, which openssl makes. */
 class TlsIT {
     @TempDir Path directory;
 

@@ -28,7 +28,7 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The parts that make no calls. */
+/** Tests the parts that make no calls. */
 class UnitsTest {
     private static final Sizes SIZES = new Sizes(100, 350, 0.5, Duration.ofSeconds(10));
 
@@ -87,7 +87,7 @@ class UnitsTest {
         Times.Moment now = Times.Moment.now();
         Times.Moment young = new Times.Moment(now.nanos() - 9_000_000_000L, now.millis() - 9_000);
         Times.Moment old = new Times.Moment(now.nanos() - 10_100_000_000L, now.millis());
-        // The monotonic clock stood still.
+        // The monotonic clock did not advance.
         Times.Moment suspended = new Times.Moment(now.nanos(), now.millis() - 10_100);
         Times.Moment setBack = new Times.Moment(now.nanos(), now.millis() + 3_600_000);
         AllocateResponse reply = packed(16, new int[32]);

@@ -6,7 +6,7 @@ import kent.client.Client;
 
 /**
  * Measures {@code next} of a source of UUIDs against {@link UUID#randomUUID}, in turns, at the
- * daemon that KENT_ENDPOINT names. Prints one line of JSON a round.
+ * daemon that KENT_ENDPOINT names. Prints one line of JSON per round.
  */
 public final class Bench {
     private static final int CALLS = 1_000_000;
@@ -35,7 +35,7 @@ public final class Bench {
         }
         double each = (System.nanoTime() - began) / (double) CALLS;
         if (sum == 0) {
-            // Never: but the compiler cannot leave out the calls.
+            // Never reached, but it keeps the compiler from removing the calls.
             throw new IllegalStateException("the sum of the identifiers is 0");
         }
         return each;
