@@ -315,7 +315,7 @@ async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
     let slow_at = slow.grpc_address();
     kent(slow_at, "region create strict --suffix 20");
     kent(slow_at, "region set strict --strict");
-    // Each grant waits for its commit while etcd stands still.
+    // Each grant waits for its commit while etcd is paused.
     let wait = async || {
         etcd.pause(0);
         let ask = request("region:strict", 1, Encoding::Lease);

@@ -240,7 +240,7 @@ async fn ok_a_revocation_reaches_all_replicas() {
         daemon.allocator().allocate(token.send(packed("uuidv7"))).await.map(drop)
     };
     for round in 0..5 {
-        // The first daemon is gone, but its announcement lasts for a while.
+        // The first daemon has stopped, but its announcement expires only after a while.
         let token = make(&mut at_one, &admin, &["allocate:uuidv7"], 0).await.expect("made");
         draw(&other, &token).await.unwrap_or_else(|refused| panic!("round {round}: {refused}"));
         let revoke = RevokeTokenRequest { id: token.id.clone() };

@@ -24,7 +24,9 @@ import kent.v1.AllocateResponse;
 import kent.v1.AllocatorGrpc;
 import org.jspecify.annotations.Nullable;
 
-/** The connections of a client, and its calls for identifiers: on one endpoint after the other. */
+/**
+ * The connections of a client, and its calls for identifiers, which try one endpoint after another.
+ */
 final class Calls {
     private static final Metadata.Key<String> AUTHORIZATION =
             Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
