@@ -223,7 +223,7 @@ impl Builder {
         self
     }
 
-    /// Sets the share of a block, 0 to 1, at which a handle prefetches the next one [default: 0.5].
+    /// Sets the share of a block, from 0 to 1, that is left when a handle prefetches the next one [default: 0.5].
     pub fn low_water(mut self, share: f64) -> Self {
         self.settings.low_water = share;
         self

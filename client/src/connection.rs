@@ -265,7 +265,8 @@ impl Connection {
         let mut state = self.lock();
         if state.current == endpoint {
             state.current = (endpoint + 1) % state.known.len();
-            state.since = (state.current != 0).then(Instant::now);
+            // Further switches do not delay the return.
+            state.since = if state.current == 0 { None } else { state.since.or_else(|| Some(Instant::now())) };
         }
     }
 

@@ -328,7 +328,7 @@ impl Shared {
         let block = match request_id.is_empty() {
             true => self.source.ask(call).await?,
             // A request ID belongs to one region: the heir would grant a second block for the same ID.
-            false => call(self.source.name()).await?,
+            false => call(self.source.first.clone()).await?,
         };
         // If the program has forked in the meantime, the block belongs to the parent.
         self.origin.check()?;

@@ -5,7 +5,7 @@ use crate::error::Error;
 /// The process in which something was created.
 ///
 /// A handler of the C library counts forks in the child (`pthread_atfork`). So a check costs one load, whereas reading the process id
-/// is a system call. A child that bypasses the C library, by a bare `clone` or `_Fork`, is not detected.
+/// is a system call. A child made by a bare `clone` or by `_Fork` is not detected, because neither runs the handler.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin(forkguard::Guard);
 

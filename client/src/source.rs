@@ -11,6 +11,8 @@ use crate::error::Error;
 /// A source. With `follows_heirs`, it moves to the region that continues the numbers of a closed one.
 #[derive(Debug)]
 pub(crate) struct Source {
+    /// The name that the program gave. Requests with an ID use it even after a move: the heir would grant them again.
+    pub(crate) first: Arc<str>,
     name: Mutex<Arc<str>>,
     follows_heirs: bool,
 }
@@ -21,7 +23,8 @@ const MOVES_MAX: usize = 16;
 
 impl Source {
     pub(crate) fn new(name: &str, follows_heirs: bool) -> Self {
-        Self { name: Mutex::new(name.into()), follows_heirs }
+        let first: Arc<str> = name.into();
+        Self { name: Mutex::new(first.clone()), first, follows_heirs }
     }
 
     /// Returns the current name.

@@ -38,8 +38,8 @@ where
     }
 }
 
-/// Reserves the length of a message before it encodes it. A buffer that grows in steps would copy a reply of megabytes several
-/// times.
+/// An encoder that reserves space for the whole message first. A buffer that grows in steps would copy a reply of megabytes
+/// several times.
 #[derive(Debug)]
 pub struct SizedEncoder<T>(PhantomData<fn(T)>);
 

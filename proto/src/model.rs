@@ -84,7 +84,7 @@ pub const fn code_name(code: Code) -> &'static str {
 
 impl From<u128> for v1::Uint128 {
     fn from(value: u128) -> Self {
-        // OK because both halves are cut off on purpose.
+        // OK because the shifted value fits 64 bits, and `low` drops the upper half on purpose.
         Self { high: (value >> 64) as u64, low: value as u64 }
     }
 }

@@ -99,7 +99,7 @@ func WithBlockSize(first, most int) Option {
 	return func(s *settings) { s.blockSize, s.blockSizeMax = first, most }
 }
 
-// WithLowWater sets the share of a block at which the next one is fetched. Default: 0.5.
+// WithLowWater sets the share of a block that is left when the next one is fetched. Default: 0.5.
 func WithLowWater(share float64) Option {
 	return func(s *settings) { s.lowWater = share }
 }

@@ -428,7 +428,8 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     let reason_name = refusal.code().to_ascii_uppercase().replace('-', "_");
     let mut details = reason(&reason_name, [("space", space)]);
     if let Refusal::NoFreePrefix(help) = refusal {
-        // Facts for programs: the free blocks, and the regions that can be split by one bit with their current zone.
+        // Facts for programs: the free blocks, the regions that could be split to free a prefix, each with its zone, and the widest suffix
+        // that fits now.
         let blocks: Vec<String> = help.free.iter().map(ToString::to_string).collect();
         let donors: Vec<String> = help.donors.iter().map(|donor| format!("{}:{}", donor.region, donor.zone)).collect();
         let widest = help.widest_suffix().map(|bits| bits.to_string()).unwrap_or_default();

@@ -285,8 +285,8 @@ pub(crate) struct AllocArgs {
         allow_negative_numbers = true
     )]
     pub(crate) count: NonZeroU64,
-    /// Keep trying for this time, such as 500ms, 30s or 5m, and then stop [default: stop when nothing was granted for
-    /// three times --request-timeout, unless a limit of the caller is the reason].
+    /// Keep trying for this long, such as 500ms, 30s or 5m; fail at once if no daemon answers at the start [default: three times
+    /// --request-timeout without a grant; time spent waiting for a limit of the caller does not count].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
 }

@@ -35,6 +35,8 @@ class Fetching {
 /** A source with a stock of prefetched identifiers, for any number of tasks. A client has one source for each name. */
 export class Source<T> implements AsyncIterable<T> {
   #name: string;
+  /** The name that the caller gave. Requests with an ID use it even after a move: the heir would grant them again. */
+  readonly #first: string;
   readonly #stock: Stock<T>;
   readonly #settings: Settings;
   readonly #allocate: Allocate<T>;
@@ -44,6 +46,7 @@ export class Source<T> implements AsyncIterable<T> {
   /** @internal */
   constructor(name: string, kind: Kind<T>, settings: Settings, allocate: Allocate<T>) {
     this.#name = name;
+    this.#first = name;
     this.#stock = new Stock(kind, settings.sizes);
     this.#settings = settings;
     this.#allocate = allocate;
@@ -119,7 +122,7 @@ export class Source<T> implements AsyncIterable<T> {
     if (typeof requestId !== "string" || requestId === "") {
       throw new ConfigError("requestId must be a text that is not empty");
     }
-    const ids = await this.#allocate(this.#name, count, this.#deadline(options), requestId).ids;
+    const ids = await this.#allocate(this.#first, count, this.#deadline(options), requestId).ids;
     return Array.from({ length: ids.left }, () => ids.next());
   }
 

@@ -70,7 +70,7 @@ const WAIT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 const PRINCIPAL: &str = "kentd";
 
 impl RegionGrants {
-    /// Grants from the regions of `directory`.
+    /// Creates the state for grants from the regions of `directory`.
     pub(crate) fn new(
         environment: Environment,
         directory: Arc<Directory>,

@@ -15,13 +15,13 @@ use super::{
 };
 use crate::field::BitRange;
 
-/// The bits that the name and the number of a serial share, after type, scheme and length.
+/// The number of bits for the name and the number of a serial together, after type, scheme and length.
 pub(super) const SYMSERIAL_BITS: u32 = 112;
-/// The bits that the name and the number of a fixed-point number share, after the count of decimals.
+/// The number of bits for the name and the digits of a fixed-point number together, after the count of decimals.
 pub(super) const FIXED_BITS: u32 = 107;
-/// The bits that context and numbers share in a vector of integers.
+/// The number of bits for the context and the numbers of a vector of integers together.
 pub(super) const INTS_BITS: u32 = 103;
-/// The bits that context and numbers share in a vector of floats.
+/// The number of bits for the context and the numbers of a vector of floats together.
 pub(super) const FLOATS_BITS: u32 = 98;
 /// The largest width of an exponent in bits.
 pub(super) const EXPONENT_BITS_MAX: u8 = 16;

@@ -1,4 +1,4 @@
-//! Converts binary floating-point numbers of any format to decimal texts and back, exactly.
+//! Converts binary floating-point numbers of any format to decimal texts, and back without loss.
 //!
 //! Printing gives the shortest digits that read back as the same number (`shortest.rs`). Reading rounds to the nearest
 //! number, ties to even. All arithmetic uses integers.

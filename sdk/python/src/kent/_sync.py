@@ -164,6 +164,8 @@ class Source(Generic[T]):
     def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
         self._client = client
         self._name = name
+        #: The name that the caller gave. Requests with an ID use it even after a move: the heir would grant them again.
+        self._first = name
         self._stock = Stock(kind, client._settings.sizes)
         self._begin()
 
@@ -242,7 +244,7 @@ class Source(Generic[T]):
         Use a UUID of version 7 as the request ID.
         """
         deadline = time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
-        return self._client._allocate(self._name, self._stock.kind, count, deadline, request_id)
+        return self._client._allocate(self._first, self._stock.kind, count, deadline, request_id)
 
     @property
     def in_hand(self) -> int:

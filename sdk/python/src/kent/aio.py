@@ -139,6 +139,8 @@ class Source(Generic[T]):
     def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
         self._client = client
         self._name = name
+        #: The name that the caller gave. Requests with an ID use it even after a move: the heir would grant them again.
+        self._first = name
         self._stock = Stock(kind, client._settings.sizes)
         self._fetching: asyncio.Task[None] | None = None
 
@@ -196,7 +198,7 @@ class Source(Generic[T]):
     async def fetch(self, count: int, *, request_id: str, timeout: float | None = None) -> list[T]:
         """Returns one grant of a strict region, exactly once: the same ``request_id`` gets the same identifiers."""
         kind = self._stock.kind
-        return await self._client._allocate(self._name, kind, count, self._deadline(timeout), request_id)
+        return await self._client._allocate(self._first, kind, count, self._deadline(timeout), request_id)
 
     @property
     def in_hand(self) -> int:

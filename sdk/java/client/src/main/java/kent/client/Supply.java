@@ -147,7 +147,7 @@ final class Supply {
 
     /** Fetches the block of a request ID, without following heirs: an heir would grant it again. */
     CompletableFuture<Block> fetchOnce(int count, String requestId, long deadline) {
-        return calls.allocate(source, kind, count, requestId, calls.attempts(deadline));
+        return calls.allocate(name, kind, count, requestId, calls.attempts(deadline));
     }
 
     private CompletableFuture<Block> start(Fetch fetch, int count) {
