@@ -49,6 +49,19 @@ def test_ok_attempts_use_the_other_endpoints_first_without_a_pause():
     assert endpoints.current() == 1
 
 
+def test_ok_the_first_endpoint_is_tried_again_30_s_after_it_was_left(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("kent._calls.time.monotonic", lambda: now)
+    endpoints = Endpoints([Endpoint.parse(f"{name}:1") for name in "abc"])
+    endpoints.leave(0)
+    now += 20
+    endpoints.leave(1)
+    now += 9.75
+    assert endpoints.current() == 2
+    now += 0.25
+    assert endpoints.current() == 0
+
+
 @pytest.mark.parametrize("text", ["", "a", "http://", "ftp://a:1", "a:99999", ":7600", "a b:1", "unix:", "a:0"])
 def test_err_endpoints(text):
     with pytest.raises(kent.ConfigError, match="HOST:PORT"):

@@ -17,7 +17,7 @@ from ._errors import Fenced, KentError, Limited, Refused, RpcFailure, Unavailabl
 if TYPE_CHECKING:
     from ._settings import Endpoint, Token
 
-#: After this many seconds the client tries its first endpoint again.
+#: This many seconds after it left its first endpoint, the client tries it again.
 RETURN_AFTER = 30.0
 _PAUSE_MIN, _PAUSE_MAX = 0.02, 1.0
 #: The pause after a block from a replica that lags behind.
@@ -53,7 +53,8 @@ class Endpoints:
         with self._lock:
             if self._current == index:
                 self._current = (index + 1) % len(self._endpoints)
-                self._left_first = time.monotonic()
+                if index == 0:
+                    self._left_first = time.monotonic()
 
 
 class Attempts:
