@@ -1,5 +1,5 @@
 // Command bench compares the time of Next with that of a UUID of version 7 made in process, in interleaved rounds of a million calls.
-// KENT_ENDPOINT names the daemon, and the optional argument the number of rounds.
+// KENT_ENDPOINT names the daemon. The optional arguments are the number of rounds, and the number of calls in a round.
 //
 // It prints one line per round: {"kent_ns": 80.1, "own_ns": 190.2, "calls": 1000000}. It is a separate module, so that
 // the client does not depend on google/uuid.
@@ -19,17 +19,9 @@ import (
 	"github.com/google/uuid"
 )
 
-const calls = 1_000_000
-
 func main() {
 	log.SetFlags(0)
-	rounds := 5
-	if len(os.Args) > 1 {
-		var err error
-		if rounds, err = strconv.Atoi(os.Args[1]); err != nil {
-			log.Fatal(err)
-		}
-	}
+	rounds, calls := argument(1, 5), argument(2, 1_000_000)
 	client, err := kent.New(cmp.Or(os.Getenv("KENT_ENDPOINT"), "127.0.0.1:7600"))
 	if err != nil {
 		log.Fatal(err)
@@ -37,8 +29,8 @@ func main() {
 	source := client.UUIDv7()
 	ctx := context.Background()
 	for range rounds {
-		kent := measure(func() error { _, err := source.Next(ctx); return err })
-		own := measure(func() error { _, err := uuid.NewV7(); return err })
+		kent := measure(calls, func() error { _, err := source.Next(ctx); return err })
+		own := measure(calls, func() error { _, err := uuid.NewV7(); return err })
 		fmt.Printf("{\"kent_ns\": %.1f, \"own_ns\": %.1f, \"calls\": %d}\n", kent, own, calls)
 	}
 	if err := client.Close(); err != nil {
@@ -46,13 +38,25 @@ func main() {
 	}
 }
 
+// argument returns an argument of the program, or a default.
+func argument(index, otherwise int) int {
+	if len(os.Args) <= index {
+		return otherwise
+	}
+	number, err := strconv.Atoi(os.Args[index])
+	if err != nil {
+		log.Fatal(err)
+	}
+	return number
+}
+
 // measure returns the nanoseconds of one call.
-func measure(call func() error) float64 {
+func measure(calls int, call func() error) float64 {
 	began := time.Now()
 	for range calls {
 		if err := call(); err != nil {
 			log.Fatal(err)
 		}
 	}
-	return float64(time.Since(began).Nanoseconds()) / calls
+	return float64(time.Since(began).Nanoseconds()) / float64(calls)
 }
