@@ -1,4 +1,4 @@
-"""Runs the example service, as a process, against a real daemon."""
+"""Runs the example service and the benchmark, as processes, against a real daemon."""
 
 import json
 import os
@@ -64,3 +64,12 @@ def test_ok_the_example_numbers_orders_and_events(daemon, service):
     assert call(f"{url}/healthz", "GET") == (200, "ok")
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
+
+
+def test_ok_the_benchmark_prints_a_line_of_json_a_round(daemon):
+    program = [sys.executable, str(ROOT / "sdk/python/bench/bench.py"), "2", "1000"]
+    env = {**os.environ, "KENT_ENDPOINT": daemon.address}
+    lines = [json.loads(line) for line in subprocess.check_output(program, env=env).splitlines()]
+    assert len(lines) == 2
+    for line in lines:
+        assert line["kent_ns"] > 0 and line["own_ns"] > 0 and line["calls"] == 1000
