@@ -8,14 +8,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,66 +169,86 @@ func TestOkEachSourceHasItsType(t *testing.T) {
 	}
 }
 
-func TestOkGoroutinesShareASourceThroughCrashesAndNothingComesTwice(t *testing.T) {
+// Kills and restarts the daemon again and again, for KENT_SOAK_SECONDS.
+func TestOkGoroutinesGoOnAfterEachKillAndNothingComesTwice(t *testing.T) {
 	t.Parallel()
+	seconds := 6
+	if text := os.Getenv("KENT_SOAK_SECONDS"); text != "" {
+		var err error
+		if seconds, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
 	d := start(t, "")
 	d.region("orders")
 	client := connect(t, d.address, kent.WithBlockSize(50, 200), kent.WithRequestTimeout(time.Minute))
 	var all sync.Map
-	var taken, group sync.WaitGroup
-	record := func(id any) {
-		if _, twice := all.LoadOrStore(id, true); twice {
-			t.Errorf("%v twice", id)
+	var group sync.WaitGroup
+	var counts [8]atomic.Int64
+	stop := make(chan struct{})
+	work := func(count *atomic.Int64) error {
+		record := func(ids ...any) error {
+			for _, id := range ids {
+				if _, twice := all.LoadOrStore(id, true); twice {
+					return fmt.Errorf("%v came twice", id)
+				}
+				count.Add(1)
+			}
+			return nil
+		}
+		var last kent.UUID
+		for {
+			select {
+			case <-stop:
+				return nil
+			case <-time.After(2 * time.Millisecond):
+			}
+			event, err := client.UUIDv7().Next(t.Context())
+			if err != nil || bytes.Compare(last[:], event[:]) >= 0 {
+				return fmt.Errorf("%v after %v: %w", event, last, err)
+			}
+			last = event
+			orders, err := client.Region("orders").Take(t.Context(), 3)
+			if err != nil {
+				return err
+			}
+			xid, err := client.XID().Next(t.Context())
+			if err != nil {
+				return err
+			}
+			if err := record(event, orders[0], orders[1], orders[2], xid); err != nil {
+				return err
+			}
 		}
 	}
-	stop := make(chan struct{})
-	taken.Add(8)
-	for range 8 {
+	for i := range counts {
 		group.Go(func() {
-			var last kent.UUID
-			for round := 0; ; round++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				event, err := client.UUIDv7().Next(t.Context())
-				if err != nil || bytes.Compare(last[:], event[:]) >= 0 {
-					t.Error(last, event, err)
-					return
-				}
-				last = event
-				record(event)
-				order, err := client.Region("orders").Next(t.Context())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				record(order)
-				xids, err := client.XID().Take(t.Context(), 3)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for _, xid := range xids {
-					record(xid)
-				}
-				if round == 300 {
-					taken.Done()
-				}
+			if err := work(&counts[i]); err != nil {
+				t.Error(err)
 			}
 		})
 	}
-	taken.Wait()
-	for range 3 {
+	kills := 0
+	for began := time.Now(); time.Since(began) < time.Duration(seconds)*time.Second && !t.Failed(); {
+		time.Sleep(500*time.Millisecond + rand.N(time.Second))
 		d.kill()
-		time.Sleep(200 * time.Millisecond)
-		d.start()
+		kills++
 		time.Sleep(300 * time.Millisecond)
+		d.start()
+		for i := range counts {
+			// More than all goroutines together could still take from blocks in hand.
+			for least := counts[i].Load() + 500; counts[i].Load() < least && !t.Failed(); {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
 	}
 	close(stop)
 	group.Wait()
-	next(t, client.UUIDv7())
+	sum, least := int64(0), counts[0].Load()
+	for i := range counts {
+		sum, least = sum+counts[i].Load(), min(least, counts[i].Load())
+	}
+	t.Logf("soak: %d s, %d kills, %d identifiers, at least %d by each goroutine", seconds, kills, sum, least)
 }
 
 func TestOkAnotherEndpointTakesOver(t *testing.T) {

@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import random
 import re
 import subprocess
 import textwrap
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,23 +71,44 @@ def test_ok_a_forked_child_takes_other_identifiers(daemon):
         assert len(theirs) == 100 and not mine & theirs
 
 
-def test_ok_a_killed_daemon_costs_a_wait_and_nothing_comes_twice(daemon):
-    with kent.Client(daemon.address, block_size=50, block_size_max=50, request_timeout=30) as client:
-        seen: set[object] = set()
-        daemon.kent("region", "create", "orders", "--suffix", "40")
+def test_ok_threads_go_on_after_each_kill_and_nothing_comes_twice(daemon):
+    """Kills and restarts the daemon again and again, for KENT_SOAK_SECONDS."""
+    daemon.kent("region", "create", "orders", "--suffix", "40")
+    began, kills, ended = time.monotonic(), 0, threading.Event()
+    seconds = float(os.environ.get("KENT_SOAK_SECONDS", "6"))
+    parts: list[list[object]] = [[] for _ in range(8)]
+    with kent.Client(daemon.address, block_size=50, block_size_max=200, request_timeout=60) as client:
         sources = (client.uuid_v7(), client.region("orders"), client.xid())
-        for _ in range(3):
-            for source in sources:
-                for _ in range(200):
-                    one = source.next()
-                    assert one not in seen
-                    seen.add(one)
-            daemon.kill()
-            restart = threading.Timer(0.3, daemon.start)
-            restart.start()
-        assert client.uuid_v7().next() not in seen
-        # Otherwise the last daemon could start after the test has ended its daemon.
-        restart.join()
+
+        def work(part):
+            while not ended.is_set():
+                for source in sources:
+                    part.append(source.next())
+                    part.extend(source.take(2))
+                time.sleep(0.002)
+
+        with ThreadPoolExecutor(len(parts)) as pool:
+            threads = [pool.submit(work, part) for part in parts]
+            try:
+                while time.monotonic() - began < seconds:
+                    time.sleep(random.uniform(0.5, 1.5))
+                    daemon.kill()
+                    kills += 1
+                    time.sleep(0.3)
+                    daemon.start()
+                    # More than all threads together could still take from blocks in hand.
+                    after = [len(part) + 500 for part in parts]
+                    while any(len(part) < least for part, least in zip(parts, after, strict=True)):
+                        assert not any(thread.done() for thread in threads)
+                        time.sleep(0.01)
+            finally:
+                ended.set()
+            for thread in threads:
+                thread.result()
+    everything = [one for part in parts for one in part]
+    assert len(set(everything)) == len(everything)
+    least = min(map(len, parts))
+    print(f"\nsoak: {seconds:.0f} s, {kills} kills, {len(everything)} identifiers, at least {least} by each thread")
 
 
 def test_ok_another_endpoint_takes_over(daemon):

@@ -18,11 +18,15 @@ import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import kent.v1.GetRegionRequest;
 import kent.v1.RegionsGrpc;
 import org.junit.jupiter.api.Test;
@@ -79,65 +83,74 @@ class DaemonIT {
         return "spaces/default/regions/orders";
     }
 
+    /** Kills and restarts the daemon again and again, for KENT_SOAK_SECONDS. */
     @Test
-    void okNothingComesTwiceWhileTheDaemonIsKilledThreeTimes() throws Exception {
+    @Timeout(3600)
+    void okThreadsGoOnAfterEachKillAndNothingComesTwice() throws Exception {
+        int seconds = Integer.parseInt(System.getenv().getOrDefault("KENT_SOAK_SECONDS", "6"));
+        int[] counts;
+        Set<Object> all = ConcurrentHashMap.newKeySet();
+        int kills = 0;
         try (Daemon daemon = new Daemon(directory);
                 Client client =
                         builder(daemon)
                                 .blockSize(50)
                                 .blockSizeMax(200)
-                                .requestTimeout(Duration.ofSeconds(30))
+                                .requestTimeout(Duration.ofSeconds(60))
                                 .build()) {
             daemon.kent("region", "create", "orders", "--suffix", "40");
             List<Source<?>> sources =
                     List.of(client.uuidV7(), client.region("orders"), client.xid());
-            AtomicInteger taken = new AtomicInteger();
-            AtomicInteger kills = new AtomicInteger();
-            var pool = Executors.newFixedThreadPool(8);
-            List<Future<List<Object>>> parts = new ArrayList<>();
-            for (int i = 0; i < 8; i++) {
+            AtomicBoolean ended = new AtomicBoolean();
+            AtomicIntegerArray taken = new AtomicIntegerArray(8);
+            var pool = Executors.newFixedThreadPool(taken.length());
+            List<Future<?>> threads = new ArrayList<>();
+            for (int i = 0; i < taken.length(); i++) {
                 int thread = i;
-                parts.add(
+                threads.add(
                         pool.submit(
                                 () -> {
-                                    List<Object> part = new ArrayList<>();
-                                    for (int j = 0; kills.get() < 3 || j < 3000; j++) {
-                                        Source<?> source = sources.get(j % sources.size());
-                                        if (j % 100 == 99) {
-                                            part.addAll(source.take(20));
-                                        } else if (thread == 0) {
-                                            part.add(source.nextAsync().get());
-                                        } else {
-                                            part.add(source.next());
+                                    while (!ended.get()) {
+                                        for (Source<?> source : sources) {
+                                            List<Object> ids = new ArrayList<>(source.take(2));
+                                            ids.add(source.next());
+                                            ids.add(source.nextAsync().get());
+                                            for (Object id : ids) {
+                                                assertTrue(all.add(id), () -> id + " came twice");
+                                                taken.incrementAndGet(thread);
+                                            }
                                         }
-                                        taken.incrementAndGet();
-                                        if (j % 50 == 0) {
-                                            Thread.sleep(1);
-                                        }
+                                        Thread.sleep(2);
                                     }
-                                    return part;
+                                    return null;
                                 }));
             }
-            for (int i = 1; i <= 3; i++) {
-                int before = taken.get();
-                while (taken.get() < before + 4000 && parts.stream().noneMatch(Future::isDone)) {
-                    Thread.sleep(5);
-                }
+            long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
+            while (System.nanoTime() < until) {
+                Thread.sleep(ThreadLocalRandom.current().nextInt(500, 1500));
                 daemon.kill();
+                kills++;
                 Thread.sleep(300);
                 daemon.start();
-                kills.set(i);
-            }
-            Set<Object> all = new HashSet<>();
-            for (var part : parts) {
-                List<Object> ids = part.get();
-                assertTrue(ids.size() >= 3000);
-                for (Object id : ids) {
-                    assertTrue(all.add(id), () -> id + " came twice");
+                for (int i = 0; i < taken.length(); i++) {
+                    // More than all threads together could still take from blocks in hand.
+                    int least = taken.get(i) + 500;
+                    while (taken.get(i) < least && !threads.get(i).isDone()) {
+                        Thread.sleep(10);
+                    }
                 }
             }
+            ended.set(true);
+            for (var thread : threads) {
+                thread.get();
+            }
             pool.shutdown();
+            counts = IntStream.range(0, taken.length()).map(taken::get).toArray();
         }
+        assertEquals(IntStream.of(counts).sum(), all.size());
+        System.out.printf(
+                "soak: %d s, %d kills, %d identifiers, at least %d by each thread%n",
+                seconds, kills, all.size(), IntStream.of(counts).min().getAsInt());
     }
 
     @Test
