@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,14 @@ def test_ok_the_examples_of_the_docs_run(daemon):
     asyncio.run(names["main"]())
 
 
+@contextmanager
+def running(daemon):
+    try:
+        yield daemon
+    finally:
+        daemon.kill()
+
+
 def test_ok_tls_and_client_certificates(tmp_path):
     def openssl(*args):
         subprocess.run(["openssl", *args], cwd=tmp_path, check=True, capture_output=True)
@@ -216,21 +225,38 @@ def test_ok_tls_and_client_certificates(tmp_path):
     certificate("client", *signed, "-addext", "subjectAltName=DNS:orders", "-addext", "basicConstraints=CA:FALSE")
     certificate("other")
     files = {name: str(tmp_path / name) for name in ("ca.pem", "client.pem", "client.key", "other.pem")}
+    for name in ("plain", "mutual"):
+        (tmp_path / name).mkdir()
     flags = ("--tls-cert", f"{tmp_path}/server.pem", "--tls-key", f"{tmp_path}/server.key")
-    daemon = Daemon(tmp_path, *flags, "--tls-client-ca", files["ca.pem"])
     identity = {"cert": files["client.pem"], "key": files["client.key"]}
-    try:
-        address = f"https://{daemon.address}"
-        with kent.Client(address, ca=files["ca.pem"], **identity) as client:
-            assert client.uuid_v7().next().version == 7
-        wrong_name = f"https://localhost:{daemon.port}"
+    ca, other = {"ca": files["ca.pem"]}, {"ca": files["other.pem"]}
+
+    async def asynchronous(address, arguments):
+        async with aio.Client(address, **arguments) as client:
+            return await client.uuid_v7().next()
+
+    with (
+        running(Daemon(tmp_path / "plain", *flags)) as plain,
+        running(Daemon(tmp_path / "mutual", *flags, "--tls-client-ca", files["ca.pem"])) as mutual,
+    ):
+        content = {"ca": (tmp_path / "ca.pem").read_bytes()}
+        for daemon, arguments in ((plain, ca), (plain, content), (plain, ca | identity), (mutual, ca | identity)):
+            address = f"https://{daemon.address}"
+            with kent.Client(address, **arguments) as client:
+                assert client.uuid_v7().next().version == 7
+            assert asyncio.run(asynchronous(address, arguments)).version == 7
         for endpoint, arguments in (
-            (address, {"ca": files["other.pem"], **identity}),
-            (address, {"ca": files["ca.pem"]}),
-            (wrong_name, {"ca": files["ca.pem"], **identity}),
-            (daemon.address, {}),
+            (f"https://{plain.address}", other),
+            (f"https://{plain.address}", {}),
+            (f"https://localhost:{plain.port}", ca),
+            (plain.address, {}),
+            (f"https://{mutual.address}", other | identity),
+            (f"https://{mutual.address}", ca),
+            (f"https://localhost:{mutual.port}", ca | identity),
+            (mutual.address, {}),
         ):
-            with kent.Client(endpoint, request_timeout=1, **arguments) as client, pytest.raises(kent.Unavailable):
+            arguments = {"request_timeout": 1, **arguments}
+            with kent.Client(endpoint, **arguments) as client, pytest.raises(kent.Unavailable):
                 client.uuid_v7().next()
-    finally:
-        daemon.kill()
+            with pytest.raises(kent.Unavailable):
+                asyncio.run(asynchronous(endpoint, arguments))
