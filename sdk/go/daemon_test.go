@@ -235,9 +235,12 @@ func TestOkGoroutinesGoOnAfterEachKillAndNothingComesTwice(t *testing.T) {
 		kills++
 		time.Sleep(300 * time.Millisecond)
 		d.start()
+		var least [len(counts)]int64
 		for i := range counts {
-			// More than all goroutines together could still take from blocks in hand.
-			for least := counts[i].Load() + 500; counts[i].Load() < least && !t.Failed(); {
+			least[i] = counts[i].Load() + 500 // More than all goroutines together could still take from blocks in hand.
+		}
+		for i := range counts {
+			for counts[i].Load() < least[i] && !t.Failed() {
 				time.Sleep(10 * time.Millisecond)
 			}
 		}

@@ -132,10 +132,10 @@ class DaemonIT {
                 kills++;
                 Thread.sleep(300);
                 daemon.start();
+                int[] before = IntStream.range(0, taken.length()).map(taken::get).toArray();
                 for (int i = 0; i < taken.length(); i++) {
                     // More than all threads together could still take from blocks in hand.
-                    int least = taken.get(i) + 500;
-                    while (taken.get(i) < least && !threads.get(i).isDone()) {
+                    while (taken.get(i) < before[i] + 500 && !threads.get(i).isDone()) {
                         Thread.sleep(10);
                     }
                 }
