@@ -214,6 +214,20 @@ impl Outcomes {
     }
 }
 
+/// The contenders under one load, and their figures so far.
+struct Entry<'a> {
+    load: String,
+    contenders: Vec<Contender<'a>>,
+    all: Vec<Outcome>,
+}
+
+impl<'a> Entry<'a> {
+    fn new(load: &str, contenders: Vec<Contender<'a>>) -> Self {
+        let all = contenders.iter().map(|one| Outcome { label: one.label.clone(), ..Outcome::default() }).collect();
+        Self { load: load.to_owned(), contenders, all }
+    }
+}
+
 /// The target for a fact.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
@@ -250,29 +264,47 @@ impl Contest {
     }
 
     /// Measures contenders under one load, and prints a row for each.
-    pub(crate) fn run(&self, load: &str, mut contenders: Vec<Contender<'_>>) -> anyhow::Result<Outcomes> {
-        let mut all: Vec<Outcome> =
-            contenders.iter().map(|one| Outcome { label: one.label.clone(), ..Outcome::default() }).collect();
-        self.bar.inc_length(u64::from(self.options.rounds + 1) * contenders.len() as u64); // OK because there are few
+    pub(crate) fn run(&self, load: &str, contenders: Vec<Contender<'_>>) -> anyhow::Result<Outcomes> {
+        let mut entry = Entry::new(load, contenders);
+        self.rounds(std::slice::from_mut(&mut entry))?;
+        Ok(self.rows(entry))
+    }
+
+    /// Measures the contenders of several loads in turn: each round has a slice of every contender of every load.
+    pub(crate) fn run_in_turn(&self, loads: Vec<(&str, Vec<Contender<'_>>)>) -> anyhow::Result<Vec<Outcomes>> {
+        let mut entries: Vec<Entry<'_>> = loads.into_iter().map(|(load, them)| Entry::new(load, them)).collect();
+        self.rounds(&mut entries)?;
+        Ok(entries.into_iter().map(|entry| self.rows(entry)).collect())
+    }
+
+    fn rounds(&self, entries: &mut [Entry<'_>]) -> anyhow::Result<()> {
+        let slices: usize = entries.iter().map(|entry| entry.contenders.len()).sum();
+        self.bar.inc_length(u64::from(self.options.rounds + 1) * slices as u64); // OK because there are few
         // The first round is for warm-up and is not recorded.
         for round in 0..=self.options.rounds {
-            for (contender, outcome) in contenders.iter_mut().zip(&mut all) {
-                interrupt::check()?;
-                self.bar.set_message(format!("{load}: {}", contender.label.name));
-                let slice = (contender.slice)()?;
-                self.bar.inc(1);
-                if round > 0 {
-                    outcome.take(slice);
+            for Entry { load, contenders, all } in &mut *entries {
+                for (contender, outcome) in contenders.iter_mut().zip(all) {
+                    interrupt::check()?;
+                    self.bar.set_message(format!("{load}: {}", contender.label.name));
+                    let slice = (contender.slice)()?;
+                    self.bar.inc(1);
+                    if round > 0 {
+                        outcome.take(slice);
+                    }
                 }
             }
         }
+        Ok(())
+    }
+
+    fn rows(&self, Entry { load, contenders, all }: Entry<'_>) -> Outcomes {
         let marked = contenders.iter().enumerate().filter(|(_, one)| one.is_reference).map(|(index, _)| index);
         let reference = marked.max_by(|a, b| all[*a].rates.median().total_cmp(&all[*b].rates.median())).unwrap_or(0);
         let outcomes = Outcomes { all, reference };
         for outcome in &outcomes.all {
-            self.row(load, outcome, &outcomes.all[outcomes.reference]);
+            self.row(&load, outcome, &outcomes.all[outcomes.reference]);
         }
-        Ok(outcomes)
+        outcomes
     }
 
     /// Returns the progress bar, for steps that are not slices of contenders.

@@ -8,6 +8,7 @@ mod bare;
 mod bystander;
 mod classify;
 mod client;
+mod clients;
 mod codec;
 mod contest;
 mod figures;
@@ -59,6 +60,7 @@ enum Bench {
     Packed(packed::PackedArgs),
     Http(http::HttpArgs),
     Client(client::ClientArgs),
+    Clients(clients::ClientsArgs),
     Strict(strict::StrictArgs),
     Start(start::StartArgs),
     Text(text::TextArgs),
@@ -89,6 +91,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Packed(args) => packed::run(&args),
         Bench::Http(args) => http::run(&args),
         Bench::Client(args) => client::run(&args),
+        Bench::Clients(args) => clients::run(&args),
         Bench::Strict(args) => strict::run(&args),
         Bench::Start(args) => start::run(&args),
         Bench::Text(args) => text::run(&args),

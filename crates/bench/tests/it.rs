@@ -85,6 +85,28 @@ fn ok_client() {
 }
 
 #[test]
+fn ok_clients() {
+    let (dir, arguments) = (temp_dir(), "clients --rounds 1 --calls 1000 --json");
+    let Output { status, stdout, stderr } = bench(dir.path(), arguments).output().expect("kent-bench starts");
+    let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).expect("text"));
+    assert!(status.success(), "{stderr}");
+    assert_nothing_left(dir.path());
+    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for language in ["python", "typescript", "go", "java"] {
+        let rows: Vec<_> = lines.iter().filter(|line| line["load"] == language).collect();
+        let facts = lines.iter().filter_map(|line| line["fact"].as_str()).filter(|fact| fact.starts_with(language));
+        if stderr.contains(&format!("skipping {language}: ")) {
+            eprintln!("{stderr}");
+            assert!(rows.is_empty(), "{rows:?}");
+            continue;
+        }
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        assert!(rows.iter().all(|row| row["median"].as_f64() > Some(0.0)), "{rows:?}");
+        assert_eq!(facts.count(), 2, "{lines:?}");
+    }
+}
+
+#[test]
 fn ok_strict() {
     check("strict", "", &["plain", "strict", "fdatasync"]);
 }
