@@ -72,44 +72,73 @@ def test_ok_a_forked_child_takes_other_identifiers(daemon):
         assert len(theirs) == 100 and not mine & theirs
 
 
-def test_ok_threads_go_on_after_each_kill_and_nothing_comes_twice(daemon):
-    """Kills and restarts the daemon again and again, for KENT_SOAK_SECONDS."""
-    daemon.kent("region", "create", "orders", "--suffix", "40")
-    began, kills, ended = time.monotonic(), 0, threading.Event()
-    seconds = float(os.environ.get("KENT_SOAK_SECONDS", "6"))
-    parts: list[list[object]] = [[] for _ in range(8)]
-    with kent.Client(daemon.address, block_size=50, block_size_max=200, request_timeout=60) as client:
+SOAKED = {"block_size": 50, "block_size_max": 200, "request_timeout": 60}
+
+
+def threads(address, parts, ended):
+    """Takes identifiers in a thread for each part."""
+    with kent.Client(address, **SOAKED) as client, ThreadPoolExecutor(len(parts)) as pool:
         sources = (client.uuid_v7(), client.region("orders"), client.xid())
 
         def work(part):
-            while not ended.is_set():
-                for source in sources:
-                    part.append(source.next())
-                    part.extend(source.take(2))
-                time.sleep(0.002)
-
-        with ThreadPoolExecutor(len(parts)) as pool:
-            threads = [pool.submit(work, part) for part in parts]
             try:
-                while time.monotonic() - began < seconds:
-                    time.sleep(random.uniform(0.5, 1.5))
-                    daemon.kill()
-                    kills += 1
-                    time.sleep(0.3)
-                    daemon.start()
-                    # More than all threads together could still take from blocks in hand.
-                    after = [len(part) + 500 for part in parts]
-                    while any(len(part) < least for part, least in zip(parts, after, strict=True)):
-                        assert not any(thread.done() for thread in threads)
-                        time.sleep(0.01)
+                while not ended.is_set():
+                    for source in sources:
+                        part += [source.next(), *source.take(2)]
+                    time.sleep(0.002)
             finally:
-                ended.set()
-            for thread in threads:
-                thread.result()
+                ended.set()  # After an error, the others end, too.
+
+        list(pool.map(work, parts))
+
+
+def tasks(address, parts, ended):
+    """Takes identifiers in a task for each part."""
+
+    async def main():
+        async with aio.Client(address, **SOAKED) as client:
+            sources = (client.uuid_v7(), client.region("orders"), client.xid())
+
+            async def work(part):
+                while not ended.is_set():
+                    for source in sources:
+                        part += [await source.next(), *await source.take(2)]
+                    await asyncio.sleep(0.002)
+
+            await asyncio.gather(*map(work, parts))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("take", [threads, tasks])
+def test_ok_all_go_on_after_each_kill_and_nothing_comes_twice(daemon, take):
+    """Kills and restarts the daemon again and again, for KENT_SOAK_SECONDS."""
+    daemon.kent("region", "create", "orders", "--suffix", "40")
+    seconds = float(os.environ.get("KENT_SOAK_SECONDS", "6"))
+    began, kills, ended = time.monotonic(), 0, threading.Event()
+    parts: list[list[object]] = [[] for _ in range(8)]
+    with ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(take, daemon.address, parts, ended)
+        try:
+            while time.monotonic() - began < seconds and not taking.done():
+                time.sleep(random.uniform(0.5, 1.5))
+                daemon.kill()
+                kills += 1
+                time.sleep(0.3)
+                daemon.start()
+                # More than all together could still take from blocks in hand.
+                after = [len(part) + 500 for part in parts]
+                while any(len(part) < least for part, least in zip(parts, after, strict=True)) and not taking.done():
+                    time.sleep(0.01)
+        finally:
+            ended.set()
+        taking.result()
     everything = [one for part in parts for one in part]
-    assert len(set(everything)) == len(everything)
-    least = min(map(len, parts))
-    print(f"\nsoak: {seconds:.0f} s, {kills} kills, {len(everything)} identifiers, at least {least} by each thread")
+    assert len(set(everything)) == len(everything) and time.monotonic() - began >= seconds
+    name, least = take.__name__, min(map(len, parts))
+    print(
+        f"\nsoak: {seconds:.0f} s, {kills} kills, {len(everything)} identifiers, at least {least} by each of 8 {name}"
+    )
 
 
 def test_ok_another_endpoint_takes_over(daemon):
