@@ -9,7 +9,7 @@ use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use habits::{ALL_SPACES, OF_DAEMON, OPTIONS, SPACE, SYNONYMS};
+use habits::{ALL_SPACES, LISTS, OF_DAEMON, OPTIONS, SPACE, SYNONYMS};
 
 /// The maximum number of characters of an invalid value that a message repeats.
 const VALUE_CHARS_MAX: usize = 100;
@@ -182,18 +182,26 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     }
 }
 
-/// Returns a tip that corrects a command whose first two words are in the wrong order, such as `kent create region r`.
+/// Returns a tip that corrects a command whose first two words are in the wrong order, such as `kent create region r` or
+/// `kent get regions`.
 fn reordered(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Command]) -> Option<String> {
     let typed = text(error, ContextKind::InvalidSubcommand).filter(|_| path.len() == 1)?;
-    let mut words = plain(line)?;
+    let words = plain(line)?;
     let at = words.iter().position(|word| word == typed)?;
-    let group = root.find_subcommand(words.get(at + 1)?).filter(|group| group.get_name() != "help")?;
+    let second = words.get(at + 1)?;
+    let mut spellings = [Some(&**second), second.strip_suffix('s')].into_iter().flatten();
+    let group =
+        spellings.find_map(|name| root.find_subcommand(name)).filter(|group| group.get_name() != "help")?.clone();
     let inner = SYNONYMS.iter().find(|(word, _)| *word == typed).map_or(&[][..], |(_, meant)| *meant);
-    let mut names = [typed].into_iter().chain(inner.iter().copied());
-    let inner = names.find_map(|name| group.find_subcommand(name))?.get_name().to_owned();
-    words.swap(at, at + 1);
-    *words.get_mut(at + 1)? = inner;
-    valid(root, &words).map(|command| format!("did you mean: {command}"))
+    // `get` and its like also stand for the list.
+    let names = [typed].into_iter().chain(inner.iter().copied()).chain(LISTS.contains(&typed).then_some("ls"));
+    let mut lines = names.filter_map(|name| {
+        let inner = group.find_subcommand(name)?.get_name().to_owned();
+        let mut words = words.clone();
+        words.splice(at..at + 2, [group.get_name().to_owned(), inner]);
+        valid(root, &words)
+    });
+    lines.next().map(|command| format!("did you mean: {command}"))
 }
 
 /// Returns a tip with the unknown argument replaced by Kent's equivalent, if that gives a valid command.
@@ -353,6 +361,10 @@ mod tests {
             ("kent remove region o2", &["did you mean: kent region delete o2\n"]),
             ("kent create region o2", &["`kent region create`"]),
             ("kent describe region q", &["did you mean: kent region show q\n"]),
+            ("kent get regions", &["did you mean: kent region ls\n"]),
+            ("kent list spaces", &["did you mean: kent space ls\n"]),
+            ("kent get region q", &["did you mean: kent region show q\n"]),
+            ("kent get tokens -o json", &["did you mean: kent token ls -o json\n"]),
             ("kent describe q", &["the command for this is `kent region show`"]),
             ("kent alloc region orders -n 5", &["a source is one word: kent alloc region:orders -n 5\n"]),
             ("kent alloc xid 10", &["the number is an option: kent alloc xid -n 10\n"]),

@@ -3,7 +3,7 @@
 //! A name is looked up only to find the number to which rights are bound. A caller without a right gets the same answer for a region
 //! that exists and for one that does not.
 
-use kent_access::{Action, Target};
+use kent_access::{Action, Resource, Target};
 use kent_regions::{Change, Donate, Edit, Patch, Place, Plan, Refusal, Region, Table};
 
 use super::{directory::Directory, space::Space};
@@ -18,18 +18,35 @@ impl Directory {
         space: &str,
         region: &str,
     ) -> Result<(), Denied> {
-        if caller.principal().is_none() {
-            return Ok(());
+        match self.may_region(caller, action, space, region) {
+            true => Ok(()),
+            false => Err(caller.lacks(format!("{action}:{}", new_region(space, region).describe(space, region)))),
         }
-        let allowed = match self.find(space) {
+    }
+
+    fn may_region(&self, caller: &Caller, action: Action, space: &str, region: &str) -> bool {
+        if caller.principal().is_none() {
+            return true;
+        }
+        match self.find(space) {
             Ok(found) => found.read(|table| match table.named(region) {
                 Ok(region) => caller.may(action, target(&found, region)),
                 Err(_) => caller.may(action, new_region(found.key(), region)),
             }),
             Err(_) => caller.may(action, new_region(space, region)),
-        };
-        let lacks = || caller.lacks(format!("{action}:{}", new_region(space, region).describe(space, region)));
-        if allowed { Ok(()) } else { Err(lacks()) }
+        }
+    }
+
+    /// Fails if the caller may not create a region of this name. The refusal names a pattern, because a permission for one region can
+    /// be given only after the region exists.
+    fn check_creation(&self, caller: &Caller, space: &str, region: &str) -> Result<(), Denied> {
+        match self.may_region(caller, Action::Edit, space, region) {
+            true => Ok(()),
+            false => {
+                let pattern = Resource::Regions { space: space.to_owned(), prefix: region.to_owned() };
+                Err(caller.lacks(format!("{}:{pattern}", Action::Edit)))
+            }
+        }
     }
 
     /// Fails if the caller may not take this action on the whole table of a space.
@@ -64,7 +81,10 @@ impl Directory {
 
     /// Fails if the caller may not edit the regions that an edit names.
     pub(super) fn check_named(&self, caller: &Caller, space: &str, edit: &Edit) -> Result<(), Denied> {
-        self.check_region(caller, Action::Edit, space, edit.subject())?;
+        match edit {
+            Edit::Create { .. } => self.check_creation(caller, space, edit.subject())?,
+            _ => self.check_region(caller, Action::Edit, space, edit.subject())?,
+        }
         match edit {
             Edit::Create { place: Place::Chosen { donor: Donate::Named(donor), .. }, .. } => {
                 self.check_region(caller, Action::Edit, space, donor)

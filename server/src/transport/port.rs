@@ -161,7 +161,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// The answer to a request that is not a gRPC call, as gRPC's protocol of HTTP/2 asks for it.
 fn not_grpc() -> Response<Body> {
-    let text = "This port speaks gRPC. For curl, use the HTTP port (kentd --http-listen; by default port 7601).\n";
+    let text = "This port speaks gRPC. For curl, use the HTTP port (kentd --http; by default port 7601).\n";
     let mut answer = Response::new(Body::new(text.to_owned()));
     *answer.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));

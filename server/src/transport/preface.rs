@@ -15,7 +15,7 @@ const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The answer to a caller that speaks HTTP/1. A server of HTTP/2 would send binary frames, which curl reports as HTTP/0.9.
 const SPEAK_HTTP2: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
-    This port speaks gRPC, which needs HTTP/2. For curl, use the HTTP port (kentd --http-listen; by default port 7601): \
+    This port speaks gRPC, which needs HTTP/2. For curl, use the HTTP port (kentd --http; by default port 7601): \
     curl -X POST http://127.0.0.1:7601/v1/alloc/uuidv7\n";
 
 /// Starts the wait for the preface. Call it within a runtime.

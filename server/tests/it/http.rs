@@ -358,7 +358,7 @@ async fn err_a_caller_of_the_grpc_port_that_does_not_speak_grpc_learns_of_the_ht
             said.starts_with("This port speaks gRPC") && said.ends_with(&expected.to_string()),
             "{options:?}: {said}"
         );
-        assert!(said.contains("use the HTTP port"), "{said}");
+        assert!(said.contains("use the HTTP port (kentd --http; "), "{said}");
     }
     daemon.allocator().allocate(request("uuidv7", 1, Encoding::Lease)).await.expect("granted");
 }

@@ -29,6 +29,9 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 24] = [
     ("update", &["set"]),
 ];
 
+/// Commands of other tools that list things, or show one of them.
+pub(super) const LISTS: [&str; 4] = ["describe", "get", "list", "show"];
+
 /// Options that users may expect of commands whose names begin with these words, and what to use instead.
 pub(super) const OPTIONS: [((&str, &str), &str); 12] = [
     (("kent", "timeout"), "--request-timeout"),
