@@ -7,13 +7,14 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take},
     net::{TcpStream, UnixStream},
-    time::Sleep,
+    time::{Sleep, sleep},
 };
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
@@ -22,7 +23,6 @@ use super::{
     admission::Seat,
     listen::Socket,
     peer::Peer,
-    preface,
     turns::{Turn, Turns},
 };
 
@@ -50,6 +50,14 @@ struct Beginning {
 
 /// The length of the HTTP/2 connection preface.
 const PREFACE_BYTES: usize = 24;
+
+/// The time within which the preface must arrive.
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Starts the wait for the preface. Call it within a runtime.
+pub(super) fn preface_timeout() -> Pin<Box<Sleep>> {
+    Box::pin(sleep(PREFACE_TIMEOUT))
+}
 
 #[derive(Debug)]
 enum Stream {
@@ -94,7 +102,7 @@ impl Connection {
     /// Makes the connection fail if its first bytes, which tell the version of HTTP, do not arrive in time. Call it within a
     /// runtime.
     pub(crate) fn expecting_http(self) -> Self {
-        self.beginning(Bytes::new(), preface::timeout())
+        self.beginning(Bytes::new(), preface_timeout())
     }
 
     /// Makes the connection read these bytes again, and fail if the rest of the preface does not arrive in time.

@@ -1,32 +1,24 @@
 //! The first bytes of a connection of the gRPC port, which tell whether the caller speaks HTTP/2.
 
-use std::{io, pin::Pin, time::Duration};
+use std::io;
 
 use bytes::Bytes;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    time::{Sleep, sleep},
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{
+    connection::{Connection, preface_timeout},
+    handshake::close,
 };
-
-use super::{connection::Connection, handshake::close};
-
-/// The time within which the preface must arrive.
-const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The answer to a caller that speaks HTTP/1. A server of HTTP/2 would send binary frames, which curl reports as HTTP/0.9.
 const SPEAK_HTTP2: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This port speaks gRPC, which needs HTTP/2. For curl, use the HTTP port (kentd --http; by default port 7601): \
     curl -X POST http://127.0.0.1:7601/v1/alloc/uuidv7\n";
 
-/// Starts the wait for the preface. Call it within a runtime.
-pub(super) fn timeout() -> Pin<Box<Sleep>> {
-    Box::pin(sleep(PREFACE_TIMEOUT))
-}
-
 /// Returns the connection for a server of HTTP/2, with its first bytes to be read again, unless they begin a request of HTTP/1: its caller
 /// gets an answer that it understands. The server ends a connection of any other protocol.
 pub(super) async fn expect_http2(mut connection: Connection) -> io::Result<Connection> {
-    let (mut first, mut timeout) = ([0; 3], timeout());
+    let (mut first, mut timeout) = ([0; 3], preface_timeout());
     tokio::select! {
         read = connection.read_exact(&mut first) => drop(read?),
         () = timeout.as_mut() => return Err(io::ErrorKind::TimedOut.into()),

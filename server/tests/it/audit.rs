@@ -170,7 +170,7 @@ async fn err_a_denied_call_is_in_the_log_with_its_method_and_its_request() {
         })
         .collect();
     let expected = [
-        "kent.v1.Regions/CreateRegion ada a-1 edit:region:default/a PERMISSION_DENIED",
+        "kent.v1.Regions/CreateRegion ada a-1 edit:region:default/a* PERMISSION_DENIED",
         "kent.v1.Allocator/Allocate ada draw-1 allocate:region:default/b PERMISSION_DENIED",
         "kent.v1.Allocator/AllocateStream ada draw-1 allocate:serial:C PERMISSION_DENIED",
         // The message of a call that is not admitted is never read.
