@@ -138,6 +138,7 @@ impl AccessTable {
     }
 
     /// The generation, which grows with every change.
+    #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }

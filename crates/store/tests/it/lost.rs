@@ -57,6 +57,10 @@ async fn ok_a_commit_refused_for_lack_of_space_is_unknown() {
             let is_there = store.get(&key(number)).await.expect("reads succeed").is_some();
             match answer {
                 Ok(_) => assert!(is_there, "{number}"),
+                // On a busy machine, etcd may reply too late.
+                Err(CommitError::Unknown(error)) if !error.to_string().contains("space exceeded") => {
+                    assert!(error.to_string().contains("no reply in time"), "{error}");
+                }
                 Err(error) => {
                     assert!(error.to_string().contains("space exceeded"), "{error}");
                     assert!(!error.has_no_side_effects() || !is_there, "{number} was made, but its reply was: {error}");
