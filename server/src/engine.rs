@@ -24,7 +24,7 @@ use crate::{
     issuing::{cell, pacing::Pacing, requests::Requests, slots::Slots},
     metrics::{Exposition, Metrics},
     readiness::Readiness,
-    records::{failure::LoadError, founding, schema::schema_in_force},
+    records::{counters::restores, failure::LoadError, founding, schema::schema_in_force},
     tables::{
         directory::Directory,
         edits::{EditCommand, Edited},
@@ -112,10 +112,13 @@ impl Engine {
             Some(peers) => Some(Watches::begin(peers).await?),
             None => None,
         };
-        let slots = Arc::new(Slots::new(environment.clone(), config.clock(), config.trust(), (key, founded)));
+        let restores = restores(&*store).await?;
+        let restored_until = restores.iter().map(|restored| restored.lapse.until).max();
+        let (policy, trust) = (config.clock(), config.trust());
+        let slots = Arc::new(Slots::new(environment.clone(), policy, trust, (key, founded), restored_until));
         let requests = Requests::load(&*store, config.requests(), slots.clone()).await?;
         let directory = Arc::new(Directory::load(environment.clone(), config.chunk(), requests.clone()).await?);
-        let pacing = Pacing::load(&*store, clock.clone(), slots.clone()).await?;
+        let pacing = Arc::new(Pacing::new(clock.clone(), slots.clone(), restores));
         let series = SeriesGrants::load(
             store.clone(),
             clock.clone(),
@@ -367,6 +370,7 @@ impl Engine {
             chunks: Vec::new(),
             draining: self.draining.is_cancelled(),
             quarantine: self.slots.quarantine(),
+            restore_wait: self.slots.restore_wait(),
             out_of_touch: self.cluster.as_ref().is_some_and(|cluster| !cluster.is_in_touch()),
             reached_ago: self.cluster.as_ref().and_then(|cluster| cluster.reached_ago()),
         }

@@ -48,6 +48,24 @@ pub(crate) struct NoSuchRegion {
     pub(crate) region: String,
 }
 
+/// The store was restored, and the clock of a lost host may have been ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the store was restored, and nothing is issued before {}, because the clock of a lost host may have been ahead (kentd restore \
+     --clock-error): {}",
+    until.rfc3339(0).unwrap_or_default(),
+    match now {
+        Some(now) => format!("it is {}", now.rfc3339(0).unwrap_or_default()),
+        None => "this clock is not trusted yet".to_owned(),
+    }
+)]
+pub(crate) struct RestoreWait {
+    /// The time from which identifiers are issued.
+    pub(crate) until: UnixNanos,
+    /// The current time, if the clock is trusted.
+    pub(crate) now: Option<UnixNanos>,
+}
+
 impl From<LoadError> for EditError {
     fn from(error: LoadError) -> Self {
         match error {
@@ -173,22 +191,9 @@ pub(crate) enum AllocateError {
         /// The names of the region and its space; `None` for a series.
         region: Option<(String, String)>,
     },
-    /// The store was restored, and the clock of a lost host may have been ahead.
-    #[error(
-        "the store was restored, and nothing is issued before {}, because the clock of a lost host may have been ahead (kentd restore \
-         --clock-error): {}",
-        until.rfc3339(0).unwrap_or_default(),
-        match now {
-            Some(now) => format!("it is {}", now.rfc3339(0).unwrap_or_default()),
-            None => "this clock is not trusted yet".to_owned(),
-        }
-    )]
-    Restored {
-        /// The time from which identifiers are issued.
-        until: UnixNanos,
-        /// The current time, if the clock is trusted.
-        now: Option<UnixNanos>,
-    },
+    /// The wait after a restore is not over.
+    #[error(transparent)]
+    Restored(#[from] RestoreWait),
     /// The store was unreachable for longer than the window, so edits of other replicas may be missing.
     #[error(
         "this replica has not reached the store for longer than its window and may have missed a seal or an edit: it grants nothing \

@@ -106,6 +106,10 @@ impl Grants {
                         return Ok(TryGrant::Granted(Granted { block, clock_epoch }, now));
                     }
                     Err(refusal) if refusal.is_passing() => {
+                        // The keeper finds no slot before the wait after a restore is over.
+                        if let Some(wait) = self.slots.restore_wait() {
+                            return Err(wait.into());
+                        }
                         return Ok(TryGrant::Wait(Wait::Time(*format, refusal, charge)));
                     }
                     Err(refusal) => return Err(AllocateError::Time { source_token: format.token(), refusal }),

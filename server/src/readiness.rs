@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use kent_issue::Quarantine;
 
-use crate::{grant::HeldChunk, issuing::slots::HeldSlot};
+use crate::{error::RestoreWait, grant::HeldChunk, issuing::slots::HeldSlot};
 
 /// The state of everything that grants depend on.
 #[derive(Debug)]
@@ -13,6 +13,7 @@ pub(crate) struct Readiness {
     pub(crate) chunks: Vec<HeldChunk>,
     pub(crate) draining: bool,
     pub(crate) quarantine: Option<Quarantine>,
+    pub(crate) restore_wait: Option<RestoreWait>,
     pub(crate) out_of_touch: bool,
     /// The time since the last refresh of all tables, or `None` if the store cannot be shared.
     pub(crate) reached_ago: Option<Duration>,
@@ -41,14 +42,15 @@ impl Readiness {
             reasons.push("the daemon is stopping".to_owned());
         }
         match &self.slot {
-            None => match &self.quarantine {
-                Some(Quarantine { instead: None, ahead }) => reasons.push(format!(
+            None => reasons.push(match (&self.quarantine, self.restore_wait) {
+                (Some(Quarantine { instead: None, ahead }), _) => format!(
                     "the clock is {} too far ahead of every recorded time: correct it or, if it is right, run `kent \
                      clock accept`",
                     whole_seconds(*ahead)
-                )),
-                _ => reasons.push("the daemon holds no slot: it cannot grant time-based identifiers".to_owned()),
-            },
+                ),
+                (_, Some(wait)) => wait.to_string(),
+                _ => "the daemon holds no slot: it cannot grant time-based identifiers".to_owned(),
+            }),
             Some(held) if held.window_left.is_zero() => {
                 reasons.push("the slot's window has ended, and the store has not extended it".to_owned());
             }

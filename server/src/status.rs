@@ -17,7 +17,7 @@ use tonic_types::{ErrorDetails, StatusExt, pb};
 use crate::{
     access::AccessError,
     auth::{self, Denied},
-    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, SeriesError, refusal_hint},
+    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, RestoreWait, SeriesError, refusal_hint},
     host::computing::Busy,
     records::failure::StoreFailure,
     tables::{history::HistoryError, past::PastError},
@@ -64,7 +64,7 @@ pub(crate) fn from_allocate(error: &AllocateError) -> Status {
         AllocateError::TooFast { wait: Some(wait), .. } => passing(Code::ResourceExhausted, "TOO_FAST", message, *wait),
         AllocateError::TooFast { wait: None, .. } => from_invalid(&Invalid::new("count", message)),
         AllocateError::Unsure { subject, .. } => precondition("FLOOR_UNKNOWN", subject, message),
-        AllocateError::Restored { until, now } => {
+        AllocateError::Restored(RestoreWait { until, now }) => {
             let left = now.map_or(0, |now| until.get().saturating_sub(now.get()));
             let wait = Duration::from_nanos(u64::try_from(left).unwrap_or(0)).max(RETRY_AFTER);
             passing(Code::Unavailable, "RESTORED", message, wait)

@@ -159,7 +159,7 @@ impl SlotPlan {
 
 /// The error when every slot is reserved beyond the current time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("all {} slots are reserved; the first reservation ends at Unix second {}", Slot::COUNT, earliest.get())]
+#[error("all {} slots are reserved; the first reservation ends at {}", Slot::COUNT, earliest.nanos().rfc3339(0).unwrap_or_default())]
 pub struct AllSlotsReserved {
     /// The end of the reservation that ends first.
     pub earliest: UnixSeconds,

@@ -115,6 +115,7 @@ impl RegionGrants {
             }
         };
         if cut.facts.chunk == ChunkPolicy::Strict {
+            self.pacing.check_restored()?;
             let pending = self.enqueue(&space, &cut, (count, request_id, charge), caller, wait_limit());
             return Ok(TryGrant::Wait(Wait::Strict(pending)));
         }

@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kent_ids::UnixNanos;
+use kent_ids::{ClockSeq, Node as Node48, Slot, SlotEpoch, UnixNanos};
+use kent_issue::{HolderId, Lapse, SlotRecord};
+use kent_proto::stored::{self, Restored};
 use kent_proto::v1::{
-    AllocateRequest, CreateRegionRequest, GetStatusRequest, Policy, UpdateRegionRequest, admin_server::Admin,
+    self, AllocateRequest, CreateRegionRequest, GetStatusRequest, Policy, UpdateRegionRequest, admin_server::Admin,
     allocator_server::Allocator, regions_server::Regions,
 };
-use kent_store::{Fault, MemoryStore, Operation, StoreId};
+use kent_store::{Fault, MemoryStore, Operation, Store, StoreId, Txn};
 use tokio::time;
 use tonic::{Code, Request, Status};
 
@@ -17,6 +19,7 @@ use crate::{
         clock::{Clock, SystemClock},
         entropy::SystemEntropy,
     },
+    records::keys,
 };
 
 const CHUNK: u64 = 64;
@@ -35,19 +38,32 @@ impl Clock for FixedClock {
     }
 }
 
+/// Starts a daemon on a store, and creates the region `r`.
 async fn start(disk: &MemoryStore, clock: impl Clock) -> Node {
+    let node = restart(disk, clock).await;
+    create(&node, "r").await;
+    node
+}
+
+async fn restart(disk: &MemoryStore, clock: impl Clock) -> Node {
     let settings = Settings { chunk_min: Some(CHUNK), chunk_max: Some(CHUNK), ..Settings::default() };
     let config = Config::check(settings).expect("valid");
     let (store, clock, entropy) = (Arc::new(disk.reopen()), Arc::new(clock), Arc::new(SystemEntropy));
-    let node = Node::start(Environment { store, clock, entropy }, &config).await.expect("it starts");
+    Node::start(Environment { store, clock, entropy }, &config).await.expect("it starts")
+}
+
+async fn create(node: &Node, region: &str) {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
-        region_id: "r".to_owned(),
+        region_id: region.to_owned(),
         suffix_bits: Some(32),
         ..CreateRegionRequest::default()
     };
     node.regions().create_region(Request::new(create)).await.expect("created");
-    node
+}
+
+async fn status(node: &Node) -> v1::Status {
+    node.admin().get_status(Request::new(GetStatusRequest {})).await.expect("answered").into_inner()
 }
 
 async fn draw(node: &Node, source: &str, count: u64) -> Result<(), Status> {
@@ -55,16 +71,19 @@ async fn draw(node: &Node, source: &str, count: u64) -> Result<(), Status> {
     node.allocator().allocate(Request::new(request)).await.map(drop)
 }
 
-/// Waits until the daemon's chunk of one source has this many numbers left.
-async fn wait_until_left(node: &Node, count: u64) {
+async fn wait_until(is_so: impl AsyncFn() -> bool) {
     for _ in 0..1000 {
-        let status = node.admin().get_status(Request::new(GetStatusRequest {})).await.expect("answered").into_inner();
-        if status.chunks.iter().any(|chunk| chunk.left == count.to_string()) {
+        if is_so().await {
             return;
         }
         time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("the chunk never has {count} numbers left");
+    panic!("it never is so");
+}
+
+/// Waits until the daemon's chunk of one source has this many numbers left.
+async fn wait_until_left(node: &Node, count: u64) {
+    wait_until(async || status(node).await.chunks.iter().any(|chunk| chunk.left == count.to_string())).await;
 }
 
 #[tokio::test]
@@ -121,6 +140,67 @@ async fn err_a_strict_grant_of_unknown_outcome_is_unknown() {
     });
     let refused = draw(&node, "region:r", 1).await.expect_err("the commit takes longer than a grant waits");
     assert_eq!(refused.code(), Code::Unknown, "{refused}");
+}
+
+/// During the wait after a restore, every source tells the same, at once, and so does the status.
+#[tokio::test]
+async fn err_the_wait_after_a_restore_is_one_reason_for_all_sources() {
+    let second = |ahead: i128| FixedClock.wall().offset(ahead * 1_000_000_000);
+    for (ends, wait) in [
+        (vec![second(0)], None),
+        (vec![second(-1)], None),
+        (vec![second(1)], Some("2027-01-15T08:00:01Z")),
+        (vec![second(3600), second(-2)], Some("2027-01-15T09:00:00Z")),
+        (vec![second(-2), second(3600)], Some("2027-01-15T09:00:00Z")),
+    ] {
+        let disk = MemoryStore::new(StoreId::new([3; 16]));
+        let node = start(&disk, FixedClock).await;
+        make_strict(&node).await;
+        create(&node, "plain").await;
+        // A counter that is missing after a restore counts as used up to the restore, and this clock does not move on.
+        for source in ["region:r", "region:plain", "serial:GBP"] {
+            draw(&node, source, 1).await.expect("granted");
+        }
+        node.stop().await;
+        let lapse = |until| Lapse { since: second(-9), until };
+        let restores: Vec<_> =
+            ends.iter().map(|until| Restored { lapse: lapse(*until), tables_edited: false }).collect();
+        // A restore reserves every slot until the end of the wait.
+        let reserved = ends.iter().max().expect("one").ceil_seconds();
+        let mut txn = Txn::new().put(keys::RESTORES, stored::encode_restores(&restores));
+        if wait.is_some() {
+            for slot in Slot::all() {
+                let record = SlotRecord {
+                    node: Node48::for_slot(7, slot),
+                    clock_seq: ClockSeq::from_random(7),
+                    epoch: SlotEpoch::new(3),
+                    holder: HolderId::new([7; 16]),
+                    reserved_until: reserved,
+                    seen: reserved,
+                };
+                txn = txn.put(keys::slot(slot), stored::encode_slot(&record));
+            }
+        }
+        disk.reopen().commit(txn).await.expect("committed");
+        let node = restart(&disk, FixedClock).await;
+        // The first reading of the clock needs the slots.
+        wait_until(async || status(&node).await.reasons.iter().all(|reason| !reason.contains("no slot"))).await;
+        for source in ["uuidv7", "region:r", "region:plain", "serial:GBP"] {
+            match (draw(&node, source, 1).await, wait) {
+                (Ok(()), None) => {}
+                (Err(refused), Some(wait)) => {
+                    let expected = format!("the store was restored, and nothing is issued before {wait}, because");
+                    assert!(refused.message().starts_with(&expected), "{source}: {refused}");
+                    assert_eq!(refused.code(), Code::Unavailable);
+                }
+                (drawn, _) => panic!("{source} {ends:?}: {drawn:?}"),
+            }
+        }
+        let said = status(&node).await.reasons.join("\n");
+        assert!(wait.is_none_or(|wait| said.contains(&format!("nothing is issued before {wait}"))), "{said}");
+        assert_eq!(said.is_empty(), wait.is_none(), "{said}");
+        node.stop().await;
+    }
 }
 
 async fn make_strict(node: &Node) {

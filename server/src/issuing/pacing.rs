@@ -6,14 +6,12 @@ use kent_ids::{Position, UnixNanos};
 use kent_issue::{Bound, PaceClock, Stored};
 use kent_proto::stored::{self, Restored};
 use kent_regions::{Count, Pace};
-use kent_store::Store;
 use tokio::time;
 
 use crate::{
     error::AllocateError,
     host::{clock::Clock, deadline::WaitLimit},
     issuing::{record::Record, slots::Slots},
-    records::{counters::restores, failure::StoreFailure},
 };
 
 /// The pace of all counters of a daemon.
@@ -27,24 +25,14 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// Reads whether the store was restored.
-    pub(crate) async fn load(
-        store: &dyn Store,
-        clock: Arc<dyn Clock>,
-        slots: Arc<Slots>,
-    ) -> Result<Arc<Self>, StoreFailure> {
-        let restores = restores(store).await?;
-        Ok(Arc::new(Self { clock, slots, time: Mutex::default(), restores }))
+    /// Creates the state for a store with these restores in its history.
+    pub(crate) fn new(clock: Arc<dyn Clock>, slots: Arc<Slots>, restores: Vec<Restored>) -> Self {
+        Self { clock, slots, time: Mutex::default(), restores }
     }
 
-    /// Fails until the end of the wait after a restore (`--clock-error`): a lost host whose clock was ahead may have issued up to
-    /// that time.
+    /// Fails until the wait after a restore is over.
     pub(crate) fn check_restored(&self) -> Result<(), AllocateError> {
-        let Some(until) = self.restores.iter().map(|restored| restored.lapse.until).max() else { return Ok(()) };
-        match self.slots.trusted_now() {
-            Some(now) if now >= until => Ok(()),
-            now => Err(AllocateError::Restored { until, now }),
-        }
+        Ok(self.slots.check_restored()?)
     }
 
     /// Returns the value of a counter's record. After a restore, a missing record may have been lost; then this returns the highest

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
+    error::RestoreWait,
     host::{
         Environment,
         clock::Clock,
@@ -40,6 +41,8 @@ pub(crate) struct Slots {
     entropy: Arc<dyn Entropy>,
     /// The version of the record of the cluster key.
     founded: Version,
+    /// The end of the wait after a restore, if the store was restored.
+    restored_until: Option<UnixNanos>,
     state: Mutex<State>,
     /// Notified by a grant that finds no slot or no window left.
     wanted: Notify,
@@ -67,12 +70,14 @@ pub(crate) struct HeldSlot {
 }
 
 impl Slots {
-    /// Creates the state without a slot. `founded` is the version of the cluster key's record.
+    /// Creates the state without a slot. `founded` is the version of the cluster key's record, `restored_until` the end of the wait after
+    /// a restore.
     pub(crate) fn new(
         environment: Environment,
         policy: ClockPolicy,
         trust: TrustPolicy,
         (key, founded): (ClusterKey, Version),
+        restored_until: Option<UnixNanos>,
     ) -> Self {
         let Environment { store, clock, entropy } = environment;
         let holder = HolderId::new(entropy::bytes(&*entropy));
@@ -82,6 +87,7 @@ impl Slots {
             clock,
             entropy,
             founded,
+            restored_until,
             state: Mutex::new(state),
             wanted: Notify::new(),
             supplied: Notify::new(),
@@ -173,6 +179,20 @@ impl Slots {
             return None;
         }
         self.now(&mut state).ok()
+    }
+
+    /// Fails until the wait after a restore is over (`--clock-error`): a lost host whose clock was ahead may have issued up to that time.
+    pub(crate) fn check_restored(&self) -> Result<(), RestoreWait> {
+        let Some(until) = self.restored_until else { return Ok(()) };
+        match self.trusted_now() {
+            Some(now) if now >= until => Ok(()),
+            now => Err(RestoreWait { until, now }),
+        }
+    }
+
+    /// The wait after a restore, if it explains that there is no slot. A clock that is not trusted has a reason of its own.
+    pub(crate) fn restore_wait(&self) -> Option<RestoreWait> {
+        self.check_restored().err().filter(|wait| wait.now.is_some())
     }
 
     /// Trusts the current wall clock because an operator vouches for it.
@@ -273,7 +293,8 @@ impl Slots {
             let plan = match planned {
                 Ok(plan) => plan,
                 Err(refusal) => {
-                    warn!(%refusal, "no slot can be taken yet");
+                    let reason = self.restore_wait().map_or_else(|| refusal.to_string(), |wait| wait.to_string());
+                    warn!("no slot can be taken yet: {reason}");
                     return Ok(());
                 }
             };
@@ -309,7 +330,10 @@ impl Slots {
                 error!(ahead_s = ahead.as_secs(), "the clock is too far ahead of every recorded time");
                 flight::record(Happened::ClockAhead { by: ahead });
             }
-            (None, Some(recorded)) if now.is_some_and(|now| now < recorded.offset(-HOUR_NANOS)) => {
+            // During the wait after a restore, the recorded time is the end of the wait.
+            (None, Some(recorded))
+                if now.is_some_and(|now| now < recorded.offset(-HOUR_NANOS) && self.restored_until <= Some(now)) =>
+            {
                 warn!(
                     "the clock is more than an hour behind the latest recorded time: it is wrong now, or was wrong before"
                 );

@@ -3,8 +3,8 @@
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 use kent_ids::{ClusterKey, UnixNanos};
-use kent_issue::{Chunk, ClockPolicy, Lapse, RequestPolicy, TrustPolicy};
-use kent_proto::stored::{Counter, Restored};
+use kent_issue::{Chunk, ClockPolicy, RequestPolicy, TrustPolicy};
+use kent_proto::stored::Counter;
 use kent_regions::{Pace, RegionNumber};
 use kent_store::{Fault, MemoryStore, Operation, StoreId};
 
@@ -12,7 +12,6 @@ use super::*;
 use crate::{
     Environment,
     budgets::Charge,
-    error::AllocateError,
     host::{clock::Clock, entropy::SystemEntropy},
     issuing::{queue::Queue, slots::Slots},
     records::keys,
@@ -40,7 +39,6 @@ impl Clock for FixedClock {
 struct Region {
     store: Arc<MemoryStore>,
     cell: Cell,
-    slots: Arc<Slots>,
     pacing: Arc<Pacing>,
     requests: Arc<Requests>,
     record: Record,
@@ -53,8 +51,13 @@ impl Region {
         let environment =
             Environment { store: store.clone(), clock: Arc::new(FixedClock), entropy: Arc::new(SystemEntropy) };
         let key = ClusterKey::new([2; 16]);
-        let slots =
-            Arc::new(Slots::new(environment, ClockPolicy::default(), TrustPolicy::default(), (key, Version::ABSENT)));
+        let slots = Arc::new(Slots::new(
+            environment,
+            ClockPolicy::default(),
+            TrustPolicy::default(),
+            (key, Version::ABSENT),
+            None,
+        ));
         slots.accept_clock();
         let region = keys::region("default", 1);
         let txn = Txn::new().put(region.clone(), [1]);
@@ -62,7 +65,7 @@ impl Region {
         let version = store.commit(txn).await.expect("committed").version;
         let policy = RequestPolicy { undated_max: 2, ..RequestPolicy::default() };
         let requests = Requests::load(&*store, policy, slots.clone()).await.expect("read");
-        let pacing = Pacing::load(&*store, Arc::new(FixedClock), slots.clone()).await.expect("read");
+        let pacing = Arc::new(Pacing::new(Arc::new(FixedClock), slots, Vec::new()));
         let record = Record {
             key: keys::counter("default", 1),
             guards: vec![(region, version)],
@@ -71,7 +74,7 @@ impl Region {
             pace: Pace::per_second(NonZeroU64::new(pace).expect("a pace")),
             is_of_table: true,
         };
-        Self { store, cell: Cell::new(Chunk::default()), slots, pacing, requests, record }
+        Self { store, cell: Cell::new(Chunk::default()), pacing, requests, record }
     }
 
     /// Creates a new region with a pace that no test reaches.
@@ -235,33 +238,6 @@ async fn ok_grants_respect_the_pace() {
     let attempted = region.attempt(&[request(1000), request(25), request(24), request(1)], None).await;
     assert_eq!(describe(&attempted), ["from 0", "too fast", "from 1000", "too fast"]);
     assert_eq!(describe(&region.attempt(&[request(1)], attempted.left).await), ["too fast"]);
-}
-
-#[tokio::test]
-async fn ok_a_restored_store_issues_nothing_before_the_last_lapse_is_over() {
-    let region = Region::new().await;
-    region.pacing.check_restored().expect("it was not restored");
-    let second = |ahead: i128| NOW.offset(ahead * 1_000_000_000);
-    for (until, expected) in [
-        (vec![NOW.offset(-1)], None),
-        (vec![NOW], None),
-        (vec![NOW.offset(1)], Some(NOW.offset(1))),
-        (vec![second(2), second(-2)], Some(second(2))),
-        (vec![second(-2), second(2)], Some(second(2))),
-    ] {
-        let lapse = |until| Lapse { since: second(-9), until };
-        let restores: Vec<_> =
-            until.iter().map(|until| Restored { lapse: lapse(*until), tables_edited: false }).collect();
-        let txn = Txn::new().put(keys::RESTORES, stored::encode_restores(&restores));
-        region.store.commit(txn).await.expect("committed");
-        let pacing = Pacing::load(&*region.store, Arc::new(FixedClock), region.slots.clone()).await.expect("read");
-        let refused = match pacing.check_restored() {
-            Ok(()) => None,
-            Err(AllocateError::Restored { until, now }) => Some((until, now)),
-            Err(error) => panic!("{error}"),
-        };
-        assert_eq!(refused, expected.map(|until| (until, Some(NOW))), "{until:?}");
-    }
 }
 
 #[tokio::test]
