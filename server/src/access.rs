@@ -8,8 +8,8 @@ mod budgets;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kent_access::{
-    Action, Bound, BudgetId, Holder, Limits, Needs, Outdated, Permission, Place, Presented, Right, Role, Token,
-    TokenId, check_role_name, check_token_name,
+    Action, Bound, BudgetId, Holder, Limits, NamePattern, Needs, Outdated, Permission, Place, Presented, Right, Role,
+    Token, TokenId, check_role_name, check_token_name,
 };
 use kent_ids::grouped;
 use kent_proto::{model::Invalid, stored};
@@ -284,7 +284,7 @@ impl Access {
         check_admin(caller)?;
         check_role_name(&name).map_err(|bad| Invalid::new("role.name", bad))?;
         check_count("role.certificates", certificates.len())?;
-        let parsed = certificates.iter().map(|text| text.parse());
+        let parsed = certificates.iter().map(|text| NamePattern::of_certificate(text));
         let certificates = parsed
             .collect::<Result<_, _>>()
             .map_err(|bad: kent_access::BadName| Invalid::new("role.certificates", bad))?;

@@ -47,6 +47,8 @@ pub(crate) struct Credentials<'c> {
     pub(crate) header: Option<&'c [u8]>,
     /// The name in the caller's certificate, which a CA of `--tls-client-ca` has signed.
     pub(crate) certificate: Option<&'c str>,
+    /// Whether the caller has a certificate without a name that counts.
+    pub(crate) is_nameless: bool,
     /// Whether the connection comes from the daemon's own user through its Unix socket.
     pub(crate) is_local: bool,
     /// The address of the connection's other end.
@@ -58,7 +60,7 @@ pub(crate) struct Credentials<'c> {
 impl<'c> Credentials<'c> {
     /// The credentials of a call without a connection.
     pub(crate) const fn unknown(header: Option<&'c [u8]>) -> Self {
-        Self { header, certificate: None, is_local: false, address: None, known: None }
+        Self { header, certificate: None, is_nameless: false, is_local: false, address: None, known: None }
     }
 }
 
@@ -120,7 +122,8 @@ impl Auth {
             return Ok(caller);
         }
         if shown.header.is_none() && shown.certificate.is_none() {
-            return Err(Denied::NoCredential(DeniedTo::unknown(shown.address)));
+            let to = DeniedTo::unknown(shown.address);
+            return Err(if shown.is_nameless { Denied::NamelessCertificate(to) } else { Denied::NoCredential(to) });
         }
         if !self.is_in_touch() {
             return Err(Denied::OutOfTouch(DeniedTo::unknown(shown.address)));

@@ -218,7 +218,9 @@ fn refuse(denied: &Denied) -> Response {
         Denied::Missing(..) => StatusCode::FORBIDDEN,
         Denied::Limited(..) => StatusCode::TOO_MANY_REQUESTS,
         Denied::OutOfTouch(_) => StatusCode::SERVICE_UNAVAILABLE,
-        Denied::NoCredential(_) | Denied::BadCredential(_) | Denied::Refused(..) => StatusCode::UNAUTHORIZED,
+        Denied::NoCredential(_) | Denied::NamelessCertificate(_) | Denied::BadCredential(_) | Denied::Refused(..) => {
+            StatusCode::UNAUTHORIZED
+        }
     };
     (code, [(header::WWW_AUTHENTICATE, "Bearer")], format!("{denied}\n")).into_response()
 }

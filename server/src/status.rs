@@ -145,7 +145,9 @@ pub(crate) fn from_denied(denied: &Denied) -> Status {
             Status::with_error_details(code, message, details)
         }
         Denied::OutOfTouch(_) => passing(code, name, message, RETRY_AFTER),
-        Denied::NoCredential(_) | Denied::BadCredential(_) | Denied::Refused(..) => with_reason(code, name, message),
+        Denied::NoCredential(_) | Denied::NamelessCertificate(_) | Denied::BadCredential(_) | Denied::Refused(..) => {
+            with_reason(code, name, message)
+        }
     }
 }
 

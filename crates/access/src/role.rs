@@ -85,7 +85,44 @@ impl NamePattern {
     pub fn matches(&self, name: &str) -> bool {
         if self.is_prefix { name.starts_with(&self.text) } else { name == self.text }
     }
+
+    /// Parses the name for a role that is set now. Unlike [`from_str`](Self::from_str), which reads stored roles, rejects a text that
+    /// can be neither a URI nor a DNS name, because no certificate would match.
+    ///
+    /// # Errors
+    ///
+    /// [`BadName`].
+    pub fn of_certificate(text: &str) -> Result<Self, BadName> {
+        let pattern: Self = text.parse()?;
+        if pattern.is_uri() || pattern.is_dns_name() {
+            return Ok(pattern);
+        }
+        let shown: String = text.chars().take(SHOWN_MAX).collect();
+        Err(BadName(format!(
+            "{shown:?} is neither a URI nor a DNS name, and other names in a certificate do not count, such as its common name: use \
+             a name such as spiffe://example/orders or orders.example"
+        )))
+    }
+
+    /// Whether certificates with a matching URI can exist.
+    fn is_uri(&self) -> bool {
+        let Some((scheme, rest)) = self.text.split_once(':') else { return false };
+        let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.chars().all(|symbol| symbol.is_ascii_alphanumeric() || "+-.".contains(symbol));
+        // A SPIFFE ID begins with `spiffe://`. A prefix may end before that.
+        let path = if scheme == "spiffe" { rest.strip_prefix(SLASHES) } else { Some(rest) };
+        let is_begun = self.is_prefix && (path.is_some() || SLASHES.starts_with(rest));
+        is_scheme && (is_begun || path.is_some_and(|path| !path.is_empty()))
+    }
+
+    /// Whether certificates with a matching DNS name can exist.
+    fn is_dns_name(&self) -> bool {
+        self.text.chars().all(|symbol| symbol.is_ascii_alphanumeric() || "-_.".contains(symbol))
+    }
 }
+
+/// What follows the scheme of a SPIFFE ID.
+const SLASHES: &str = "//";
 
 impl FromStr for NamePattern {
     type Err = BadName;
@@ -143,6 +180,42 @@ mod tests {
         for bad in ["", "a b", "a*b", "*.example*", "\u{e9}", &"x".repeat(2000)] {
             assert!(bad.parse::<NamePattern>().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn err_a_name_that_no_certificate_can_have() {
+        let good = [
+            "spiffe://example/orders",
+            "spiffe://*",
+            "spiffe:*",
+            "spi*",
+            "*",
+            "orders.example",
+            "urn:uuid:1",
+            "orders*",
+        ];
+        for name in good {
+            assert!(NamePattern::of_certificate(name).is_ok(), "{name}");
+        }
+        let bad = [
+            "CN=ann",
+            "CN=*",
+            "spiffe:/orders",
+            "spiffe:/o*",
+            "spiffe://",
+            "ann@example.com",
+            "urn:",
+            "1a:b",
+            "a/b",
+            "",
+        ];
+        for name in bad {
+            assert!(NamePattern::of_certificate(name).is_err(), "{name}");
+        }
+        let refused = NamePattern::of_certificate("CN=ann").expect_err("a common name").to_string();
+        assert!(refused.starts_with("\"CN=ann\" is neither a URI nor a DNS name, and other names"), "{refused}");
+        // A stored role was accepted once, and must not keep a daemon from starting.
+        assert!("CN=ann".parse::<NamePattern>().is_ok());
     }
 
     #[test]

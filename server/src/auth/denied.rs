@@ -26,6 +26,12 @@ pub(crate) enum Denied {
          (kent token create NAME --allow 'admin:*' --endpoint unix:DATA/kent.sock)"
     )]
     NoCredential(DeniedTo),
+    /// The caller has shown a certificate without a name that counts.
+    #[error(
+        "your certificate has neither a URI nor a DNS name, so it does not identify you (its common name does not count): use one with \
+         such a name, which a role lists (kent role set NAME --certificate NAME_IN_CERTIFICATE), or send a token (kent --token-file FILE)"
+    )]
+    NamelessCertificate(DeniedTo),
     /// There is no such token, or its secret is wrong.
     #[error(
         "the token is not valid: send the header authorization: Bearer kent_ID_SECRET with the whole token; if the header has this form, \
@@ -104,6 +110,7 @@ impl Denied {
     pub(crate) fn to(&self) -> &DeniedTo {
         match self {
             Self::NoCredential(to)
+            | Self::NamelessCertificate(to)
             | Self::BadCredential(to)
             | Self::Refused(to, _)
             | Self::Missing(to, _)
@@ -116,6 +123,7 @@ impl Denied {
     pub(crate) fn of_call(mut self, asked: Arc<Asked>) -> Self {
         match &mut self {
             Self::NoCredential(to)
+            | Self::NamelessCertificate(to)
             | Self::BadCredential(to)
             | Self::Refused(to, _)
             | Self::Missing(to, _)
@@ -139,7 +147,7 @@ impl Denied {
     /// The gRPC code and the reason of the refusal.
     pub(crate) const fn code(&self) -> (Code, &'static str) {
         match self {
-            Self::NoCredential(_) => (Code::Unauthenticated, "NO_CREDENTIAL"),
+            Self::NoCredential(_) | Self::NamelessCertificate(_) => (Code::Unauthenticated, "NO_CREDENTIAL"),
             Self::BadCredential(_) => (Code::Unauthenticated, "BAD_CREDENTIAL"),
             Self::Refused(..) => (Code::Unauthenticated, "CREDENTIAL_ENDED"),
             Self::Missing(..) => (Code::PermissionDenied, "PERMISSION_DENIED"),

@@ -59,7 +59,7 @@ impl Daemon {
         let header = header.map(str::as_bytes);
         // A connection keeps its certificate.
         let known = certificate.is_none().then_some(&self.known);
-        let shown = Credentials { header, certificate, is_local: false, address: None, known };
+        let shown = Credentials { certificate, known, ..Credentials::unknown(header) };
         let fresh = self.auth.identify(&Credentials { known: None, ..shown }, self.clock.steady());
         let caller = self.auth.identify(&shown, self.clock.steady());
         // The caller that the connection remembers changes no answer.
@@ -216,6 +216,15 @@ async fn ok_a_certificate_has_the_roles_that_name_it() {
         assert_eq!(caller.may(Action::Allocate, Target::Format(format)), allocates, "{name}");
         assert_eq!(caller.may(Action::Inspect, Target::Daemon), inspects, "{name}");
     }
+}
+
+#[tokio::test]
+async fn err_a_certificate_without_a_name_that_counts_is_mentioned() {
+    let daemon = Daemon::start().await;
+    let shown = Credentials { is_nameless: true, ..Credentials::unknown(None) };
+    let refused = daemon.auth.identify(&shown, daemon.clock.steady()).expect_err("nameless");
+    assert!(matches!(refused, Denied::NamelessCertificate(_)));
+    assert!(refused.to_string().starts_with("your certificate has neither a URI nor a DNS name"), "{refused}");
 }
 
 #[tokio::test]

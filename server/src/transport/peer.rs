@@ -60,6 +60,7 @@ impl Peer {
         Credentials {
             header,
             certificate: self.certificate.as_ref().and_then(|certificate| certificate.name.as_deref()),
+            is_nameless: self.certificate.as_ref().is_some_and(|certificate| certificate.name.is_none()),
             is_local: self.is_local,
             address: Some(self.address),
             known: Some(&self.connection.known),
