@@ -22,8 +22,8 @@ pub(crate) enum Denied {
     /// The caller has shown no credential.
     #[error(
         "this daemon answers only callers that it knows: send a token (kent --token-file FILE, KENT_TOKEN_FILE, or the header \
-         authorization: Bearer kent_...); the daemon's own user creates the first one on the Unix socket in the data directory \
-         (kent token create NAME --allow 'admin:*' --endpoint unix:DATA/kent.sock)"
+         authorization: Bearer kent_...); the daemon's own user creates the first one on a Unix socket of --listen or, without one, on \
+         kent.sock in the data directory (kent token create NAME --allow 'admin:*' --endpoint unix:DATA/kent.sock)"
     )]
     NoCredential(DeniedTo),
     /// The caller has shown a certificate without a name that counts.
