@@ -8,7 +8,7 @@ mod free;
 mod import;
 mod limits;
 mod names;
-
+mod range;
 mod regions;
 mod text;
 
@@ -23,7 +23,7 @@ pub use free::{FreeInput, free_blocks};
 pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
 pub use limits::{LIMIT, parse_limits};
 pub use names::{CONCEALED, HEIR, RegionName, SpaceName, region_name, space_name};
-
+pub use range::range;
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,
     edit_response, history_entry, inner_space, page_token, parse_page, region, space,

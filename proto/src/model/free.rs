@@ -5,7 +5,7 @@ use kent_regions::{BadPrefix, Choice, Prefix, Table, Zone};
 use super::{
     Invalid,
     names::SpaceName,
-    regions::{Page, parse_page, some, zone},
+    regions::{Page, parse_page, width, zone},
 };
 use crate::v1;
 
@@ -35,8 +35,10 @@ impl TryFrom<v1::ListFreeBlocksRequest> for FreeInput {
         if request.zone_bits.is_some() && request.suffix_bits.is_none() {
             return Err(Invalid::new("zone_bits", "needs suffix_bits: the two together say which region to place"));
         }
-        let region = request.suffix_bits.map(|suffix| (some(suffix), zone(request.zone_bits)));
-        Ok(Self { space, page, after, at_least: some(request.at_least_bits), region })
+        let suffix = request.suffix_bits.map(|suffix| width("suffix_bits", suffix)).transpose()?;
+        let zone = zone(request.zone_bits)?;
+        let at_least = width("at_least_bits", request.at_least_bits)?;
+        Ok(Self { space, page, after, at_least, region: suffix.map(|suffix| (suffix, zone)) })
     }
 }
 

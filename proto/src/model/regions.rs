@@ -12,6 +12,7 @@ use prost_types::FieldMask;
 use super::{
     Invalid,
     names::{RegionName, SpaceName, check, region_name, space_name},
+    range::range,
 };
 use crate::{
     stored::{Declared, HistoryEntry, TextForm},
@@ -49,8 +50,7 @@ impl TryFrom<v1::CreateSpaceRequest> for SpaceInput {
 
     fn try_from(request: v1::CreateSpaceRequest) -> Result<Self, Invalid> {
         let bits = if request.bits == 0 { BITS_DEFAULT } else { request.bits };
-        let fits = u8::try_from(bits).ok().filter(|bits| *bits <= BITS_MAX);
-        let bits = fits.ok_or_else(|| Invalid::new("bits", format!("is {bits}, but must be 1 to 128")))?;
+        let bits = width("bits", bits)?;
         let text_form = match v1::space::TextForm::try_from(request.text_form) {
             Ok(v1::space::TextForm::Unspecified | v1::space::TextForm::Decimal) => TextForm::Decimal,
             Ok(v1::space::TextForm::Hex) => TextForm::Hex,
@@ -152,7 +152,7 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
         let suffix_bits = request.suffix_bits.ok_or_else(missing)?;
         let edit = Edit::Create {
             name: new_name("region_id", &request.region_id)?,
-            suffix: some(suffix_bits),
+            suffix: width("suffix_bits", suffix_bits)?,
             place: place(&request)?,
             start: Start {
                 next: Count::Below(request.next.map_or(0, u128::from)),
@@ -167,8 +167,8 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
 }
 
 /// Returns the zone of a new region.
-pub(super) fn zone(bits: Option<u32>) -> Zone {
-    bits.map_or(Zone::UpTo(ZONE_DEFAULT), |bits| Zone::Exactly(some(bits)))
+pub(super) fn zone(bits: Option<u32>) -> Result<Zone, Invalid> {
+    bits.map_or(Ok(Zone::UpTo(ZONE_DEFAULT)), |bits| width("zone_bits", bits).map(Zone::Exactly))
 }
 
 fn place(request: &v1::CreateRegionRequest) -> Result<Place, Invalid> {
@@ -176,7 +176,7 @@ fn place(request: &v1::CreateRegionRequest) -> Result<Place, Invalid> {
         (Some(_), Some(_)) => Err(Invalid::new("zone_bits", "is determined by prefix: set only one of the two")),
         (Some(prefix), None) => Ok(Place::At(bits("prefix", prefix)?)),
         (None, bits) => {
-            let zone = zone(bits);
+            let zone = zone(bits)?;
             let donor = match (request.split_donor.as_str(), request.auto_split) {
                 ("", false) => Donate::Never,
                 ("", true) => Donate::Best,
@@ -197,7 +197,7 @@ impl TryFrom<v1::ExpandRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::ExpandRegionRequest) -> Result<Self, Invalid> {
-        let by = some(request.by_bits);
+        let by = width("by_bits", request.by_bits)?;
         Self::of_region(&request.name, options!(request), |name| Edit::Expand { name, by })
     }
 }
@@ -206,7 +206,7 @@ impl TryFrom<v1::ShrinkRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::ShrinkRegionRequest) -> Result<Self, Invalid> {
-        let by = some(request.by_bits);
+        let by = width("by_bits", request.by_bits)?;
         Self::of_region(&request.name, options!(request), |name| Edit::Shrink { name, by })
     }
 }
@@ -215,7 +215,7 @@ impl TryFrom<v1::SplitRegionRequest> for EditInput {
     type Error = Invalid;
 
     fn try_from(request: v1::SplitRegionRequest) -> Result<Self, Invalid> {
-        let (by, new_regions) = (some(request.by_bits), new_regions(request.new_regions)?);
+        let (by, new_regions) = (width("by_bits", request.by_bits)?, new_regions(request.new_regions)?);
         Self::of_region(&request.name, options!(request), |name| Edit::Split { name, by, new_regions })
     }
 }
@@ -228,7 +228,7 @@ impl TryFrom<v1::AddSubregionsRequest> for EditInput {
             return Err(Invalid::new("new_regions", "must have at least one region"));
         }
         let (by, new_regions, reserve_others) =
-            (some(request.by_bits), new_regions(request.new_regions)?, request.r#abstract);
+            (width("by_bits", request.by_bits)?, new_regions(request.new_regions)?, request.r#abstract);
         Self::of_region(&request.name, options!(request), |name| Edit::Subdivide {
             name,
             by,
@@ -347,11 +347,10 @@ pub(super) fn policy_input(policy: v1::Policy) -> Result<Policy, Invalid> {
     const FIELD: &str = "policy";
     let auto_expand = |auto: v1::AutoExpand| {
         let max = if auto.max_suffix_bits == 0 { BITS_MAX.into() } else { auto.max_suffix_bits };
-        let percent = |value: u32| u8::try_from(value).map_err(|_| Invalid::new(FIELD, "at_percent must be 1 to 100"));
         Ok(AutoExpand {
-            at_percent: percent(auto.at_percent)?,
-            by_bits: width(FIELD, auto.by_bits)?,
-            max_suffix: width(FIELD, max)?,
+            at_percent: inner(FIELD, "at_percent", auto.at_percent)?,
+            by_bits: inner(FIELD, "by_bits", auto.by_bits)?,
+            max_suffix: inner(FIELD, "max_suffix_bits", max)?,
         })
     };
     let cap = match policy.cap.as_str() {
@@ -387,7 +386,7 @@ fn new_regions(new_regions: Vec<v1::NewRegion>) -> Result<Vec<NewRegion>, Invali
     let checked = new_regions.into_iter().map(|new_region| {
         Ok(NewRegion {
             name: new_name(FIELD, &new_region.region_id)?,
-            suffix: new_region.suffix_bits.map(some),
+            suffix: new_region.suffix_bits.map(|bits| inner(FIELD, "suffix_bits", bits)).transpose()?,
             extension: new_region.extension.map(|extension| bits(FIELD, &extension)).transpose()?,
             start: Start {
                 next: Count::Below(new_region.next.map_or(0, u128::from)),
@@ -406,14 +405,21 @@ fn new_name(field: &'static str, name: &str) -> Result<String, Invalid> {
     check(field, name).map_err(|invalid| invalid.because("BAD_NAME"))
 }
 
-/// Converts a number of bits that the table will check. Values above 255 become 255, which is too large as well.
-pub(super) fn some(bits: u32) -> u8 {
-    u8::try_from(bits).unwrap_or(u8::MAX)
+/// Reads a field with a number of bits.
+pub(super) fn width(field: &'static str, bits: u32) -> Result<u8, Invalid> {
+    within(field, bits).map_err(|problem| Invalid::new(field, format!("is {problem}")))
 }
 
-pub(super) fn width(field: &'static str, bits: u32) -> Result<u8, Invalid> {
-    let fits = u8::try_from(bits).ok().filter(|bits| *bits <= BITS_MAX);
-    fits.ok_or_else(|| Invalid::new(field, format!("is {bits} bits, but the maximum is 128")))
+/// Like [`width`], for a field of the message in another field.
+fn inner(outer: &'static str, field: &str, bits: u32) -> Result<u8, Invalid> {
+    within(field, bits).map_err(|problem| Invalid::new(outer, format!("{field} is {problem}")))
+}
+
+/// Reads a field of at most 255. The caller checks the minimum.
+fn within(field: &str, value: u32) -> Result<u8, String> {
+    let range = range(field);
+    let fits = u8::try_from(value).ok().filter(|_| u64::from(value) <= *range.end());
+    fits.ok_or_else(|| format!("{value}, but must be {} to {}", range.start(), range.end()))
 }
 
 pub(super) fn bits(field: &'static str, text: &str) -> Result<Prefix, Invalid> {

@@ -1,5 +1,6 @@
 //! Says what is wrong with a JSON request: the field, and what it must be.
 
+use kent_proto::model::range;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_path_to_error::{Path, Segment};
 
@@ -59,10 +60,16 @@ fn wanted(field: &FieldDescriptor, path: &Path) -> String {
         return "a list in brackets, such as [...]".to_owned();
     }
     match field.kind() {
-        Kind::Uint32 | Kind::Fixed32 => format!("a whole number from 0 to {}, such as 20", u32::MAX),
-        Kind::Uint64 | Kind::Fixed64 => {
-            "a whole number from 0 to 2^64 - 1, such as 20 or \"20\"; above 2^53 as a string".to_owned()
+        Kind::Uint32 | Kind::Fixed32 => {
+            let range = range(field.name());
+            format!("a whole number from {} to {}, such as 20", range.start(), range.end().min(&u32::MAX.into()))
         }
+        Kind::Uint64 | Kind::Fixed64 => match range(field.name()).into_inner() {
+            (min, u64::MAX) => {
+                format!("a whole number from {min} to 2^64 - 1, such as 20 or \"20\"; above 2^53 as a string")
+            }
+            (min, max) => format!("a whole number from {min} to {max}, such as 20 or \"20\""),
+        },
         Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => "a whole number, such as 20".to_owned(),
         Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => "a whole number, such as 20 or \"20\"".to_owned(),
         Kind::Double | Kind::Float => "a number, such as 0.5".to_owned(),

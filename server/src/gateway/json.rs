@@ -106,7 +106,21 @@ mod tests {
             (allocate, false, "[1", r#"it must be an object, such as {"source": ...}"#),
             (allocate, false, "null", r#"it must be an object, such as {"source": ...}"#),
             (create, true, r#"{"regionId": ["r"]}"#, "regionId: must be a string"),
-            (create, true, r#"{"suffixBits": -1}"#, "suffixBits: must be a whole number from 0 to 4294967295"),
+            (create, true, r#"{"suffixBits": -1}"#, "suffixBits: must be a whole number from 0 to 128, such as 20"),
+            (create, true, r#"{"zoneBits": "forty"}"#, "zoneBits: must be a whole number from 0 to 128, such as 20"),
+            ("kent.v1.CreateSpaceRequest", true, r#"{"bits": "x"}"#, "bits: must be a whole number from 1 to 128"),
+            (
+                "kent.v1.ListTokensRequest",
+                false,
+                r#"{"pageSize": -1}"#,
+                "pageSize: must be a whole number from 0 to 4294967295",
+            ),
+            (
+                "kent.v1.CreateTokenRequest",
+                false,
+                r#"{"limits": {"streams": -1}}"#,
+                "limits.streams: must be a whole number from 0 to 1000000000000, such",
+            ),
             (create, true, r#"{"policy": 5}"#, r#"policy: must be an object, such as {"#),
             (
                 create,
