@@ -8,6 +8,7 @@ mod listen;
 mod misspelt;
 mod origins;
 mod otlp;
+mod paths;
 mod patterns;
 mod settings;
 mod tls;
@@ -93,6 +94,7 @@ impl Config {
     pub fn check(settings: Settings) -> Result<Self, ConfigError> {
         let names_data = settings.data.is_some();
         let mut settings = settings.over(Settings::defaults());
+        paths::check(&settings)?;
         let set = settings.values()?;
         if set.store == StoreKind::Memory {
             if names_data {
@@ -118,6 +120,9 @@ impl Config {
         }
         if set.http_auth == AuthMode::Required && set.auth == AuthMode::Off {
             return Err(ConfigError::Needs { setting: "http-auth", needed: AUTH });
+        }
+        if set.audit_required && settings.audit.is_none() {
+            return Err(ConfigError::Needs { setting: "audit-required", needed: "audit (--audit FILE)" });
         }
         let limits = settings.caller_limits.unwrap_or_default().0;
         if !limits.is_empty() && set.auth == AuthMode::Off {
@@ -350,6 +355,16 @@ mod tests {
         check_err("data = 'a'\naudit = 'a/b'", "audit is a/b, but must be `stderr` or a file outside of a");
         check_err("data = 'a'\nwitness = 'a'", "witness is a, but must be outside the data directory (a)");
         check_err("data = 'a'\nwitness = 'a/b'", "witness is a/b, but must be outside the data directory (a)");
+        check_err("audit-required = true", "audit-required needs audit (--audit FILE)");
+        let empty = "is empty, but must be a directory, such as";
+        check_err("data = ''", &format!("data {empty} data = \"/var/lib/kent\""));
+        check_err("witness = ''", &format!("witness {empty} witness = "));
+        check_err("archive = ''", &format!("archive {empty} archive = "));
+        for file in ["audit", "otlp-ca", "tls-cert", "tls-key", "tls-crl", "store-ca", "store-password-file"] {
+            check_err(&format!("{file} = ''"), &format!("{file} is empty, but must be a file, such as {file} = "));
+        }
+        check_err("data = '~/kent'", "data is ~/kent, but must be a path without ~, which only shells replace");
+        check_err("audit = '~'", "audit is ~, but must be a path without ~");
         check_err("archive = 'a'\narchive-base-bytes = 5", "archive-base-bytes is 5, but must be");
         check_err("archive = 'a'\nstore = 'etcd://127.0.0.1:2379/kent'", "archive needs the embedded store");
         check_err("otlp-ca = 'a'", "otlp-ca needs otlp (--otlp http://127.0.0.1:4317)");
@@ -395,6 +410,9 @@ mod tests {
             "auth = 'required'\ncaller-limits = 'ids=10k/s, streams=10'",
             "threads = 1024",
             "audit = 'stderr'",
+            "audit = 'stderr'\naudit-required = true",
+            "data = './~'",
+            "data = 'a~'",
             "data = 'a'\naudit = 'audit.jsonl'",
             "listen = 'unix:/run/kent/kent.sock'",
             "listen = '127.0.0.1:0'\nhttp = '127.0.0.1:0'",

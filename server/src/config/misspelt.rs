@@ -38,7 +38,8 @@ pub fn misspelt_variables(names: impl Iterator<Item = String>) -> Vec<(String, S
     ours.filter_map(|name| near(&name, &known).map(|near| (name, near))).collect()
 }
 
-fn options() -> impl Iterator<Item = Arg> {
+/// All settings, as options of the command line.
+pub(super) fn options() -> impl Iterator<Item = Arg> {
     Settings::augment_args(Command::new("kentd")).get_arguments().cloned().collect::<Vec<_>>().into_iter()
 }
 
