@@ -25,7 +25,7 @@ const fn habit(of: &'static str, names: &'static [&'static str], tip: &'static s
 }
 
 /// Options that users may expect. The first match counts.
-const OPTIONS: [Habit; 23] = [
+const OPTIONS: [Habit; 25] = [
     habit(
         "restore",
         &["force", "f", "overwrite"],
@@ -78,6 +78,18 @@ const OPTIONS: [Habit; 23] = [
         "migrate",
         VERBOSE,
         "--dry-run shows what would be done",
+        "kentd migrate --from sled:/var/lib/kent --to etcd://127.0.0.1:2379/kent --dry-run",
+    ),
+    habit(
+        "kentd",
+        &["restore", "recover"],
+        "restore is a command, without hyphens",
+        "kentd restore kent.backup --data /var/lib/kent-new --dry-run",
+    ),
+    habit(
+        "kentd",
+        &["migrate"],
+        "migrate is a command, without hyphens",
         "kentd migrate --from sled:/var/lib/kent --to etcd://127.0.0.1:2379/kent --dry-run",
     ),
     habit("kentd", VERBOSE, "the levels of the log are --log", "kentd --log debug"),
@@ -255,6 +267,7 @@ pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Comma
         ErrorKind::ArgumentConflict if text(&error, ContextKind::InvalidSubcommand).is_some() => {
             command_first(words, inner, command)
         }
+        ErrorKind::ArgumentConflict => of_conflict(&error, words, (inner, command)),
         ErrorKind::InvalidSubcommand => of_command(&error, words, command),
         ErrorKind::UnknownArgument => of_option(&error, inner),
         _ => of_value(&error, inner, command),
@@ -280,6 +293,29 @@ fn command_first(words: &[OsString], inner: &Command, command: &Command) -> (Vec
     let line = plain(&rest).map(|rest| format!("kentd {name} {rest}"));
     let line = line.filter(|line| command.clone().try_get_matches_from(line.split(' ')).is_ok());
     (vec![format!("the options of `kentd {name}` follow the word {name}")], line)
+}
+
+/// Whether the value of an option is a list.
+pub(super) fn is_list(arg: &clap::Arg) -> bool {
+    arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with(",...")))
+}
+
+/// The list that an option which was given more than once stands for.
+fn of_conflict(
+    error: &clap::Error,
+    words: &[OsString],
+    (inner, command): (&Command, &Command),
+) -> (Vec<String>, Option<String>) {
+    let list = long(error).filter(|long| inner.get_arguments().any(|arg| arg.get_long() == Some(long) && is_list(arg)));
+    let Some(long) = list else { return of_value(error, inner, command) };
+    let flag = format!("--{long}");
+    let pairs = words.iter().zip(words.iter().skip(1).map(Some).chain([None]));
+    let values = pairs.filter_map(|(word, next)| match word.to_str()?.strip_prefix(&flag)? {
+        "" => next?.to_str(),
+        value => value.strip_prefix('='),
+    });
+    let values: Vec<_> = values.collect();
+    (vec![format!("{flag} takes a list: write {flag} {}", values.join(","))], None)
 }
 
 /// What to do instead of an unknown command, and an example.
@@ -390,6 +426,16 @@ mod tests {
             ("kentd -d", &["stays in the foreground"]),
             ("kentd --json", &["an option of `kent`", "for example: kent status\n"]),
             ("kentd --endpoint x", &["an option of `kent`"]),
+            (
+                "kentd --restore a.bak",
+                &["restore is a command, without hyphens", "for example: kentd restore kent.backup"],
+            ),
+            ("kentd --migrate", &["migrate is a command, without hyphens"]),
+            (
+                "kentd --listen 127.0.0.1:1 --log debug --listen=unix:a",
+                &["cannot be used multiple times", "--listen takes a list: write --listen 127.0.0.1:1,unix:a\n"],
+            ),
+            ("kentd --metrics-regions a --metrics-regions b", &["write --metrics-regions a,b\n"]),
             ("kentd start", &["kentd serves without a command", "for example: kentd --data /var/lib/kent\n"]),
             ("kentd run --log debug", &["for example: kentd --log debug\n"]),
             ("kentd status", &["a command of `kent`", "for example: kent status\n"]),

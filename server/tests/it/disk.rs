@@ -17,7 +17,7 @@ use kent_proto::v1::{
 };
 use tonic::{Code, Status, transport::Channel};
 
-use super::harness::{Daemon, Ledger, data_dir, identifiers, kentd, request};
+use super::harness::{Daemon, Ledger, copy_environment, data_dir, identifiers, kentd, request};
 
 /// A small disk, and the process that keeps it mounted.
 pub(crate) struct SmallDisk {
@@ -49,6 +49,7 @@ impl SmallDisk {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.holder.id().to_string(), "--user", "--mount", "--preserve-credentials", "--"]);
         command.arg(daemon.get_program()).args(daemon.get_args()).args(["--log", "off"]);
+        copy_environment(daemon, &mut command);
         command
     }
 

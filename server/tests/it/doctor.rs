@@ -84,7 +84,7 @@ fn err_a_daemon_without_files_for_connections_is_wrong() {
     let mut command = Command::new("bash");
     let kentd = kentd(data.path());
     command.args(["-c", "ulimit -n 100 && exec \"$0\" \"$@\""]).arg(kentd.get_program()).args(kentd.get_args());
-    super::harness::keep_home(&mut command);
+    super::harness::copy_environment(&kentd, &mut command);
     let daemon = Daemon::spawn(&mut command);
     let (_, before) = page(&daemon);
     let open = before["measured"]["open_files"].as_u64().expect("a number");

@@ -63,9 +63,21 @@ pub(crate) fn kentd_in_memory() -> Command {
 
 fn kentd_on(store: &str) -> Command {
     let mut command = Command::new(kentd_binary());
-    command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn", "--store", store]);
+    // A test may add --listen, which is given once and overrides the variable.
+    command.env("KENT_LISTEN", "127.0.0.1:0");
+    command.args(["--http", "127.0.0.1:0", "--log", "warn", "--store", store]);
     keep_home(&mut command);
     command
+}
+
+/// Gives a command that runs a daemon the environment of the daemon's own command.
+pub(crate) fn copy_environment(daemon: &Command, to: &mut Command) {
+    for (name, value) in daemon.get_envs() {
+        match value {
+            Some(value) => to.env(name, value),
+            None => to.env_remove(name),
+        };
+    }
 }
 
 /// The state directory of the daemons of all tests, with their witnesses.

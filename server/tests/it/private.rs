@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     backup::{restore, said},
-    harness::{Daemon, kentd},
+    harness::{Daemon, copy_environment, kentd},
     operator::kent_binary,
 };
 
@@ -26,10 +26,7 @@ fn open_to_others(path: &Path) -> Vec<PathBuf> {
 fn permissive(command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", "umask 022; exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
-    command.get_envs().for_each(|(name, value)| match value {
-        Some(value) => drop(shell.env(name, value)),
-        None => drop(shell.env_remove(name)),
-    });
+    copy_environment(command, &mut shell);
     shell
 }
 
