@@ -57,8 +57,14 @@ fn print(args: &RestoreArgs, restore: &Restore) {
         return print_archive(archive, restore);
     }
     let taken = restore.taken.rfc3339(0).unwrap_or_else(|| "an unknown time".to_owned());
+    let source = args.source.display();
     match args.source.is_dir() {
-        true => println!("{}, a directory", args.source.display()),
+        true if restore.is_archive_as_backup => println!(
+            "{source}, an archive that is restored as a backup: with --archive nothing would be lost, skipped or sealed (kentd restore \
+             --archive {source} --data {})",
+            args.data.display()
+        ),
+        true => println!("{source}, a directory"),
         false => println!("{}, a backup of {taken}", args.source.display()),
     }
     list_skips(restore);

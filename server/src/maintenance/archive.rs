@@ -62,6 +62,16 @@ pub enum NotRestored {
         /// The path.
         path: PathBuf,
     },
+    /// The directory has no archive of the chosen store.
+    #[error("{} has no archive of store {store:?}; it has {}: choose one with --store", dir.display(), Listed(stores))]
+    NoSuchStore {
+        /// The directory.
+        dir: PathBuf,
+        /// The requested store.
+        store: String,
+        /// The directories of the stores.
+        stores: Vec<PathBuf>,
+    },
     /// The directory has the archives of several stores.
     #[error("{} has several archives: choose one with --store: {}", dir.display(), Listed(stores))]
     Several {
@@ -113,12 +123,18 @@ fn find(dir: &Path, store: Option<&str>) -> Result<PathBuf, NotRestored> {
     }
     let found = Archived::list(dir)?;
     let named = |dir: &Path| store.is_none_or(|store| dir.file_name().is_some_and(|name| name == store));
-    let named: Vec<_> = found.into_iter().filter(|(dir, _)| named(dir)).collect();
+    let named: Vec<_> = found.iter().filter(|(dir, _)| named(dir)).collect();
     let live: Vec<_> = named.iter().filter(|(_, ending)| ending.is_none()).map(|(dir, _)| dir.clone()).collect();
     match (&live[..], &named[..]) {
         ([one], _) | ([], [(one, _)]) => Ok(one.clone()),
         ([], []) if dir.join("db").exists() => Err(NotRestored::IsData { path }),
-        ([], []) => Err(ArchiveError::Nothing { dir: dir.to_owned() }.into()),
+        ([], []) => match store.filter(|_| !found.is_empty()) {
+            Some(store) => {
+                let stores = found.iter().map(|(dir, _)| dir.clone()).collect();
+                Err(NotRestored::NoSuchStore { dir: path, store: store.to_owned(), stores })
+            }
+            None => Err(ArchiveError::Nothing { dir: path }.into()),
+        },
         ([], several) => {
             let stores = several.iter().map(|(dir, _)| dir.clone()).collect();
             Err(NotRestored::Several { dir: dir.to_owned(), stores })
@@ -152,9 +168,14 @@ impl FromArchive {
     }
 }
 
+/// Whether a directory is an archive, or has some.
+pub(crate) fn is_there(dir: &Path) -> Result<bool, NotRestored> {
+    Ok(Archived::is_one(dir) || !Archived::list(dir)?.is_empty())
+}
+
 /// Reads the records of an archive, and returns its directory, or `None` if the directory is not an archive.
 pub(crate) fn read(dir: &Path) -> Result<Option<(PathBuf, Records)>, NotRestored> {
-    if !Archived::is_one(dir) && Archived::list(dir)?.is_empty() {
+    if !is_there(dir)? {
         return Ok(None);
     }
     let dir = find(dir, None)?;

@@ -150,6 +150,8 @@ pub struct Restore {
     pub marked_budgets: usize,
     /// The archive that is restored; then nothing was lost.
     pub archive: Option<FromArchive>,
+    /// Whether the source is an archive that is restored as a backup.
+    pub is_archive_as_backup: bool,
     records: BTreeMap<Key, Vec<u8>>,
 }
 
@@ -309,7 +311,8 @@ impl Restore {
             Some(path) => Some(OlderBackup::of(path, load(path).await?, &backup)?),
             None => None,
         };
-        plan(args, backup, older, now, entropy)
+        let is_archive_as_backup = args.source.is_dir() && archive::is_there(&args.source)?;
+        Ok(Self { is_archive_as_backup, ..plan(args, backup, older, now, entropy)? })
     }
 
     /// Like [`Restore::plan_at`], for a backup in memory.
@@ -403,7 +406,7 @@ async fn load(path: &Path) -> Result<Backup, RestoreError> {
     let new_id = entropy::bytes(&SystemEntropy);
     let options = SledOptions { dir: path.to_owned(), new_id };
     let store = SledStore::open_archived(options, Archiving::ReadOnly).map_err(|error| match error {
-        OpenError::NoStore { dir } => RestoreError::NoSource { dir },
+        OpenError::NoStore { dir } | OpenError::NotAStore { dir, .. } => RestoreError::NoSource { dir },
         error => error.into(),
     })?;
     let records = store.scan(&Key::ROOT).await.map_err(StoreFailure::from);

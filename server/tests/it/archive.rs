@@ -306,6 +306,12 @@ async fn err_a_data_directory_is_not_an_archive_and_vice_versa() {
     assert!(!output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("is a data directory, not an archive"), "{}", said(&output));
     assert!(said(&output).contains(&command), "{}", said(&output));
+    let output = restore(&at("archive"), &at("new"), &["--archive", "--store", "abc", "--dry-run"]);
+    let expected = format!("{archive} has no archive of store \"abc\"; it has ");
+    assert!(!output.status.success() && said(&output).contains(&expected), "{}", said(&output));
+    let output = restore(&at("archive"), &at("new"), &["--dry-run"]);
+    let command = format!("(kentd restore --archive {archive} --data ");
+    assert!(output.status.success() && said(&output).contains(&command), "{}", said(&output));
     let refusal = refused(&mut archived(&at("other"), &at("data")));
     assert!(refusal.contains("a directory of its own, and this is a data directory"), "{refusal}");
     let refusal = refused(&mut kentd(&at("archive")));

@@ -38,6 +38,7 @@ impl Restore {
             disabled_tokens: 0,
             marked_budgets: 0,
             archive: None,
+            is_archive_as_backup: false,
             reserved_until: until.offset(i128::try_from(AHEAD.as_nanos()).unwrap_or(0)).ceil_seconds(),
             records: records.into_iter().collect(),
         };

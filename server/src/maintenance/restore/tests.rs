@@ -299,6 +299,17 @@ fn ok_a_restore_moves_counters_that_may_have_issued_and_seals_regions_that_may_h
     }
 }
 
+/// The advice for a new store, to use an empty directory, would not help.
+#[tokio::test]
+async fn err_a_directory_without_a_store_is_not_a_source() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("foo"), "").expect("written");
+    let args = RestoreArgs { source: dir.path().to_owned(), ..args(&[]) };
+    let refused = Restore::plan_at(&args, TAKEN, &SystemEntropy).await.expect_err("nothing to restore").to_string();
+    assert!(refused.starts_with("there is no backup or store at ") && refused.contains("or an archive"), "{refused}");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("listed").count(), 1);
+}
+
 #[test]
 fn ok_every_slot_continues_after_its_reservation_with_a_new_fence() {
     let (mut early, until) = (backup(&at(0, TAKEN)), TAKEN.offset(HOUR));
