@@ -515,6 +515,9 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         | TableRefusal::SuffixTooNarrow { region, most: most @ 1.., .. } => {
             format!(" (kent region shrink {} --by {most})", arguments(region, space))
         }
+        TableRefusal::HeirTooNarrow { region, sub_bits, needed, .. } => {
+            format!(" (such as --new {region}:{needed}:{})", "0".repeat((*sub_bits).into()))
+        }
         // Without `most`, the region is a new one, so no command can change it.
         TableRefusal::SuffixInUse { most: None, .. } => String::new(),
         TableRefusal::CannotExpand { zone: 0, .. } => {

@@ -134,6 +134,26 @@ pub enum Refusal {
         /// If a shrink was refused: the number of bits by which the region can shrink.
         most: Option<u8>,
     },
+    /// `suffix-in-use`: the all-zero subregion cannot hold the numbers that it would continue.
+    #[error(
+        "region {region:?} would continue the {} of {parent:?}, so its suffix needs at least {needed} {}: {suffix} would be too few",
+        counted(*issued, "number"),
+        noun(*needed)
+    )]
+    HeirTooNarrow {
+        /// The name of the new subregion.
+        region: String,
+        /// The name of the region that it continues.
+        parent: String,
+        /// The number of bits between the two (k).
+        sub_bits: u8,
+        /// The number of issued or reserved suffixes of the parent.
+        issued: Count,
+        /// The smallest sufficient width in bits.
+        needed: u8,
+        /// The requested width in bits.
+        suffix: u8,
+    },
     /// `zone-too-small`: the region cannot be expanded so far.
     #[error("{}", match (zone, usable) {
         (0, _) => format!("region {region:?} has no expansion zone, so it cannot grow: create another region"),
@@ -542,7 +562,7 @@ impl Refusal {
             | Self::SuffixMissing { .. }
             | Self::SuffixValue { .. }
             | Self::SuffixEmpty { .. } => "suffix-range",
-            Self::SuffixInUse { .. } => "suffix-in-use",
+            Self::SuffixInUse { .. } | Self::HeirTooNarrow { .. } => "suffix-in-use",
             Self::CannotExpand { .. } | Self::ZoneTooSmall { .. } => "zone-too-small",
             Self::NoFreePrefix(_) => "no-free-prefix",
             Self::IsSubregion { .. } => "is-subregion",

@@ -112,7 +112,18 @@ fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     heir.key_number = parent.key_number;
     heir.pace = parent.pace;
     heir.policy.clone_from(&parent.policy);
-    heir.check_issued()
+    if heir.issued > Count::power_of_two(heir.suffix) {
+        return Err(Refusal::HeirTooNarrow {
+            region: heir.name.clone(),
+            parent: parent.name.clone(),
+            // OK because the prefix of the heir extends that of its parent.
+            sub_bits: heir.prefix.len() - parent.prefix.len(),
+            issued: heir.issued,
+            needed: heir.issued.bits(),
+            suffix: heir.suffix,
+        });
+    }
+    Ok(())
 }
 
 fn subregion(

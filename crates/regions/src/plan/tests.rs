@@ -102,6 +102,14 @@ fn check(edit: &Edit, code: &str, help: &[&str]) {
 }
 
 #[test]
+fn err_an_heir_that_is_too_narrow_says_whose_numbers_it_continues() {
+    let narrow = subdivide("open", 1, &["a 0 3", "b 1 1"]);
+    let expected =
+        "\"a\" would continue the 9 numbers of \"open\", so its suffix needs at least 4 bits: 3 would be too few";
+    check(&narrow, "suffix-in-use", &[expected]);
+}
+
+#[test]
 fn err_names_come_first() {
     for name in ["", "a/b", "/"] {
         check(&at(name, &"1".repeat(9), 200), "bad-name", &["name"]);
