@@ -16,8 +16,9 @@ use crate::table::{Cell, Table};
 
 /// Prints the checks and their problems. Fails if something is wrong, so that scripts can detect it.
 pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    let offset = clocks::measure(daemon).await?;
+    // The diagnosis comes first: its refusal says which permission is missing.
     let diagnosis = daemon.admin().diagnose(request(DiagnoseRequest {})).await?.into_inner();
+    let offset = clocks::measure(daemon).await?;
     let checks = all(&diagnosis, offset);
     match out.is_json() {
         true => out.json(&to_json(&checks, &diagnosis, offset))?,

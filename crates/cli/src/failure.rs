@@ -222,8 +222,20 @@ fn message(status: &Status) -> String {
                  port is 7601), as in `kent status --endpoint HOST:7600`"
             )
         }
+        _ if is_other_service(status) => {
+            "the server at this endpoint speaks gRPC, but is not kentd: use the gRPC port of kentd, by default \
+                                          7600, as in `kent status --endpoint HOST:7600`"
+                .to_owned()
+        }
         _ => message.to_owned(),
     }
+}
+
+/// Returns whether the server has none of Kent's services. These are the messages of the common libraries for gRPC, except that of
+/// kentd's own, which an older kentd sends for a call that it lacks.
+fn is_other_service(status: &Status) -> bool {
+    let said = |start: &str| status.message().starts_with(start);
+    status.code() == Code::Unimplemented && (said("unknown service kent.") || said("Method not found"))
 }
 
 /// Returns the innermost cause of an error, such as "Connection refused" instead of "transport error".
@@ -584,6 +596,20 @@ mod tests {
         assert!(refusal.is_broken);
         assert_eq!(refusal.message, "the connection broke before the response arrived: reset");
         assert!(!Refusal::new(&Status::unknown("sent by the daemon")).is_broken);
+    }
+
+    #[test]
+    fn ok_another_server_is_not_kentd() {
+        for (message, is_other) in [
+            ("unknown service kent.v1.Admin", true),
+            ("Method not found: kent.v1.Admin/GetStatus", true),
+            ("Method not found!", true),
+            ("", false),
+            ("the request is compressed", false),
+        ] {
+            let refusal = Refusal::new(&Status::unimplemented(message));
+            assert_eq!(refusal.message.contains("speaks gRPC, but is not kentd"), is_other, "{message}");
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kent_client::Daemon;
 use kent_proto::v1::{
-    AcceptClockRequest, ChunkStatus, ClockStatus, GetStatusRequest, Limits, ReplicaStatus, SlotStatus, Status,
-    StoreStatus,
+    AcceptClockRequest, ChunkStatus, ClockStatus, DiagnoseRequest, GetStatusRequest, Limits, ReplicaStatus, SlotStatus,
+    Status, StoreStatus,
 };
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
 /// Shows the state of the daemon's clock. With `accept`, first confirms that the clock is right.
 pub(crate) async fn clock(command: Option<ClockCommand>, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let status = daemon.admin().get_status(request(GetStatusRequest {})).await?.into_inner();
-    let mut clock = status.clock.ok_or_else(|| Failure::Answer("the status lacks the clock".to_owned()))?;
+    let mut clock = clock_of(status, daemon).await?;
     if let Some(ClockCommand::Accept) = command {
         match clock.quarantine {
             Some(_) => clock = daemon.admin().accept_clock(request(AcceptClockRequest {})).await?.into_inner(),
@@ -41,6 +41,18 @@ pub(crate) async fn clock(command: Option<ClockCommand>, daemon: &Daemon, out: &
     }
     let text = facts(&clock_rows(&clock, out.palette()), out.palette());
     out.text(&text)
+}
+
+/// Returns the clock of a status. The status for a caller without the permission `operate:*` has none. A diagnosis needs the same
+/// permission, so the daemon then says what is missing.
+async fn clock_of(status: Status, daemon: &Daemon) -> Result<ClockStatus, Failure> {
+    match status.clock {
+        Some(clock) => Ok(clock),
+        None => {
+            daemon.admin().diagnose(request(DiagnoseRequest {})).await?;
+            Err(Failure::Answer("the status lacks the clock".to_owned()))
+        }
+    }
 }
 
 fn render(status: &Status, palette: Palette) -> String {

@@ -75,6 +75,25 @@ fn is_token(text: &str) -> bool {
 }
 
 #[test]
+fn err_a_missing_permission_is_the_one_that_the_command_needs() {
+    let guarded = Guarded::start();
+    guarded.kent("admin.token", "region create orders --suffix 20");
+    guarded.token("low", "--allow lease:uuidv7");
+    for (words, permission) in [
+        ("clock", "operate:*"),
+        ("clock accept", "operate:*"),
+        ("doctor", "operate:*"),
+        ("log-level", "operate:*"),
+        ("alloc region:orders", "lease:region:default/orders"),
+    ] {
+        let refused = guarded.refused("low", words);
+        assert!(refused.contains(&format!(" (low) lacks the permission {permission} ")), "{words}: {refused}");
+    }
+    let refused = guarded.run("admin.token", "role set ops --allow operate:* --certificate CN=ann").2;
+    assert!(refused.contains("\"CN=ann\" is neither a URI nor a DNS name"), "{refused}");
+}
+
+#[test]
 fn ok_a_token_is_created_used_rotated_and_revoked() {
     let guarded = Guarded::start();
     let mode = |name: &str| fs::metadata(guarded.path(name)).expect("there").permissions().mode() & 0o777;
