@@ -54,8 +54,10 @@ mod usage;
 
 use std::env;
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use anstream::AutoStream;
 use kent_client::Client;
 use tokio::runtime::{Builder, Runtime};
 
@@ -72,7 +74,7 @@ fn main() -> ExitCode {
     }
     let parsed = match settings::parse(&line) {
         Ok(parsed) => parsed,
-        Err(error) => return refuse_arguments(&error),
+        Err(error) => return refuse_arguments(&error, &settings::reach_leniently(&line)),
     };
     let (json, reach) = (parsed.cli.global.json, parsed.settings.reach());
     match run(parsed, reach.clone()) {
@@ -82,17 +84,28 @@ fn main() -> ExitCode {
 }
 
 /// Prints help and versions to standard output. Prints bad usage to standard error, as JSON with `--json`.
-fn refuse_arguments(error: &clap::Error) -> ExitCode {
+fn refuse_arguments(error: &clap::Error, reach: &Reach) -> ExitCode {
     if error.use_stderr() && wants_json() {
         let text = error.render().to_string();
         let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).map(str::to_owned).collect();
         let failure = Failure::BadLine { message: first_paragraph(&text), tips };
-        return report(&failure, true, &Reach::default());
+        return report(&failure, true, reach);
     }
     // OK because printing fails only if the reader has closed the stream.
-    let _ = error.print();
+    let _ = match error.use_stderr() {
+        true => {
+            AutoStream::auto(io::stderr()).write_all(with_reach(&error.render().ansi().to_string(), reach).as_bytes())
+        }
+        false => error.print(),
+    };
     // OK because clap's codes are 0 and 2.
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Completes the commands that clap's message suggests. The usage follows them, and is no command to repeat.
+fn with_reach(text: &str, reach: &Reach) -> String {
+    let (message, usage) = text.split_at(text.find("Usage:").unwrap_or(text.len()));
+    reach.add_to(message) + usage
 }
 
 /// Returns whether the arguments of an invalid command line request JSON.

@@ -16,6 +16,9 @@ use crate::files::Source;
 use crate::reach::Reach;
 use crate::usage;
 
+/// The options that a suggested command repeats.
+const REPEATED: [&str; 6] = ["endpoint", "context", "ca", "cert", "key", "token-file"];
+
 /// A command line, and where its settings come from.
 pub(crate) struct Parsed {
     pub(crate) cli: Cli,
@@ -68,6 +71,21 @@ pub(crate) fn parse_leniently(line: &[OsString]) -> Option<ArgMatches> {
         matches = inner;
     }
     Some(matches)
+}
+
+/// Returns the options of a wrong command line with which a suggested command reaches the same daemon. clap gives up at the error, so this
+/// looks for the words.
+pub(crate) fn reach_leniently(line: &[OsString]) -> Reach {
+    let words: Vec<&str> = line.iter().filter_map(|word| word.to_str()).collect();
+    let given = |setting: &'static str| {
+        let value =
+            words.iter().enumerate().find_map(|(at, word)| match word.strip_prefix("--")?.strip_prefix(setting)? {
+                "" => words.get(at + 1).copied(),
+                value => value.strip_prefix('='),
+            });
+        Some((setting, value?.to_owned()))
+    };
+    Reach::of(REPEATED.into_iter().filter_map(given))
 }
 
 /// Returns the definition of the command line, with the settings of a context as defaults. A variable that is empty
@@ -154,8 +172,7 @@ impl Settings {
 
     /// Returns the options of the command line with which a suggested command reaches the same daemon.
     pub(crate) fn reach(&self) -> Reach {
-        let options =
-            ["endpoint", "context", "ca", "cert", "key", "token-file"].map(|setting| (setting, self.get(setting)));
+        let options = REPEATED.map(|setting| (setting, self.get(setting)));
         Reach::of(
             options
                 .into_iter()
@@ -195,6 +212,20 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+
+    #[test]
+    fn ok_a_wrong_command_line_says_which_daemon_it_is_for() {
+        for line in [
+            "--endpoint h:1 token revoke low",
+            "token revoke low --endpoint h:1",
+            "token revoke --endpoint=h:1 low",
+            "--endpoint h:1 budget set Shop uuidv7 1",
+        ] {
+            let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let reach = reach_leniently(&line);
+            assert_eq!(reach.add_to("`kent token ls`"), "`kent --endpoint h:1 token ls`", "{line:?}");
+        }
+    }
 
     #[test]
     fn ok_the_command_line_is_consistent_with_the_defaults_of_a_context() {

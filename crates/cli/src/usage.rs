@@ -165,6 +165,9 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
 /// Returns a tip with the commands that an unknown name probably stands for.
 fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let Some(typed) = text(error, ContextKind::InvalidSubcommand) else { return Vec::new() };
+    if typed == "version" && path.len() == 1 {
+        return vec!["for this, use an option: kent --version".to_owned()];
+    }
     let synonyms = SYNONYMS.iter().find(|(word, _)| *word == typed).map_or(&[][..], |(_, meant)| *meant);
     let known = commands(path);
     let meant = synonyms.iter().find(|meant| known.iter().any(|name| name == *meant));
@@ -365,6 +368,11 @@ mod tests {
             ("kent list spaces", &["did you mean: kent space ls\n"]),
             ("kent get region q", &["did you mean: kent region show q\n"]),
             ("kent get tokens -o json", &["did you mean: kent token ls -o json\n"]),
+            ("kent version", &["for this, use an option: kent --version\n"]),
+            ("kent ping", &["the command for this is `kent status`"]),
+            ("kent snapshot", &["the command for this is `kent backup`"]),
+            ("kent --token kent_x status", &["for this, use --token-file FILE, because other users"]),
+            ("kent status --token kent_x", &["for this, use --token-file FILE, because other users"]),
             ("kent describe q", &["the command for this is `kent region show`"]),
             ("kent alloc region orders -n 5", &["a source is one word: kent alloc region:orders -n 5\n"]),
             ("kent alloc xid 10", &["the number is an option: kent alloc xid -n 10\n"]),

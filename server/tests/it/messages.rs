@@ -128,7 +128,7 @@ const REFUSED: [(&str, &[&str]); 77] = [
         &["the value \"c;d\" of the label \"a/b\"", "1 to 63 of a-z A-Z 0-9 - _ . / : @ +"],
     ),
     ("region set orders --label té=c", &["the name \"té\" of a label", "such as team"]),
-    ("budget set shop uuidv7 -5", &["'-5' for '<TOTAL>'", "from 1 to 2^64 - 1"]),
+    ("budget set shop uuidv7 -5", &["'-5' for '<TOTAL>'", "from 0 to 2^64 - 1"]),
     ("budget add shop uuidv7 -5", &["'-5' for '<COUNT>'", "from 1 to 2^64 - 1"]),
     ("audit tail /etc/hostname", &["/etc/hostname has no events", "`kentd --audit FILE`"]),
     ("audit tail /dev/null --action foo", &["region, space, series"]),
@@ -272,6 +272,19 @@ fn err_a_variable_of_the_daemon_is_named() {
     assert!(message.contains("the value comes from the variable KENT_THREADS"), "{message}");
 }
 
+/// An empty path would be the working directory.
+#[test]
+fn err_an_empty_path_in_the_settings_file_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().expect("a directory");
+    fs::write(folder.path().join("kentd.toml"), "data = \"\"\n").expect("written");
+    let mut kentd = Command::new(kentd_binary());
+    kentd.args("--config kentd.toml --listen 127.0.0.1:0 --http 127.0.0.1:0".split(' ')).current_dir(folder.path());
+    let output = kentd.output().expect("kentd runs");
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(message.contains("data is empty, but must be a directory, such as data = \"/var/lib/kent\""), "{message}");
+    assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1, "only the settings");
+}
+
 #[test]
 fn err_a_misspelled_variable_of_the_daemon_causes_a_warning() {
     let mut kentd = Command::new(kentd_binary());
@@ -314,6 +327,13 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
             "--store memory --listen 192.0.2.1:1 --insecure --http 127.0.0.1:0",
             &["cannot listen on 192.0.2.1:1: ", "; choose another with --listen"],
         ),
+        (
+            "--listen 127.0.0.1:5 --listen 127.0.0.1:6",
+            &["--listen takes a list: write --listen 127.0.0.1:5,127.0.0.1:6"],
+        ),
+        ("--audit-required --store memory", &["audit-required needs audit (--audit FILE)"]),
+        ("--data ~/kent", &["data is ~/kent, but must be a path without ~"]),
+        ("--restore a.bak", &["restore is a command, without hyphens", "for example: kentd restore kent.backup"]),
         ("--listen 127.0.0.1:5 --http 127.0.0.1:5", &["listen and http are both 127.0.0.1:5: give two ports"]),
     ] {
         let output = Command::new(kentd_binary()).args(words.split(' ')).output().expect("kentd runs");

@@ -70,13 +70,19 @@ pub(super) fn parse_source(text: &str) -> Result<Source, SourceError> {
 
 /// Parses a number of identifiers. A unit may follow: k, M or G for thousands, millions or billions.
 pub(super) fn parse_count(text: &str) -> Result<NonZeroU64, String> {
+    count(text).and_then(NonZeroU64::new).ok_or_else(|| expected_count(1))
+}
+
+/// Parses a number that may have a unit.
+fn count(text: &str) -> Option<u64> {
     const UNITS: [(&[char], u128); 3] = [(&['k', 'K'], 1_000), (&['M'], 1_000_000), (&['G'], 1_000_000_000)];
     let with_unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(*unit)?, *factor)));
     let (digits, factor) = with_unit.unwrap_or((text, 1));
-    let count = number::parse(digits).ok().and_then(|number| u64::try_from(number.checked_mul(factor)?).ok());
-    count.and_then(NonZeroU64::new).ok_or_else(|| {
-        "expected a number of identifiers from 1 to 2^64 - 1, such as 500, 10_000, 10k, 2M or 1G".to_owned()
-    })
+    number::parse(digits).ok().and_then(|number| u64::try_from(number.checked_mul(factor)?).ok())
+}
+
+fn expected_count(min: u64) -> String {
+    format!("expected a number of identifiers from {min} to 2^64 - 1, such as 500, 10_000, 10k, 2M or 1G")
 }
 
 /// Parses one source of identifiers, as permissions name it.
@@ -86,7 +92,7 @@ pub(super) fn parse_resource(text: &str) -> Result<String, String> {
 
 /// Parses the total of a budget, which may be 0.
 pub(super) fn parse_total(text: &str) -> Result<u64, String> {
-    if text == "0" { Ok(0) } else { parse_count(text).map(Into::into) }
+    count(text).ok_or_else(|| expected_count(0))
 }
 
 /// Parses a budget of a new token: RESOURCE=TOTAL.
@@ -279,7 +285,7 @@ mod tests {
     #[test]
     fn ok_totals_have_units() {
         assert_eq!([parse_total("0"), parse_total("1M")], [0, 1_000_000].map(Ok));
-        assert!(parse_total("-1").is_err());
+        assert!(parse_total("-1").is_err_and(|error| error.contains("from 0 to 2^64 - 1")));
         assert_eq!(parse_budget("region:default/orders=1k"), Ok(("region:default/orders".to_owned(), 1000)));
         for bad in ["uuidv7", "uuid*=1", "uuidv7=", "=5"] {
             assert!(parse_budget(bad).is_err(), "{bad}");

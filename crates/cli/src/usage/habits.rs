@@ -2,7 +2,7 @@
 
 /// Common names for commands that have another name here, and the possible replacements: the first one that exists
 /// applies.
-pub(super) const SYNONYMS: [(&str, &[&str]); 24] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 26] = [
     ("add", &["create"]),
     ("allocate", &["alloc"]),
     ("change", &["set"]),
@@ -22,8 +22,10 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 24] = [
     ("mv", &["rename"]),
     ("new", &["create"]),
     ("next", &["alloc"]),
+    ("ping", &["status"]),
     ("remove", &["delete", "forget"]),
     ("revert", &["undo"]),
+    ("snapshot", &["backup"]),
     ("trust", &["accept"]),
     ("unlock", &["unseal"]),
     ("update", &["set"]),
@@ -33,8 +35,9 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 24] = [
 pub(super) const LISTS: [&str; 4] = ["describe", "get", "list", "show"];
 
 /// Options that users may expect of commands whose names begin with these words, and what to use instead.
-pub(super) const OPTIONS: [((&str, &str), &str); 12] = [
+pub(super) const OPTIONS: [((&str, &str), &str); 13] = [
     (("kent", "timeout"), "--request-timeout"),
+    (("kent", "token"), "--token-file FILE, because other users of the machine can see the arguments of commands"),
     (("kent alloc", "number"), "-n"),
     (("kent alloc", "size"), "-n"),
     (("kent region create", "bits"), "--suffix"),

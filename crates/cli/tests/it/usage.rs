@@ -47,6 +47,13 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
 }
 
 #[test]
+fn err_the_commands_of_a_usage_error_repeat_the_endpoint() {
+    let run = kent("--endpoint h:1 token revoke low");
+    assert!(run.stderr.contains("(`kent --endpoint h:1 token ls` lists them)"), "{}", run.stderr);
+    assert!(run.stderr.contains("Usage: kent token revoke [OPTIONS]"), "{}", run.stderr);
+}
+
+#[test]
 fn err_a_negative_number_is_a_wrong_number_and_not_a_flag() {
     for arguments in ["alloc uuidv7 -n -1", "region create a --suffix -4", "region expand a --by -1", "classify -5"] {
         let run = kent(arguments);
