@@ -41,9 +41,9 @@ pub(crate) struct Lot<T> {
     ids: Vec<T>,
     /// The time at which the block was requested, if its identifiers age.
     asked: Option<Duration>,
-    /// Read the clock again when only this many identifiers are left.
+    /// The number of identifiers left at which the clock must be read again.
     floor: usize,
-    /// Read the clock again when the published time is above this one.
+    /// The published time after which the clock must be read again.
     until: u64,
     /// The time of the last read of the clock.
     looked: Duration,

@@ -340,8 +340,8 @@ pub struct Declared {
     pub after: Count,
 }
 
-/// The maximum number of bytes of regions in one part. With the other fields, a part stays below the size limit of a
-/// stored value.
+/// The maximum number of bytes of regions in one part. The rest of a stored value's size limit is for the other fields
+/// of the part.
 const PART_BYTES: usize = 12 * 1024;
 
 /// Encodes the record of an edit, in one or more parts.

@@ -411,7 +411,7 @@ impl Access {
             Needs::Space(space) => Bound::Space(match self.directory.find(space) {
                 Ok(found) => found.key().to_owned(),
                 Err(none) => {
-                    // An outermost space keeps its name, so it may be created later.
+                    // An outermost space is bound by its name, so it may be created after the permission.
                     missing = space.contains('/').then(|| {
                         format!(
                             "{permission:?} names a space that does not exist: {none}",
@@ -503,7 +503,7 @@ fn find_role<'p>(present: &'p Snapshot, caller: &Caller, name: &str) -> Result<&
     }
 }
 
-/// The number of characters of a name that an error repeats.
+/// The maximum number of characters that an error quotes from a name.
 const SHOWN_MAX: usize = 80;
 
 /// Fails if this number of new budgets would exceed the maximum.

@@ -318,7 +318,7 @@ impl Engine {
         self.diagnoses.clone().try_acquire_owned().ok()
     }
 
-    /// The permit to measure the disk.
+    /// The semaphore that allows one measurement of the disks at a time.
     pub(crate) fn measuring(&self) -> Arc<Semaphore> {
         self.measuring.clone()
     }

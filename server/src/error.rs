@@ -518,7 +518,7 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::HeirTooNarrow { region, sub_bits, needed, .. } => {
             format!(" (such as --new {region}:{needed}:{})", "0".repeat((*sub_bits).into()))
         }
-        // Without `most`, the region is a new one, so no command can change it.
+        // `most` is `None` for a region that does not exist yet, which no command can change.
         TableRefusal::SuffixInUse { most: None, .. } => String::new(),
         TableRefusal::CannotExpand { zone: 0, .. } => {
             format!(" (kent region create NAME --suffix BITS --space {space})")

@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// The stage of the daemon's start. The start sets it, and the HTTP port reads it.
+/// The stage of the daemon's start. The startup code sets the stage, and the HTTP port reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage(Arc<RwLock<Reached>>);
 

@@ -284,7 +284,7 @@ impl Metrics {
         &self.gauges
     }
 
-    /// The counters of other parts, to be set before the metrics are rendered.
+    /// The counters of other parts of the daemon, to be set before the metrics are rendered.
     pub(crate) fn totals(&self) -> &Totals {
         &self.totals
     }
@@ -423,7 +423,7 @@ impl Drop for StreamGuard {
     }
 }
 
-/// Buckets from 1 microsecond to 4 seconds, each four times the one before.
+/// Creates a histogram with bucket bounds from 1 microsecond to 4 seconds, each four times the previous one.
 fn latency_histogram() -> Histogram {
     Histogram::new(exponential_buckets(1e-6, 4.0, 12))
 }

@@ -260,7 +260,7 @@ pub(crate) fn request_too_large(max: usize) -> Status {
     with_reason(Code::OutOfRange, "REQUEST_TOO_LARGE", message)
 }
 
-/// The status for a body that is not the JSON of the method's message.
+/// The status for a body that is not a valid JSON form of the method's request.
 pub(crate) fn bad_json(problem: &str) -> Status {
     with_reason(Code::InvalidArgument, "BAD_JSON", format!("the body is not a valid request: {problem}"))
 }
@@ -283,7 +283,7 @@ pub(crate) fn no_such_path(path: &str) -> Status {
     with_reason(Code::NotFound, "NO_SUCH_PATH", message)
 }
 
-/// The maximum number of characters of a path that a message repeats.
+/// The maximum number of characters that a message quotes from a path.
 const PATH_CHARS_SHOWN: usize = 100;
 
 /// The status for a client of gRPC that has reached the HTTP port.

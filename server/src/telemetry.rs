@@ -52,7 +52,8 @@ pub struct BadFilter {
 }
 
 impl BadFilter {
-    /// Describes the problem, after the name of the setting or field. `command` is the command that sets the filter.
+    /// Returns the part of an error message that follows the name of the setting or field. `command` is the command
+    /// that sets the filter.
     pub(crate) fn problem(&self, command: &str) -> String {
         let Self { filter, part } = self;
         format!(

@@ -69,7 +69,7 @@ pub struct BadHolder(String);
 )]
 pub struct NotOneSource(pub String);
 
-/// The number of characters of a text that an error repeats.
+/// The maximum number of characters that an error quotes from a text.
 const SHOWN_MAX: usize = 80;
 
 impl Budget {

@@ -127,7 +127,7 @@ fn parse_number(text: &str) -> Option<NonZeroU64> {
     NonZeroU64::new(number.checked_mul(factor)?)
 }
 
-/// The number of characters of a text that an error repeats.
+/// The maximum number of characters that an error quotes from a text.
 const SHOWN_MAX: usize = 80;
 
 /// `ids=10_000/s, streams=10`.

@@ -257,7 +257,7 @@ impl FromStr for Resource {
     }
 }
 
-/// The number of characters of a text that an error repeats.
+/// The maximum number of characters that an error quotes from a text.
 const SHOWN_MAX: usize = 160;
 
 /// An upper bound on the length of a serial's symbol.

@@ -143,7 +143,7 @@ impl FromStr for NamePattern {
     }
 }
 
-/// The number of characters of a text that an error repeats.
+/// The maximum number of characters that an error quotes from a text.
 const SHOWN_MAX: usize = 80;
 
 impl fmt::Display for NamePattern {

@@ -117,7 +117,7 @@ impl FromStr for TokenId {
     }
 }
 
-/// The number of characters of a text that an error repeats.
+/// The maximum number of characters that an error quotes from a text.
 const SHOWN_MAX: usize = 40;
 
 impl Presented {

@@ -1,4 +1,4 @@
-//! Ctrl-C stops a run between two slices. The run then stops the programs that it started, and removes its files.
+//! Ctrl-C stops a run between two measurements. The run then stops the programs that it started, and removes its files.
 
 use std::{
     process,

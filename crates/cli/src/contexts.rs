@@ -230,7 +230,7 @@ fn child<'t>(table: &'t mut dyn TableLike, name: &str, implicit: bool) -> Option
     table.entry(name).or_insert_with(new).as_table_like_mut()
 }
 
-/// Returns the path of the file. KENT_CONFIG is not used because it is the variable of kentd's settings.
+/// Returns the path of the contexts file. `KENT_CONFIG` is not read, because it names the settings file of `kentd`.
 fn path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
     let folder = || {

@@ -277,7 +277,7 @@ fn changes_something(args: &SetArgs) -> bool {
         || !policy_mask(&args.policy).paths.is_empty()
 }
 
-/// Returns the policy from the arguments. Only the parts that [`policy_mask`] names count.
+/// Returns the policy from the arguments. The daemon uses only the parts that are in [`policy_mask`].
 fn policy(args: &PolicyArgs) -> Policy {
     let auto_expand = args.auto_expand.map(|(at_percent, by_bits, max_suffix_bits)| AutoExpand {
         at_percent,

@@ -181,7 +181,7 @@ fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }
 
-/// The number of characters of a text that an error repeats: slightly more than the longest name.
+/// The maximum number of characters that an error quotes from a text: slightly more than the longest name.
 const SHOWN_MAX: usize = 80;
 
 /// Returns a hint about an unknown token, to print before the list of sources, or an empty text.

@@ -27,8 +27,8 @@ pub struct Table {
     bits: u8,
     revision: Revision,
     next_number: RegionNumber,
-    /// The regions are behind pointers, because the nodes of a map that grows at its end stay half empty, and because
-    /// copies of the table are then cheap.
+    /// Pointers to regions make copies of the table cheap. They also save memory, because the nodes of a map that grows
+    /// at its end stay half empty.
     regions: BTreeMap<RegionNumber, Arc<Region>>,
     by_name: BTreeMap<String, RegionNumber>,
     by_prefix: BTreeMap<Prefix, RegionNumber>,

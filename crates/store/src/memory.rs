@@ -260,9 +260,9 @@ pub enum Fault {
     None,
     /// The store is not available. Nothing changes.
     Unavailable,
-    /// A commit is lost, and its outcome is unknown. A read is unavailable.
+    /// A commit does not happen, but its caller is told that the outcome is unknown. A read is unavailable.
     LostUnknown,
-    /// A commit happens if its guards hold, but its outcome is unknown. A read is unavailable.
+    /// A commit happens if its guards hold, but its caller is told that the outcome is unknown. A read is unavailable.
     AppliedUnknown,
     /// The operation reaches the store after the delay. Other operations can overtake it.
     DelayBefore(Delay),

@@ -60,8 +60,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Queries the state of the servers that hold the store, for a few seconds at most. Returns `None` if this process
-    /// holds the store.
+    /// Queries the state of the servers that keep the store, for a few seconds at most. Returns `None` if the store is
+    /// embedded in this process.
     async fn servers(&self) -> Option<Servers> {
         None
     }

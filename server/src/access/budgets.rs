@@ -255,5 +255,5 @@ fn no_such(holder: &Holder, resource: &str) -> AccessError {
     AccessError::NoSuchBudget { holder: holder.clone(), resource: resource.chars().take(SHOWN_MAX).collect() }
 }
 
-/// The number of characters of a text that an error repeats.
+/// The maximum number of characters that an error quotes from a text.
 const SHOWN_MAX: usize = 80;

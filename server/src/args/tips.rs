@@ -157,7 +157,7 @@ const OPTIONS: [Habit; 25] = [
     habit(
         "kentd",
         &["backup", "backup-dir", "snapshot"],
-        "a running daemon is backed up by `kent`; --archive DIR keeps a copy of every commit",
+        "`kent` backs up a running daemon; --archive DIR keeps a copy of every commit",
         "kent backup kent.backup",
     ),
     habit(
@@ -214,7 +214,7 @@ const COMMANDS: [Habit; 9] = [
     habit(
         "",
         &["recover", "import", "load"],
-        "a new store is made from a backup by `restore`",
+        "`restore` makes a new store from a backup",
         "kentd restore kent.backup --data /var/lib/kent-new --dry-run",
     ),
 ];

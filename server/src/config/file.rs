@@ -67,7 +67,7 @@ fn unknown(key: &str, is_section: bool) -> String {
     }
 }
 
-/// The number of characters of a value that a message repeats.
+/// The maximum number of characters that a message quotes from a value.
 const SHOWN_MAX: usize = 60;
 
 /// The message about the value of a setting that serde rejects with `error`.

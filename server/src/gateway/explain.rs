@@ -6,7 +6,7 @@ use serde_path_to_error::{Path, Segment};
 
 use super::wide::WIDE;
 
-/// The number of characters of an unknown name that a message repeats.
+/// The maximum number of characters that a message quotes from an unknown name.
 const SHOWN_MAX: usize = 80;
 
 /// The message about a value of the wrong type at `path` in a request. `error` is the text of the parser.

@@ -109,7 +109,7 @@ impl Cell {
         act(&mut self.strict.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Tries to reserve a chunk of at least `count` positions. The caller holds `reserving`.
+    /// Tries to reserve a chunk of at least `count` positions. The caller must hold the lock `reserving`.
     pub(crate) async fn try_reserve(
         &self,
         store: &dyn Store,
@@ -139,8 +139,9 @@ impl Cell {
         checked.map_err(|broken| StoreFailure::rolled_back(key, broken))
     }
 
-    /// Tries to reserve the next chunk before the current chunk is used up, and returns the counter's new value, or
-    /// `None` if that is not needed, or another daemon also reserves from the counter. The caller holds `reserving`.
+    /// Tries to reserve the next chunk before the current chunk is used up, and returns the counter's new value.
+    /// Returns `None` if no new chunk is needed, or if another daemon also reserves from the counter. The caller must
+    /// hold the lock `reserving`.
     pub(crate) async fn try_reserve_ahead(
         &self,
         store: &dyn Store,

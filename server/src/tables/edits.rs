@@ -235,7 +235,7 @@ impl Directory {
         self.adopt(space, command, draft, outcome).await
     }
 
-    /// Returns the chunks that the edited regions' policies no longer allow.
+    /// Gives back the chunks that the policies of the edited regions forbid.
     pub(super) async fn give_back_forbidden(&self, space: &Space, plan: &Plan) {
         for after in plan.changes.iter().filter_map(|change| change.after.as_ref()).filter(|it| it.may_forbid_chunks())
         {

@@ -22,7 +22,7 @@ use crate::{
 const STEPS_MAX: u64 = 1000;
 
 impl Directory {
-    /// Updates a table in memory from the store. The caller holds `editing`.
+    /// Updates a table in memory from the store. The caller must hold the lock `editing`.
     pub(crate) async fn reload(&self, space: &Space) -> Result<(), EditError> {
         let read = self.store.get(&keys::space(space.key())).await.map_err(StoreFailure::from)?;
         let missing = Malformed { what: "the record of a space is missing" };

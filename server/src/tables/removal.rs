@@ -55,7 +55,8 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Checks that a space exists and has no regions, after reading the latest edits of other replicas. The caller holds `editing`.
+    /// Checks that a space exists and has no regions, after reading the latest edits of other replicas. The caller must
+    /// hold the lock `editing`.
     pub(super) async fn check_unused(&self, space: &Arc<Space>) -> Result<(), EditError> {
         self.reload(space).await?;
         if !self.is_current(space) {

@@ -226,7 +226,7 @@ impl Space {
         self.give_back_forbidden_of(store, number, &cell).await;
     }
 
-    /// Like [`Space::give_back_forbidden`], for a caller that holds `reserving`.
+    /// Like [`Space::give_back_forbidden`], for a caller that holds the lock `reserving`.
     pub(crate) async fn give_back_forbidden_of(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
         let Some(facts) = self.facts_of(number) else { return };
         let is_forbidden =

@@ -144,8 +144,8 @@ impl Connection {
 }
 
 impl AsyncRead for Stream {
-    /// Fails once the caller's certificate has expired or is no longer accepted. A server always reads, so this also ends a
-    /// connection in the middle of an answer.
+    /// Fails once the caller's certificate has expired or is no longer accepted. A server also reads while it answers,
+    /// so the failure ends the connection even in the middle of an answer.
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),

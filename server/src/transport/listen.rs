@@ -47,7 +47,7 @@ pub(crate) enum Socket {
 #[derive(Debug)]
 pub(crate) struct UnixSocket {
     listener: UnixListener,
-    /// Absolute, so that the file can be removed later from any working directory.
+    /// The absolute path, so that the file can be removed from any working directory.
     path: PathBuf,
     /// The device and the number of the file. Another file at the path is left alone.
     file: Option<(u64, u64)>,

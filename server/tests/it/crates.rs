@@ -1,4 +1,4 @@
-//! The allowed dependencies between the crates of ARCHITECTURE.md.
+//! Tests of the allowed dependencies between the crates of the workspace (see ARCHITECTURE.md).
 
 use std::{collections::BTreeSet, fs, path::Path};
 

@@ -31,8 +31,8 @@ pub(crate) fn check_free(table: &Table) {
     assert!(kraft(blocks.iter().chain(&top).copied().collect()), "{blocks:?} and {top:?} do not cover the space");
 }
 
-/// Returns whether the sum of 2^-length over all prefixes is exactly 1. Starting with the longest, counts every two
-/// prefixes of one length as one prefix that is a bit shorter.
+/// Returns whether the sum of 2^-length over all prefixes is exactly 1. From the longest length to the shortest, every
+/// two prefixes of one length count as one prefix of the next shorter length.
 fn kraft(prefixes: Vec<Prefix>) -> bool {
     let mut count = [0u64; 129];
     prefixes.iter().for_each(|prefix| count[usize::from(prefix.len())] += 1);

@@ -62,7 +62,7 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
-    /// A newer Kent wrote the database.
+    /// A newer version of Kent wrote the database.
     #[error(
         "{} was written by a newer Kent: it has layout {found}, and this Kent knows up to {known}; upgrade this Kent",
         dir.display()
@@ -75,10 +75,10 @@ pub enum OpenError {
         /// The newest layout that this program knows.
         known: u32,
     },
-    /// A newer Kent wrote a record of the store itself.
+    /// A newer version of Kent wrote one of the store's own records.
     #[error(transparent)]
     NewerSchema(NewerSchema),
-    /// A record of the store itself is damaged.
+    /// One of the store's own records is damaged.
     #[error(transparent)]
     Corrupt(Corrupt),
     /// The database cannot be recovered.
@@ -141,7 +141,7 @@ pub(super) enum LedgerError {
     /// A value is damaged or too new. The database itself works.
     #[error(transparent)]
     Value(#[from] ReadError),
-    /// A newer Kent wrote the database.
+    /// A newer version of Kent wrote the database.
     #[error("the database has layout {found}, and this Kent knows up to {LAYOUT}")]
     NewerLayout { found: u32 },
     /// The database has lost acknowledged commits.

@@ -1,6 +1,7 @@
 //! The raw keys and values of records in sled.
 //!
-//! Layout 2 has a journal in addition to the database. A Kent that knows only layout 1 would ignore the journal.
+//! Layout 2 has a journal in addition to the database. A version of Kent that knows only layout 1 would ignore the
+//! journal.
 //!
 //! | raw key | raw value |
 //! |---|---|
@@ -27,7 +28,7 @@ pub(super) const LAYOUT: u32 = 2;
 /// The lowest possible raw key of a [`Key`].
 pub(super) const FIRST_KEY: &[u8] = &[1];
 
-/// A record of the store itself.
+/// One of the store's own records, which describe the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meta {
     Layout,

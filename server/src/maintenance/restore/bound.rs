@@ -110,8 +110,8 @@ impl Copy<'_> {
         if next > capacity {
             return Err(RestoreError::FloorTooHigh { floor: source.clone(), capacity });
         }
-        // A lower floor says nothing about the numbers issued since the backup. An equal floor says that no numbers
-        // have been issued since.
+        // A floor below the backup's counter says nothing about the numbers issued since the backup. A floor equal to
+        // the counter declares that no numbers have been issued since the backup.
         if next < from.reserved {
             return Err(RestoreError::FloorTooLow { floor: floor.clone(), stands: from.reserved });
         }
