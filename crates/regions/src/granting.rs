@@ -94,8 +94,8 @@ impl Region {
         self.policy.cap.map_or(reach, |cap| cap.min(reach))
     }
 
-    /// Returns whether the policy may forbid a chunk that was reserved under another policy: the region is strict or has
-    /// a cap.
+    /// Returns whether the policy may forbid a chunk that was reserved under another policy: the region is strict or
+    /// has a cap.
     pub fn may_forbid_chunks(&self) -> bool {
         self.policy.cap.is_some() || self.policy.chunk == ChunkPolicy::Strict
     }
