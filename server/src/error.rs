@@ -518,7 +518,7 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::HeirTooNarrow { region, sub_bits, needed, .. } => {
             format!(" (such as --new {region}:{needed}:{})", "0".repeat((*sub_bits).into()))
         }
-        // `most` is `None` for a region that does not exist yet, which no command can change.
+        // Without a refused shrink, no command is known that helps.
         TableRefusal::SuffixInUse { most: None, .. } => String::new(),
         TableRefusal::CannotExpand { zone: 0, .. } => {
             format!(" (kent region create NAME --suffix BITS --space {space})")
