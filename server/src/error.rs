@@ -518,7 +518,7 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::HeirTooNarrow { region, sub_bits, needed, .. } => {
             format!(" (such as --new {region}:{needed}:{})", "0".repeat((*sub_bits).into()))
         }
-        // Without a refused shrink, no command is known that helps.
+        // Only a refused shrink sets `most`. In all other cases there is no command to suggest.
         TableRefusal::SuffixInUse { most: None, .. } => String::new(),
         TableRefusal::CannotExpand { zone: 0, .. } => {
             format!(" (kent region create NAME --suffix BITS --space {space})")
