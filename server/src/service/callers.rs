@@ -34,7 +34,8 @@ pub(super) fn caller_who_may<T>(engine: &Engine, request: &Request<T>, action: A
 }
 
 /// Identifies the caller of a call that began at `now`, on the steady clock.
-#[inline]
+// Always inlined, because every call passes here, and whether the compiler would inline it depends on unrelated code.
+#[inline(always)]
 pub(crate) fn identify<T>(auth: &Auth, request: &Request<T>, now: Duration) -> Result<Caller, Denied> {
     if !auth.is_required() {
         return Ok(Caller::ANYONE);
@@ -42,8 +43,14 @@ pub(crate) fn identify<T>(auth: &Auth, request: &Request<T>, now: Duration) -> R
     let (header, peer) = (authorization(request.metadata().as_ref()), request.extensions().get::<Peer>());
     match peer.and_then(|peer| auth.remembered(peer.known(), header, now)) {
         Some(caller) => Ok(caller),
-        None => auth.identify(&shown(header, peer), now),
+        None => identify_anew(auth, header, peer, now),
     }
+}
+
+/// Identifies a caller that the connection does not remember.
+#[cold]
+fn identify_anew(auth: &Auth, header: Option<&[u8]>, peer: Option<&Peer>, now: Duration) -> Result<Caller, Denied> {
+    auth.identify(&shown(header, peer), now)
 }
 
 fn shown<'c>(header: Option<&'c [u8]>, peer: Option<&'c Peer>) -> Credentials<'c> {
