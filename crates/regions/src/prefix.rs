@@ -121,6 +121,16 @@ impl Prefix {
         if len >= self.len { self } else { Self { left: self.left & high(len), len } }
     }
 
+    /// Returns the bit after the first `len`: 0 or 1. `len` is less than 128.
+    pub(crate) const fn bit(self, len: u8) -> usize {
+        (self.left >> (127 - len as u32) & 1) as usize // OK because a bit fits
+    }
+
+    /// Returns this prefix followed by a 0 or, if `is_upper`, by a 1.
+    pub(crate) const fn half(self, is_upper: bool) -> Self {
+        self.join(Self::new(is_upper as u128, 1))
+    }
+
     /// Returns the prefix that differs only in the last bit. The empty prefix has no sibling.
     pub(crate) const fn sibling(self) -> Option<Self> {
         match self.len {

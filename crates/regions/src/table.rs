@@ -9,6 +9,7 @@ use thiserror::Error;
 use kent_ids::ClusterKey;
 
 use crate::{
+    chart::Charted,
     count::Count,
     free::FreeBlocks,
     index::Index,
@@ -17,6 +18,7 @@ use crate::{
     refusal::Refusal,
     region::{Kind, Region, RegionNumber},
     revision::Revision,
+    tally::{Tallies, Tally},
 };
 
 /// The prefix table of a space of n-bit identifiers.
@@ -33,6 +35,7 @@ pub struct Table {
     by_name: BTreeMap<String, RegionNumber>,
     by_prefix: BTreeMap<Prefix, RegionNumber>,
     free: FreeBlocks,
+    tallies: Tallies,
     /// The index of this revision, if one has been set.
     index: Option<Arc<Index>>,
     /// The key from which the keys of scrambled regions are derived, if it is known.
@@ -86,6 +89,7 @@ impl Table {
             by_name,
             by_prefix,
             free: FreeBlocks::all(),
+            tallies: Tallies::default(),
             index: None,
             scramble_key: None,
         }
@@ -274,7 +278,9 @@ impl Table {
     /// Does nothing for a closed region, whose counter continues in its all-zero subregion.
     pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
         if let Some(region) = self.regions.get_mut(&number).filter(|region| region.kind != Kind::Closed) {
+            let before = tally(region);
             Arc::make_mut(region).issued = issued;
+            self.tallies.replace(region.prefix, before, tally(region));
         }
     }
 
@@ -340,17 +346,44 @@ impl Table {
         if region.parent.is_none() {
             self.free.take(region.prefix);
         }
+        let (prefix, added) = (region.prefix, tally(&region));
         self.regions.insert(region.number, Arc::new(region));
+        let (regions, by_prefix) = (&self.regions, &self.by_prefix);
+        self.tallies.add(prefix, added, |under| {
+            let inside = by_prefix.range(under..).take_while(move |(inner, _)| inner.starts_with(under));
+            inside.filter_map(|(inner, number)| regions.get(number).map(|region| (*inner, tally(region))))
+        });
     }
 
     fn remove(&mut self, number: RegionNumber) {
         if let Some(region) = self.regions.remove(&number) {
             self.by_name.remove(&region.name);
             self.by_prefix.remove(&region.prefix);
+            self.tallies.remove(region.prefix, tally(&region));
             if region.parent.is_none() {
                 self.free.give(region.prefix);
             }
         }
+    }
+}
+
+/// Returns the tally of a region of a table.
+fn tally(region: &Region) -> Tally {
+    Tally::of(region, region.parent.is_none())
+}
+
+impl Charted for Table {
+    fn bits(&self) -> u8 {
+        self.bits
+    }
+
+    fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
+
+    fn inside(&self, under: Prefix) -> impl Iterator<Item = (&Arc<Region>, Tally)> {
+        let inside = self.by_prefix.range(under..).take_while(move |(inner, _)| inner.starts_with(under));
+        inside.filter_map(|(_, number)| self.regions.get(number)).map(|region| (region, tally(region)))
     }
 }
 

@@ -2,6 +2,8 @@
 
 #[path = "it/imported.rs"]
 mod imported;
+#[path = "it/maps.rs"]
+mod maps;
 #[path = "it/naive.rs"]
 mod naive;
 #[path = "it/restore.rs"]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use kent_regions::{
     Change, Count, Donate, Edit, Index as RegionIndex, Kind, NewRegion, Patch, Place, Plan, PolicyPatch, Prefix,
-    Region, RegionNumber, Revision, Seal, Start, Status, Table, Zone,
+    Refusal, Region, RegionNumber, Revision, Seal, Start, Status, Table, Zone,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use crate::{imported, naive};
+use crate::{imported, maps, naive};
 
 /// One step of a script, independent of the regions that exist.
 #[derive(Clone, Debug)]
@@ -120,7 +120,10 @@ impl Run {
         let (edit, before) = (self.edit_of(step), self.table.clone());
         let plan = self.table.plan(&edit);
         assert_eq!(self.table, before);
-        let Ok(plan) = plan else { return };
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(refusal) => return self.check_nearest(&edit, &refusal),
+        };
         self.table.apply(&plan).expect("a fresh plan");
         check_no_identifier_becomes_grantable(&before, &self.table, &edit);
         assert_eq!(self.table.revision(), plan.revision);
@@ -145,6 +148,16 @@ impl Run {
         self.check_undo(&before, &plan);
         self.check_seals(&before, &edit, &plan);
         self.past.push((plan.changes, plan.declared.is_some()));
+    }
+
+    /// Checks that the suggestion for a refused edit, if there is one, is another edit, which is legal and changes something.
+    fn check_nearest(&self, edit: &Edit, refusal: &Refusal) {
+        let Some((near, plan)) = self.table.nearest(edit, refusal) else { return };
+        assert_ne!(&near, edit);
+        assert!(!plan.changes_nothing(), "{near:?}");
+        assert_eq!(self.table.plan(&near), Ok(plan), "{near:?}");
+        let kinds = (edit.operation(), near.operation());
+        assert!(kinds.0 == kinds.1 || kinds == ("delegate", "expand") || near.operation() == "seal", "{kinds:?}");
     }
 
     /// Checks that a prefix that was sealed stays covered by a seal until it is unsealed, or until its region is
@@ -269,6 +282,7 @@ impl Run {
         let table = &self.table;
         assert_eq!(table.check(), Ok(()));
         naive::check_free(table);
+        maps::check(table, Prefix::new(step.value, step.len), 1 + usize::from(step.suffix));
         self.check_ids(step);
         self.check_issued();
         self.check_family();

@@ -1,0 +1,87 @@
+//! What a map is drawn from: a table, or a chart of regions that are in no table.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use crate::{
+    prefix::Prefix,
+    region::Region,
+    tally::{Tallies, Tally},
+};
+
+/// Regions of a space, with sums over those below each prefix.
+pub(crate) trait Charted {
+    /// Returns the width of the identifiers in bits.
+    fn bits(&self) -> u8;
+
+    /// Returns the sums over the regions.
+    fn tallies(&self) -> &Tallies;
+
+    /// Returns the regions that begin with a prefix, in the order of their prefixes, each with its tally.
+    fn inside(&self, under: Prefix) -> impl Iterator<Item = (&Arc<Region>, Tally)>;
+
+    /// Returns the sum over the regions that begin with a prefix.
+    fn sum(&self, under: Prefix) -> Tally {
+        let counted = || self.inside(under).fold(Tally::default(), |sum, (_, tally)| sum.plus(tally));
+        self.tallies().at(under).unwrap_or_else(counted)
+    }
+
+    /// Returns the region with exactly this prefix.
+    fn exactly(&self, prefix: Prefix) -> Option<(&Arc<Region>, Tally)> {
+        self.inside(prefix).next().filter(|(region, _)| region.prefix == prefix)
+    }
+}
+
+/// Regions to draw a map from: the regions of a table at an earlier revision, or those that a reader may see.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    bits: u8,
+    regions: Vec<(Arc<Region>, Tally)>,
+    tallies: Tallies,
+}
+
+impl Chart {
+    /// Makes a chart of regions of a space of `bits` bits, in the order of their prefixes. A region may lack the region around it.
+    pub fn new(bits: u8, regions: impl IntoIterator<Item = Arc<Region>>) -> Self {
+        let mut around = None;
+        let tallied = regions.into_iter().map(|region| {
+            let is_top = around.is_none_or(|around| !region.prefix.starts_with(around));
+            if is_top {
+                around = Some(region.prefix);
+            }
+            let tally = Tally::of(&region, is_top);
+            (region, tally)
+        });
+        let mut chart = Self { bits, regions: tallied.collect(), tallies: Tallies::default() };
+        let mut tallies = Tallies::default();
+        for (at, (region, tally)) in chart.regions.iter().enumerate() {
+            // The regions after this one are not in the tallies yet.
+            let known = &chart.regions[..=at];
+            tallies.add(region.prefix, *tally, |under| {
+                between(known, under).iter().map(|(region, tally)| (region.prefix, *tally))
+            });
+        }
+        chart.tallies = tallies;
+        chart
+    }
+}
+
+impl Charted for Chart {
+    fn bits(&self) -> u8 {
+        self.bits
+    }
+
+    fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
+
+    fn inside(&self, under: Prefix) -> impl Iterator<Item = (&Arc<Region>, Tally)> {
+        between(&self.regions, under).iter().map(|(region, tally)| (region, *tally))
+    }
+}
+
+/// Returns the regions that begin with a prefix.
+fn between(regions: &[(Arc<Region>, Tally)], under: Prefix) -> &[(Arc<Region>, Tally)] {
+    let from = regions.partition_point(|(region, _)| region.prefix < under);
+    let len = regions[from..].partition_point(|(region, _)| region.prefix.starts_with(under));
+    &regions[from..from + len]
+}

@@ -1,0 +1,210 @@
+//! Sums over the regions below each prefix, which the table keeps up to date for maps.
+//!
+//! They are in a binary trie over prefixes. A node is divided only while more than [`LEAF_MAX`] regions are below it, so a million
+//! regions need about sixty thousand nodes. A change of a region changes the sums on one path: at most 129 nodes.
+
+use alloc::boxed::Box;
+
+use crate::{
+    attributes::ChunkPolicy,
+    count::Count,
+    prefix::Prefix,
+    region::{Kind, Region},
+};
+
+/// Sums over some regions.
+///
+/// Numbers of identifiers are sums modulo 2^128, so that a region can be added and removed in any order. A sum of 0 is 2^128 if one
+/// of its terms is not 0, because no sum is above 2^128.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// The number of regions.
+    pub(crate) regions: u32,
+    capacity: u128,
+    issued: u128,
+    /// The identifiers of the top-level regions, as a share of 2^128.
+    taken: u128,
+    /// The number of regions with issued suffixes.
+    used: u32,
+    /// The number of top-level regions.
+    top: u32,
+    /// The number of regions that have room in their zone.
+    pub(crate) with_zone: u32,
+    /// The number of regions with subregions.
+    pub(crate) parents: u32,
+    /// The number of closed regions.
+    pub(crate) closed: u32,
+    /// The number of delegated regions.
+    pub(crate) delegated: u32,
+    /// The number of regions that are sealed themselves.
+    pub(crate) sealed: u32,
+    /// The number of strict regions.
+    pub(crate) strict: u32,
+}
+
+impl Tally {
+    /// Returns the tally of one region. `is_top` says whether no other region is around it.
+    pub(crate) fn of(region: &Region, is_top: bool) -> Self {
+        let is_closed = region.kind == Kind::Closed;
+        // The counter of a closed region continues in its all-zero subregion.
+        let issued = if is_closed { Count::ZERO } else { region.issued };
+        Self {
+            regions: 1,
+            capacity: wrapped(region.capacity()),
+            issued: wrapped(issued),
+            taken: if is_top { wrapped(area(region.prefix)) } else { 0 },
+            used: u32::from(issued != Count::ZERO),
+            top: u32::from(is_top),
+            with_zone: u32::from(!is_closed && region.zone > region.sub_bits),
+            parents: u32::from(region.kind != Kind::Open),
+            closed: u32::from(is_closed),
+            delegated: u32::from(region.delegated),
+            sealed: u32::from(region.sealed),
+            strict: u32::from(region.policy.chunk == ChunkPolicy::Strict),
+        }
+    }
+
+    /// Returns the sum of two tallies.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        self.combined(&other, u32::wrapping_add, u128::wrapping_add)
+    }
+
+    /// Returns the tally without another one that is a part of it.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        self.combined(&other, u32::wrapping_sub, u128::wrapping_sub)
+    }
+
+    #[inline]
+    fn combined(self, other: &Self, count: impl Fn(u32, u32) -> u32, sum: impl Fn(u128, u128) -> u128) -> Self {
+        Self {
+            regions: count(self.regions, other.regions),
+            capacity: sum(self.capacity, other.capacity),
+            issued: sum(self.issued, other.issued),
+            taken: sum(self.taken, other.taken),
+            used: count(self.used, other.used),
+            top: count(self.top, other.top),
+            with_zone: count(self.with_zone, other.with_zone),
+            parents: count(self.parents, other.parents),
+            closed: count(self.closed, other.closed),
+            delegated: count(self.delegated, other.delegated),
+            sealed: count(self.sealed, other.sealed),
+            strict: count(self.strict, other.strict),
+        }
+    }
+
+    /// Returns the capacity of the regions.
+    pub(crate) const fn capacity(self) -> Count {
+        unwrapped(self.capacity, self.regions > self.closed)
+    }
+
+    /// Returns the number of their suffixes that are issued or reserved.
+    pub(crate) const fn issued(self) -> Count {
+        unwrapped(self.issued, self.used > 0)
+    }
+
+    /// Returns the share of a prefix that the top-level regions below it leave free, from 0 to 1.
+    pub(crate) fn free_share(self, under: Prefix) -> f64 {
+        let (taken, all) = (unwrapped(self.taken, self.top > 0), area(under));
+        if taken >= all { 0.0 } else { (1.0 - taken.to_f64() / all.to_f64()).max(f64::MIN_POSITIVE) }
+    }
+}
+
+/// Returns the size of a prefix as a share of 2^128.
+const fn area(prefix: Prefix) -> Count {
+    Count::power_of_two(128 - prefix.len()) // OK because a prefix has at most 128 bits
+}
+
+/// Returns a count modulo 2^128.
+fn wrapped(count: Count) -> u128 {
+    count.get().unwrap_or(0)
+}
+
+/// Returns the sum that is this number modulo 2^128; `is_some` says whether one of its terms is not 0.
+const fn unwrapped(sum: u128, is_some: bool) -> Count {
+    if sum == 0 && is_some { Count::Max } else { Count::Below(sum) }
+}
+
+/// The tallies of the regions below each prefix.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tallies(Node);
+
+/// The tally of the regions that begin with a prefix.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    tally: Tally,
+    /// The prefix followed by 0, and by 1. `None` while few regions are below the prefix.
+    halves: Option<Box<[Node; 2]>>,
+}
+
+/// A node with more regions than this is divided. A node that then has less than half of it is no longer divided.
+const LEAF_MAX: u32 = 32;
+
+impl Tallies {
+    /// Adds a region. `within` returns the regions that begin with a prefix, including the added one, and their tallies.
+    pub(crate) fn add<I>(&mut self, prefix: Prefix, tally: Tally, within: impl Fn(Prefix) -> I)
+    where
+        I: Iterator<Item = (Prefix, Tally)>,
+    {
+        self.0.change(Prefix::EMPTY, prefix, &|node, at| {
+            node.tally = node.tally.plus(tally);
+            node.divide(at, &within);
+        });
+    }
+
+    /// Removes a region.
+    pub(crate) fn remove(&mut self, prefix: Prefix, tally: Tally) {
+        self.0.change(Prefix::EMPTY, prefix, &|node, _| {
+            node.tally = node.tally.minus(tally);
+            if node.tally.regions < LEAF_MAX / 2 {
+                node.halves = None;
+            }
+        });
+    }
+
+    /// Replaces the tally of a region.
+    pub(crate) fn replace(&mut self, prefix: Prefix, before: Tally, after: Tally) {
+        self.0.change(Prefix::EMPTY, prefix, &|node, _| node.tally = node.tally.minus(before).plus(after));
+    }
+
+    /// Returns the tally of the regions that begin with a prefix, or `None` if a node above it is not divided.
+    pub(crate) fn at(&self, prefix: Prefix) -> Option<Tally> {
+        let mut node = &self.0;
+        for len in 0..prefix.len() {
+            node = &node.halves.as_ref()?[prefix.bit(len)];
+        }
+        Some(node.tally)
+    }
+}
+
+impl Node {
+    /// Changes this node at `at`, and the nodes below it that have the region of this prefix below them. Recurses at most 128 levels.
+    fn change(&mut self, at: Prefix, prefix: Prefix, change: &impl Fn(&mut Self, Prefix)) {
+        if at.len() < prefix.len()
+            && let Some(halves) = &mut self.halves
+        {
+            let bit = prefix.bit(at.len());
+            halves[bit].change(at.half(bit == 1), prefix, change);
+        }
+        change(self, at);
+    }
+
+    /// Divides a node, and its halves, while they have too many regions. Recurses at most 128 levels.
+    fn divide<I>(&mut self, at: Prefix, within: &impl Fn(Prefix) -> I)
+    where
+        I: Iterator<Item = (Prefix, Tally)>,
+    {
+        if self.halves.is_some() || self.tally.regions <= LEAF_MAX {
+            return;
+        }
+        let mut halves = Box::<[Self; 2]>::default();
+        // The region with exactly this prefix is in neither half.
+        for (prefix, tally) in within(at).filter(|(prefix, _)| prefix.len() > at.len()) {
+            let half = &mut halves[prefix.bit(at.len())].tally;
+            *half = half.plus(tally);
+        }
+        for (bit, half) in halves.iter_mut().enumerate() {
+            half.divide(at.half(bit == 1), within);
+        }
+        self.halves = Some(halves);
+    }
+}
