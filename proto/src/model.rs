@@ -7,9 +7,11 @@ mod copy;
 mod free;
 mod import;
 mod limits;
+mod map;
 mod names;
 mod range;
 mod regions;
+mod suggestion;
 mod text;
 
 use thiserror::Error;
@@ -22,12 +24,14 @@ pub use copy::{BadCopy, apply_change, table_of};
 pub use free::{FreeInput, free_blocks};
 pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
 pub use limits::{LIMIT, parse_limits};
+pub use map::{MapInput, map};
 pub use names::{CONCEALED, HEIR, RegionName, SpaceName, region_name, space_name};
 pub use range::range;
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,
     edit_response, history_entry, inner_space, page_token, parse_page, region, space,
 };
+pub use suggestion::{suggestion, suggestion_detail, suggestion_of};
 pub use text::{for_each_text, text_of, texts};
 
 pub use crate::packed::fence;

@@ -28,6 +28,25 @@ pub struct ReplicaNote {
     pub window: Duration,
     /// Its tokens and roles include every change up to this version of the store.
     pub access: u64,
+    /// Its figures, if it has any.
+    pub figures: Option<NoteFigures>,
+}
+
+/// The figures of a replica over its last seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoteFigures {
+    /// The number of seconds.
+    pub seconds: u32,
+    /// The blocks that it granted in this time.
+    pub grants: u64,
+    /// The identifiers that it granted in this time.
+    pub identifiers: u64,
+    /// The time from request to grant that half of the grants did not exceed, in microseconds.
+    pub p50_micros: Option<u64>,
+    /// The time that 99 % of the grants did not exceed, in microseconds.
+    pub p99_micros: Option<u64>,
+    /// The mean duration of a commit, in microseconds.
+    pub store_micros: Option<u64>,
 }
 
 impl ReplicaNote {
@@ -43,6 +62,14 @@ impl ReplicaNote {
             unix_nanos: self.unix_nanos,
             window_ms: u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX),
             access: self.access,
+            figures: self.figures.map(|figures| records::FiguresRecord {
+                seconds: figures.seconds,
+                grants: figures.grants,
+                identifiers: figures.identifiers,
+                p50_micros: figures.p50_micros,
+                p99_micros: figures.p99_micros,
+                store_micros: figures.store_micros,
+            }),
         };
         note.encode_to_vec()
     }
@@ -66,6 +93,14 @@ impl ReplicaNote {
             unix_nanos: note.unix_nanos,
             window: Duration::from_millis(note.window_ms),
             access: note.access,
+            figures: note.figures.map(|figures| NoteFigures {
+                seconds: figures.seconds,
+                grants: figures.grants,
+                identifiers: figures.identifiers,
+                p50_micros: figures.p50_micros,
+                p99_micros: figures.p99_micros,
+                store_micros: figures.store_micros,
+            }),
         })
     }
 }
@@ -76,7 +111,10 @@ mod tests {
 
     #[test]
     fn ok_a_note_survives_encoding_and_decoding() {
-        for slot in [None, Slot::new(0).ok(), Slot::new(63).ok()] {
+        let (p50_micros, p99_micros, store_micros) = (Some(1), Some(2), None);
+        let some = NoteFigures { seconds: 5, grants: 7, identifiers: 9, p50_micros, p99_micros, store_micros };
+        let slots = [None, Slot::new(0).ok(), Slot::new(63).ok()];
+        for (slot, figures) in slots.into_iter().zip([None, Some(some), Some(NoteFigures::default())]) {
             let note = ReplicaNote {
                 address: "10.0.0.7:7600".to_owned(),
                 version: "1.2.3".to_owned(),
@@ -87,6 +125,7 @@ mod tests {
                 unix_nanos: 1_700_000_000_000_000_000,
                 window: Duration::from_secs(60),
                 access: 41,
+                figures,
             };
             assert_eq!(ReplicaNote::decode(&note.encode()), Ok(note));
         }

@@ -13,7 +13,10 @@ use std::{
 };
 
 use kent_issue::Stored;
-use kent_proto::{note::ReplicaNote, stored};
+use kent_proto::{
+    note::{NoteFigures, ReplicaNote},
+    stored,
+};
 use kent_store::{Change, Key, NewerSchema, Peers, ReadError, Store, Txn, Version, Versioned, Watch};
 use tokio::{sync::Notify, time};
 use tokio_util::sync::CancellationToken;
@@ -72,6 +75,8 @@ struct State {
     replicas: BTreeMap<String, Replica>,
     /// Why the last heartbeat failed.
     failure: Option<String>,
+    /// This replica's figures, for its announcements.
+    figures: Option<NoteFigures>,
 }
 
 /// The state of another replica.
@@ -161,6 +166,16 @@ impl Cluster {
     /// The error of the last heartbeat, or `None` if it succeeded.
     pub(crate) fn failure(&self) -> Option<String> {
         self.lock().failure.clone()
+    }
+
+    /// The name of this replica.
+    pub(crate) fn own_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets the figures of the next announcement.
+    pub(crate) fn set_figures(&self, figures: NoteFigures) {
+        self.lock().figures = Some(figures);
     }
 
     /// Returns the name and the announcement of this replica.
@@ -489,6 +504,7 @@ impl Cluster {
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
             window: self.touch.window(),
             access: self.access.snapshot().version().get(),
+            figures: self.lock().figures,
         }
     }
 

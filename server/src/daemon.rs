@@ -26,11 +26,11 @@ use tracing::{error, info, warn};
 use crate::{
     config::{AuthMode, Config, ListenAddress, StoreKind, Values},
     engine::{Engine, Place},
-    gateway::{Gateway, GrpcPort},
+    gateway::{Gateway, GrpcPort, Options},
     host::{
         Environment,
         clock::{Clock, SystemClock},
-        entropy::{self, SystemEntropy},
+        entropy::{self, Entropy, SystemEntropy},
         process::open_files_max,
         tasks::{Calls, Tasks},
         trace::Traces,
@@ -39,6 +39,7 @@ use crate::{
     http::{self, Stage},
     maintenance::witness::{Claim, Witness, WitnessError},
     node::Node,
+    recording,
     records::{failure::LoadError, founding},
     service::{AccessService, AdminService, AllocatorService, CodecService, RegionsService},
     transport::{
@@ -214,6 +215,7 @@ impl Daemon {
         let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
         let store_metrics = StoreMetrics::default();
         let watched = Arc::new(Watched::new(store.clone(), clock.clone(), &store_metrics));
+        let sources: (Arc<dyn Clock>, Arc<dyn Entropy>) = (clock.clone(), entropy.clone());
         let environment = Environment { store: watched, clock: clock.clone(), entropy };
         let mut claim = None;
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
@@ -247,6 +249,8 @@ impl Daemon {
             _calls: calls,
             _lanes: lanes,
         };
+        let (engine, stop) = (daemon.node.engine().clone(), daemon.ports.stopping().clone());
+        daemon.ports.spawn("figures", recording::keep(engine, store_metrics.clone(), stop));
         let calls = CallMetrics::default();
         daemon.node.engine().metrics().add(|kent| {
             metrics.register(kent);
@@ -262,9 +266,15 @@ impl Daemon {
             }
         }
         let port = daemon.serve_grpc(grpc, for_grpc, (clock, calls), &config)?;
-        let (origins, tasks) = (config.http_origins.clone(), daemon.node.tasks().clone());
-        let needs_certificate = config.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
-        let gateway = || Gateway::new(port.through_http(), origins, config.set.request_bytes, tasks, needs_certificate);
+        let options = Options {
+            origins: config.http_origins.clone(),
+            bytes_max: config.set.request_bytes,
+            needs_certificate: config.tls.as_ref().is_some_and(|files| files.client_ca.is_some()),
+            is_secure: config.tls.is_some(),
+            console: !config.set.no_console,
+        };
+        let tasks = daemon.node.tasks().clone();
+        let gateway = || Gateway::new(port.through_http(), options, sources, tasks);
         let gateway = config.set.http_api.then(gateway).transpose()?;
         stage.set_serving(daemon.node.engine().clone(), gateway);
         info!(grpc = %daemon.grpc, http = %http_address, store = %daemon.store.store_id(), "kentd serves");

@@ -18,6 +18,7 @@ use crate::{
     cluster::{Cluster, Watches},
     config::{AuthMode, Config},
     error::EditError,
+    figures::Figures,
     fill::{Fill, Selection, full_first},
     grant::{Grants, Limits, RegionGrants, SeriesGrants},
     host::{Environment, clock::Clock, computing::Computing, process::ProcessUse, tasks::Tasks, touch::Touch},
@@ -58,6 +59,7 @@ pub(crate) struct Engine {
     diagnoses: Arc<Semaphore>,
     measuring: Arc<Semaphore>,
     watchers: Arc<Semaphore>,
+    figures: Figures,
     draining: CancellationToken,
 }
 
@@ -83,7 +85,7 @@ pub(crate) const BACKUPS_MAX: usize = 2;
 /// The maximum number of concurrent diagnoses. Only one of them measures the disk at a time.
 pub(crate) const DIAGNOSES_MAX: usize = 4;
 
-/// The maximum number of concurrent `WatchTable` calls.
+/// The maximum number of concurrent `WatchTable` and `WatchFigures` calls.
 pub(crate) const WATCHERS_MAX: usize = 1024;
 
 impl Engine {
@@ -206,6 +208,7 @@ impl Engine {
             diagnoses: Arc::new(Semaphore::new(DIAGNOSES_MAX)),
             measuring: Arc::new(Semaphore::new(1)),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            figures: Figures::default(),
             draining: CancellationToken::new(),
         }))
     }
@@ -326,6 +329,11 @@ impl Engine {
     /// Counts a watcher until the permit is dropped; returns `None` if there are [`WATCHERS_MAX`].
     pub(crate) fn begin_watching(&self) -> Option<OwnedSemaphorePermit> {
         self.watchers.clone().try_acquire_owned().ok()
+    }
+
+    /// The figures of the last seconds.
+    pub(crate) fn figures(&self) -> &Figures {
+        &self.figures
     }
 
     /// The store.

@@ -12,7 +12,7 @@ use std::{num::NonZeroU64, time::Duration};
 use kent_ids::{DEFAULT_SPACE, UnixNanos, counted, grouped};
 use kent_issue::{BURST, Refusal, RequestRefusal, TooFast};
 use kent_proto::model::{Invalid, region_source as source, region_words as arguments};
-use kent_regions::{Count, NotUndone, Pace, Refusal as TableRefusal, Revision};
+use kent_regions::{Count, Edit, NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
 pub(crate) use self::{exhausted::Exhausted, occupied::Occupied, over_budget::OverBudget, undone::Deleted};
@@ -412,8 +412,10 @@ pub(crate) enum EditError {
     Refused {
         /// The space.
         space: String,
-        /// The rule, and the nearest edit that is allowed.
+        /// The rule.
         refusal: Box<kent_regions::Refusal>,
+        /// The nearest edit that is legal and allowed to the caller, and the revision for which it is.
+        nearest: Option<Box<(Edit, Revision)>>,
     },
     /// The delegated space would be nested too deeply.
     #[error("region {region:?} cannot be delegated: its space would be nested too deeply")]
@@ -501,7 +503,8 @@ pub(crate) enum EditError {
     },
 }
 
-/// Returns the end of a refusal's message: a command that helps, or an empty string.
+/// Returns the end of a refusal's message: a command that helps, or an empty string. If an edit helps, it is not here but in the
+/// suggestion of the refusal.
 pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
     match refusal {
         TableRefusal::NoSuchRegion { .. } => format!(" in space {space:?} (kent region ls --space {space})"),
@@ -511,39 +514,25 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::PrefixConflict { region, .. } => {
             format!(" (kent region show {}; kent space free {space})", arguments(region, space))
         }
-        TableRefusal::SuffixInUse { region, most: Some(most @ 1..), .. }
-        | TableRefusal::SuffixTooNarrow { region, most: most @ 1.., .. } => {
-            format!(" (kent region shrink {} --by {most})", arguments(region, space))
+        // Only a refused shrink sets `most`. Otherwise the region is a new one, and no command can change it.
+        TableRefusal::SuffixInUse { most: None | Some(1..), .. } | TableRefusal::SuffixTooNarrow { most: 1.., .. } => {
+            String::new()
         }
-        TableRefusal::HeirTooNarrow { region, sub_bits, needed, .. } => {
-            format!(" (such as --new {region}:{needed}:{})", "0".repeat((*sub_bits).into()))
-        }
-        // Only a refused shrink sets `most`. In all other cases there is no command to suggest.
-        TableRefusal::SuffixInUse { most: None, .. } => String::new(),
         TableRefusal::CannotExpand { zone: 0, .. } => {
             format!(" (kent region create NAME --suffix BITS --space {space})")
         }
         TableRefusal::CannotExpand { region, usable: 0, .. } => {
             format!(" (kent region tree --filter {})", arguments(region, space))
         }
-        TableRefusal::CannotExpand { region, usable, .. } => {
-            format!(" (kent region expand {} --by {usable})", arguments(region, space))
-        }
+        TableRefusal::CannotExpand { .. } => String::new(),
         TableRefusal::ZoneTooSmall { region, .. }
         | TableRefusal::SuffixInUse { region, .. }
         | TableRefusal::SuffixTooNarrow { region, .. } => format!(" (kent region show {})", arguments(region, space)),
         TableRefusal::IsSubregion { parent: region, .. } | TableRefusal::LevelMismatch { region, .. } => {
             format!(" (kent region tree --filter {})", arguments(region, space))
         }
-        TableRefusal::SuffixEmpty { region } => format!(" (kent region expand {} --by 1)", arguments(region, space)),
         TableRefusal::Populated { .. } => {
             format!("; create another one for this (kent region create NAME --suffix BITS --space {space})")
-        }
-        TableRefusal::StrictAndBounds { region, bounds: None } => {
-            format!(" (kent region set {} --strict --no-chunk)", arguments(region, space))
-        }
-        TableRefusal::StrictAndBounds { region, bounds: Some((min, max)) } => {
-            format!(" (kent region set {} --no-strict --chunk {min}:{max})", arguments(region, space))
         }
         TableRefusal::StrictScrambled => {
             format!("; create a sequential one (kent region create NAME --suffix BITS --space {space})")
@@ -569,10 +558,6 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
             arguments(region, space)
         ),
         TableRefusal::DelegatedPolicy { region } => format!(" (kent region ls --space {space}/{region})"),
-        TableRefusal::CapOfZero { region } => format!(" (kent region seal {})", arguments(region, space)),
-        TableRefusal::ExpandsBeyond { region, at_percent, by_bits, most, .. } => {
-            format!(" (kent region set {} --auto-expand {at_percent}:{by_bits}:{most})", arguments(region, space))
-        }
         TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree --filter {})", arguments(parent, space)),
         _ => String::new(),
     }

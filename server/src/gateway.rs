@@ -7,6 +7,7 @@ mod browser;
 mod bytes;
 mod call;
 mod connect;
+mod console;
 mod explain;
 mod failure;
 mod json;
@@ -39,10 +40,10 @@ use tonic::codegen::Service;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, ServiceExt};
 
-use self::{call::Calls, methods::Methods};
+use self::{call::Calls, console::Sessions, methods::Methods};
 use crate::{
     config::Origins,
-    host::tasks::Tasks,
+    host::{clock::Clock, entropy::Entropy, tasks::Tasks},
     service::AllocatorService,
     status,
     transport::{peer::Peer, port::Port},
@@ -67,6 +68,30 @@ struct Shared {
     web: GrpcWebService<GrpcPort>,
     /// The OpenAPI document, made for the first request for it.
     document: OnceLock<Bytes>,
+    sessions: Arc<Sessions>,
+    clock: Arc<dyn Clock>,
+}
+
+/// The settings of the gateway.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// The origins of web pages that may call the API.
+    pub(crate) origins: Origins,
+    /// The maximum size of a request in bytes.
+    pub(crate) bytes_max: usize,
+    /// Whether callers of the API need a certificate, as on the gRPC port, where the handshake asks for it.
+    pub(crate) needs_certificate: bool,
+    /// Whether the HTTP port uses TLS.
+    pub(crate) is_secure: bool,
+    /// Whether the console is served.
+    pub(crate) console: bool,
+}
+
+impl Shared {
+    /// The wall clock, in milliseconds since 1970.
+    fn now_unix_ms(&self) -> i64 {
+        i64::try_from(self.clock.wall().get() / 1_000_000).unwrap_or(i64::MAX)
+    }
 }
 
 /// The text for people who look at the port with a browser.
@@ -79,33 +104,44 @@ This is kentd, a service that issues identifiers and never issues one twice.
   curl -H 'content-type: application/json' -d '{}' http://HOST/kent.v1.Regions/ListSpaces
                                                      call any method of the API with JSON
 
+  /console/                                          look at the identifier space with a browser
   /openapi.json                                      the paths and messages, as OpenAPI 3.1
   /livez  /readyz  /metrics                          for monitoring
 ";
 
 impl Gateway {
-    /// Passes calls to `port`. A request has at most `bytes_max` bytes.
+    /// Passes calls to `port`.
     ///
     /// # Errors
     ///
     /// If the descriptors of the protocol are not valid.
     pub(crate) fn new(
         port: GrpcPort,
-        origins: Origins,
-        bytes_max: usize,
+        options: Options,
+        (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
         tasks: Tasks,
-        needs_certificate: bool,
     ) -> Result<Self, DescriptorError> {
+        let Options { origins, bytes_max, needs_certificate, is_secure, console } = options;
         let web = GrpcWebLayer::new().layer(port.clone());
-        let shared =
-            Shared { calls: Calls::new(port, bytes_max), methods: Methods::of_api()?, web, document: OnceLock::new() };
+        let sessions = Arc::new(Sessions::new(clock.clone(), entropy, is_secure));
+        let shared = Shared {
+            calls: Calls::new(port, bytes_max),
+            methods: Methods::of_api()?,
+            web,
+            document: OnceLock::new(),
+            sessions: sessions.clone(),
+            clock,
+        };
         let cors = browser::cors(&origins);
+        let console = if console { console::router() } else { Router::new() };
         let routes = Router::new()
             .route("/", get(async || FRONT_PAGE))
             .route("/openapi.json", get(document))
             .merge(paths::router())
+            .merge(console)
             .fallback(dispatch)
             .with_state(Arc::new(shared))
+            .layer(middleware::from_fn_with_state(sessions, console::use_session))
             .layer(cors)
             .layer(middleware::from_fn_with_state(Arc::new(origins), browser::refuse_strangers));
         Ok(Self { routes, tasks, needs_certificate })

@@ -11,6 +11,7 @@ pub(crate) mod computing;
 pub(crate) mod deadline;
 pub mod entropy;
 pub mod flight;
+pub(crate) mod latency;
 pub(crate) mod process;
 pub(crate) mod tasks;
 pub(crate) mod touch;

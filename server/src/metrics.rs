@@ -22,19 +22,16 @@ use kent_access::LimitKind;
 use kent_ids::Source;
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-        info::Info,
-    },
+    metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
     registry::{Registry, Unit},
 };
 
 pub(crate) use self::text::Exposition;
 use self::{budgets::BudgetMetrics, disks::DiskMetrics, process::ProcessMetrics, regions::RegionMetrics};
-use crate::audit::AuditCounts;
+use crate::{
+    audit::AuditCounts,
+    host::latency::{Latency, Observed},
+};
 
 /// A gauge that may be a fraction.
 type Level = Gauge<f64, AtomicU64>;
@@ -49,7 +46,7 @@ pub(crate) struct Metrics {
     grants: Family<SourceLabel, Counter>,
     identifiers: Family<SourceLabel, Counter>,
     errors: Family<ErrorLabel, Counter>,
-    latency: Family<SourceLabel, Histogram, fn() -> Histogram>,
+    latency: Family<SourceLabel, GrantLatency>,
     edits: Family<EditLabel, Counter>,
     waits: Family<ReasonLabel, Counter>,
     gauges: Gauges,
@@ -58,7 +55,7 @@ pub(crate) struct Metrics {
     process: ProcessMetrics,
     regions: RegionMetrics,
     budgets: BudgetMetrics,
-    sources: Mutex<HashMap<String, Arc<SourceMetrics>>>,
+    sources: Mutex<HashMap<Arc<str>, Arc<SourceMetrics>>>,
 }
 
 /// The counters of one source.
@@ -66,7 +63,22 @@ pub(crate) struct Metrics {
 pub(crate) struct SourceMetrics {
     grants: Counter,
     identifiers: Counter,
-    latency: Histogram,
+    latency: GrantLatency,
+}
+
+/// The bounds of its buckets go from 1 microsecond to 4 seconds.
+type GrantLatency = Latency<GRANT_LATENCY_FIRST>;
+
+/// The first bound of the latencies of grants, in microseconds.
+pub(crate) const GRANT_LATENCY_FIRST: u64 = 1;
+
+/// What a source has granted since the daemon started.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceTotals {
+    pub(crate) source: Arc<str>,
+    pub(crate) grants: u64,
+    pub(crate) identifiers: u64,
+    pub(crate) latency: Observed,
 }
 
 /// The gauges, which are set when the metrics are rendered.
@@ -146,14 +158,12 @@ const OTHER: &str = "other";
 impl Metrics {
     /// Creates metrics that are all zero. `started` is the start of the daemon, as a time since 1970.
     pub(crate) fn new(started: Duration) -> Self {
-        let latency: Family<SourceLabel, Histogram, fn() -> Histogram> =
-            Family::new_with_constructor(latency_histogram);
         let metrics = Self {
             registry: Mutex::default(),
             grants: Family::default(),
             identifiers: Family::default(),
             errors: Family::default(),
-            latency,
+            latency: Family::default(),
             edits: Family::default(),
             waits: Family::default(),
             gauges: Gauges::default(),
@@ -256,9 +266,24 @@ impl Metrics {
             latency: self.latency.get_or_create(&label).clone(),
         });
         if is_counted {
-            sources.insert(source.to_owned(), made.clone());
+            sources.insert(source.into(), made.clone());
         }
         made
+    }
+
+    /// What each source has granted. The last one stands for the sources without counters of their own.
+    pub(crate) fn granted(&self) -> Vec<SourceTotals> {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut totals: Vec<_> = sources.iter().map(|(source, counts)| counts.totals(source.clone())).collect();
+        drop(sources);
+        let other = SourceLabel { source: OTHER.to_owned() };
+        if let (Some(grants), Some(identifiers), Some(latency)) =
+            (self.grants.get(&other), self.identifiers.get(&other), self.latency.get(&other))
+        {
+            let (grants, identifiers, latency) = (grants.clone(), identifiers.clone(), latency.clone());
+            totals.push(SourceMetrics { grants, identifiers, latency }.totals(OTHER.into()));
+        }
+        totals
     }
 
     /// Counts a failed request by its gRPC code. Sources that never granted anything share a label, so that invented names do not
@@ -322,11 +347,16 @@ impl Metrics {
 }
 
 impl SourceMetrics {
+    fn totals(&self, source: Arc<str>) -> SourceTotals {
+        let (grants, identifiers) = (self.grants.get(), self.identifiers.get());
+        SourceTotals { source, grants, identifiers, latency: self.latency.observed() }
+    }
+
     /// Counts a grant of `count` identifiers.
     pub(crate) fn granted(&self, count: u64, took: Duration) {
         self.grants.inc();
         self.identifiers.inc_by(count);
-        self.latency.observe(took.as_secs_f64());
+        self.latency.observe(took);
     }
 }
 
@@ -421,9 +451,4 @@ impl Drop for StreamGuard {
     fn drop(&mut self) {
         self.streams.dec();
     }
-}
-
-/// Creates a histogram with bucket bounds from 1 microsecond to 4 seconds, each four times the previous one.
-fn latency_histogram() -> Histogram {
-    Histogram::new(exponential_buckets(1e-6, 4.0, 12))
 }

@@ -8,6 +8,8 @@ mod callers;
 mod classify;
 mod codec;
 mod diagnose;
+mod figures;
+mod map;
 mod regions;
 mod sealed;
 mod watch;

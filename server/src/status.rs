@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use kent_ids::{Source, grouped};
 use kent_issue::{Refusal as TimeRefusal, RequestRefusal};
-use kent_proto::model::{CONCEALED, HEIR, Invalid, region_name, region_words};
+use kent_proto::model::{CONCEALED, HEIR, Invalid, region_name, region_words, suggestion, suggestion_detail};
+use kent_proto::v1::EditSuggestion;
 use kent_regions::{NotComposed, Refusal};
 use kent_store::{CommitError, ReadError};
 use prost::Message;
@@ -94,7 +95,11 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::TooDeep { region } => precondition("TOO_DEEP", region, message),
         EditError::TooManySpaces { .. } => with_reason(Code::ResourceExhausted, "TOO_MANY_SPACES", message),
         EditError::SpaceTaken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
-        EditError::Refused { space, refusal } => from_refusal(space, refusal),
+        EditError::Refused { space, refusal, nearest } => {
+            let status = from_refusal(space, refusal);
+            let near = nearest.as_ref().and_then(|near| suggestion(space, &rule(refusal), near.1, &near.0));
+            near.map_or_else(|| status.clone(), |near| with_suggestion(&status, &near))
+        }
         EditError::Stale { present, .. } => {
             let details = reason("STALE_REVISION", [("present_revision", &present.to_string())]);
             Status::with_error_details(Code::Aborted, message, details)
@@ -427,7 +432,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         Refusal::NoChange => Some("name"),
         _ => None,
     };
-    let reason_name = refusal.code().to_ascii_uppercase().replace('-', "_");
+    let reason_name = rule(refusal);
     let mut details = reason(&reason_name, [("space", space)]);
     if let Refusal::NoFreePrefix(help) = refusal {
         // Facts for programs: the free blocks, the regions that could be split to free a prefix, each with its zone, and the widest suffix
@@ -457,6 +462,18 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
         details.add_precondition_failure_violation(&reason_name, space, &message);
     }
     Status::with_error_details(code, message, details)
+}
+
+/// The reason of a rule of the table.
+fn rule(refusal: &Refusal) -> String {
+    refusal.code().to_ascii_uppercase().replace('-', "_")
+}
+
+/// Adds a suggested edit to the details of a status.
+fn with_suggestion(status: &Status, suggestion: &EditSuggestion) -> Status {
+    let mut wire = to_wire(status);
+    wire.details.push(suggestion_detail(suggestion));
+    from_wire(wire)
 }
 
 /// Makes error details from a reason and facts for programs.

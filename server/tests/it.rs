@@ -14,6 +14,7 @@ mod it {
     mod cluster;
     mod completion;
     mod confirm;
+    mod console;
     mod crash;
     mod crates;
     mod disk;

@@ -13,10 +13,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kent_client::{
     Client,
     proto::{
-        AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, ExpandRegionRequest, ListRegionsRequest, NewRegion,
-        SealRegionRequest, SplitRegionRequest, WatchTableRequest, watch_table_response::Event,
+        AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, ExpandRegionRequest, ListRegionsRequest,
+        MapRegionsRequest, NewRegion, SealRegionRequest, SplitRegionRequest, WatchTableRequest,
+        watch_table_response::Event,
     },
 };
+use prost::Message;
 use rand::{RngExt, rngs::StdRng};
 use tokio::runtime::Runtime;
 
@@ -207,6 +209,34 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
         classify.time(stub.classify(request)).await?;
     }
     classify.print("10 000 identifiers classified");
+
+    // The whole space, and then narrower and narrower parts of it.
+    for cells in [256, 4096] {
+        let (mut whole, mut zoomed, mut bytes) = (Times::default(), Times::default(), 0);
+        for at in 0..20 {
+            let request = |prefix| MapRegionsRequest {
+                parent: SPACE.to_owned(),
+                prefix,
+                max_cells: cells,
+                ..MapRegionsRequest::default()
+            };
+            bytes = whole.time(stub.map_regions(request(String::new()))).await?.get_ref().encoded_len();
+            zoomed.time(stub.map_regions(request("0".repeat(at)))).await?;
+        }
+        whole.print(&format!("map of {cells} cells, {} KiB", bytes >> 10));
+        zoomed.print(&format!("map of a part, {cells} cells"));
+    }
+    // The first map of a past revision computes the table of that revision.
+    let mut past = Times::default();
+    let present =
+        stub.map_regions(MapRegionsRequest { parent: SPACE.to_owned(), ..MapRegionsRequest::default() }).await?;
+    let at_revision = present.get_ref().revision - 1;
+    for _ in 0..20 {
+        let request = MapRegionsRequest { parent: SPACE.to_owned(), at_revision, ..MapRegionsRequest::default() };
+        past.time(stub.map_regions(request)).await?;
+    }
+    println!("{:34} {:>10} ms", "map of the past, the first", past.0[0].as_millis());
+    past.print("map of the past");
     Ok(())
 }
 

@@ -1,20 +1,18 @@
 //! `kent region create`, `expand`, `split`, `set` and the other commands that edit the table of a space, and their dry
 //! runs.
 
-use std::num::NonZeroU64;
-
 use kent_client::Daemon;
 use kent_client::tonic::{Response, Status};
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, DeleteRegionRequest, EditResponse,
     ExpandRegionRequest, FieldMask, NewRegion, Policy, Region, RegionChange, RenameRegionRequest, SealRegionRequest,
-    ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest, region::Order,
+    ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest,
 };
 use serde_json::{Value, json};
 
 use crate::args::{
-    self, CreateArgs, DeleteArgs, EditArgs, NamedArgs, OrderArg, PolicyArgs, RenameArgs, ResizeArgs, SetArgs,
-    SplitArgs, SubdivideArgs, UndoArgs,
+    self, CreateArgs, DeleteArgs, EditArgs, NamedArgs, PolicyArgs, RenameArgs, ResizeArgs, SetArgs, SplitArgs,
+    SubdivideArgs, UndoArgs,
 };
 use crate::confirm;
 use crate::connect::request;
@@ -47,24 +45,14 @@ macro_rules! edit_request {
 pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let edit = &EditArgs { dry_run: args.edit.dry_run || args.plan, ..args.edit.clone() };
     let call = async |edit: &EditArgs| {
-        let message = edit_request!(
-            edit,
-            CreateRegionRequest {
-                parent: names::space(&edit.space.space),
-                region_id: args.name.clone(),
-                suffix_bits: Some(args.suffix),
-                zone_bits: args.zone,
-                prefix: args.prefix.as_ref().map(ToString::to_string),
-                next: Some(args.next.into()),
-                auto_split: args.auto_split,
-                split_donor: args.split_donor.clone().unwrap_or_default(),
-                order: order(args.order).into(),
-                pace: args.pace.map_or(0, NonZeroU64::get),
-                sealed: false,
-                policy: None,
-            }
-        );
-        daemon.regions().create_region(message).await
+        let message = CreateRegionRequest {
+            validate_only: edit.dry_run,
+            expected_revision: edit.expect_revision.unwrap_or(ANY_REVISION),
+            request_id: edit.request_id.clone().unwrap_or_default(),
+            reason: edit.reason.clone(),
+            ..plan::request_of(args)
+        };
+        daemon.regions().create_region(request(message)).await
     };
     match args.plan {
         true => match call(edit).await {
@@ -72,8 +60,8 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
             Ok(answer) => write(&answer.into_inner(), out),
         },
         false => {
-            let made = make(edit, call, out).await;
-            write(&made.map_err(|failure| plan::with_commands(args, failure))?, out)
+            let made = make(edit, call, out).await?;
+            write(&made, out)
         }
     }
 }
@@ -100,14 +88,6 @@ fn warnings(region: &Region) -> Vec<String> {
         ));
     }
     warnings
-}
-
-const fn order(order: OrderArg) -> Order {
-    match order {
-        OrderArg::Sequential => Order::Sequential,
-        OrderArg::Scrambled => Order::Scrambled,
-        OrderArg::External => Order::External,
-    }
 }
 
 pub(crate) async fn expand(args: &ResizeArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {

@@ -20,7 +20,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 pub(crate) use self::unanswered::Edit;
 use self::unanswered::Unanswered;
-use crate::{connect, number};
+use crate::{connect, number, suggested};
 
 /// An error that ended a command.
 #[derive(Debug, thiserror::Error)]
@@ -152,7 +152,17 @@ impl Refusal {
         facts.sort();
         let violations = violations(&details);
         let fields = violations.iter().map(|violation| violation.subject.as_str());
-        let message = options::in_place_of(fields, message(status));
+        let mut message = options::in_place_of(fields, message(status));
+        let mut advice = credential_advice(status);
+        if let Some(command) = suggested::command(status) {
+            let reason = info.map(|info| info.reason.as_str()).unwrap_or_default();
+            match (reason, command.contains(" --split-donor "), message.contains("kent ")) {
+                ("NO_FREE_PREFIX", true, _) => advice.push(format!("to split the region that loses least: {command}")),
+                ("NO_FREE_PREFIX", false, _) => advice.push(format!("for the widest suffix that fits now: {command}")),
+                (_, _, true) => advice.push(format!("the nearest legal edit: {command}")),
+                (_, _, false) => message.push_str(&format!(" ({command})")),
+            }
+        }
         Self {
             code: status.code(),
             reason: info.map(|info| info.reason.clone()).filter(|reason| !reason.is_empty()),
@@ -160,7 +170,7 @@ impl Refusal {
             facts,
             violations,
             retry_after: details.retry_info().and_then(|retry| retry.retry_delay),
-            advice: credential_advice(status),
+            advice,
             is_broken: is_broken(status),
         }
     }

@@ -45,6 +45,7 @@ mod series;
 mod settings;
 mod space;
 mod status;
+mod suggested;
 #[cfg(test)]
 mod suggestions;
 mod table;

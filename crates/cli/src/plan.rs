@@ -1,13 +1,17 @@
 //! `kent region create --plan` when no prefix is free: the regions that could be split, the cost, and the command for
 //! each.
 
+use std::num::NonZeroU64;
+
 use kent_client::tonic::Status;
+use kent_proto::v1::{CreateRegionRequest, region::Order};
 use serde_json::json;
 
 use crate::args::{CreateArgs, OrderArg};
 use crate::failure::{Failure, Refusal};
 use crate::names;
 use crate::output::{Out, Palette, Role};
+use crate::suggested;
 use crate::table::{Cell, Table};
 
 /// A region that could be split. It would lose the lowest bit of its expansion zone, and with it half of its ultimate
@@ -40,20 +44,6 @@ pub(crate) fn write(args: &CreateArgs, status: &Status, out: &mut Out) -> Result
     out.text(&text)
 }
 
-/// Adds suggested commands to a refusal, if its reason is that no prefix is free.
-pub(crate) fn with_commands(args: &CreateArgs, failure: Failure) -> Failure {
-    let Failure::Refused(mut refusal) = failure else { return failure };
-    if refusal.reason.as_deref() == Some("NO_FREE_PREFIX") {
-        let donor = donors(&refusal).first().map(|donor| command(args, donor));
-        refusal.advice.extend(donor.map(|command| format!("to split the region that loses least: {command}")));
-        let widest =
-            refusal.facts.iter().find(|(name, _)| name == "widest_suffix").and_then(|(_, bits)| bits.parse().ok());
-        let narrower = widest.map(|suffix| create_command(args, suffix));
-        refusal.advice.extend(narrower.map(|command| format!("for the widest suffix that fits now: {command}")));
-    }
-    Failure::Refused(refusal)
-}
-
 fn donors(refusal: &Refusal) -> Vec<Donor<'_>> {
     let fact = refusal.facts.iter().find(|(name, _)| name == "donors");
     let donor = |text| {
@@ -77,23 +67,32 @@ fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
     format!("{intro}{}", table.render(palette))
 }
 
-/// Returns the command that splits this donor and creates the region in the freed prefix.
-fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
-    format!("{} --split-donor {}", create_command(args, args.suffix), donor.region)
+/// Returns the request that creates the region, without the options of every edit.
+pub(crate) fn request_of(args: &CreateArgs) -> CreateRegionRequest {
+    let order = match args.order {
+        OrderArg::Sequential => Order::Sequential,
+        OrderArg::Scrambled => Order::Scrambled,
+        OrderArg::External => Order::External,
+    };
+    CreateRegionRequest {
+        parent: names::space(&args.edit.space.space),
+        region_id: args.name.clone(),
+        suffix_bits: Some(args.suffix),
+        zone_bits: args.zone,
+        prefix: args.prefix.as_ref().map(ToString::to_string),
+        next: Some(args.next.into()),
+        auto_split: args.auto_split,
+        split_donor: args.split_donor.clone().unwrap_or_default(),
+        order: order.into(),
+        pace: args.pace.map_or(0, NonZeroU64::get),
+        ..CreateRegionRequest::default()
+    }
 }
 
-/// Returns the command that creates the region, without a donor.
-fn create_command(args: &CreateArgs, suffix: u32) -> String {
-    let space = names::space_option(&args.edit.space.space);
-    let order = match args.order {
-        OrderArg::Sequential => "",
-        OrderArg::Scrambled => " --order scrambled",
-        OrderArg::External => " --order external",
-    };
-    let next = if args.next == 0 { String::new() } else { format!(" --next {}", args.next) };
-    let pace = args.pace.map(|pace| format!(" --pace {pace}")).unwrap_or_default();
-    let zone = args.zone.map(|bits| format!(" --zone {bits}")).unwrap_or_default();
-    let prefix = args.prefix.as_ref().map(|bits| format!(" --prefix {bits}")).unwrap_or_default();
-    let name = &args.name;
-    format!("kent region create {name} --suffix {suffix}{zone}{prefix}{order}{next}{pace}{space}")
+/// Returns the command that splits this donor and creates the region in the freed prefix.
+fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
+    let split_donor = donor.region.to_owned();
+    let request = CreateRegionRequest { split_donor, auto_split: false, ..request_of(args) };
+    // OK because the command of these arguments is one that creates a region.
+    suggested::create(&request).unwrap_or_default()
 }

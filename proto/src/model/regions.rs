@@ -605,7 +605,7 @@ pub fn inner_space(space: &str, region: &str) -> String {
     format!("{space}/{region}")
 }
 
-fn policy(policy: &Policy) -> v1::Policy {
+pub(super) fn policy(policy: &Policy) -> v1::Policy {
     let (min_chunk, max_chunk, strict) = match policy.chunk {
         ChunkPolicy::Adaptive => (0, 0, false),
         ChunkPolicy::Within { min, max } => (min, max, false),
@@ -633,7 +633,7 @@ fn former_prefix(former: &kent_regions::FormerPrefix) -> v1::FormerPrefix {
     }
 }
 
-const fn kind(kind: Kind) -> v1::region::Kind {
+pub(super) const fn kind(kind: Kind) -> v1::region::Kind {
     match kind {
         Kind::Open => v1::region::Kind::Open,
         Kind::Partial => v1::region::Kind::Partial,

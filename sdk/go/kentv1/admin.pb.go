@@ -1156,6 +1156,348 @@ func (x *Limits) GetStreams() uint64 {
 	return 0
 }
 
+type WatchFiguresRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchFiguresRequest) Reset() {
+	*x = WatchFiguresRequest{}
+	mi := &file_kent_v1_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchFiguresRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchFiguresRequest) ProtoMessage() {}
+
+func (x *WatchFiguresRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchFiguresRequest.ProtoReflect.Descriptor instead.
+func (*WatchFiguresRequest) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{17}
+}
+
+type WatchFiguresResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Oldest first. The first messages of a stream have what the daemon remembers, at most 900 seconds, in parts. Every later message
+	// has one second.
+	Seconds       []*FiguresOfSecond `protobuf:"bytes,1,rep,name=seconds,proto3" json:"seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchFiguresResponse) Reset() {
+	*x = WatchFiguresResponse{}
+	mi := &file_kent_v1_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchFiguresResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchFiguresResponse) ProtoMessage() {}
+
+func (x *WatchFiguresResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchFiguresResponse.ProtoReflect.Descriptor instead.
+func (*WatchFiguresResponse) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WatchFiguresResponse) GetSeconds() []*FiguresOfSecond {
+	if x != nil {
+		return x.Seconds
+	}
+	return nil
+}
+
+// The figures of one second.
+type FiguresOfSecond struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The end of the second, by the daemon's wall clock: seconds since 1970-01-01T00:00:00Z.
+	UnixSeconds int64 `protobuf:"varint,1,opt,name=unix_seconds,json=unixSeconds,proto3" json:"unix_seconds,omitempty"`
+	// The daemon that answers, then the other replicas as their latest notes describe them. A note is a few seconds old.
+	Replicas []*ReplicaFigures `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// The sources from which the answering daemon granted the most blocks in this second, at most 8, the busiest first.
+	Sources       []*SourceFigures `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FiguresOfSecond) Reset() {
+	*x = FiguresOfSecond{}
+	mi := &file_kent_v1_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FiguresOfSecond) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FiguresOfSecond) ProtoMessage() {}
+
+func (x *FiguresOfSecond) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FiguresOfSecond.ProtoReflect.Descriptor instead.
+func (*FiguresOfSecond) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FiguresOfSecond) GetUnixSeconds() int64 {
+	if x != nil {
+		return x.UnixSeconds
+	}
+	return 0
+}
+
+func (x *FiguresOfSecond) GetReplicas() []*ReplicaFigures {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *FiguresOfSecond) GetSources() []*SourceFigures {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+type ReplicaFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ReplicaStatus. Empty if the store allows only one process.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// HOST:PORT of its gRPC port.
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// True for the daemon that answers.
+	Answering bool `protobuf:"varint,3,opt,name=answering,proto3" json:"answering,omitempty"`
+	// The blocks and the identifiers that it granted in one second. For other replicas, the average of the five seconds before their note.
+	Grants      float64 `protobuf:"fixed64,4,opt,name=grants,proto3" json:"grants,omitempty"`
+	Identifiers float64 `protobuf:"fixed64,5,opt,name=identifiers,proto3" json:"identifiers,omitempty"`
+	// Half, and 99 %, of the grants of this time took at most this long from request to grant, in microseconds. An estimate within a
+	// factor of two. Absent if there were no grants.
+	P50Micros *float64 `protobuf:"fixed64,6,opt,name=p50_micros,json=p50Micros,proto3,oneof" json:"p50_micros,omitempty"`
+	P99Micros *float64 `protobuf:"fixed64,7,opt,name=p99_micros,json=p99Micros,proto3,oneof" json:"p99_micros,omitempty"`
+	// The time for which it can issue time-based identifiers without the store, in milliseconds. Absent if it holds no slot.
+	WindowLeftMs *uint64 `protobuf:"varint,8,opt,name=window_left_ms,json=windowLeftMs,proto3,oneof" json:"window_left_ms,omitempty"`
+	// The lead of its clock over the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon.
+	ClockAheadMs *int64 `protobuf:"zigzag64,9,opt,name=clock_ahead_ms,json=clockAheadMs,proto3,oneof" json:"clock_ahead_ms,omitempty"`
+	// The mean time of a commit in the store, in microseconds. Absent if there was no commit.
+	StoreMicros *float64 `protobuf:"fixed64,10,opt,name=store_micros,json=storeMicros,proto3,oneof" json:"store_micros,omitempty"`
+	// The slot through which it issues time-based identifiers. Absent if it holds none.
+	Slot          *uint32 `protobuf:"varint,11,opt,name=slot,proto3,oneof" json:"slot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaFigures) Reset() {
+	*x = ReplicaFigures{}
+	mi := &file_kent_v1_admin_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaFigures) ProtoMessage() {}
+
+func (x *ReplicaFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaFigures.ProtoReflect.Descriptor instead.
+func (*ReplicaFigures) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ReplicaFigures) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReplicaFigures) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ReplicaFigures) GetAnswering() bool {
+	if x != nil {
+		return x.Answering
+	}
+	return false
+}
+
+func (x *ReplicaFigures) GetGrants() float64 {
+	if x != nil {
+		return x.Grants
+	}
+	return 0
+}
+
+func (x *ReplicaFigures) GetIdentifiers() float64 {
+	if x != nil {
+		return x.Identifiers
+	}
+	return 0
+}
+
+func (x *ReplicaFigures) GetP50Micros() float64 {
+	if x != nil && x.P50Micros != nil {
+		return *x.P50Micros
+	}
+	return 0
+}
+
+func (x *ReplicaFigures) GetP99Micros() float64 {
+	if x != nil && x.P99Micros != nil {
+		return *x.P99Micros
+	}
+	return 0
+}
+
+func (x *ReplicaFigures) GetWindowLeftMs() uint64 {
+	if x != nil && x.WindowLeftMs != nil {
+		return *x.WindowLeftMs
+	}
+	return 0
+}
+
+func (x *ReplicaFigures) GetClockAheadMs() int64 {
+	if x != nil && x.ClockAheadMs != nil {
+		return *x.ClockAheadMs
+	}
+	return 0
+}
+
+func (x *ReplicaFigures) GetStoreMicros() float64 {
+	if x != nil && x.StoreMicros != nil {
+		return *x.StoreMicros
+	}
+	return 0
+}
+
+func (x *ReplicaFigures) GetSlot() uint32 {
+	if x != nil && x.Slot != nil {
+		return *x.Slot
+	}
+	return 0
+}
+
+type SourceFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The source, as in AllocateRequest. "other" stands for all sources beyond the first thousand.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The blocks and the identifiers that were granted in this second.
+	Grants        uint64 `protobuf:"varint,2,opt,name=grants,proto3" json:"grants,omitempty"`
+	Identifiers   uint64 `protobuf:"varint,3,opt,name=identifiers,proto3" json:"identifiers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceFigures) Reset() {
+	*x = SourceFigures{}
+	mi := &file_kent_v1_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceFigures) ProtoMessage() {}
+
+func (x *SourceFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceFigures.ProtoReflect.Descriptor instead.
+func (*SourceFigures) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SourceFigures) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *SourceFigures) GetGrants() uint64 {
+	if x != nil {
+		return x.Grants
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetIdentifiers() uint64 {
+	if x != nil {
+		return x.Identifiers
+	}
+	return 0
+}
+
 type DiagnoseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1164,7 +1506,7 @@ type DiagnoseRequest struct {
 
 func (x *DiagnoseRequest) Reset() {
 	*x = DiagnoseRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[17]
+	mi := &file_kent_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1518,7 @@ func (x *DiagnoseRequest) String() string {
 func (*DiagnoseRequest) ProtoMessage() {}
 
 func (x *DiagnoseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[17]
+	mi := &file_kent_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1531,7 @@ func (x *DiagnoseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiagnoseRequest.ProtoReflect.Descriptor instead.
 func (*DiagnoseRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 // What the daemon depends on, as measured for this answer.
@@ -1213,7 +1555,7 @@ type Diagnosis struct {
 
 func (x *Diagnosis) Reset() {
 	*x = Diagnosis{}
-	mi := &file_kent_v1_admin_proto_msgTypes[18]
+	mi := &file_kent_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1567,7 @@ func (x *Diagnosis) String() string {
 func (*Diagnosis) ProtoMessage() {}
 
 func (x *Diagnosis) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[18]
+	mi := &file_kent_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1580,7 @@ func (x *Diagnosis) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnosis.ProtoReflect.Descriptor instead.
 func (*Diagnosis) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Diagnosis) GetStatus() *Status {
@@ -1310,7 +1652,7 @@ type Directory struct {
 
 func (x *Directory) Reset() {
 	*x = Directory{}
-	mi := &file_kent_v1_admin_proto_msgTypes[19]
+	mi := &file_kent_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1664,7 @@ func (x *Directory) String() string {
 func (*Directory) ProtoMessage() {}
 
 func (x *Directory) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[19]
+	mi := &file_kent_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1677,7 @@ func (x *Directory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Directory.ProtoReflect.Descriptor instead.
 func (*Directory) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Directory) GetSetting() string {
@@ -1399,7 +1741,7 @@ type StoreSize struct {
 
 func (x *StoreSize) Reset() {
 	*x = StoreSize{}
-	mi := &file_kent_v1_admin_proto_msgTypes[20]
+	mi := &file_kent_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1753,7 @@ func (x *StoreSize) String() string {
 func (*StoreSize) ProtoMessage() {}
 
 func (x *StoreSize) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[20]
+	mi := &file_kent_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1766,7 @@ func (x *StoreSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSize.ProtoReflect.Descriptor instead.
 func (*StoreSize) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StoreSize) GetBytes() uint64 {
@@ -1458,7 +1800,7 @@ type Etcd struct {
 
 func (x *Etcd) Reset() {
 	*x = Etcd{}
-	mi := &file_kent_v1_admin_proto_msgTypes[21]
+	mi := &file_kent_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1812,7 @@ func (x *Etcd) String() string {
 func (*Etcd) ProtoMessage() {}
 
 func (x *Etcd) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[21]
+	mi := &file_kent_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1825,7 @@ func (x *Etcd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Etcd.ProtoReflect.Descriptor instead.
 func (*Etcd) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Etcd) GetReadMicros() uint64 {
@@ -1546,7 +1888,7 @@ type EtcdMember struct {
 
 func (x *EtcdMember) Reset() {
 	*x = EtcdMember{}
-	mi := &file_kent_v1_admin_proto_msgTypes[22]
+	mi := &file_kent_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1900,7 @@ func (x *EtcdMember) String() string {
 func (*EtcdMember) ProtoMessage() {}
 
 func (x *EtcdMember) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[22]
+	mi := &file_kent_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1913,7 @@ func (x *EtcdMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EtcdMember.ProtoReflect.Descriptor instead.
 func (*EtcdMember) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EtcdMember) GetName() string {
@@ -1681,7 +2023,7 @@ type Forecast struct {
 
 func (x *Forecast) Reset() {
 	*x = Forecast{}
-	mi := &file_kent_v1_admin_proto_msgTypes[23]
+	mi := &file_kent_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +2035,7 @@ func (x *Forecast) String() string {
 func (*Forecast) ProtoMessage() {}
 
 func (x *Forecast) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[23]
+	mi := &file_kent_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +2048,7 @@ func (x *Forecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forecast.ProtoReflect.Descriptor instead.
 func (*Forecast) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Forecast) GetSource() string {
@@ -1745,7 +2087,7 @@ type DumpEventsRequest struct {
 
 func (x *DumpEventsRequest) Reset() {
 	*x = DumpEventsRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[24]
+	mi := &file_kent_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +2099,7 @@ func (x *DumpEventsRequest) String() string {
 func (*DumpEventsRequest) ProtoMessage() {}
 
 func (x *DumpEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[24]
+	mi := &file_kent_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +2112,7 @@ func (x *DumpEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpEventsRequest.ProtoReflect.Descriptor instead.
 func (*DumpEventsRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 type DumpEventsResponse struct {
@@ -1785,7 +2127,7 @@ type DumpEventsResponse struct {
 
 func (x *DumpEventsResponse) Reset() {
 	*x = DumpEventsResponse{}
-	mi := &file_kent_v1_admin_proto_msgTypes[25]
+	mi := &file_kent_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +2139,7 @@ func (x *DumpEventsResponse) String() string {
 func (*DumpEventsResponse) ProtoMessage() {}
 
 func (x *DumpEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[25]
+	mi := &file_kent_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +2152,7 @@ func (x *DumpEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpEventsResponse.ProtoReflect.Descriptor instead.
 func (*DumpEventsResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DumpEventsResponse) GetEvents() []*NotableEvent {
@@ -1840,7 +2182,7 @@ type NotableEvent struct {
 
 func (x *NotableEvent) Reset() {
 	*x = NotableEvent{}
-	mi := &file_kent_v1_admin_proto_msgTypes[26]
+	mi := &file_kent_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2194,7 @@ func (x *NotableEvent) String() string {
 func (*NotableEvent) ProtoMessage() {}
 
 func (x *NotableEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[26]
+	mi := &file_kent_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2207,7 @@ func (x *NotableEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotableEvent.ProtoReflect.Descriptor instead.
 func (*NotableEvent) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NotableEvent) GetUnixNanos() int64 {
@@ -1902,7 +2244,7 @@ type SetLogFilterRequest struct {
 
 func (x *SetLogFilterRequest) Reset() {
 	*x = SetLogFilterRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[27]
+	mi := &file_kent_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +2256,7 @@ func (x *SetLogFilterRequest) String() string {
 func (*SetLogFilterRequest) ProtoMessage() {}
 
 func (x *SetLogFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[27]
+	mi := &file_kent_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +2269,7 @@ func (x *SetLogFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogFilterRequest.ProtoReflect.Descriptor instead.
 func (*SetLogFilterRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetLogFilterRequest) GetChange() isSetLogFilterRequest_Change {
@@ -1987,7 +2329,7 @@ type LogFilter struct {
 
 func (x *LogFilter) Reset() {
 	*x = LogFilter{}
-	mi := &file_kent_v1_admin_proto_msgTypes[28]
+	mi := &file_kent_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2341,7 @@ func (x *LogFilter) String() string {
 func (*LogFilter) ProtoMessage() {}
 
 func (x *LogFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[28]
+	mi := &file_kent_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2354,7 @@ func (x *LogFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogFilter.ProtoReflect.Descriptor instead.
 func (*LogFilter) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LogFilter) GetFilter() string {
@@ -2050,7 +2392,7 @@ type BackupPart_Begin struct {
 
 func (x *BackupPart_Begin) Reset() {
 	*x = BackupPart_Begin{}
-	mi := &file_kent_v1_admin_proto_msgTypes[29]
+	mi := &file_kent_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2404,7 @@ func (x *BackupPart_Begin) String() string {
 func (*BackupPart_Begin) ProtoMessage() {}
 
 func (x *BackupPart_Begin) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[29]
+	mi := &file_kent_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2450,7 @@ type BackupPart_Records struct {
 
 func (x *BackupPart_Records) Reset() {
 	*x = BackupPart_Records{}
-	mi := &file_kent_v1_admin_proto_msgTypes[30]
+	mi := &file_kent_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2462,7 @@ func (x *BackupPart_Records) String() string {
 func (*BackupPart_Records) ProtoMessage() {}
 
 func (x *BackupPart_Records) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[30]
+	mi := &file_kent_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2495,7 @@ type BackupPart_Record struct {
 
 func (x *BackupPart_Record) Reset() {
 	*x = BackupPart_Record{}
-	mi := &file_kent_v1_admin_proto_msgTypes[31]
+	mi := &file_kent_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2507,7 @@ func (x *BackupPart_Record) String() string {
 func (*BackupPart_Record) ProtoMessage() {}
 
 func (x *BackupPart_Record) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[31]
+	mi := &file_kent_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2549,7 @@ type BackupPart_End struct {
 
 func (x *BackupPart_End) Reset() {
 	*x = BackupPart_End{}
-	mi := &file_kent_v1_admin_proto_msgTypes[32]
+	mi := &file_kent_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2561,7 @@ func (x *BackupPart_End) String() string {
 func (*BackupPart_End) ProtoMessage() {}
 
 func (x *BackupPart_End) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[32]
+	mi := &file_kent_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2601,7 @@ type NotableEvent_Figure struct {
 
 func (x *NotableEvent_Figure) Reset() {
 	*x = NotableEvent_Figure{}
-	mi := &file_kent_v1_admin_proto_msgTypes[33]
+	mi := &file_kent_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2613,7 @@ func (x *NotableEvent_Figure) String() string {
 func (*NotableEvent_Figure) ProtoMessage() {}
 
 func (x *NotableEvent_Figure) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[33]
+	mi := &file_kent_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2626,7 @@ func (x *NotableEvent_Figure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotableEvent_Figure.ProtoReflect.Descriptor instead.
 func (*NotableEvent_Figure) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{26, 0}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{31, 0}
 }
 
 func (x *NotableEvent_Figure) GetName() string {
@@ -2405,7 +2747,39 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\vlease_count\x18\x01 \x01(\x04R\n" +
 	"leaseCount\x12!\n" +
 	"\fpacked_bytes\x18\x02 \x01(\x04R\vpackedBytes\x12\x18\n" +
-	"\astreams\x18\x03 \x01(\x04R\astreams\"\x11\n" +
+	"\astreams\x18\x03 \x01(\x04R\astreams\"\x15\n" +
+	"\x13WatchFiguresRequest\"J\n" +
+	"\x14WatchFiguresResponse\x122\n" +
+	"\aseconds\x18\x01 \x03(\v2\x18.kent.v1.FiguresOfSecondR\aseconds\"\x9b\x01\n" +
+	"\x0fFiguresOfSecond\x12!\n" +
+	"\funix_seconds\x18\x01 \x01(\x03R\vunixSeconds\x123\n" +
+	"\breplicas\x18\x02 \x03(\v2\x17.kent.v1.ReplicaFiguresR\breplicas\x120\n" +
+	"\asources\x18\x03 \x03(\v2\x16.kent.v1.SourceFiguresR\asources\"\xd3\x03\n" +
+	"\x0eReplicaFigures\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1c\n" +
+	"\tanswering\x18\x03 \x01(\bR\tanswering\x12\x16\n" +
+	"\x06grants\x18\x04 \x01(\x01R\x06grants\x12 \n" +
+	"\videntifiers\x18\x05 \x01(\x01R\videntifiers\x12\"\n" +
+	"\n" +
+	"p50_micros\x18\x06 \x01(\x01H\x00R\tp50Micros\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"p99_micros\x18\a \x01(\x01H\x01R\tp99Micros\x88\x01\x01\x12)\n" +
+	"\x0ewindow_left_ms\x18\b \x01(\x04H\x02R\fwindowLeftMs\x88\x01\x01\x12)\n" +
+	"\x0eclock_ahead_ms\x18\t \x01(\x12H\x03R\fclockAheadMs\x88\x01\x01\x12&\n" +
+	"\fstore_micros\x18\n" +
+	" \x01(\x01H\x04R\vstoreMicros\x88\x01\x01\x12\x17\n" +
+	"\x04slot\x18\v \x01(\rH\x05R\x04slot\x88\x01\x01B\r\n" +
+	"\v_p50_microsB\r\n" +
+	"\v_p99_microsB\x11\n" +
+	"\x0f_window_left_msB\x11\n" +
+	"\x0f_clock_ahead_msB\x0f\n" +
+	"\r_store_microsB\a\n" +
+	"\x05_slot\"a\n" +
+	"\rSourceFigures\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
+	"\x06grants\x18\x02 \x01(\x04R\x06grants\x12 \n" +
+	"\videntifiers\x18\x03 \x01(\x04R\videntifiers\"\x11\n" +
 	"\x0fDiagnoseRequest\"\xe3\x02\n" +
 	"\tDiagnosis\x12'\n" +
 	"\x06status\x18\x01 \x01(\v2\x0f.kent.v1.StatusR\x06status\x124\n" +
@@ -2487,9 +2861,10 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\bprevious\x18\x02 \x01(\tR\bprevious\x12\x1e\n" +
 	"\n" +
 	"configured\x18\x03 \x01(\tR\n" +
-	"configured2\xc5\x04\n" +
+	"configured2\x94\x05\n" +
 	"\x05Admin\x127\n" +
-	"\tGetStatus\x12\x19.kent.v1.GetStatusRequest\x1a\x0f.kent.v1.Status\x128\n" +
+	"\tGetStatus\x12\x19.kent.v1.GetStatusRequest\x1a\x0f.kent.v1.Status\x12M\n" +
+	"\fWatchFigures\x12\x1c.kent.v1.WatchFiguresRequest\x1a\x1d.kent.v1.WatchFiguresResponse0\x01\x128\n" +
 	"\bDiagnose\x12\x18.kent.v1.DiagnoseRequest\x1a\x12.kent.v1.Diagnosis\x127\n" +
 	"\x06Backup\x12\x16.kent.v1.BackupRequest\x1a\x13.kent.v1.BackupPart0\x01\x12@\n" +
 	"\vAcceptClock\x12\x1b.kent.v1.AcceptClockRequest\x1a\x14.kent.v1.ClockStatus\x12=\n" +
@@ -2513,48 +2888,53 @@ func file_kent_v1_admin_proto_rawDescGZIP() []byte {
 	return file_kent_v1_admin_proto_rawDescData
 }
 
-var file_kent_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_kent_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_kent_v1_admin_proto_goTypes = []any{
-	(*CreateSeriesRequest)(nil), // 0: kent.v1.CreateSeriesRequest
-	(*ListSeriesRequest)(nil),   // 1: kent.v1.ListSeriesRequest
-	(*ListSeriesResponse)(nil),  // 2: kent.v1.ListSeriesResponse
-	(*ForgetSeriesRequest)(nil), // 3: kent.v1.ForgetSeriesRequest
-	(*Series)(nil),              // 4: kent.v1.Series
-	(*AcceptClockRequest)(nil),  // 5: kent.v1.AcceptClockRequest
-	(*BackupRequest)(nil),       // 6: kent.v1.BackupRequest
-	(*BackupPart)(nil),          // 7: kent.v1.BackupPart
-	(*GetStatusRequest)(nil),    // 8: kent.v1.GetStatusRequest
-	(*Status)(nil),              // 9: kent.v1.Status
-	(*ReplicaStatus)(nil),       // 10: kent.v1.ReplicaStatus
-	(*StoreStatus)(nil),         // 11: kent.v1.StoreStatus
-	(*ClockStatus)(nil),         // 12: kent.v1.ClockStatus
-	(*ClockQuarantine)(nil),     // 13: kent.v1.ClockQuarantine
-	(*SlotStatus)(nil),          // 14: kent.v1.SlotStatus
-	(*ChunkStatus)(nil),         // 15: kent.v1.ChunkStatus
-	(*Limits)(nil),              // 16: kent.v1.Limits
-	(*DiagnoseRequest)(nil),     // 17: kent.v1.DiagnoseRequest
-	(*Diagnosis)(nil),           // 18: kent.v1.Diagnosis
-	(*Directory)(nil),           // 19: kent.v1.Directory
-	(*StoreSize)(nil),           // 20: kent.v1.StoreSize
-	(*Etcd)(nil),                // 21: kent.v1.Etcd
-	(*EtcdMember)(nil),          // 22: kent.v1.EtcdMember
-	(*Forecast)(nil),            // 23: kent.v1.Forecast
-	(*DumpEventsRequest)(nil),   // 24: kent.v1.DumpEventsRequest
-	(*DumpEventsResponse)(nil),  // 25: kent.v1.DumpEventsResponse
-	(*NotableEvent)(nil),        // 26: kent.v1.NotableEvent
-	(*SetLogFilterRequest)(nil), // 27: kent.v1.SetLogFilterRequest
-	(*LogFilter)(nil),           // 28: kent.v1.LogFilter
-	(*BackupPart_Begin)(nil),    // 29: kent.v1.BackupPart.Begin
-	(*BackupPart_Records)(nil),  // 30: kent.v1.BackupPart.Records
-	(*BackupPart_Record)(nil),   // 31: kent.v1.BackupPart.Record
-	(*BackupPart_End)(nil),      // 32: kent.v1.BackupPart.End
-	(*NotableEvent_Figure)(nil), // 33: kent.v1.NotableEvent.Figure
+	(*CreateSeriesRequest)(nil),  // 0: kent.v1.CreateSeriesRequest
+	(*ListSeriesRequest)(nil),    // 1: kent.v1.ListSeriesRequest
+	(*ListSeriesResponse)(nil),   // 2: kent.v1.ListSeriesResponse
+	(*ForgetSeriesRequest)(nil),  // 3: kent.v1.ForgetSeriesRequest
+	(*Series)(nil),               // 4: kent.v1.Series
+	(*AcceptClockRequest)(nil),   // 5: kent.v1.AcceptClockRequest
+	(*BackupRequest)(nil),        // 6: kent.v1.BackupRequest
+	(*BackupPart)(nil),           // 7: kent.v1.BackupPart
+	(*GetStatusRequest)(nil),     // 8: kent.v1.GetStatusRequest
+	(*Status)(nil),               // 9: kent.v1.Status
+	(*ReplicaStatus)(nil),        // 10: kent.v1.ReplicaStatus
+	(*StoreStatus)(nil),          // 11: kent.v1.StoreStatus
+	(*ClockStatus)(nil),          // 12: kent.v1.ClockStatus
+	(*ClockQuarantine)(nil),      // 13: kent.v1.ClockQuarantine
+	(*SlotStatus)(nil),           // 14: kent.v1.SlotStatus
+	(*ChunkStatus)(nil),          // 15: kent.v1.ChunkStatus
+	(*Limits)(nil),               // 16: kent.v1.Limits
+	(*WatchFiguresRequest)(nil),  // 17: kent.v1.WatchFiguresRequest
+	(*WatchFiguresResponse)(nil), // 18: kent.v1.WatchFiguresResponse
+	(*FiguresOfSecond)(nil),      // 19: kent.v1.FiguresOfSecond
+	(*ReplicaFigures)(nil),       // 20: kent.v1.ReplicaFigures
+	(*SourceFigures)(nil),        // 21: kent.v1.SourceFigures
+	(*DiagnoseRequest)(nil),      // 22: kent.v1.DiagnoseRequest
+	(*Diagnosis)(nil),            // 23: kent.v1.Diagnosis
+	(*Directory)(nil),            // 24: kent.v1.Directory
+	(*StoreSize)(nil),            // 25: kent.v1.StoreSize
+	(*Etcd)(nil),                 // 26: kent.v1.Etcd
+	(*EtcdMember)(nil),           // 27: kent.v1.EtcdMember
+	(*Forecast)(nil),             // 28: kent.v1.Forecast
+	(*DumpEventsRequest)(nil),    // 29: kent.v1.DumpEventsRequest
+	(*DumpEventsResponse)(nil),   // 30: kent.v1.DumpEventsResponse
+	(*NotableEvent)(nil),         // 31: kent.v1.NotableEvent
+	(*SetLogFilterRequest)(nil),  // 32: kent.v1.SetLogFilterRequest
+	(*LogFilter)(nil),            // 33: kent.v1.LogFilter
+	(*BackupPart_Begin)(nil),     // 34: kent.v1.BackupPart.Begin
+	(*BackupPart_Records)(nil),   // 35: kent.v1.BackupPart.Records
+	(*BackupPart_Record)(nil),    // 36: kent.v1.BackupPart.Record
+	(*BackupPart_End)(nil),       // 37: kent.v1.BackupPart.End
+	(*NotableEvent_Figure)(nil),  // 38: kent.v1.NotableEvent.Figure
 }
 var file_kent_v1_admin_proto_depIdxs = []int32{
 	4,  // 0: kent.v1.ListSeriesResponse.series:type_name -> kent.v1.Series
-	29, // 1: kent.v1.BackupPart.begin:type_name -> kent.v1.BackupPart.Begin
-	30, // 2: kent.v1.BackupPart.records:type_name -> kent.v1.BackupPart.Records
-	32, // 3: kent.v1.BackupPart.end:type_name -> kent.v1.BackupPart.End
+	34, // 1: kent.v1.BackupPart.begin:type_name -> kent.v1.BackupPart.Begin
+	35, // 2: kent.v1.BackupPart.records:type_name -> kent.v1.BackupPart.Records
+	37, // 3: kent.v1.BackupPart.end:type_name -> kent.v1.BackupPart.End
 	11, // 4: kent.v1.Status.store:type_name -> kent.v1.StoreStatus
 	12, // 5: kent.v1.Status.clock:type_name -> kent.v1.ClockStatus
 	14, // 6: kent.v1.Status.slots:type_name -> kent.v1.SlotStatus
@@ -2562,38 +2942,43 @@ var file_kent_v1_admin_proto_depIdxs = []int32{
 	16, // 8: kent.v1.Status.limits:type_name -> kent.v1.Limits
 	10, // 9: kent.v1.Status.replicas:type_name -> kent.v1.ReplicaStatus
 	13, // 10: kent.v1.ClockStatus.quarantine:type_name -> kent.v1.ClockQuarantine
-	9,  // 11: kent.v1.Diagnosis.status:type_name -> kent.v1.Status
-	19, // 12: kent.v1.Diagnosis.directories:type_name -> kent.v1.Directory
-	20, // 13: kent.v1.Diagnosis.store_size:type_name -> kent.v1.StoreSize
-	21, // 14: kent.v1.Diagnosis.etcd:type_name -> kent.v1.Etcd
-	23, // 15: kent.v1.Diagnosis.full_first:type_name -> kent.v1.Forecast
-	22, // 16: kent.v1.Etcd.members:type_name -> kent.v1.EtcdMember
-	26, // 17: kent.v1.DumpEventsResponse.events:type_name -> kent.v1.NotableEvent
-	33, // 18: kent.v1.NotableEvent.figures:type_name -> kent.v1.NotableEvent.Figure
-	31, // 19: kent.v1.BackupPart.Records.records:type_name -> kent.v1.BackupPart.Record
-	8,  // 20: kent.v1.Admin.GetStatus:input_type -> kent.v1.GetStatusRequest
-	17, // 21: kent.v1.Admin.Diagnose:input_type -> kent.v1.DiagnoseRequest
-	6,  // 22: kent.v1.Admin.Backup:input_type -> kent.v1.BackupRequest
-	5,  // 23: kent.v1.Admin.AcceptClock:input_type -> kent.v1.AcceptClockRequest
-	0,  // 24: kent.v1.Admin.CreateSeries:input_type -> kent.v1.CreateSeriesRequest
-	1,  // 25: kent.v1.Admin.ListSeries:input_type -> kent.v1.ListSeriesRequest
-	3,  // 26: kent.v1.Admin.ForgetSeries:input_type -> kent.v1.ForgetSeriesRequest
-	24, // 27: kent.v1.Admin.DumpEvents:input_type -> kent.v1.DumpEventsRequest
-	27, // 28: kent.v1.Admin.SetLogFilter:input_type -> kent.v1.SetLogFilterRequest
-	9,  // 29: kent.v1.Admin.GetStatus:output_type -> kent.v1.Status
-	18, // 30: kent.v1.Admin.Diagnose:output_type -> kent.v1.Diagnosis
-	7,  // 31: kent.v1.Admin.Backup:output_type -> kent.v1.BackupPart
-	12, // 32: kent.v1.Admin.AcceptClock:output_type -> kent.v1.ClockStatus
-	4,  // 33: kent.v1.Admin.CreateSeries:output_type -> kent.v1.Series
-	2,  // 34: kent.v1.Admin.ListSeries:output_type -> kent.v1.ListSeriesResponse
-	4,  // 35: kent.v1.Admin.ForgetSeries:output_type -> kent.v1.Series
-	25, // 36: kent.v1.Admin.DumpEvents:output_type -> kent.v1.DumpEventsResponse
-	28, // 37: kent.v1.Admin.SetLogFilter:output_type -> kent.v1.LogFilter
-	29, // [29:38] is the sub-list for method output_type
-	20, // [20:29] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	19, // 11: kent.v1.WatchFiguresResponse.seconds:type_name -> kent.v1.FiguresOfSecond
+	20, // 12: kent.v1.FiguresOfSecond.replicas:type_name -> kent.v1.ReplicaFigures
+	21, // 13: kent.v1.FiguresOfSecond.sources:type_name -> kent.v1.SourceFigures
+	9,  // 14: kent.v1.Diagnosis.status:type_name -> kent.v1.Status
+	24, // 15: kent.v1.Diagnosis.directories:type_name -> kent.v1.Directory
+	25, // 16: kent.v1.Diagnosis.store_size:type_name -> kent.v1.StoreSize
+	26, // 17: kent.v1.Diagnosis.etcd:type_name -> kent.v1.Etcd
+	28, // 18: kent.v1.Diagnosis.full_first:type_name -> kent.v1.Forecast
+	27, // 19: kent.v1.Etcd.members:type_name -> kent.v1.EtcdMember
+	31, // 20: kent.v1.DumpEventsResponse.events:type_name -> kent.v1.NotableEvent
+	38, // 21: kent.v1.NotableEvent.figures:type_name -> kent.v1.NotableEvent.Figure
+	36, // 22: kent.v1.BackupPart.Records.records:type_name -> kent.v1.BackupPart.Record
+	8,  // 23: kent.v1.Admin.GetStatus:input_type -> kent.v1.GetStatusRequest
+	17, // 24: kent.v1.Admin.WatchFigures:input_type -> kent.v1.WatchFiguresRequest
+	22, // 25: kent.v1.Admin.Diagnose:input_type -> kent.v1.DiagnoseRequest
+	6,  // 26: kent.v1.Admin.Backup:input_type -> kent.v1.BackupRequest
+	5,  // 27: kent.v1.Admin.AcceptClock:input_type -> kent.v1.AcceptClockRequest
+	0,  // 28: kent.v1.Admin.CreateSeries:input_type -> kent.v1.CreateSeriesRequest
+	1,  // 29: kent.v1.Admin.ListSeries:input_type -> kent.v1.ListSeriesRequest
+	3,  // 30: kent.v1.Admin.ForgetSeries:input_type -> kent.v1.ForgetSeriesRequest
+	29, // 31: kent.v1.Admin.DumpEvents:input_type -> kent.v1.DumpEventsRequest
+	32, // 32: kent.v1.Admin.SetLogFilter:input_type -> kent.v1.SetLogFilterRequest
+	9,  // 33: kent.v1.Admin.GetStatus:output_type -> kent.v1.Status
+	18, // 34: kent.v1.Admin.WatchFigures:output_type -> kent.v1.WatchFiguresResponse
+	23, // 35: kent.v1.Admin.Diagnose:output_type -> kent.v1.Diagnosis
+	7,  // 36: kent.v1.Admin.Backup:output_type -> kent.v1.BackupPart
+	12, // 37: kent.v1.Admin.AcceptClock:output_type -> kent.v1.ClockStatus
+	4,  // 38: kent.v1.Admin.CreateSeries:output_type -> kent.v1.Series
+	2,  // 39: kent.v1.Admin.ListSeries:output_type -> kent.v1.ListSeriesResponse
+	4,  // 40: kent.v1.Admin.ForgetSeries:output_type -> kent.v1.Series
+	30, // 41: kent.v1.Admin.DumpEvents:output_type -> kent.v1.DumpEventsResponse
+	33, // 42: kent.v1.Admin.SetLogFilter:output_type -> kent.v1.LogFilter
+	33, // [33:43] is the sub-list for method output_type
+	23, // [23:33] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_admin_proto_init() }
@@ -2609,10 +2994,11 @@ func file_kent_v1_admin_proto_init() {
 	file_kent_v1_admin_proto_msgTypes[10].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[11].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[13].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[18].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[21].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[22].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[27].OneofWrappers = []any{
+	file_kent_v1_admin_proto_msgTypes[20].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[23].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[26].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[27].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[32].OneofWrappers = []any{
 		(*SetLogFilterRequest_Filter)(nil),
 		(*SetLogFilterRequest_Reset_)(nil),
 	}
@@ -2622,7 +3008,7 @@ func file_kent_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kent_v1_admin_proto_rawDesc), len(file_kent_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Admin_GetStatus_FullMethodName    = "/kent.v1.Admin/GetStatus"
+	Admin_WatchFigures_FullMethodName = "/kent.v1.Admin/WatchFigures"
 	Admin_Diagnose_FullMethodName     = "/kent.v1.Admin/Diagnose"
 	Admin_Backup_FullMethodName       = "/kent.v1.Admin/Backup"
 	Admin_AcceptClock_FullMethodName  = "/kent.v1.Admin/AcceptClock"
@@ -37,6 +38,9 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type AdminClient interface {
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*Status, error)
+	// Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
+	// `operate`, as the whole GetStatus does.
+	WatchFigures(ctx context.Context, in *WatchFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFiguresResponse], error)
 	// Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds.
 	Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*Diagnosis, error)
 	// Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them.
@@ -74,6 +78,25 @@ func (c *adminClient) GetStatus(ctx context.Context, in *GetStatusRequest, opts 
 	return out, nil
 }
 
+func (c *adminClient) WatchFigures(ctx context.Context, in *WatchFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFiguresResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[0], Admin_WatchFigures_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchFiguresRequest, WatchFiguresResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_WatchFiguresClient = grpc.ServerStreamingClient[WatchFiguresResponse]
+
 func (c *adminClient) Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*Diagnosis, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Diagnosis)
@@ -86,7 +109,7 @@ func (c *adminClient) Diagnose(ctx context.Context, in *DiagnoseRequest, opts ..
 
 func (c *adminClient) Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupPart], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[0], Admin_Backup_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[1], Admin_Backup_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +148,7 @@ func (c *adminClient) CreateSeries(ctx context.Context, in *CreateSeriesRequest,
 
 func (c *adminClient) ListSeries(ctx context.Context, in *ListSeriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSeriesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[1], Admin_ListSeries_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[2], Admin_ListSeries_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +200,9 @@ func (c *adminClient) SetLogFilter(ctx context.Context, in *SetLogFilterRequest,
 // for forward compatibility.
 type AdminServer interface {
 	GetStatus(context.Context, *GetStatusRequest) (*Status, error)
+	// Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
+	// `operate`, as the whole GetStatus does.
+	WatchFigures(*WatchFiguresRequest, grpc.ServerStreamingServer[WatchFiguresResponse]) error
 	// Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds.
 	Diagnose(context.Context, *DiagnoseRequest) (*Diagnosis, error)
 	// Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them.
@@ -206,6 +232,9 @@ type UnimplementedAdminServer struct{}
 
 func (UnimplementedAdminServer) GetStatus(context.Context, *GetStatusRequest) (*Status, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStatus not implemented")
+}
+func (UnimplementedAdminServer) WatchFigures(*WatchFiguresRequest, grpc.ServerStreamingServer[WatchFiguresResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchFigures not implemented")
 }
 func (UnimplementedAdminServer) Diagnose(context.Context, *DiagnoseRequest) (*Diagnosis, error) {
 	return nil, status.Error(codes.Unimplemented, "method Diagnose not implemented")
@@ -269,6 +298,17 @@ func _Admin_GetStatus_Handler(srv interface{}, ctx context.Context, dec func(int
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _Admin_WatchFigures_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchFiguresRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServer).WatchFigures(m, &grpc.GenericServerStream[WatchFiguresRequest, WatchFiguresResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_WatchFiguresServer = grpc.ServerStreamingServer[WatchFiguresResponse]
 
 func _Admin_Diagnose_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DiagnoseRequest)
@@ -437,6 +477,11 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchFigures",
+			Handler:       _Admin_WatchFigures_Handler,
+			ServerStreams: true,
+		},
 		{
 			StreamName:    "Backup",
 			Handler:       _Admin_Backup_Handler,

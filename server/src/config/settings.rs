@@ -94,6 +94,9 @@ settings! {
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         http_api: bool = "true", "KENT_HTTP_API" "BOOL":
             "Serve the API on the HTTP port, too";
+        #[arg(num_args = 0..=1, default_missing_value = "true")]
+        no_console: bool = "false", "KENT_NO_CONSOLE" "BOOL":
+            "Do not serve the web console, which is at /console/ on the HTTP port";
         http_origins: Origins, "KENT_HTTP_ORIGINS" "ORIGIN,...":
             "Origins of web pages that may call the API on the HTTP port, such as `https://ops.example`";
         advertise: String, "KENT_ADVERTISE" "HOST:PORT":

@@ -123,6 +123,11 @@ pub(super) fn hint(space: &str, reason: &NotUndone, deleted: Option<&Deleted>) -
         (Refusal::HasSubregions { region, .. }, _) => {
             format!("; delete its other subregions first (kent region tree --filter {})", arguments(region, space))
         }
+        (
+            Refusal::SuffixInUse { region, most: Some(most @ 1..), .. }
+            | Refusal::SuffixTooNarrow { region, most: most @ 1.., .. },
+            _,
+        ) => format!(" (kent region shrink {} --by {most})", arguments(region, space)),
         (refusal, _) => refusal_hint(space, refusal),
     }
 }

@@ -6,11 +6,7 @@ use kent_store::{
     CommitError, Committed, Key, Pages, Peers, ReadError, Servers, Stats, Store, StoreId, Txn, Versioned,
 };
 use prometheus_client::{
-    metrics::{
-        counter::Counter,
-        family::Family,
-        histogram::{Histogram, exponential_buckets},
-    },
+    metrics::{counter::Counter, family::Family},
     registry::{Registry, Unit},
 };
 
@@ -18,7 +14,11 @@ use super::{
     call,
     clock::Clock,
     flight::{self, Happened, Name, SLOW_COMMIT},
+    latency::{Latency, Observed},
 };
+
+/// The kind of operation that makes data durable.
+const COMMIT: &str = "commit";
 
 /// A store whose operations are measured with a clock.
 #[derive(Debug)]
@@ -31,11 +31,17 @@ pub(crate) struct Watched {
 }
 
 /// The metrics of all operations of a store. They exist before the daemon can serve metrics.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct StoreMetrics {
-    duration: Family<WorkLabel, Histogram, fn() -> Histogram>,
+    duration: Family<WorkLabel, StoreLatency>,
     failures: Family<WorkLabel, Counter>,
 }
+
+/// The bounds of its buckets go from 16 microseconds to 67 seconds.
+type StoreLatency = Latency<STORE_LATENCY_FIRST>;
+
+/// The first bound of the durations of store operations, in microseconds.
+pub(crate) const STORE_LATENCY_FIRST: u64 = 16;
 
 /// The label that names a kind of operation.
 type WorkLabel = [(&'static str, &'static str); 1];
@@ -45,13 +51,13 @@ type WorkLabel = [(&'static str, &'static str); 1];
 struct Work {
     /// The name of its parts in traces.
     name: &'static str,
-    duration: Histogram,
+    duration: StoreLatency,
     failures: Counter,
 }
 
 impl Watched {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, metrics: &StoreMetrics) -> Self {
-        let works = [("read", "store read"), ("scan", "store scan"), ("commit", "store commit")];
+        let works = [("read", "store read"), ("scan", "store scan"), (COMMIT, "store commit")];
         let [read, scan, commit] = works.map(|(work, name)| metrics.work(work, name));
         Self { store, clock, read, scan, commit }
     }
@@ -67,7 +73,7 @@ impl Watched {
         let began = self.clock.steady();
         let answer = operation.await;
         let took = self.clock.steady().saturating_sub(began);
-        work.duration.observe(took.as_secs_f64());
+        work.duration.observe(took);
         if let (Some(part), Err(error)) = (&mut part, &answer) {
             part.fail(&error.to_string());
         }
@@ -78,15 +84,12 @@ impl Watched {
     }
 }
 
-impl Default for StoreMetrics {
-    fn default() -> Self {
-        // The bounds go from 16 microseconds to 67 seconds, each four times the previous one.
-        let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(16e-6, 4.0, 12));
-        Self { duration: Family::new_with_constructor(histogram), failures: Family::default() }
-    }
-}
-
 impl StoreMetrics {
+    /// The durations of all commits.
+    pub(crate) fn commits(&self) -> Observed {
+        self.duration.get_or_create(&[("work", COMMIT)]).observed()
+    }
+
     fn work(&self, work: &'static str, name: &'static str) -> Work {
         let label = [("work", work)];
         Work {

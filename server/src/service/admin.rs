@@ -15,8 +15,8 @@ use kent_proto::v1::{
     self, AcceptClockRequest, BackupPart, BackupRequest, ChunkStatus, ClockQuarantine, ClockStatus,
     CreateSeriesRequest, DiagnoseRequest, Diagnosis, DumpEventsRequest, DumpEventsResponse, ForgetSeriesRequest,
     GetStatusRequest, Limits, ListSeriesRequest, ListSeriesResponse, LogFilter, NotableEvent, ReplicaStatus,
-    SetLogFilterRequest, SlotStatus, Status as StatusMessage, StoreStatus, admin_server::Admin, notable_event,
-    set_log_filter_request,
+    SetLogFilterRequest, SlotStatus, Status as StatusMessage, StoreStatus, WatchFiguresRequest, WatchFiguresResponse,
+    admin_server::Admin, notable_event, set_log_filter_request,
 };
 use kent_proto::{model::Invalid, note::ReplicaNote};
 use tonic::{Request, Response, Status};
@@ -28,13 +28,13 @@ use super::{
 use crate::{
     audit::{By, Event, Outcome},
     cluster::{Cluster, Replica},
-    engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine},
+    engine::{BACKUPS_MAX, DIAGNOSES_MAX, Engine, WATCHERS_MAX},
     grant::ListedSeries,
     host::flight::{self, Recorded},
     issuing::slots::HeldSlot,
     maintenance::{backup, diagnosis},
     records::failure::StoreFailure,
-    service::diagnose,
+    service::{diagnose, figures},
     status,
     telemetry::{self, Change, Filters},
 };
@@ -156,6 +156,19 @@ impl Admin for AdminService {
             Poll::Ready(None)
         });
         Ok(Response::new(Box::pin(self.while_allowed(session, parts.chain(end)))))
+    }
+
+    type WatchFiguresStream = Pin<Box<dyn Stream<Item = Result<WatchFiguresResponse, Status>> + Send>>;
+
+    async fn watch_figures(
+        &self,
+        request: Request<WatchFiguresRequest>,
+    ) -> Result<Response<Self::WatchFiguresStream>, Status> {
+        caller_who_may(&self.engine, &request, Action::Operate)?;
+        let session = Session::begin(&self.engine, &request)?;
+        let watching = self.engine.begin_watching().ok_or_else(|| status::too_many("WatchFigures", WATCHERS_MAX))?;
+        let seconds = figures::watch(self.engine.clone(), watching).map(Ok);
+        Ok(Response::new(Box::pin(self.while_allowed(session, seconds))))
     }
 
     async fn create_series(&self, request: Request<CreateSeriesRequest>) -> Result<Response<v1::Series>, Status> {

@@ -6,8 +6,8 @@ use futures_util::{Stream, future::try_join_all};
 use kent_access::{Action, Target};
 use kent_proto::{
     model::{
-        self, ClassifyInput, ComposeInput, EditInput, FreeInput, ImportInput, Invalid, Page, RegionName, SpaceInput,
-        SpaceName, UndoInput, Usage, space_name,
+        self, ClassifyInput, ComposeInput, EditInput, FreeInput, ImportInput, Invalid, MapInput, Page, RegionName,
+        SpaceInput, SpaceName, UndoInput, Usage, space_name,
     },
     stored::TextForm,
     v1::{
@@ -15,9 +15,9 @@ use kent_proto::{
         CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, DeleteRegionRequest, DeleteSpaceRequest,
         EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ImportTableRequest,
         ListFreeBlocksRequest, ListFreeBlocksResponse, ListHistoryRequest, ListHistoryResponse, ListRegionsRequest,
-        ListRegionsResponse, ListSpacesRequest, ListSpacesResponse, RenameRegionRequest, SealRegionRequest,
-        ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest, UpdateRegionRequest, WatchTableRequest,
-        WatchTableResponse, regions_server::Regions,
+        ListRegionsResponse, ListSpacesRequest, ListSpacesResponse, MapRegionsRequest, MapRegionsResponse,
+        RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
+        UpdateRegionRequest, WatchTableRequest, WatchTableResponse, regions_server::Regions,
     },
 };
 use kent_regions::{Change, Edit, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
@@ -27,6 +27,7 @@ use super::{
     audited::{Audited, record, resource},
     callers::{Author, Session, author, caller},
     classify::classify,
+    map,
     sealed::sealed_by,
     watch,
 };
@@ -233,6 +234,19 @@ impl Regions for RegionsService {
             true => self.list_exactly(&caller, &space, &page).await.map(Response::new),
             false => Ok(Response::new(list(&caller, &space, &page, self.engine.clock().steady())?)),
         }
+    }
+
+    async fn map_regions(&self, request: Request<MapRegionsRequest>) -> Answer<MapRegionsResponse> {
+        let caller = caller(&self.engine, &request)?;
+        let input = MapInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
+        match input.revision {
+            // As for ListRegions: rights are not recorded in the history.
+            Some(_) => self.may_read_table(&caller, &input.space)?,
+            None => self.may_in_some(&caller, Action::Read, &input.space)?,
+        }
+        let space = self.find(&input.space)?;
+        input.revision.map_or(Ok(()), |revision| check_past(&space, revision))?;
+        map::map(&self.engine, &caller, space, input).await.map(Response::new)
     }
 
     async fn get_region(&self, request: Request<GetRegionRequest>) -> Answer<v1::Region> {
@@ -473,11 +487,7 @@ impl RegionsService {
 
     /// Lists a page of a table at an earlier revision.
     async fn list_at(&self, space: &Space, page: &Page, revision: Revision) -> Result<ListRegionsResponse, Status> {
-        let present = space.read(Table::revision);
-        if revision > present {
-            let problem = format!("is {revision}, but must be 1 to {present}, the current revision of the table");
-            return Err(status::from_invalid(&Invalid::new("at_revision", problem)));
-        }
+        check_past(space, revision)?;
         let after = parse_after(page)?;
         let (store, computing) = (self.engine.store(), self.engine.computing());
         let table = self.engine.past().table(store, computing, space, revision).await;
@@ -528,6 +538,16 @@ fn compose(region: &Region, bits: u8, form: TextForm, input: &ComposeInput) -> R
         })
     });
     Ok(ComposeResponse { composed: composed.collect::<Result<_, Status>>()? })
+}
+
+/// Fails if the table has not reached a revision yet.
+fn check_past(space: &Space, revision: Revision) -> Result<(), Status> {
+    let present = space.read(Table::revision);
+    if revision <= present {
+        return Ok(());
+    }
+    let problem = format!("is {revision}, but must be 1 to {present}, the current revision of the table");
+    Err(status::from_invalid(&Invalid::new("at_revision", problem)))
 }
 
 fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {

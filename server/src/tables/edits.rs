@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use kent_access::{Action, Target};
 use kent_ids::ClusterKey;
 use kent_issue::Stored;
 use kent_proto::{
@@ -22,7 +23,7 @@ use super::{
     counted::{EditedCounter, lock_all},
     directory::Directory,
     history::{self, HistoryError},
-    permitted::{check_plan, conceal},
+    permitted::{check_plan, conceal, may_make},
     space::{Space, State, space_record},
     vacant::{Vacant, deleted},
 };
@@ -603,17 +604,30 @@ fn log_edit(space: &Space, command: &EditCommand, plan: &Plan) {
 
 fn plan((space, key): (&str, &str), table: &Table, command: &EditCommand) -> Result<Plan, EditError> {
     let present = table.revision();
-    let refused = |refusal| EditError::Refused { space: space.to_owned(), refusal: Box::new(refusal) };
+    let refused =
+        |refusal, nearest| EditError::Refused { space: space.to_owned(), refusal: Box::new(refusal), nearest };
     let named = || table.named(command.edit.subject()).map(|region| region.number);
     if command.number.is_some_and(|number| named() != Ok(number)) {
-        return Err(refused(Refusal::NoSuchRegion { name: command.edit.subject().to_owned() }));
+        return Err(refused(Refusal::NoSuchRegion { name: command.edit.subject().to_owned() }, None));
     }
     match command.options.expected {
         Some(expected) if expected != present => {
             Err(EditError::Stale { space: space.to_owned(), expected: expected.0, present })
         }
-        _ => table.plan(&command.edit).map_err(|refusal| refused(conceal(table, key, &command.caller, refusal))),
+        _ => table.plan(&command.edit).map_err(|refusal| {
+            let nearest = nearest(table, key, command, &refusal).map(|edit| Box::new((edit, present)));
+            refused(conceal(table, key, &command.caller, refusal), nearest)
+        }),
     }
+}
+
+/// Returns the nearest edit that is legal and that the caller may make, unless it tells the caller of regions that it may not read.
+fn nearest(table: &Table, key: &str, command: &EditCommand, refusal: &Refusal) -> Option<Edit> {
+    let (edit, plan) = table.nearest(&command.edit, refusal)?;
+    // A place is free because no other region has it.
+    let is_placed = matches!(edit, Edit::Create { .. });
+    let may_know = !is_placed || command.caller.may(Action::Read, Target::Table { space: key });
+    (may_know && may_make(key, &command.caller, &plan)).then_some(edit)
 }
 
 #[cfg(test)]

@@ -6,15 +6,15 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use kent_regions::{Prefix, Region, RegionNumber, Revision};
+use kent_regions::{Chart, Prefix, Region, RegionNumber, Revision};
 use kent_store::Store;
 use thiserror::Error;
 
 use crate::{
-    host::computing::{Busy, Computing, YieldEvery},
+    host::computing::{Busy, Computing, YieldEvery, yielding},
     tables::{
         history::{self, HistoryError},
         space::Space,
@@ -41,6 +41,8 @@ pub(crate) struct PastTable {
     regions: Vec<Arc<Region>>,
     /// Indexes into `regions`, in the order of the regions' numbers.
     by_number: Vec<u32>,
+    /// For maps, made for the first one.
+    chart: OnceLock<Chart>,
 }
 
 /// Reasons that a past table cannot be shown.
@@ -147,7 +149,7 @@ impl PastTable {
             yields.step();
             regions[*at as usize].number
         });
-        Self { space, revision, regions, by_number }
+        Self { space, revision, regions, by_number, chart: OnceLock::new() }
     }
 
     /// Returns up to `size` regions after a prefix, and whether there are more.
@@ -155,6 +157,11 @@ impl PastTable {
         let from = after.map_or(0, |after| self.regions.partition_point(|region| region.prefix <= after));
         let rest = &self.regions[from..];
         (&rest[..rest.len().min(size)], rest.len() > size)
+    }
+
+    /// The chart of the table, whose identifiers have this many bits.
+    pub(crate) fn chart(&self, bits: u8) -> &Chart {
+        self.chart.get_or_init(|| Chart::new(bits, yielding(self.regions.iter().cloned(), STEPS)))
     }
 
     /// The name that a region had.

@@ -101,12 +101,7 @@ impl Directory {
 /// Fails if the caller may not edit one of the regions that a plan changes, including new regions, donors, and the
 /// regions of an edit that was made earlier.
 pub(super) fn check_plan(space: &Space, caller: &Caller, plan: &Plan) -> Result<(), Denied> {
-    if caller.principal().is_none() {
-        return Ok(());
-    }
-    let allowed = |region: &Region| caller.may(Action::Edit, target(space, region));
-    let is_allowed = |change: &Change| change.before.iter().chain(&change.after).all(allowed);
-    match plan.changes.iter().all(is_allowed) {
+    match may_make(space.key(), caller, plan) {
         true => Ok(()),
         // The caller may not know the other regions, so the refusal does not name them.
         false => {
@@ -114,6 +109,13 @@ pub(super) fn check_plan(space: &Space, caller: &Caller, plan: &Plan) -> Result<
             Err(caller.lacks(format!("{}:{}", Action::Edit, Target::Table { space: space.key() }.describe(&name, ""))))
         }
     }
+}
+
+/// Whether the caller may edit all regions that a plan changes, in the space with this key.
+pub(super) fn may_make(space: &str, caller: &Caller, plan: &Plan) -> bool {
+    let allowed = |region: &Region| caller.may(Action::Edit, target_in(space, region));
+    let is_allowed = |change: &Change| change.before.iter().chain(&change.after).all(allowed);
+    caller.principal().is_none() || plan.changes.iter().all(is_allowed)
 }
 
 /// Removes the names of regions that the caller may not read from a refusal.

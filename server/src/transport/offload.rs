@@ -51,10 +51,11 @@ const CALLS_MAX: usize = 256;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Calls that last as long as their caller wants; they have separate limits.
-const STREAMS: [&str; 2] = ["/WatchTable", "/Backup"];
+const STREAMS: [&str; 3] = ["/WatchTable", "/WatchFigures", "/Backup"];
 
 /// Calls whose answers may be large: these are written only when no other thread needs the processor.
-const LARGE: [&str; 6] = ["/Inspect", "/Encode", "/ListRegions", "/ListFreeBlocks", "/Classify", "/DumpEvents"];
+const LARGE: [&str; 7] =
+    ["/Inspect", "/Encode", "/ListRegions", "/MapRegions", "/ListFreeBlocks", "/Classify", "/DumpEvents"];
 
 /// The size of a piece of an answer: 16 KiB, a frame of HTTP/2. A grant on the same connection waits for at most one piece.
 const PIECE_BYTES: usize = 16 * 1024;

@@ -24,20 +24,23 @@ use super::{
 };
 
 /// An answer of the HTTP port.
-struct Answer {
-    code: u16,
-    head: String,
-    body: String,
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    /// In lower case.
+    pub(crate) head: String,
+    /// The head as it was sent.
+    pub(crate) raw: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
 /// Sends a request, with these headers.
-fn send(daemon: &Daemon, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+pub(crate) fn send(daemon: &Daemon, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
     let mut stream = TcpStream::connect(daemon.http_address()).expect("connected");
     let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
     if !headers.iter().any(|header| header.starts_with("host:")) {
@@ -53,10 +56,10 @@ fn send(daemon: &Daemon, method: &str, path: &str, headers: &[&str], body: &str)
     let reply = String::from_utf8_lossy(&reply).into_owned();
     let (head, body) = reply.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {reply:?}"));
     let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a code");
-    Answer { code, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    Answer { code, head: head.to_ascii_lowercase(), raw: head.to_owned(), body: body.to_owned() }
 }
 
-const JSON: &str = "content-type: application/json";
+pub(crate) const JSON: &str = "content-type: application/json";
 
 fn call(daemon: &Daemon, method: &str, message: &Value) -> Answer {
     send(daemon, "POST", &format!("/kent.v1.{method}"), &[JSON], &message.to_string())

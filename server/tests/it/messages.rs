@@ -52,7 +52,10 @@ const REFUSED: [(&str, &[&str]); 77] = [
     ("region shrink some --by 2 --space parts", &["need 7 bits", "(kent region shrink some --space parts --by 1)"]),
     (
         "region subdivide some --by 1 --abstract --new heir:5:0 --space parts",
-        &["need 7 bits: 5 would be too few (FAILED"],
+        &[
+            "needs at least 7 bits: 5 would be too few",
+            "(kent region subdivide some --space parts --by 1 --new heir:7:0 --abstract)",
+        ],
     ),
     (
         "region expand orders --by 50",

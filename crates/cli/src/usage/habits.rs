@@ -52,7 +52,7 @@ pub(super) const OPTIONS: [((&str, &str), &str); 13] = [
 ];
 
 /// The settings of the daemon, which `kent` does not have.
-pub(super) const OF_DAEMON: [&str; 55] = [
+pub(super) const OF_DAEMON: [&str; 56] = [
     "absence",
     "advertise",
     "archive",
@@ -86,6 +86,7 @@ pub(super) const OF_DAEMON: [&str; 55] = [
     "metrics-regions",
     "new-store",
     "no-archive",
+    "no-console",
     "otlp",
     "otlp-ca",
     "packed-bytes",

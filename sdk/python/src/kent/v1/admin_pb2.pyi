@@ -210,6 +210,62 @@ class Limits(_message.Message):
     streams: int
     def __init__(self, lease_count: _Optional[int] = ..., packed_bytes: _Optional[int] = ..., streams: _Optional[int] = ...) -> None: ...
 
+class WatchFiguresRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WatchFiguresResponse(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: _containers.RepeatedCompositeFieldContainer[FiguresOfSecond]
+    def __init__(self, seconds: _Optional[_Iterable[_Union[FiguresOfSecond, _Mapping]]] = ...) -> None: ...
+
+class FiguresOfSecond(_message.Message):
+    __slots__ = ("unix_seconds", "replicas", "sources")
+    UNIX_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    unix_seconds: int
+    replicas: _containers.RepeatedCompositeFieldContainer[ReplicaFigures]
+    sources: _containers.RepeatedCompositeFieldContainer[SourceFigures]
+    def __init__(self, unix_seconds: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[ReplicaFigures, _Mapping]]] = ..., sources: _Optional[_Iterable[_Union[SourceFigures, _Mapping]]] = ...) -> None: ...
+
+class ReplicaFigures(_message.Message):
+    __slots__ = ("name", "address", "answering", "grants", "identifiers", "p50_micros", "p99_micros", "window_left_ms", "clock_ahead_ms", "store_micros", "slot")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERING_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    IDENTIFIERS_FIELD_NUMBER: _ClassVar[int]
+    P50_MICROS_FIELD_NUMBER: _ClassVar[int]
+    P99_MICROS_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_AHEAD_MS_FIELD_NUMBER: _ClassVar[int]
+    STORE_MICROS_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    answering: bool
+    grants: float
+    identifiers: float
+    p50_micros: float
+    p99_micros: float
+    window_left_ms: int
+    clock_ahead_ms: int
+    store_micros: float
+    slot: int
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., answering: bool = ..., grants: _Optional[float] = ..., identifiers: _Optional[float] = ..., p50_micros: _Optional[float] = ..., p99_micros: _Optional[float] = ..., window_left_ms: _Optional[int] = ..., clock_ahead_ms: _Optional[int] = ..., store_micros: _Optional[float] = ..., slot: _Optional[int] = ...) -> None: ...
+
+class SourceFigures(_message.Message):
+    __slots__ = ("source", "grants", "identifiers")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    IDENTIFIERS_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    grants: int
+    identifiers: int
+    def __init__(self, source: _Optional[str] = ..., grants: _Optional[int] = ..., identifiers: _Optional[int] = ...) -> None: ...
+
 class DiagnoseRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -39,6 +39,11 @@ class AdminStub(object):
                 request_serializer=kent_dot_v1_dot_admin__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=kent_dot_v1_dot_admin__pb2.Status.FromString,
                 _registered_method=True)
+        self.WatchFigures = channel.unary_stream(
+                '/kent.v1.Admin/WatchFigures',
+                request_serializer=kent_dot_v1_dot_admin__pb2.WatchFiguresRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_admin__pb2.WatchFiguresResponse.FromString,
+                _registered_method=True)
         self.Diagnose = channel.unary_unary(
                 '/kent.v1.Admin/Diagnose',
                 request_serializer=kent_dot_v1_dot_admin__pb2.DiagnoseRequest.SerializeToString,
@@ -86,6 +91,14 @@ class AdminServicer(object):
 
     def GetStatus(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchFigures(self, request, context):
+        """Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
+        `operate`, as the whole GetStatus does.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -155,6 +168,11 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=kent_dot_v1_dot_admin__pb2.GetStatusRequest.FromString,
                     response_serializer=kent_dot_v1_dot_admin__pb2.Status.SerializeToString,
             ),
+            'WatchFigures': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchFigures,
+                    request_deserializer=kent_dot_v1_dot_admin__pb2.WatchFiguresRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_admin__pb2.WatchFiguresResponse.SerializeToString,
+            ),
             'Diagnose': grpc.unary_unary_rpc_method_handler(
                     servicer.Diagnose,
                     request_deserializer=kent_dot_v1_dot_admin__pb2.DiagnoseRequest.FromString,
@@ -223,6 +241,33 @@ class Admin(object):
             '/kent.v1.Admin/GetStatus',
             kent_dot_v1_dot_admin__pb2.GetStatusRequest.SerializeToString,
             kent_dot_v1_dot_admin__pb2.Status.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchFigures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/kent.v1.Admin/WatchFigures',
+            kent_dot_v1_dot_admin__pb2.WatchFiguresRequest.SerializeToString,
+            kent_dot_v1_dot_admin__pb2.WatchFiguresResponse.FromString,
             options,
             channel_credentials,
             insecure,

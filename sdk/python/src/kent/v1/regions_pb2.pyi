@@ -224,6 +224,102 @@ class ListRegionsResponse(_message.Message):
     revision: int
     def __init__(self, regions: _Optional[_Iterable[_Union[Region, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
+class MapRegionsRequest(_message.Message):
+    __slots__ = ("parent", "prefix", "max_cells", "at_revision")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    MAX_CELLS_FIELD_NUMBER: _ClassVar[int]
+    AT_REVISION_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    prefix: str
+    max_cells: int
+    at_revision: int
+    def __init__(self, parent: _Optional[str] = ..., prefix: _Optional[str] = ..., max_cells: _Optional[int] = ..., at_revision: _Optional[int] = ...) -> None: ...
+
+class MapRegionsResponse(_message.Message):
+    __slots__ = ("cells", "revision", "bits", "around", "partial")
+    CELLS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    BITS_FIELD_NUMBER: _ClassVar[int]
+    AROUND_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    cells: _containers.RepeatedCompositeFieldContainer[MapCell]
+    revision: int
+    bits: int
+    around: _containers.RepeatedCompositeFieldContainer[MapRegion]
+    partial: bool
+    def __init__(self, cells: _Optional[_Iterable[_Union[MapCell, _Mapping]]] = ..., revision: _Optional[int] = ..., bits: _Optional[int] = ..., around: _Optional[_Iterable[_Union[MapRegion, _Mapping]]] = ..., partial: bool = ...) -> None: ...
+
+class MapCell(_message.Message):
+    __slots__ = ("prefix", "region_count", "capacity", "issued", "fill", "kinds", "free_share", "region", "inside")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        KIND_UNSPECIFIED: _ClassVar[MapCell.Kind]
+        REGION: _ClassVar[MapCell.Kind]
+        FREE: _ClassVar[MapCell.Kind]
+        ZONE: _ClassVar[MapCell.Kind]
+        SUBREGIONS: _ClassVar[MapCell.Kind]
+        DELEGATED: _ClassVar[MapCell.Kind]
+        SEALED: _ClassVar[MapCell.Kind]
+        CLOSED: _ClassVar[MapCell.Kind]
+        STRICT: _ClassVar[MapCell.Kind]
+    KIND_UNSPECIFIED: MapCell.Kind
+    REGION: MapCell.Kind
+    FREE: MapCell.Kind
+    ZONE: MapCell.Kind
+    SUBREGIONS: MapCell.Kind
+    DELEGATED: MapCell.Kind
+    SEALED: MapCell.Kind
+    CLOSED: MapCell.Kind
+    STRICT: MapCell.Kind
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    REGION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_FIELD_NUMBER: _ClassVar[int]
+    FILL_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    FREE_SHARE_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    INSIDE_FIELD_NUMBER: _ClassVar[int]
+    prefix: str
+    region_count: int
+    capacity: str
+    issued: str
+    fill: float
+    kinds: _containers.RepeatedScalarFieldContainer[MapCell.Kind]
+    free_share: float
+    region: MapRegion
+    inside: str
+    def __init__(self, prefix: _Optional[str] = ..., region_count: _Optional[int] = ..., capacity: _Optional[str] = ..., issued: _Optional[str] = ..., fill: _Optional[float] = ..., kinds: _Optional[_Iterable[_Union[MapCell.Kind, str]]] = ..., free_share: _Optional[float] = ..., region: _Optional[_Union[MapRegion, _Mapping]] = ..., inside: _Optional[str] = ...) -> None: ...
+
+class MapRegion(_message.Message):
+    __slots__ = ("name", "number", "prefix", "zone_bits", "suffix_bits", "kind", "sealed", "delegated", "strict", "subregion_bits", "rate", "full_in_seconds")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    ZONE_BITS_FIELD_NUMBER: _ClassVar[int]
+    SUFFIX_BITS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    DELEGATED_FIELD_NUMBER: _ClassVar[int]
+    STRICT_FIELD_NUMBER: _ClassVar[int]
+    SUBREGION_BITS_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    FULL_IN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    number: int
+    prefix: str
+    zone_bits: int
+    suffix_bits: int
+    kind: Region.Kind
+    sealed: bool
+    delegated: bool
+    strict: bool
+    subregion_bits: int
+    rate: float
+    full_in_seconds: float
+    def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ..., prefix: _Optional[str] = ..., zone_bits: _Optional[int] = ..., suffix_bits: _Optional[int] = ..., kind: _Optional[_Union[Region.Kind, str]] = ..., sealed: bool = ..., delegated: bool = ..., strict: bool = ..., subregion_bits: _Optional[int] = ..., rate: _Optional[float] = ..., full_in_seconds: _Optional[float] = ...) -> None: ...
+
 class ListFreeBlocksRequest(_message.Message):
     __slots__ = ("parent", "page_size", "page_token", "at_least_bits", "suffix_bits", "zone_bits")
     PARENT_FIELD_NUMBER: _ClassVar[int]
@@ -550,6 +646,30 @@ class EditResponse(_message.Message):
     unconfirmed: _containers.RepeatedScalarFieldContainer[str]
     effective_within_ms: int
     def __init__(self, region: _Optional[_Union[Region, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[RegionChange, _Mapping]]] = ..., base_revision: _Optional[int] = ..., revision: _Optional[int] = ..., validate_only: bool = ..., freed_prefixes: _Optional[_Iterable[str]] = ..., donor: _Optional[str] = ..., unconfirmed: _Optional[_Iterable[str]] = ..., effective_within_ms: _Optional[int] = ...) -> None: ...
+
+class EditSuggestion(_message.Message):
+    __slots__ = ("rule", "revision", "create", "expand", "shrink", "split", "subdivide", "update", "seal", "delete")
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CREATE_FIELD_NUMBER: _ClassVar[int]
+    EXPAND_FIELD_NUMBER: _ClassVar[int]
+    SHRINK_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    SUBDIVIDE_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    SEAL_FIELD_NUMBER: _ClassVar[int]
+    DELETE_FIELD_NUMBER: _ClassVar[int]
+    rule: str
+    revision: int
+    create: CreateRegionRequest
+    expand: ExpandRegionRequest
+    shrink: ShrinkRegionRequest
+    split: SplitRegionRequest
+    subdivide: AddSubregionsRequest
+    update: UpdateRegionRequest
+    seal: SealRegionRequest
+    delete: DeleteRegionRequest
+    def __init__(self, rule: _Optional[str] = ..., revision: _Optional[int] = ..., create: _Optional[_Union[CreateRegionRequest, _Mapping]] = ..., expand: _Optional[_Union[ExpandRegionRequest, _Mapping]] = ..., shrink: _Optional[_Union[ShrinkRegionRequest, _Mapping]] = ..., split: _Optional[_Union[SplitRegionRequest, _Mapping]] = ..., subdivide: _Optional[_Union[AddSubregionsRequest, _Mapping]] = ..., update: _Optional[_Union[UpdateRegionRequest, _Mapping]] = ..., seal: _Optional[_Union[SealRegionRequest, _Mapping]] = ..., delete: _Optional[_Union[DeleteRegionRequest, _Mapping]] = ...) -> None: ...
 
 class ComposeRequest(_message.Message):
     __slots__ = ("name", "suffixes", "identifiers")

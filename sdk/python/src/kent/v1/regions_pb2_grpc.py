@@ -64,6 +64,11 @@ class RegionsStub(object):
                 request_serializer=kent_dot_v1_dot_regions__pb2.GetRegionRequest.SerializeToString,
                 response_deserializer=kent_dot_v1_dot_regions__pb2.Region.FromString,
                 _registered_method=True)
+        self.MapRegions = channel.unary_unary(
+                '/kent.v1.Regions/MapRegions',
+                request_serializer=kent_dot_v1_dot_regions__pb2.MapRegionsRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_regions__pb2.MapRegionsResponse.FromString,
+                _registered_method=True)
         self.ListFreeBlocks = channel.unary_unary(
                 '/kent.v1.Regions/ListFreeBlocks',
                 request_serializer=kent_dot_v1_dot_regions__pb2.ListFreeBlocksRequest.SerializeToString,
@@ -195,6 +200,14 @@ class RegionsServicer(object):
 
     def GetRegion(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MapRegions(self, request, context):
+        """Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
+        max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -365,6 +378,11 @@ def add_RegionsServicer_to_server(servicer, server):
                     servicer.GetRegion,
                     request_deserializer=kent_dot_v1_dot_regions__pb2.GetRegionRequest.FromString,
                     response_serializer=kent_dot_v1_dot_regions__pb2.Region.SerializeToString,
+            ),
+            'MapRegions': grpc.unary_unary_rpc_method_handler(
+                    servicer.MapRegions,
+                    request_deserializer=kent_dot_v1_dot_regions__pb2.MapRegionsRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_regions__pb2.MapRegionsResponse.SerializeToString,
             ),
             'ListFreeBlocks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListFreeBlocks,
@@ -619,6 +637,33 @@ class Regions(object):
             '/kent.v1.Regions/GetRegion',
             kent_dot_v1_dot_regions__pb2.GetRegionRequest.SerializeToString,
             kent_dot_v1_dot_regions__pb2.Region.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MapRegions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kent.v1.Regions/MapRegions',
+            kent_dot_v1_dot_regions__pb2.MapRegionsRequest.SerializeToString,
+            kent_dot_v1_dot_regions__pb2.MapRegionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -221,6 +221,69 @@ export interface Limits {
   streams: bigint;
 }
 
+export interface WatchFiguresRequest {
+}
+
+export interface WatchFiguresResponse {
+  /**
+   * Oldest first. The first messages of a stream have what the daemon remembers, at most 900 seconds, in parts. Every later message
+   * has one second.
+   */
+  seconds: FiguresOfSecond[];
+}
+
+/** The figures of one second. */
+export interface FiguresOfSecond {
+  /** The end of the second, by the daemon's wall clock: seconds since 1970-01-01T00:00:00Z. */
+  unixSeconds: bigint;
+  /** The daemon that answers, then the other replicas as their latest notes describe them. A note is a few seconds old. */
+  replicas: ReplicaFigures[];
+  /** The sources from which the answering daemon granted the most blocks in this second, at most 8, the busiest first. */
+  sources: SourceFigures[];
+}
+
+export interface ReplicaFigures {
+  /** As in ReplicaStatus. Empty if the store allows only one process. */
+  name: string;
+  /** HOST:PORT of its gRPC port. */
+  address: string;
+  /** True for the daemon that answers. */
+  answering: boolean;
+  /** The blocks and the identifiers that it granted in one second. For other replicas, the average of the five seconds before their note. */
+  grants: number;
+  identifiers: number;
+  /**
+   * Half, and 99 %, of the grants of this time took at most this long from request to grant, in microseconds. An estimate within a
+   * factor of two. Absent if there were no grants.
+   */
+  p50Micros?: number | undefined;
+  p99Micros?:
+    | number
+    | undefined;
+  /** The time for which it can issue time-based identifiers without the store, in milliseconds. Absent if it holds no slot. */
+  windowLeftMs?:
+    | bigint
+    | undefined;
+  /** The lead of its clock over the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon. */
+  clockAheadMs?:
+    | bigint
+    | undefined;
+  /** The mean time of a commit in the store, in microseconds. Absent if there was no commit. */
+  storeMicros?:
+    | number
+    | undefined;
+  /** The slot through which it issues time-based identifiers. Absent if it holds none. */
+  slot?: number | undefined;
+}
+
+export interface SourceFigures {
+  /** The source, as in AllocateRequest. "other" stands for all sources beyond the first thousand. */
+  source: string;
+  /** The blocks and the identifiers that were granted in this second. */
+  grants: bigint;
+  identifiers: bigint;
+}
+
 export interface DiagnoseRequest {
 }
 
@@ -2166,6 +2229,472 @@ export const Limits: MessageFns<Limits> = {
   },
 };
 
+function createBaseWatchFiguresRequest(): WatchFiguresRequest {
+  return {};
+}
+
+export const WatchFiguresRequest: MessageFns<WatchFiguresRequest> = {
+  encode(_: WatchFiguresRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchFiguresRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchFiguresRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchFiguresRequest>): WatchFiguresRequest {
+    return WatchFiguresRequest.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<WatchFiguresRequest>): WatchFiguresRequest {
+    const message = createBaseWatchFiguresRequest();
+    return message;
+  },
+};
+
+function createBaseWatchFiguresResponse(): WatchFiguresResponse {
+  return { seconds: [] };
+}
+
+export const WatchFiguresResponse: MessageFns<WatchFiguresResponse> = {
+  encode(message: WatchFiguresResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.seconds) {
+      FiguresOfSecond.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchFiguresResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchFiguresResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.seconds.push(FiguresOfSecond.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchFiguresResponse>): WatchFiguresResponse {
+    return WatchFiguresResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchFiguresResponse>): WatchFiguresResponse {
+    const message = createBaseWatchFiguresResponse();
+    message.seconds = object.seconds?.map((e) => FiguresOfSecond.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseFiguresOfSecond(): FiguresOfSecond {
+  return { unixSeconds: 0n, replicas: [], sources: [] };
+}
+
+export const FiguresOfSecond: MessageFns<FiguresOfSecond> = {
+  encode(message: FiguresOfSecond, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.unixSeconds !== 0n) {
+      if (BigInt.asIntN(64, message.unixSeconds) !== message.unixSeconds) {
+        throw new globalThis.Error("value provided for field message.unixSeconds of type int64 too large");
+      }
+      writer.uint32(8).int64(message.unixSeconds);
+    }
+    for (const v of message.replicas) {
+      ReplicaFigures.encode(v!, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.sources) {
+      SourceFigures.encode(v!, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FiguresOfSecond {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFiguresOfSecond();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.unixSeconds = reader.int64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.replicas.push(ReplicaFigures.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.sources.push(SourceFigures.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<FiguresOfSecond>): FiguresOfSecond {
+    return FiguresOfSecond.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FiguresOfSecond>): FiguresOfSecond {
+    const message = createBaseFiguresOfSecond();
+    message.unixSeconds = (object.unixSeconds !== undefined && object.unixSeconds !== null)
+      ? BigInt(object.unixSeconds)
+      : 0n;
+    message.replicas = object.replicas?.map((e) => ReplicaFigures.fromPartial(e)) || [];
+    message.sources = object.sources?.map((e) => SourceFigures.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseReplicaFigures(): ReplicaFigures {
+  return {
+    name: "",
+    address: "",
+    answering: false,
+    grants: 0,
+    identifiers: 0,
+    p50Micros: undefined,
+    p99Micros: undefined,
+    windowLeftMs: undefined,
+    clockAheadMs: undefined,
+    storeMicros: undefined,
+    slot: undefined,
+  };
+}
+
+export const ReplicaFigures: MessageFns<ReplicaFigures> = {
+  encode(message: ReplicaFigures, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.address !== "") {
+      writer.uint32(18).string(message.address);
+    }
+    if (message.answering !== false) {
+      writer.uint32(24).bool(message.answering);
+    }
+    if (message.grants !== 0) {
+      writer.uint32(33).double(message.grants);
+    }
+    if (message.identifiers !== 0) {
+      writer.uint32(41).double(message.identifiers);
+    }
+    if (message.p50Micros !== undefined) {
+      writer.uint32(49).double(message.p50Micros);
+    }
+    if (message.p99Micros !== undefined) {
+      writer.uint32(57).double(message.p99Micros);
+    }
+    if (message.windowLeftMs !== undefined) {
+      if (BigInt.asUintN(64, message.windowLeftMs) !== message.windowLeftMs) {
+        throw new globalThis.Error("value provided for field message.windowLeftMs of type uint64 too large");
+      }
+      writer.uint32(64).uint64(message.windowLeftMs);
+    }
+    if (message.clockAheadMs !== undefined) {
+      if (BigInt.asIntN(64, message.clockAheadMs) !== message.clockAheadMs) {
+        throw new globalThis.Error("value provided for field message.clockAheadMs of type sint64 too large");
+      }
+      writer.uint32(72).sint64(message.clockAheadMs);
+    }
+    if (message.storeMicros !== undefined) {
+      writer.uint32(81).double(message.storeMicros);
+    }
+    if (message.slot !== undefined) {
+      writer.uint32(88).uint32(message.slot);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReplicaFigures {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReplicaFigures();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.address = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.answering = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 33) {
+              break;
+            }
+
+            message.grants = reader.double();
+            continue;
+          }
+          case 5: {
+            if (tag !== 41) {
+              break;
+            }
+
+            message.identifiers = reader.double();
+            continue;
+          }
+          case 6: {
+            if (tag !== 49) {
+              break;
+            }
+
+            message.p50Micros = reader.double();
+            continue;
+          }
+          case 7: {
+            if (tag !== 57) {
+              break;
+            }
+
+            message.p99Micros = reader.double();
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.windowLeftMs = reader.uint64() as bigint;
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.clockAheadMs = reader.sint64() as bigint;
+            continue;
+          }
+          case 10: {
+            if (tag !== 81) {
+              break;
+            }
+
+            message.storeMicros = reader.double();
+            continue;
+          }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.slot = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ReplicaFigures>): ReplicaFigures {
+    return ReplicaFigures.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ReplicaFigures>): ReplicaFigures {
+    const message = createBaseReplicaFigures();
+    message.name = object.name ?? "";
+    message.address = object.address ?? "";
+    message.answering = object.answering ?? false;
+    message.grants = object.grants ?? 0;
+    message.identifiers = object.identifiers ?? 0;
+    message.p50Micros = object.p50Micros ?? undefined;
+    message.p99Micros = object.p99Micros ?? undefined;
+    message.windowLeftMs = (object.windowLeftMs !== undefined && object.windowLeftMs !== null)
+      ? BigInt(object.windowLeftMs)
+      : undefined;
+    message.clockAheadMs = (object.clockAheadMs !== undefined && object.clockAheadMs !== null)
+      ? BigInt(object.clockAheadMs)
+      : undefined;
+    message.storeMicros = object.storeMicros ?? undefined;
+    message.slot = object.slot ?? undefined;
+    return message;
+  },
+};
+
+function createBaseSourceFigures(): SourceFigures {
+  return { source: "", grants: 0n, identifiers: 0n };
+}
+
+export const SourceFigures: MessageFns<SourceFigures> = {
+  encode(message: SourceFigures, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.source !== "") {
+      writer.uint32(10).string(message.source);
+    }
+    if (message.grants !== 0n) {
+      if (BigInt.asUintN(64, message.grants) !== message.grants) {
+        throw new globalThis.Error("value provided for field message.grants of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.grants);
+    }
+    if (message.identifiers !== 0n) {
+      if (BigInt.asUintN(64, message.identifiers) !== message.identifiers) {
+        throw new globalThis.Error("value provided for field message.identifiers of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.identifiers);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SourceFigures {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSourceFigures();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.source = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.grants = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.identifiers = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SourceFigures>): SourceFigures {
+    return SourceFigures.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SourceFigures>): SourceFigures {
+    const message = createBaseSourceFigures();
+    message.source = object.source ?? "";
+    message.grants = (object.grants !== undefined && object.grants !== null) ? BigInt(object.grants) : 0n;
+    message.identifiers = (object.identifiers !== undefined && object.identifiers !== null)
+      ? BigInt(object.identifiers)
+      : 0n;
+    return message;
+  },
+};
+
 function createBaseDiagnoseRequest(): DiagnoseRequest {
   return {};
 }
@@ -3429,6 +3958,20 @@ export const AdminService = {
     responseSerialize: (value: Status): Buffer => Buffer.from(Status.encode(value).finish()),
     responseDeserialize: (value: Buffer): Status => Status.decode(value),
   },
+  /**
+   * Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
+   * `operate`, as the whole GetStatus does.
+   */
+  watchFigures: {
+    path: "/kent.v1.Admin/WatchFigures" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: WatchFiguresRequest): Buffer => Buffer.from(WatchFiguresRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): WatchFiguresRequest => WatchFiguresRequest.decode(value),
+    responseSerialize: (value: WatchFiguresResponse): Buffer =>
+      Buffer.from(WatchFiguresResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): WatchFiguresResponse => WatchFiguresResponse.decode(value),
+  },
   /** Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds. */
   diagnose: {
     path: "/kent.v1.Admin/Diagnose" as const,
@@ -3516,6 +4059,11 @@ export const AdminService = {
 
 export interface AdminServer extends UntypedServiceImplementation {
   getStatus: handleUnaryCall<GetStatusRequest, Status>;
+  /**
+   * Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
+   * `operate`, as the whole GetStatus does.
+   */
+  watchFigures: handleServerStreamingCall<WatchFiguresRequest, WatchFiguresResponse>;
   /** Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds. */
   diagnose: handleUnaryCall<DiagnoseRequest, Diagnosis>;
   /** Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them. */
@@ -3553,6 +4101,19 @@ export interface AdminClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Status) => void,
   ): ClientUnaryCall;
+  /**
+   * Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
+   * `operate`, as the whole GetStatus does.
+   */
+  watchFigures(
+    request: WatchFiguresRequest,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<WatchFiguresResponse>;
+  watchFigures(
+    request: WatchFiguresRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<WatchFiguresResponse>;
   /** Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds. */
   diagnose(
     request: DiagnoseRequest,

@@ -43,6 +43,7 @@ import { Uint128 } from "./types.js";
  * - reason: a text of at most 1024 bytes for the history.
  *
  * An edit that breaks a rule of the table fails with an ErrorInfo whose reason is in upper case, such as PREFIX_CONFLICT.
+ * If a similar edit is legal, the details of the status also have an EditSuggestion.
  */
 
 export interface Space {
@@ -288,6 +289,121 @@ export interface ListRegionsResponse {
   nextPageToken: string;
   /** The revision of the table that this page shows. */
   revision: bigint;
+}
+
+export interface MapRegionsRequest {
+  /** "spaces/SPACE". */
+  parent: string;
+  /** The part to draw: its prefix as zeros and ones. Empty: the whole space. */
+  prefix: string;
+  /** At most 4096. 0 means 1024. */
+  maxCells: number;
+  /** Draw the table as it was at this revision. 0 means now. Past maps have no counters: the history does not record them. */
+  atRevision: bigint;
+}
+
+export interface MapRegionsResponse {
+  /**
+   * The cells tile the prefix: their order is that of their prefixes, they do not overlap, and nothing is left out.
+   *
+   * The widest cell is divided first, until there are max_cells cells or nothing is left to divide. A region without subregions is
+   * one cell and is never divided, so its zone and suffix are in its cell.
+   */
+  cells: MapCell[];
+  /** The revision of the table that the map shows. */
+  revision: bigint;
+  /** The width of the identifiers in bits. */
+  bits: number;
+  /** The regions around the requested prefix, outermost first: each begins with fewer bits of it. No cell counts them. */
+  around: MapRegion[];
+  /** True if the caller may read only some of the regions. The space of the others looks free. */
+  partial: boolean;
+}
+
+/** A part of a space: all identifiers that begin with a prefix. */
+export interface MapCell {
+  /** The prefix as zeros and ones. */
+  prefix: string;
+  /**
+   * The number of regions whose first identifier is in the cell. A region around the requested prefix is counted in no cell, every
+   * other one in exactly one cell.
+   */
+  regionCount: bigint;
+  /** Decimal: the sum of the capacities of these regions. */
+  capacity: string;
+  /**
+   * Decimal: the number of suffixes of these regions that are issued. If the cell has several regions, suffixes that a daemon has
+   * reserved count as issued. Empty in past maps.
+   */
+  issued: string;
+  /** issued / capacity, from 0 to 1. Absent in past maps, and if the capacity is 0. */
+  fill?:
+    | number
+    | undefined;
+  /** What is in the cell, in the order of the enum. */
+  kinds: MapCell_Kind[];
+  /** The share of the cell that is in no region, from 0 to 1. */
+  freeShare: number;
+  /** The region that the cell shows. Absent if the cell shows several regions, or a region and free space. */
+  region:
+    | MapRegion
+    | undefined;
+  /**
+   * The name of the innermost region around the cell: a region with a shorter prefix, which the cell begins with. Empty if there is
+   * none.
+   */
+  inside: string;
+}
+
+export enum MapCell_Kind {
+  UNSPECIFIED = 0,
+  /** REGION - Suffixes of a region. */
+  REGION = 1,
+  /** FREE - Identifiers in no region. */
+  FREE = 2,
+  /** ZONE - Room in a region: its expansion zone, or extensions that its subregions have not taken. */
+  ZONE = 3,
+  /** SUBREGIONS - A region with subregions. */
+  SUBREGIONS = 4,
+  /** DELEGATED - A delegated region. */
+  DELEGATED = 5,
+  /** SEALED - A region that is sealed itself. The seals of regions around the cell do not count. */
+  SEALED = 6,
+  /** CLOSED - A closed region. */
+  CLOSED = 7,
+  /** STRICT - A strict region. */
+  STRICT = 8,
+  UNRECOGNIZED = -1,
+}
+
+/** A region on a map. */
+export interface MapRegion {
+  /** "spaces/SPACE/regions/REGION". */
+  name: string;
+  /** The number of the region. */
+  number: bigint;
+  /**
+   * The prefix as zeros and ones. Shorter than that of the cell if the cell has only the region's own identifiers, because subregions
+   * have the others.
+   */
+  prefix: string;
+  /** The width of the expansion zone in bits. */
+  zoneBits: number;
+  /** The width of the suffix in bits. */
+  suffixBits: number;
+  kind: Region_Kind;
+  /** True if the region itself is sealed. */
+  sealed: boolean;
+  /** True if its suffixes are a space of their own, "spaces/SPACE/REGION". */
+  delegated: boolean;
+  /** True if the region is strict. */
+  strict: boolean;
+  /** The number of bits by which the prefixes of its subregions are longer. 0 if it has no subregions. */
+  subregionBits: number;
+  /** As in Region. 0 in past maps. */
+  rate: number;
+  /** As in Region. */
+  fullInSeconds?: number | undefined;
 }
 
 export interface ListFreeBlocksRequest {
@@ -613,6 +729,28 @@ export interface EditResponse {
    * even a replica that cannot be reached.
    */
   effectiveWithinMs: bigint;
+}
+
+/**
+ * A detail of the status of a refused edit: the most similar edit that is legal. The daemon has planned this edit for the same caller,
+ * and at that moment it was legal. reason, request_id, expected_revision and validate_only of the edit are empty.
+ */
+export interface EditSuggestion {
+  /** The rule that the refused edit breaks: the reason of the ErrorInfo, such as ZONE_TOO_SMALL. */
+  rule: string;
+  /** The revision of the table for which the edit is legal. */
+  revision: bigint;
+  /** The complete request. */
+  edit:
+    | { $case: "create"; value: CreateRegionRequest }
+    | { $case: "expand"; value: ExpandRegionRequest }
+    | { $case: "shrink"; value: ShrinkRegionRequest }
+    | { $case: "split"; value: SplitRegionRequest }
+    | { $case: "subdivide"; value: AddSubregionsRequest }
+    | { $case: "update"; value: UpdateRegionRequest }
+    | { $case: "seal"; value: SealRegionRequest }
+    | { $case: "delete"; value: DeleteRegionRequest }
+    | undefined;
 }
 
 export interface ComposeRequest {
@@ -2249,6 +2387,593 @@ export const ListRegionsResponse: MessageFns<ListRegionsResponse> = {
     message.regions = object.regions?.map((e) => Region.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
     message.revision = (object.revision !== undefined && object.revision !== null) ? BigInt(object.revision) : 0n;
+    return message;
+  },
+};
+
+function createBaseMapRegionsRequest(): MapRegionsRequest {
+  return { parent: "", prefix: "", maxCells: 0, atRevision: 0n };
+}
+
+export const MapRegionsRequest: MessageFns<MapRegionsRequest> = {
+  encode(message: MapRegionsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.parent !== "") {
+      writer.uint32(10).string(message.parent);
+    }
+    if (message.prefix !== "") {
+      writer.uint32(18).string(message.prefix);
+    }
+    if (message.maxCells !== 0) {
+      writer.uint32(24).uint32(message.maxCells);
+    }
+    if (message.atRevision !== 0n) {
+      if (BigInt.asUintN(64, message.atRevision) !== message.atRevision) {
+        throw new globalThis.Error("value provided for field message.atRevision of type uint64 too large");
+      }
+      writer.uint32(32).uint64(message.atRevision);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MapRegionsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMapRegionsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.parent = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.prefix = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.maxCells = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.atRevision = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<MapRegionsRequest>): MapRegionsRequest {
+    return MapRegionsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<MapRegionsRequest>): MapRegionsRequest {
+    const message = createBaseMapRegionsRequest();
+    message.parent = object.parent ?? "";
+    message.prefix = object.prefix ?? "";
+    message.maxCells = object.maxCells ?? 0;
+    message.atRevision = (object.atRevision !== undefined && object.atRevision !== null)
+      ? BigInt(object.atRevision)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseMapRegionsResponse(): MapRegionsResponse {
+  return { cells: [], revision: 0n, bits: 0, around: [], partial: false };
+}
+
+export const MapRegionsResponse: MessageFns<MapRegionsResponse> = {
+  encode(message: MapRegionsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.cells) {
+      MapCell.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.revision !== 0n) {
+      if (BigInt.asUintN(64, message.revision) !== message.revision) {
+        throw new globalThis.Error("value provided for field message.revision of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.revision);
+    }
+    if (message.bits !== 0) {
+      writer.uint32(24).uint32(message.bits);
+    }
+    for (const v of message.around) {
+      MapRegion.encode(v!, writer.uint32(34).fork()).join();
+    }
+    if (message.partial !== false) {
+      writer.uint32(40).bool(message.partial);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MapRegionsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMapRegionsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.cells.push(MapCell.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.revision = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.bits = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.around.push(MapRegion.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.partial = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<MapRegionsResponse>): MapRegionsResponse {
+    return MapRegionsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<MapRegionsResponse>): MapRegionsResponse {
+    const message = createBaseMapRegionsResponse();
+    message.cells = object.cells?.map((e) => MapCell.fromPartial(e)) || [];
+    message.revision = (object.revision !== undefined && object.revision !== null) ? BigInt(object.revision) : 0n;
+    message.bits = object.bits ?? 0;
+    message.around = object.around?.map((e) => MapRegion.fromPartial(e)) || [];
+    message.partial = object.partial ?? false;
+    return message;
+  },
+};
+
+function createBaseMapCell(): MapCell {
+  return {
+    prefix: "",
+    regionCount: 0n,
+    capacity: "",
+    issued: "",
+    fill: undefined,
+    kinds: [],
+    freeShare: 0,
+    region: undefined,
+    inside: "",
+  };
+}
+
+export const MapCell: MessageFns<MapCell> = {
+  encode(message: MapCell, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.prefix !== "") {
+      writer.uint32(10).string(message.prefix);
+    }
+    if (message.regionCount !== 0n) {
+      if (BigInt.asUintN(64, message.regionCount) !== message.regionCount) {
+        throw new globalThis.Error("value provided for field message.regionCount of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.regionCount);
+    }
+    if (message.capacity !== "") {
+      writer.uint32(26).string(message.capacity);
+    }
+    if (message.issued !== "") {
+      writer.uint32(34).string(message.issued);
+    }
+    if (message.fill !== undefined) {
+      writer.uint32(41).double(message.fill);
+    }
+    if (message.kinds.length !== 0) {
+      writer.uint32(50).fork();
+      for (const v of message.kinds) {
+        writer.int32(v);
+      }
+      writer.join();
+    }
+    if (message.freeShare !== 0) {
+      writer.uint32(57).double(message.freeShare);
+    }
+    if (message.region !== undefined) {
+      MapRegion.encode(message.region, writer.uint32(66).fork()).join();
+    }
+    if (message.inside !== "") {
+      writer.uint32(74).string(message.inside);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MapCell {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMapCell();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.prefix = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.regionCount = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.capacity = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.issued = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 41) {
+              break;
+            }
+
+            message.fill = reader.double();
+            continue;
+          }
+          case 6: {
+            if (tag === 48) {
+              message.kinds.push(reader.int32() as any);
+
+              continue;
+            }
+
+            if (tag === 50) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.kinds.push(reader.int32() as any);
+              }
+
+              continue;
+            }
+
+            break;
+          }
+          case 7: {
+            if (tag !== 57) {
+              break;
+            }
+
+            message.freeShare = reader.double();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.region = MapRegion.decode(reader, reader.uint32());
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.inside = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<MapCell>): MapCell {
+    return MapCell.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<MapCell>): MapCell {
+    const message = createBaseMapCell();
+    message.prefix = object.prefix ?? "";
+    message.regionCount = (object.regionCount !== undefined && object.regionCount !== null)
+      ? BigInt(object.regionCount)
+      : 0n;
+    message.capacity = object.capacity ?? "";
+    message.issued = object.issued ?? "";
+    message.fill = object.fill ?? undefined;
+    message.kinds = object.kinds?.map((e) => e) || [];
+    message.freeShare = object.freeShare ?? 0;
+    message.region = (object.region !== undefined && object.region !== null)
+      ? MapRegion.fromPartial(object.region)
+      : undefined;
+    message.inside = object.inside ?? "";
+    return message;
+  },
+};
+
+function createBaseMapRegion(): MapRegion {
+  return {
+    name: "",
+    number: 0n,
+    prefix: "",
+    zoneBits: 0,
+    suffixBits: 0,
+    kind: 0,
+    sealed: false,
+    delegated: false,
+    strict: false,
+    subregionBits: 0,
+    rate: 0,
+    fullInSeconds: undefined,
+  };
+}
+
+export const MapRegion: MessageFns<MapRegion> = {
+  encode(message: MapRegion, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.number !== 0n) {
+      if (BigInt.asUintN(64, message.number) !== message.number) {
+        throw new globalThis.Error("value provided for field message.number of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.number);
+    }
+    if (message.prefix !== "") {
+      writer.uint32(26).string(message.prefix);
+    }
+    if (message.zoneBits !== 0) {
+      writer.uint32(32).uint32(message.zoneBits);
+    }
+    if (message.suffixBits !== 0) {
+      writer.uint32(40).uint32(message.suffixBits);
+    }
+    if (message.kind !== 0) {
+      writer.uint32(48).int32(message.kind);
+    }
+    if (message.sealed !== false) {
+      writer.uint32(56).bool(message.sealed);
+    }
+    if (message.delegated !== false) {
+      writer.uint32(64).bool(message.delegated);
+    }
+    if (message.strict !== false) {
+      writer.uint32(72).bool(message.strict);
+    }
+    if (message.subregionBits !== 0) {
+      writer.uint32(80).uint32(message.subregionBits);
+    }
+    if (message.rate !== 0) {
+      writer.uint32(89).double(message.rate);
+    }
+    if (message.fullInSeconds !== undefined) {
+      writer.uint32(97).double(message.fullInSeconds);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MapRegion {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMapRegion();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.number = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.prefix = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.zoneBits = reader.uint32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.suffixBits = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.kind = reader.int32() as any;
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.sealed = reader.bool();
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.delegated = reader.bool();
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.strict = reader.bool();
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.subregionBits = reader.uint32();
+            continue;
+          }
+          case 11: {
+            if (tag !== 89) {
+              break;
+            }
+
+            message.rate = reader.double();
+            continue;
+          }
+          case 12: {
+            if (tag !== 97) {
+              break;
+            }
+
+            message.fullInSeconds = reader.double();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<MapRegion>): MapRegion {
+    return MapRegion.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<MapRegion>): MapRegion {
+    const message = createBaseMapRegion();
+    message.name = object.name ?? "";
+    message.number = (object.number !== undefined && object.number !== null) ? BigInt(object.number) : 0n;
+    message.prefix = object.prefix ?? "";
+    message.zoneBits = object.zoneBits ?? 0;
+    message.suffixBits = object.suffixBits ?? 0;
+    message.kind = object.kind ?? 0;
+    message.sealed = object.sealed ?? false;
+    message.delegated = object.delegated ?? false;
+    message.strict = object.strict ?? false;
+    message.subregionBits = object.subregionBits ?? 0;
+    message.rate = object.rate ?? 0;
+    message.fullInSeconds = object.fullInSeconds ?? undefined;
     return message;
   },
 };
@@ -4762,6 +5487,216 @@ export const EditResponse: MessageFns<EditResponse> = {
   },
 };
 
+function createBaseEditSuggestion(): EditSuggestion {
+  return { rule: "", revision: 0n, edit: undefined };
+}
+
+export const EditSuggestion: MessageFns<EditSuggestion> = {
+  encode(message: EditSuggestion, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.rule !== "") {
+      writer.uint32(10).string(message.rule);
+    }
+    if (message.revision !== 0n) {
+      if (BigInt.asUintN(64, message.revision) !== message.revision) {
+        throw new globalThis.Error("value provided for field message.revision of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.revision);
+    }
+    switch (message.edit?.$case) {
+      case "create":
+        CreateRegionRequest.encode(message.edit.value, writer.uint32(26).fork()).join();
+        break;
+      case "expand":
+        ExpandRegionRequest.encode(message.edit.value, writer.uint32(34).fork()).join();
+        break;
+      case "shrink":
+        ShrinkRegionRequest.encode(message.edit.value, writer.uint32(42).fork()).join();
+        break;
+      case "split":
+        SplitRegionRequest.encode(message.edit.value, writer.uint32(50).fork()).join();
+        break;
+      case "subdivide":
+        AddSubregionsRequest.encode(message.edit.value, writer.uint32(58).fork()).join();
+        break;
+      case "update":
+        UpdateRegionRequest.encode(message.edit.value, writer.uint32(66).fork()).join();
+        break;
+      case "seal":
+        SealRegionRequest.encode(message.edit.value, writer.uint32(74).fork()).join();
+        break;
+      case "delete":
+        DeleteRegionRequest.encode(message.edit.value, writer.uint32(82).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EditSuggestion {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEditSuggestion();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.rule = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.revision = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.edit = { $case: "create", value: CreateRegionRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.edit = { $case: "expand", value: ExpandRegionRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.edit = { $case: "shrink", value: ShrinkRegionRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.edit = { $case: "split", value: SplitRegionRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.edit = { $case: "subdivide", value: AddSubregionsRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.edit = { $case: "update", value: UpdateRegionRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.edit = { $case: "seal", value: SealRegionRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.edit = { $case: "delete", value: DeleteRegionRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<EditSuggestion>): EditSuggestion {
+    return EditSuggestion.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<EditSuggestion>): EditSuggestion {
+    const message = createBaseEditSuggestion();
+    message.rule = object.rule ?? "";
+    message.revision = (object.revision !== undefined && object.revision !== null) ? BigInt(object.revision) : 0n;
+    switch (object.edit?.$case) {
+      case "create": {
+        if (object.edit?.value !== undefined && object.edit?.value !== null) {
+          message.edit = { $case: "create", value: CreateRegionRequest.fromPartial(object.edit.value) };
+        }
+        break;
+      }
+      case "expand": {
+        if (object.edit?.value !== undefined && object.edit?.value !== null) {
+          message.edit = { $case: "expand", value: ExpandRegionRequest.fromPartial(object.edit.value) };
+        }
+        break;
+      }
+      case "shrink": {
+        if (object.edit?.value !== undefined && object.edit?.value !== null) {
+          message.edit = { $case: "shrink", value: ShrinkRegionRequest.fromPartial(object.edit.value) };
+        }
+        break;
+      }
+      case "split": {
+        if (object.edit?.value !== undefined && object.edit?.value !== null) {
+          message.edit = { $case: "split", value: SplitRegionRequest.fromPartial(object.edit.value) };
+        }
+        break;
+      }
+      case "subdivide": {
+        if (object.edit?.value !== undefined && object.edit?.value !== null) {
+          message.edit = { $case: "subdivide", value: AddSubregionsRequest.fromPartial(object.edit.value) };
+        }
+        break;
+      }
+      case "update": {
+        if (object.edit?.value !== undefined && object.edit?.value !== null) {
+          message.edit = { $case: "update", value: UpdateRegionRequest.fromPartial(object.edit.value) };
+        }
+        break;
+      }
+      case "seal": {
+        if (object.edit?.value !== undefined && object.edit?.value !== null) {
+          message.edit = { $case: "seal", value: SealRegionRequest.fromPartial(object.edit.value) };
+        }
+        break;
+      }
+      case "delete": {
+        if (object.edit?.value !== undefined && object.edit?.value !== null) {
+          message.edit = { $case: "delete", value: DeleteRegionRequest.fromPartial(object.edit.value) };
+        }
+        break;
+      }
+    }
+    return message;
+  },
+};
+
 function createBaseComposeRequest(): ComposeRequest {
   return { name: "", suffixes: [], identifiers: [] };
 }
@@ -6101,6 +7036,19 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): Region => Region.decode(value),
   },
   /**
+   * Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
+   * max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+   */
+  mapRegions: {
+    path: "/kent.v1.Regions/MapRegions" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: MapRegionsRequest): Buffer => Buffer.from(MapRegionsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): MapRegionsRequest => MapRegionsRequest.decode(value),
+    responseSerialize: (value: MapRegionsResponse): Buffer => Buffer.from(MapRegionsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): MapRegionsResponse => MapRegionsResponse.decode(value),
+  },
+  /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
    * region, but its sibling does. Can also say which prefix CreateRegion would choose.
    */
@@ -6319,6 +7267,11 @@ export interface RegionsServer extends UntypedServiceImplementation {
   listRegions: handleUnaryCall<ListRegionsRequest, ListRegionsResponse>;
   getRegion: handleUnaryCall<GetRegionRequest, Region>;
   /**
+   * Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
+   * max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+   */
+  mapRegions: handleUnaryCall<MapRegionsRequest, MapRegionsResponse>;
+  /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
    * region, but its sibling does. Can also say which prefix CreateRegion would choose.
    */
@@ -6469,6 +7422,25 @@ export interface RegionsClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Region) => void,
+  ): ClientUnaryCall;
+  /**
+   * Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
+   * max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+   */
+  mapRegions(
+    request: MapRegionsRequest,
+    callback: (error: ServiceError | null, response: MapRegionsResponse) => void,
+  ): ClientUnaryCall;
+  mapRegions(
+    request: MapRegionsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: MapRegionsResponse) => void,
+  ): ClientUnaryCall;
+  mapRegions(
+    request: MapRegionsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: MapRegionsResponse) => void,
   ): ClientUnaryCall;
   /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level

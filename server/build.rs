@@ -1,0 +1,35 @@
+//! Lists the files of the console (`console/dist`), so that the program contains them.
+
+use std::{
+    env,
+    error::Error,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+const DIST: &str = "console/dist";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed={DIST}");
+    let dist = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join(DIST);
+    let mut files = Vec::new();
+    list(&dist, &mut files)?;
+    files.sort();
+    let mut text = String::from("&[\n");
+    for file in files {
+        let name = file.strip_prefix(&dist)?.to_str().ok_or("the name of a file is not UTF-8")?.replace('\\', "/");
+        writeln!(text, "    ({name:?}, include_bytes!({file:?})),")?;
+    }
+    text.push_str("]\n");
+    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("console.rs"), text)?;
+    Ok(())
+}
+
+fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() { list(&path, files)? } else { files.push(path) }
+    }
+    Ok(())
+}

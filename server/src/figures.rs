@@ -1,0 +1,182 @@
+//! The figures of each of the last fifteen minutes' seconds, for consoles that show the daemon live.
+//!
+//! They are in memory only. `recording` adds a second at a time.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use kent_ids::Slot;
+use kent_proto::note::NoteFigures;
+use tokio::sync::watch;
+
+use crate::{host::latency::Observed, metrics::GRANT_LATENCY_FIRST};
+
+/// The number of seconds that are kept: fifteen minutes. With eight sources and a few replicas, they need about a megabyte.
+const KEPT: usize = 900;
+/// The number of seconds that a note sums up. A replica writes a note every five seconds.
+const NOTED: usize = 5;
+
+/// The figures of the last seconds.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    ring: Mutex<VecDeque<Arc<Second>>>,
+    /// The number of the newest second.
+    newest: watch::Sender<u64>,
+}
+
+/// The figures of one second.
+#[derive(Debug)]
+pub(crate) struct Second {
+    /// The number of the second since the daemon started, from 1.
+    pub(crate) number: u64,
+    /// The end of the second, in seconds since 1970.
+    pub(crate) unix_seconds: i64,
+    /// This daemon's figures.
+    pub(crate) own: OwnFigures,
+    /// The other replicas' figures.
+    pub(crate) others: Vec<OtherFigures>,
+    /// The sources of the most grants, the busiest first.
+    pub(crate) sources: Vec<SourceFigures>,
+}
+
+/// The figures of this daemon.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OwnFigures {
+    pub(crate) grants: u64,
+    pub(crate) identifiers: u64,
+    /// The latencies of the grants.
+    pub(crate) latency: Observed,
+    /// The durations of the commits.
+    pub(crate) commits: Observed,
+    /// The slot, and the time for which identifiers can be issued through it.
+    pub(crate) slot: Option<(Slot, Duration)>,
+}
+
+/// The figures of another replica, by its latest note.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherFigures {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    pub(crate) noted: Option<NoteFigures>,
+    pub(crate) slot: Option<Slot>,
+    /// The end of its reservation of the slot, in seconds since 1970.
+    pub(crate) reserved_until: i64,
+    /// The lead of its clock over ours, in milliseconds.
+    pub(crate) clock_ahead_ms: i64,
+}
+
+/// What one source granted in a second.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceFigures {
+    pub(crate) source: Arc<str>,
+    pub(crate) grants: u64,
+    pub(crate) identifiers: u64,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self { ring: Mutex::default(), newest: watch::Sender::new(0) }
+    }
+}
+
+impl Figures {
+    /// Subscribes to the number of the newest second.
+    pub(crate) fn newest(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    /// Returns the kept seconds after the one with this number, oldest first, up to `most`.
+    pub(crate) fn after(&self, number: u64, most: usize) -> Vec<Arc<Second>> {
+        let ring = self.lock();
+        let from = ring.partition_point(|second| second.number <= number);
+        ring.range(from..).take(most).cloned().collect()
+    }
+
+    /// Adds a second, and forgets the oldest one if there are enough.
+    pub(crate) fn push(&self, second: Second) {
+        let number = second.number;
+        let mut ring = self.lock();
+        if ring.len() == KEPT {
+            ring.pop_front();
+        }
+        ring.push_back(Arc::new(second));
+        drop(ring);
+        self.newest.send_replace(number);
+    }
+
+    /// Sums up the last seconds for the other replicas.
+    pub(crate) fn noted(&self) -> NoteFigures {
+        let ring = self.lock();
+        let last = || ring.iter().rev().take(NOTED).map(|second| &second.own);
+        let observed =
+            |of: fn(&OwnFigures) -> &Observed| last().fold(Observed::default(), |sum, own| sum.plus(of(own)));
+        let sums = OwnFigures {
+            latency: observed(|own| &own.latency),
+            commits: observed(|own| &own.commits),
+            ..OwnFigures::default()
+        };
+        NoteFigures {
+            seconds: u32::try_from(last().count()).unwrap_or(u32::MAX),
+            grants: last().map(|own| own.grants).sum(),
+            identifiers: last().fold(0, |sum, own| sum.saturating_add(own.identifiers)),
+            p50_micros: sums.grant_micros(0.5).map(whole),
+            p99_micros: sums.grant_micros(0.99).map(whole),
+            store_micros: sums.store_micros().map(whole),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Second>>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn whole(micros: f64) -> u64 {
+    micros.round() as u64 // OK because a cast of a float saturates
+}
+
+impl OwnFigures {
+    /// The latency that this share of the grants does not exceed, in microseconds; `None` without grants.
+    pub(crate) fn grant_micros(&self, share: f64) -> Option<f64> {
+        self.latency.quantile(share, GRANT_LATENCY_FIRST)
+    }
+
+    /// The mean duration of a commit, in microseconds; `None` without commits.
+    pub(crate) fn store_micros(&self) -> Option<f64> {
+        self.commits.mean().map(|mean| mean.as_secs_f64() * 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(number: u64) -> Second {
+        let own = OwnFigures { grants: number, identifiers: 2 * number, ..OwnFigures::default() };
+        Second { number, unix_seconds: 0, own, others: Vec::new(), sources: Vec::new() }
+    }
+
+    #[test]
+    fn ok_the_ring_keeps_the_last_fifteen_minutes() {
+        let figures = Figures::default();
+        let numbers = |after, most| -> Vec<u64> { figures.after(after, most).iter().map(|it| it.number).collect() };
+        assert!(numbers(0, 10).is_empty());
+        (1..=1000).for_each(|number| figures.push(second(number)));
+        assert_eq!(numbers(0, 2000), (101..=1000).collect::<Vec<_>>());
+        assert_eq!(numbers(997, 2), [998, 999]);
+        assert!(numbers(1000, 2).is_empty());
+        assert_eq!(*figures.newest().borrow(), 1000);
+    }
+
+    #[test]
+    fn ok_a_note_sums_up_the_last_seconds() {
+        let figures = Figures::default();
+        assert_eq!(figures.noted().seconds, 0);
+        (1..=7).for_each(|number| figures.push(second(number)));
+        let noted = figures.noted();
+        assert_eq!((noted.seconds, noted.grants, noted.identifiers), (5, 25, 50));
+        assert_eq!((noted.p50_micros, noted.store_micros), (None, None));
+    }
+}

@@ -1,0 +1,92 @@
+//! Maps of a table: at one revision, and only of the regions that the caller may read.
+
+use std::{sync::Arc, time::Duration};
+
+use kent_access::{Action, Target};
+use kent_proto::{
+    model::{self, Invalid, MapInput, Usage},
+    v1::MapRegionsResponse,
+};
+use kent_regions::{Chart, Map, Mapping, Region, RegionNumber, Revision, Table};
+use tonic::Status;
+
+use crate::{
+    auth::Caller,
+    engine::Engine,
+    host::computing::yielding,
+    status,
+    tables::{permitted::is_readable, space::Space},
+};
+
+/// The number of cells to divide under one lock: about a tenth of a millisecond.
+const PART: usize = 64;
+/// After this many attempts, a table that keeps changing is locked for the whole map.
+const ATTEMPTS: usize = 3;
+/// The number of regions to process before yielding.
+const REGIONS_PART: u32 = 64;
+
+/// Draws a map for a caller who may read some of the regions of the space.
+pub(super) async fn map(
+    engine: &Engine,
+    caller: &Caller,
+    space: Arc<Space>,
+    input: MapInput,
+) -> Result<MapRegionsResponse, Status> {
+    let bits = space.read(Table::bits);
+    if input.under.len() > bits {
+        let problem = format!("has {} bits, but the identifiers of the space have {bits}", input.under.len());
+        return Err(status::from_invalid(&Invalid::new("prefix", problem).because("BAD_PREFIX")));
+    }
+    let name = space.name();
+    let MapInput { under, cells_max, revision, .. } = input;
+    let now = engine.clock().steady();
+    let (revision, partial, mut response) = match revision {
+        Some(revision) => {
+            let past = engine.past().table(engine.store(), engine.computing(), &space, revision).await;
+            let past = past.map_err(|none| status::from_past(&none))?;
+            let drawn = move || (revision, false, model::map(&name, &past.chart(bits).map(under, cells_max), None));
+            engine.computing().run(drawn).await.map_err(|busy| status::busy(&busy))?
+        }
+        None if caller.may(Action::Read, Target::Table { space: space.key() }) => {
+            let drawn = move || {
+                let (map, revision) = of_table(&space, &input);
+                (revision, false, with_counters(&space, &name, &map, now))
+            };
+            engine.computing().run_locking(drawn).await.map_err(|busy| status::busy(&busy))?
+        }
+        None => {
+            let (regions, revision) = space.listing().await;
+            let caller = caller.clone();
+            let drawn = move || {
+                let is_readable = |region: &Arc<Region>| is_readable(&space, &caller, region);
+                let readable = yielding(regions.into_iter(), REGIONS_PART).filter(is_readable);
+                let map = Chart::new(bits, readable).map(under, cells_max);
+                (revision, true, with_counters(&space, &name, &map, now))
+            };
+            engine.computing().run_locking(drawn).await.map_err(|busy| status::busy(&busy))?
+        }
+    };
+    (response.revision, response.partial, response.bits) = (revision.0, partial, bits.into());
+    Ok(response)
+}
+
+/// Draws a map of a table, in parts, because grants need the lock.
+fn of_table(space: &Space, input: &MapInput) -> (Map, Revision) {
+    for _ in 0..ATTEMPTS {
+        let (mut mapping, revision) =
+            space.read(|table| (Mapping::of(table, input.under, input.cells_max), table.revision()));
+        loop {
+            match space.read(|table| mapping.divide(table, PART)) {
+                Some(true) => {}
+                Some(false) => return (mapping.finish(), revision),
+                None => break,
+            }
+        }
+    }
+    space.read(|table| (table.map(input.under, input.cells_max), table.revision()))
+}
+
+fn with_counters(space: &Space, name: &str, map: &Map, now: Duration) -> MapRegionsResponse {
+    let usage = |number: RegionNumber| -> Usage { space.usage(number, now) };
+    model::map(name, map, Some(&usage))
+}

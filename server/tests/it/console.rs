@@ -1,0 +1,385 @@
+//! The server's part of the console: maps, figures, suggested edits, sessions and files.
+
+use std::{fs, time::Duration};
+
+use kent_proto::{
+    model::suggestion_of,
+    v1::{
+        CreateRegionRequest, Encoding, ExpandRegionRequest, MapCell, MapRegionsRequest, MapRegionsResponse,
+        SealRegionRequest, WatchFiguresRequest, edit_suggestion::Edit, map_cell::Kind,
+    },
+};
+use serde_json::{Value, json};
+use tonic::{Code, Status};
+
+use super::{
+    auth::{Guarded, make},
+    harness::{Daemon, SPACE, create, data_dir, kentd, name, request},
+    http::{Answer, JSON, send},
+};
+
+const MARK: &str = "kent-console: 1";
+
+fn map(prefix: &str, max_cells: u32, at_revision: u64) -> MapRegionsRequest {
+    MapRegionsRequest { parent: SPACE.to_owned(), prefix: prefix.to_owned(), max_cells, at_revision }
+}
+
+fn at(region: &str, prefix: &str) -> CreateRegionRequest {
+    CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region) }
+}
+
+/// Each cell as a text: prefix, number of regions, issued suffixes, and the region that it shows.
+fn cells(map: &MapRegionsResponse) -> Vec<String> {
+    let region = |cell: &MapCell| cell.region.as_ref().map(|region| region.name.clone()).unwrap_or_default();
+    let cell = |cell: &MapCell| format!("{} {} {} {}", cell.prefix, cell.region_count, cell.issued, region(cell));
+    map.cells.iter().map(cell).collect()
+}
+
+#[tokio::test]
+async fn ok_a_map_shows_regions_free_space_and_counters() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    regions.create_region(at("orders", "01")).await.expect("created");
+    regions.create_region(at("parts", "101")).await.expect("created");
+    daemon.allocator().allocate(request("region:orders", 3, Encoding::Packed)).await.expect("granted");
+    let whole = regions.map_regions(map("", 0, 0)).await.expect("a map").into_inner();
+    let (orders, parts) = (name("orders"), name("parts"));
+    assert_eq!(
+        cells(&whole),
+        ["00 0 0 ", &format!("01 1 3 {orders}"), "100 0 0 ", &format!("101 1 0 {parts}"), "11 0 0 "]
+    );
+    assert_eq!((whole.revision, whole.bits, whole.partial), (2, 64, false));
+    let cell = &whole.cells[1];
+    assert_eq!((cell.capacity.as_str(), cell.free_share), ("1048576", 0.0));
+    assert_eq!(cell.kinds, [Kind::Region as i32, Kind::Zone as i32]);
+    assert!(cell.fill.is_some_and(|fill| fill > 0.0 && fill < 0.001), "{:?}", cell.fill);
+    assert!(cell.region.as_ref().is_some_and(|region| region.zone_bits == 42 && region.rate > 0.0));
+    assert_eq!(whole.cells[0].kinds, [Kind::Free as i32]);
+    // Two cells: the right one has a region and free space.
+    let coarse = regions.map_regions(map("", 2, 0)).await.expect("a map").into_inner();
+    assert_eq!(coarse.cells.iter().map(|cell| cell.region_count).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(coarse.cells[1].free_share, 0.75);
+    let inner = regions.map_regions(map("0111", 9, 0)).await.expect("a map").into_inner();
+    assert_eq!((cells(&inner), inner.around[0].name.clone()), (vec!["0111 0 0 ".to_owned()], orders.clone()));
+    assert_eq!(
+        (inner.cells[0].inside.clone(), inner.cells[0].kinds.clone()),
+        (orders.clone(), vec![Kind::Zone as i32])
+    );
+    // A sealed region, and the past, which has no counters.
+    let seal = SealRegionRequest { name: orders.clone(), ..SealRegionRequest::default() };
+    regions.seal_region(seal).await.expect("sealed");
+    let now = regions.map_regions(map("01", 9, 0)).await.expect("a map").into_inner();
+    assert!(now.cells[0].kinds.contains(&(Kind::Sealed as i32)));
+    let past = regions.map_regions(map("", 9, 1)).await.expect("a map").into_inner();
+    assert_eq!(cells(&past), ["00 0  ", &format!("01 1  {orders}"), "1 0  "]);
+    assert_eq!((past.revision, past.cells[1].fill), (1, None));
+    assert!(!past.cells[1].kinds.contains(&(Kind::Sealed as i32)));
+}
+
+#[tokio::test]
+async fn err_a_map_of_bad_parts_says_what_is_allowed() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    for (bad, code, part) in [
+        (map("2", 0, 0), Code::InvalidArgument, "consists of 0s and 1s"),
+        (map(&"0".repeat(65), 0, 0), Code::InvalidArgument, "has 65 bits, but the identifiers of the space have 64"),
+        (map("", 4097, 0), Code::InvalidArgument, "must be at most 4096"),
+        (map("", 0, 9), Code::InvalidArgument, "the current revision of the table"),
+        (MapRegionsRequest { parent: "spaces/none".into(), ..map("", 0, 0) }, Code::NotFound, "there is no space"),
+    ] {
+        let refused = daemon.regions().map_regions(bad).await.expect_err("refused");
+        assert!(refused.code() == code && refused.message().contains(part), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn ok_a_map_shows_only_what_the_caller_may_read() {
+    let data = data_dir();
+    let guarded = Guarded::start(data.path()).await;
+    let mut regions = guarded.daemon.regions();
+    for (region, prefix) in [("orders", "01"), ("parts", "101")] {
+        regions.create_region(guarded.admin.send(at(region, prefix))).await.expect("created");
+    }
+    let shop = guarded.token(&["read:region:default/orders"]).await;
+    let some = regions.map_regions(shop.send(map("", 0, 0))).await.expect("a map").into_inner();
+    assert_eq!(cells(&some), ["00 0 0 ", &format!("01 1 0 {}", name("orders")), "1 0 0 "]);
+    assert!(some.partial);
+    let all = regions.map_regions(guarded.admin.send(map("", 0, 0))).await.expect("a map").into_inner();
+    assert!(!all.partial && all.cells.len() == 5);
+    let past = regions.map_regions(shop.send(map("", 0, 1))).await.expect_err("refused");
+    assert_eq!(past.code(), Code::PermissionDenied);
+    let none = guarded.token(&["allocate:region:default/orders"]).await;
+    let refused = regions.map_regions(none.send(map("", 0, 0))).await.expect_err("refused");
+    assert_eq!(refused.code(), Code::PermissionDenied);
+}
+
+#[tokio::test]
+async fn ok_figures_of_each_second_are_streamed() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    daemon.regions().create_region(create("orders")).await.expect("created");
+    for source in ["region:orders", "uuidv7", "uuidv7"] {
+        daemon.allocator().allocate(request(source, 5, Encoding::Packed)).await.expect("granted");
+    }
+    let sum = async |daemon: &Daemon| {
+        let mut stream = daemon.admin().watch_figures(WatchFiguresRequest {}).await.expect("watched").into_inner();
+        let (mut grants, mut identifiers, mut last) = (0.0, 0.0, 0);
+        while grants < 3.0 {
+            for second in stream.message().await.expect("no error").expect("a message").seconds {
+                assert!(second.unix_seconds >= last, "in order");
+                last = second.unix_seconds;
+                let own = &second.replicas[0];
+                assert!(own.answering && own.clock_ahead_ms.is_none() && second.replicas.len() == 1);
+                assert_eq!((own.grants > 0.0, own.p99_micros.is_some()), (own.grants > 0.0, own.grants > 0.0));
+                assert!(own.window_left_ms.is_some_and(|left| left <= 60_000));
+                assert_eq!(second.sources.iter().map(|source| source.grants).sum::<u64>() as f64, own.grants);
+                (grants, identifiers) = (grants + own.grants, identifiers + own.identifiers);
+            }
+        }
+        (grants, identifiers)
+    };
+    assert_eq!(sum(&daemon).await, (3.0, 15.0));
+    // A later watcher gets what the daemon remembers, and then each new second.
+    assert_eq!(sum(&daemon).await, (3.0, 15.0));
+    let mut stream = daemon.admin().watch_figures(WatchFiguresRequest {}).await.expect("watched").into_inner();
+    let first = stream.message().await.expect("no error").expect("the kept seconds").seconds;
+    let next = stream.message().await.expect("no error").expect("a new second").seconds;
+    assert!(!first.is_empty() && next.len() == 1 && next[0].unix_seconds > first[0].unix_seconds);
+}
+
+#[tokio::test]
+async fn err_figures_need_the_permission_to_operate() {
+    let data = data_dir();
+    let guarded = Guarded::start(data.path()).await;
+    let reader = guarded.token(&["read:*"]).await;
+    let refused = guarded.daemon.admin().watch_figures(reader.send(WatchFiguresRequest {})).await;
+    assert_eq!(refused.expect_err("refused").code(), Code::PermissionDenied);
+    let operator = guarded.token(&["operate:*"]).await;
+    let mut stream = guarded
+        .daemon
+        .admin()
+        .watch_figures(operator.send(WatchFiguresRequest {}))
+        .await
+        .expect("watched")
+        .into_inner();
+    stream.message().await.expect("no error").expect("a second");
+}
+
+fn suggested(refused: &Status) -> Option<Edit> {
+    suggestion_of(refused)?.edit
+}
+
+#[tokio::test]
+async fn ok_a_refused_edit_suggests_one_that_works() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    regions.create_region(at("orders", "01")).await.expect("created");
+    let expand = ExpandRegionRequest { name: name("orders"), by_bits: 50, ..ExpandRegionRequest::default() };
+    let refused = regions.expand_region(expand).await.expect_err("refused");
+    let suggestion = suggestion_of(&refused).expect("a suggestion");
+    assert_eq!((suggestion.rule.as_str(), suggestion.revision), ("ZONE_TOO_SMALL", 1));
+    let Some(Edit::Expand(request)) = suggestion.edit else { panic!("{suggestion:?}") };
+    assert_eq!(request.by_bits, 42);
+    regions.expand_region(request).await.expect("legal");
+    let refused = regions.create_region(at("parts", "011")).await.expect_err("refused");
+    let Some(Edit::Create(request)) = suggested(&refused) else { panic!("{refused}") };
+    assert_eq!(request.prefix.as_deref(), Some("000"));
+    // A page sees the request in the JSON of the error.
+    let body = json!({"parent": SPACE, "regionId": "parts", "suffixBits": 20, "prefix": "011"});
+    let answer = send(&daemon, "POST", "/kent.v1.Regions/CreateRegion", &[JSON], &body.to_string()).json();
+    let details = answer["details"].as_array().expect("details");
+    let detail = details.iter().find(|detail| detail["type"] == "kent.v1.EditSuggestion").expect("a suggestion");
+    assert_eq!(detail["debug"]["create"]["prefix"], "000");
+    regions.create_region(request).await.expect("legal");
+    let missing = ExpandRegionRequest { name: name("nosuch"), by_bits: 1, ..ExpandRegionRequest::default() };
+    assert_eq!(suggested(&regions.expand_region(missing).await.expect_err("refused")), None);
+}
+
+#[tokio::test]
+async fn ok_a_suggestion_is_an_edit_that_the_caller_may_make_and_know() {
+    let data = data_dir();
+    let guarded = Guarded::start(data.path()).await;
+    let mut regions = guarded.daemon.regions();
+    regions.create_region(guarded.admin.send(at("orders", "01"))).await.expect("created");
+    // The place would tell this editor which prefixes others have.
+    let editor = guarded.token(&["edit:region:default/parts*", "edit:region:default/orders"]).await;
+    let refused = regions.create_region(editor.send(at("parts", "011"))).await.expect_err("refused");
+    assert_eq!(suggested(&refused), None);
+    let expand = ExpandRegionRequest { name: name("orders"), by_bits: 50, ..ExpandRegionRequest::default() };
+    let refused = regions.expand_region(editor.send(expand)).await.expect_err("refused");
+    assert!(matches!(suggested(&refused), Some(Edit::Expand(_))), "{refused}");
+}
+
+/// Signs in with a token. Returns the answer, and the cookie that later requests send.
+fn sign_in(daemon: &Daemon, token: &str) -> (Answer, String) {
+    let body = json!({"token": token}).to_string();
+    let answer = send(daemon, "POST", "/console/session", &[JSON, MARK], &body);
+    // The head is in lower case, which would change the value.
+    let cookie = answer.raw.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+    let pair = cookie.and_then(|cookie| cookie.split(';').next()).map(str::to_owned);
+    (answer, pair.map(|pair| format!("cookie: other=1; {pair}")).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn ok_a_browser_signs_in_calls_and_signs_out() {
+    let data = data_dir();
+    let guarded = Guarded::start(data.path()).await;
+    let daemon = &guarded.daemon;
+    let (answer, cookie) = sign_in(daemon, &guarded.admin.secret);
+    assert_eq!(answer.code, 200, "{}", answer.body);
+    assert!(answer.head.contains("; httponly; samesite=strict\r\n"), "{}", answer.head);
+    assert!(answer.head.contains("; max-age=43200;") && answer.head.contains("cache-control: no-store"));
+    let secret = guarded.admin.secret.rsplit('_').next().expect("a secret");
+    assert!(!answer.raw.contains(secret), "the cookie is not the token");
+    let list = |headers: &[&str]| send(daemon, "POST", "/kent.v1.Regions/ListSpaces", headers, "{}").code;
+    assert_eq!(list(&[JSON, MARK, &cookie]), 200);
+    // Without the header, the cookie does not count: another site may have caused the request.
+    assert_eq!(list(&[JSON, &cookie]), 401);
+    assert_eq!(list(&[JSON, "kent-console: 0", &cookie]), 401);
+    let show = |headers: &[&str]| send(daemon, "GET", "/console/session", headers, "");
+    let shown = show(&[MARK, &cookie]).json();
+    assert_eq!(shown["principal"], format!("token:{} (test)", guarded.admin.id));
+    assert_eq!((&shown["permissions"], &shown["by"]), (&json!(["admin:*"]), &json!("session")));
+    assert!(shown["expiresUnixMs"].as_i64().is_some_and(|end| end > 1_700_000_000_000));
+    assert_eq!((show(&[&cookie]).code, show(&[MARK]).code), (401, 401));
+    let bearer = format!("authorization: Bearer {}", guarded.admin.secret);
+    assert_eq!(show(&[&bearer]).json()["by"], "token");
+    let sign_out = |headers: &[&str]| send(daemon, "DELETE", "/console/session", headers, "");
+    assert_eq!(sign_out(&[&cookie]).code, 400);
+    assert_eq!(list(&[JSON, MARK, &cookie]), 200);
+    let out = sign_out(&[MARK, &cookie]);
+    assert!(out.code == 204 && out.head.contains("; max-age=0;"), "{}", out.head);
+    assert_eq!((list(&[JSON, MARK, &cookie]), sign_out(&[MARK, &cookie]).code), (401, 204));
+}
+
+#[tokio::test]
+async fn err_a_browser_does_not_sign_in() {
+    let data = data_dir();
+    let guarded = Guarded::start(data.path()).await;
+    let daemon = &guarded.daemon;
+    let body = json!({"token": guarded.admin.secret}).to_string();
+    let wrong = format!("{}x", guarded.admin.secret);
+    let large = json!({"token": "x".repeat(5000)}).to_string();
+    for (headers, body, code) in [
+        (&[JSON][..], body.as_str(), 400),
+        (&[JSON, MARK], &json!({"token": wrong}).to_string(), 401),
+        (&[JSON, MARK], &json!({"token": ""}).to_string(), 401),
+        (&[JSON, MARK], &json!({"token": "a\nb"}).to_string(), 400),
+        (&[JSON, MARK], &json!({"tokens": "a"}).to_string(), 400),
+        (&[JSON, MARK], "", 400),
+        (&[JSON, MARK], &large, 400),
+        (&[JSON, MARK, "origin: https://evil.example"], body.as_str(), 403),
+    ] {
+        let answer = send(daemon, "POST", "/console/session", headers, body);
+        assert_eq!(answer.code, code, "{headers:?} {body:.60}: {}", answer.body);
+        assert!(!answer.head.contains("set-cookie"), "{}", answer.head);
+    }
+}
+
+#[tokio::test]
+async fn ok_a_session_ends_with_its_token() {
+    let data = data_dir();
+    let guarded = Guarded::start(data.path()).await;
+    let daemon = &guarded.daemon;
+    let brief = make(&mut guarded.access(), &guarded.admin, &["read:*"], 3).await.expect("made");
+    let (answer, cookie) = sign_in(daemon, &brief.secret);
+    assert_eq!(answer.code, 200, "{}", answer.body);
+    assert!(
+        ["; max-age=2;", "; max-age=1;", "; max-age=0;"].iter().any(|age| answer.head.contains(age)),
+        "{}",
+        answer.head
+    );
+    let list = |cookie: &str| send(daemon, "POST", "/kent.v1.Regions/ListSpaces", &[JSON, MARK, cookie], "{}").code;
+    tokio::time::sleep(Duration::from_millis(3100)).await;
+    assert_eq!(list(&cookie), 401);
+    // A revoked token ends its sessions at once.
+    let other = guarded.token(&["read:*"]).await;
+    let (_, cookie) = sign_in(daemon, &other.secret);
+    assert_eq!(list(&cookie), 200);
+    let revoke = kent_proto::v1::RevokeTokenRequest { id: other.id.clone(), ..Default::default() };
+    guarded.access().revoke_token(guarded.admin.send(revoke)).await.expect("revoked");
+    assert_eq!(list(&cookie), 401);
+}
+
+#[test]
+fn ok_without_credentials_everyone_is_signed_in() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let shown = send(&daemon, "GET", "/console/session", &[], "").json();
+    let expected =
+        json!({"principal": "anyone", "permissions": ["admin:*"], "roles": [], "by": "off", "authRequired": false});
+    assert_eq!(shown, expected);
+    let (answer, cookie) = sign_in(&daemon, "kent_0_0");
+    assert_eq!((answer.json(), cookie.as_str()), (expected, ""));
+}
+
+#[tokio::test]
+async fn ok_the_audit_log_has_sign_ins_and_refused_ones() {
+    let data = data_dir();
+    let guarded = Guarded::start(data.path()).await;
+    let token = guarded.admin.secret.clone();
+    drop(guarded);
+    let audit = data.path().with_extension("audit");
+    let mut command = kentd(data.path());
+    let daemon = Daemon::spawn(command.args(["--auth", "required", "--audit"]).arg(&audit));
+    let (_, cookie) = sign_in(&daemon, &token);
+    sign_in(&daemon, "kent_wrong");
+    send(&daemon, "DELETE", "/console/session", &[MARK, &cookie], "");
+    let text = fs::read_to_string(&audit).expect("the audit log");
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |action: &str| events.iter().filter(|event| event["action"] == action).collect::<Vec<_>>();
+    let (made, ended, refused) = (of("session.create"), of("session.delete"), of("call"));
+    assert_eq!((made.len(), ended.len(), refused.len()), (1, 1, 1), "{text}");
+    assert!(made[0]["principal"].as_str().is_some_and(|name| name.starts_with("token:")), "{text}");
+    assert!(made[0]["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1")), "{text}");
+    assert_eq!((&refused[0]["outcome"], &refused[0]["reason"]), (&json!("denied"), &json!("BAD_CREDENTIAL")));
+    assert!(!text.contains(token.rsplit('_').next().expect("a secret")));
+    fs::remove_file(audit).expect("removed");
+}
+
+#[test]
+fn ok_the_files_have_headers_tags_and_relative_addresses() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let get = |path: &str, headers: &[&str]| send(&daemon, "GET", path, headers, "");
+    let page = get("/console/", &[]);
+    assert_eq!(page.code, 200);
+    for line in [
+        "content-type: text/html; charset=utf-8",
+        "cache-control: no-cache",
+        "content-security-policy: default-src 'self';",
+        "frame-ancestors 'none'",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+        "vary: accept-encoding",
+    ] {
+        assert!(page.head.contains(line), "{line}: {}", page.head);
+    }
+    assert!(!page.head.contains("unsafe-inline"));
+    let tag = page.raw.lines().find_map(|line| line.strip_prefix("etag: ")).expect("a tag").to_owned();
+    let known = get("/console/index.html", &[&format!("if-none-match: {tag}")]);
+    assert_eq!((known.code, known.body.as_str()), (304, ""));
+    // A proxy may add a prefix to the path, so no address begins with a slash.
+    let redirect = get("/console", &[]);
+    assert!(redirect.code == 308 && redirect.head.contains("\r\nlocation: console/\r\n"), "{}", redirect.head);
+    for absolute in ["href=\"/", "src=\"/", "href='/", "src='/"] {
+        assert!(!page.body.contains(absolute), "{}", page.body);
+    }
+    for path in ["/console/nothing.js", "/console/../Cargo.toml", "/console/%2e%2e/Cargo.toml", "/console/session/"] {
+        assert_eq!(get(path, &[]).code, 404, "{path}");
+    }
+    assert_eq!(send(&daemon, "POST", "/console/", &[], "").code, 405);
+    assert!(get("/", &[]).body.contains("/console/"));
+}
+
+#[test]
+fn ok_the_console_can_be_left_out() {
+    let data = data_dir();
+    let daemon = Daemon::spawn(kentd(data.path()).arg("--no-console"));
+    for path in ["/console", "/console/", "/console/session"] {
+        assert_eq!(send(&daemon, "GET", path, &[], "").code, 404, "{path}");
+    }
+    assert_eq!(send(&daemon, "POST", "/v1/alloc/uuidv7", &[], "").code, 200);
+}
