@@ -298,7 +298,7 @@ async fn ok_a_session_ends_with_its_token() {
     let other = guarded.token(&["read:*"]).await;
     let (_, cookie) = sign_in(daemon, &other.secret);
     assert_eq!(list(&cookie), 200);
-    let revoke = kent_proto::v1::RevokeTokenRequest { id: other.id.clone(), ..Default::default() };
+    let revoke = kent_proto::v1::RevokeTokenRequest { id: other.id.clone() };
     guarded.access().revoke_token(guarded.admin.send(revoke)).await.expect("revoked");
     assert_eq!(list(&cookie), 401);
 }

@@ -1,0 +1,42 @@
+// The daemon's API. Unary calls go by the Connect protocol, streams by gRPC-Web: the daemon's HTTP port speaks these two. Messages are
+// binary, since the daemon's JSON writes numbers of 128 bits as decimal texts, which generated types do not read. All addresses are
+// relative to the page, so the console works below any path of a proxy.
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-web";
+import { Admin } from "../gen/kent/v1/admin_pb.ts";
+import { Codec } from "../gen/kent/v1/codec_pb.ts";
+import { Regions } from "../gen/kent/v1/regions_pb.ts";
+
+/** The address of the console's folder on the daemon: that of the page, without `console/`. */
+export const BASE = new URL(import.meta.env.DEV ? "/" : "..", document.baseURI);
+
+/** The header that shows the daemon that a request with a cookie comes from the console, not from a page of another site. */
+export const MARK = { "Kent-Console": "1" };
+
+/** Dispatched on the window when the daemon no longer knows the browser. */
+export const SIGNED_OUT = "kent-signed-out";
+
+const mark: Interceptor = (next) => async (request) => {
+  for (const [name, value] of Object.entries(MARK)) request.header.set(name, value);
+  try {
+    return await next(request);
+  } catch (error) {
+    if (ConnectError.from(error).code === Code.Unauthenticated) dispatchEvent(new Event(SIGNED_OUT));
+    throw error;
+  }
+};
+
+const settings = { baseUrl: BASE.href.replace(/\/$/, ""), interceptors: [mark] };
+const unary = createConnectTransport({ ...settings, useBinaryFormat: true, defaultTimeoutMs: 30_000 });
+const streams = createGrpcWebTransport(settings);
+
+/** The daemon's state. */
+export const admin = createClient(Admin, unary);
+/** What identifiers mean. */
+export const codec = createClient(Codec, unary);
+/** Spaces and their tables. */
+export const regions = createClient(Regions, unary);
+/** Changes of a table, as they are made. */
+export const watchTable = createClient(Regions, streams).watchTable;
+/** Figures of each second. */
+export const watchFigures = createClient(Admin, streams).watchFigures;

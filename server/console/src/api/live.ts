@@ -1,0 +1,83 @@
+// Streams that the tabs of a browser share. One tab holds the lock of a topic, reads the stream of the daemon and passes each event on
+// to the others. When it closes, the next one goes on. Without locks (a page without TLS on another machine), each tab has its own
+// stream.
+import { BASE } from "./calls.ts";
+import { refusedBy } from "./refused.ts";
+
+/** A stream that tabs share. */
+export interface Topic<E> {
+  name: string;
+  /** Reads the stream until the signal, and calls `heard` for each event. */
+  read: (heard: (event: E) => void, signal: AbortSignal) => Promise<void>;
+  /** What a tab that comes later needs of the past: the events so far, in as few as possible. */
+  keep: (kept: E[], event: E) => E[];
+}
+
+type Said<E> = { is: "event"; event: E } | { is: "kept"; events: E[] } | { is: "hello" };
+
+const RETRY_MS = 3000;
+/** Failures that do not go away by themselves. */
+const FINAL = ["sign-in", "no-permission", "not-there"];
+
+/** Hears a topic until the returned function is called. `failed` is called with each failure of the stream in this tab. */
+export function hear<E>(
+  topic: Topic<E>,
+  heard: (event: E) => void,
+  failed: (error: unknown) => void = () => {},
+): () => void {
+  const end = new AbortController();
+  const name = `kent ${BASE.pathname} ${topic.name}`;
+  const channel = new BroadcastChannel(name);
+  let kept: E[] = [];
+  let leads = false;
+  let started = false;
+
+  channel.onmessage = ({ data }: MessageEvent<Said<E>>) => {
+    if (data.is === "hello") {
+      if (leads) channel.postMessage({ is: "kept", events: kept } satisfies Said<E>);
+    } else if (data.is === "kept") {
+      if (!started) data.events.forEach(heard);
+      started = true;
+    } else if (!leads) {
+      started = true;
+      heard(data.event);
+    }
+  };
+
+  const lead = async () => {
+    leads = true;
+    while (!end.signal.aborted) {
+      kept = [];
+      try {
+        await topic.read((event) => {
+          kept = topic.keep(kept, event);
+          channel.postMessage({ is: "event", event } satisfies Said<E>);
+          heard(event);
+        }, end.signal);
+      } catch (error) {
+        if (end.signal.aborted) return;
+        failed(error);
+        if (FINAL.includes(refusedBy(error).kind)) return;
+      }
+      await pause(RETRY_MS, end.signal);
+    }
+  };
+
+  channel.postMessage({ is: "hello" } satisfies Said<E>);
+  const leading = navigator.locks ? navigator.locks.request(name, { signal: end.signal }, lead) : lead();
+  leading.catch(() => {});
+  return () => {
+    end.abort();
+    channel.close();
+  };
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

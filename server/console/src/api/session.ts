@@ -1,0 +1,59 @@
+// Signing in: the daemon exchanges a token for a cookie that scripts cannot read. The console never keeps a token.
+import { BASE, MARK } from "./calls.ts";
+
+/** Who the browser is to the daemon: the answer of its sessions. */
+export interface Who {
+  /** "token:ID (NAME)", "certificate:NAME", or "anyone" if no credentials are needed. */
+  principal: string;
+  permissions: string[];
+  /** How the daemon knows the caller: "session", "certificate", "token" or "off". */
+  by: string;
+  /** When the session or the token ends, in milliseconds since 1970. Absent if neither does. */
+  expiresUnixMs?: number;
+  authRequired: boolean;
+}
+
+/** Whether the browser may call the daemon, and as whom. */
+export type Session =
+  | { state: "unknown" }
+  | { state: "out" }
+  | { state: "in"; who: Who }
+  | { state: "unreachable"; message: string };
+
+const ADDRESS = new URL("console/session", BASE);
+const UNREACHABLE = "The daemon cannot be reached.";
+
+/** Asks the daemon who the browser is. */
+export async function askSession(): Promise<Session> {
+  const response = await fetch(ADDRESS, { headers: MARK }).catch(() => undefined);
+  if (!response) return { state: "unreachable", message: UNREACHABLE };
+  if (response.status === 401) return { state: "out" };
+  if (!response.ok) return { state: "unreachable", message: await messageOf(response) };
+  return { state: "in", who: await response.json() };
+}
+
+/** Exchanges a token for a cookie. Returns why it failed, or nothing. */
+export async function signIn(token: string): Promise<string | undefined> {
+  const response = await fetch(ADDRESS, {
+    method: "POST",
+    headers: { ...MARK, "content-type": "application/json" },
+    body: JSON.stringify({ token }),
+  }).catch(() => undefined);
+  if (!response) return UNREACHABLE;
+  if (response.ok) return undefined;
+  return (await messageOf(response)) || "The daemon does not accept this token.";
+}
+
+/** Deletes the cookie. */
+export async function signOut(): Promise<void> {
+  await fetch(ADDRESS, { method: "DELETE", headers: MARK }).catch(() => undefined);
+}
+
+async function messageOf(response: Response): Promise<string> {
+  const text = await response.text();
+  try {
+    return String(JSON.parse(text).message ?? "");
+  } catch {
+    return text.startsWith("<") ? "" : text.trim();
+  }
+}

@@ -1,0 +1,207 @@
+// The frame of all pages: who is signed in, where one can go, and the dialog for edits.
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { SIGNED_OUT } from "./api/calls.ts";
+import { askSession, type Session, signOut, type Who } from "./api/session.ts";
+import { AppContext } from "./app-state.ts";
+import { EditDialog } from "./edits/dialog.tsx";
+import type { EditIntent } from "./edits/intent.ts";
+import { format } from "./lib/format.ts";
+import { mayAnywhere } from "./lib/rights.ts";
+import { HistoryPage } from "./pages/history.tsx";
+import { InspectPage } from "./pages/inspect.tsx";
+import { LivePage } from "./pages/live.tsx";
+import { MapPage } from "./pages/map.tsx";
+import { RegionPage } from "./pages/region.tsx";
+import { SignInPage } from "./pages/sign-in.tsx";
+import { linkTo, type Route, useRoute } from "./router.ts";
+import { keep, kept } from "./ui/kept.ts";
+import { Check } from "./ui/parts.tsx";
+import { Empty, Loading } from "./ui/states.tsx";
+import { ThemeChoice } from "./ui/theme.tsx";
+import { Toasts } from "./ui/toast.tsx";
+
+const DEFAULT_SPACE = "default";
+const EXPIRY_WARNING_MS = 60 * 60 * 1000;
+
+/** The console. */
+export function App() {
+  const [session, setSession] = useState<Session>({ state: "unknown" });
+  const ask = useCallback(() => void askSession().then(setSession), []);
+  useEffect(() => {
+    ask();
+    addEventListener(SIGNED_OUT, ask);
+    return () => removeEventListener(SIGNED_OUT, ask);
+  }, [ask]);
+  switch (session.state) {
+    case "unknown":
+      return (
+        <main class="alone">
+          <h1 class="hidden">Kent</h1>
+          <Loading what="the console" />
+        </main>
+      );
+    case "unreachable":
+      return (
+        <main class="alone">
+          <h1 class="hidden">Kent</h1>
+          <Empty title="The daemon does not answer">
+            <p>{session.message}</p>
+            <button type="button" onClick={ask}>
+              Try again
+            </button>
+          </Empty>
+        </main>
+      );
+    case "out":
+      return <SignInPage onDone={ask} />;
+    case "in":
+      return <Frame who={session.who} onSignOut={() => void signOut().then(ask)} />;
+  }
+}
+
+function Frame({ who, onSignOut }: { who: Who; onSignOut: () => void }) {
+  const route = useRoute();
+  const [readOnly, setReadOnly] = useState(kept("read-only") === "yes");
+  const [intent, setIntent] = useState<EditIntent>();
+  const [made, setMade] = useState(0);
+  const app = useMemo(() => ({ who, readOnly, edit: setIntent }), [who, readOnly]);
+  const space = route.path[0] ?? DEFAULT_SPACE;
+
+  useEffect(() => {
+    document.title = `${titleOf(route)} · Kent`;
+  }, [route.page, space]);
+
+  return (
+    <AppContext.Provider value={app}>
+      <header class="top">
+        <button type="button" class="skip" onClick={toContent}>
+          Skip to content
+        </button>
+        <a class="brand" href={linkTo("live")}>
+          <span class="brand-mark" aria-hidden="true">
+            <i />
+            <i />
+            <i />
+          </span>
+          Kent
+        </a>
+        <nav aria-label="Pages">
+          {(
+            [
+              ["live", "Live", linkTo("live")],
+              ["map", "Map", linkTo("map", [space])],
+              ["history", "History", linkTo("history", [space])],
+              ["inspect", "Inspector", linkTo("inspect")],
+            ] as const
+          ).map(([page, label, link]) => (
+            <a key={page} href={link} aria-current={pageOf(route) === page ? "page" : undefined}>
+              {label}
+            </a>
+          ))}
+        </nav>
+        <Account
+          who={who}
+          readOnly={readOnly}
+          onReadOnly={(on) => {
+            keep("read-only", on ? "yes" : "no");
+            setReadOnly(on);
+          }}
+          onSignOut={onSignOut}
+        />
+      </header>
+      <main id="content" tabIndex={-1}>
+        <Page route={route} space={space} key={`${route.page} ${route.path.join("/")}`} made={made} />
+      </main>
+      {intent && (
+        <EditDialog
+          intent={intent}
+          onClose={() => setIntent(undefined)}
+          onMade={() => setMade((before) => before + 1)}
+        />
+      )}
+      <Toasts />
+    </AppContext.Provider>
+  );
+}
+
+/** A button, not a link: the address after # is that of a page. */
+function toContent() {
+  document.getElementById("content")?.focus();
+}
+
+function pageOf(route: Route): string {
+  return route.page === "region" ? "map" : route.page || "live";
+}
+
+function titleOf({ page, path }: Route): string {
+  const names: Record<string, string> = {
+    map: "Map",
+    history: "History",
+    inspect: "Inspector",
+    region: path[1] ?? "Region",
+  };
+  return names[page] ?? "Live";
+}
+
+function Page({ route, space, made }: { route: Route; space: string; made: number }) {
+  switch (route.page) {
+    case "":
+    case "live":
+      return <LivePage />;
+    case "map":
+      return <MapPage space={space} params={route.params} made={made} />;
+    case "region":
+      return <RegionPage space={space} region={route.path[1] ?? ""} params={route.params} made={made} />;
+    case "history":
+      return <HistoryPage space={space} made={made} />;
+    case "inspect":
+      return <InspectPage params={route.params} />;
+    default:
+      return (
+        <div class="page">
+          <h1>There is no such page</h1>
+          <p>
+            <a href={linkTo("live")}>Go to the live page</a>
+          </p>
+        </div>
+      );
+  }
+}
+
+/** Who is signed in, until when, and the settings of this browser. */
+function Account(props: { who: Who; readOnly: boolean; onReadOnly: (on: boolean) => void; onSignOut: () => void }) {
+  const { who, readOnly, onReadOnly, onSignOut } = props;
+  const expires = who.expiresUnixMs;
+  const isSoon = expires !== undefined && expires - Date.now() < EXPIRY_WARNING_MS;
+  return (
+    <details class="account">
+      <summary>
+        {who.authRequired ? who.principal.replace(/^token:\w+ \((.*)\)$/, "$1") : "no sign-in needed"}
+        {isSoon && expires !== undefined && <span class="mark warn">expires {format.ago(expires, Date.now())}</span>}
+        {readOnly && <span class="mark plain">read-only</span>}
+      </summary>
+      <div class="menu">
+        <p>
+          {who.principal}
+          <br />
+          <span class="quiet-text">
+            {!who.authRequired
+              ? "This daemon requires no credentials: everyone who reaches it may do everything."
+              : expires !== undefined
+                ? `signed in until ${format.moment(expires)}`
+                : "the sign-in does not expire"}
+          </span>
+        </p>
+        {mayAnywhere(who.permissions, "edit") && (
+          <Check label="Read-only: offer no edits in this browser" checked={readOnly} onChange={onReadOnly} />
+        )}
+        <ThemeChoice />
+        {who.by === "session" && (
+          <button type="button" onClick={onSignOut}>
+            Sign out
+          </button>
+        )}
+      </div>
+    </details>
+  );
+}

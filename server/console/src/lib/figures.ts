@@ -1,0 +1,68 @@
+// The figures of the last fifteen minutes, as columns for charts.
+import type { FiguresOfSecond } from "../gen/kent/v1/admin_pb.ts";
+
+/** The most seconds that are shown. */
+export const SECONDS = 900;
+
+/** Adds seconds to those that are known. A stream that begins again sends some of them again. */
+export function joined(known: readonly FiguresOfSecond[], news: readonly FiguresOfSecond[]): FiguresOfSecond[] {
+  const last = known.at(-1)?.unixSeconds ?? -1n;
+  const first = news[0]?.unixSeconds;
+  // A clock that was set back, or another daemon: begin again.
+  if (first !== undefined && first < (known[0]?.unixSeconds ?? first)) return news.slice(-SECONDS);
+  return [...known, ...news.filter(({ unixSeconds }) => unixSeconds > last)].slice(-SECONDS);
+}
+
+/** A line of a chart: one value for each second, or a gap. */
+export interface Line {
+  name: string;
+  values: (number | null)[];
+}
+
+/** The seconds as numbers, for the axis of time. */
+export function timesOf(seconds: readonly FiguresOfSecond[]): number[] {
+  return seconds.map(({ unixSeconds }) => Number(unixSeconds));
+}
+
+/** The identifiers per second of the busiest sources, and of all others together. */
+export function bySource(seconds: readonly FiguresOfSecond[], most: number): Line[] {
+  const totals = new Map<string, number>();
+  for (const { sources } of seconds) {
+    for (const { source, grants } of sources) totals.set(source, (totals.get(source) ?? 0) + Number(grants));
+  }
+  const names = [...totals].sort(([, a], [, b]) => b - a).map(([name]) => name);
+  const shown = names.length > most ? names.slice(0, most - 1) : names;
+  const lines: Line[] = shown.map((name) => ({
+    name,
+    values: seconds.map(({ sources }) => Number(sources.find(({ source }) => source === name)?.grants ?? 0n)),
+  }));
+  if (shown.length < names.length) {
+    lines.push({
+      name: "all others",
+      values: seconds.map(({ sources }) =>
+        sources.reduce((sum, { source, grants }) => (shown.includes(source) ? sum : sum + Number(grants)), 0),
+      ),
+    });
+  }
+  return lines;
+}
+
+/** A figure of the answering daemon. */
+export function ofDaemon(
+  seconds: readonly FiguresOfSecond[],
+  name: string,
+  read: (replica: FiguresOfSecond["replicas"][number]) => number | undefined,
+): Line {
+  return {
+    name,
+    values: seconds.map(({ replicas }) => {
+      const own = replicas.find(({ answering }) => answering);
+      return (own && read(own)) ?? null;
+    }),
+  };
+}
+
+/** The latest value of a line. */
+export function latest({ values }: Line): number | undefined {
+  return values.findLast((value) => value !== null) ?? undefined;
+}

@@ -1,0 +1,45 @@
+import { describe, expect, test } from "vitest";
+import { Format, superscript } from "./format.ts";
+
+describe("format", () => {
+  const [en, de] = [new Format("en-US"), new Format("de-DE")];
+
+  test("ok_large_numbers_keep_every_digit", () => {
+    expect(en.whole(2n ** 53n + 1n)).toBe("9,007,199,254,740,993");
+    expect(de.whole(2n ** 53n + 1n)).toBe("9.007.199.254.740.993");
+    expect(en.whole(2n ** 128n)).toBe("340,282,366,920,938,463,463,374,607,431,768,211,456");
+  });
+
+  test.each([
+    [1n << 40n, "2⁴⁰"],
+    [(1n << 40n) + 1n, "1,099,511,627,777"],
+    [1024n, "1,024"],
+    [0n, "0"],
+  ])("ok_count_%s", (value, text) => expect(en.count(value)).toBe(text));
+
+  test.each([
+    [0, "0%"],
+    [0.00000001, "< 0.01%"],
+    [0.1234567, "12.3%"],
+    [0.99999, "> 99.9%"],
+    [1, "100%"],
+  ])("ok_share_%d", (share, text) => expect(en.share(share)).toBe(text));
+
+  test.each([
+    [0.4, "0.4 seconds"],
+    [90, "1.5 minutes"],
+    [86_400 * 12, "12 days"],
+    [31_557_600 * 3, "3 years"],
+    [1e300, "1,000,000 years"],
+  ])("ok_duration_%d", (seconds, text) => expect(en.duration(seconds)).toBe(text));
+
+  test("ok_times_by_locale", () => {
+    expect(en.utc(1645557742000)).toMatch(/Feb 22, 2022, 7:22:22\sPM UTC/);
+    expect(de.utc(1645557742000)).toBe("22.02.2022, 19:22:22 UTC");
+    expect(en.ago(0, 120_000)).toBe("2 minutes ago");
+    expect(en.micros(1234)).toBe("1.23 ms");
+    expect(de.micros(12.5)).toBe("12,5 μs");
+    expect(superscript(108)).toBe("¹⁰⁸");
+    expect(en.short(1_234_567n)).toBe("1.23M");
+  });
+});

@@ -1,0 +1,114 @@
+// Numbers, times and units in the reader's language.
+import { exponentOf } from "./bits.ts";
+
+/** A formatter for one locale; without a locale, the browser's. */
+export class Format {
+  readonly #whole: Intl.NumberFormat;
+  readonly #short: Intl.NumberFormat;
+  readonly #share: Intl.NumberFormat;
+  readonly #moment: Intl.DateTimeFormat;
+  readonly #utc: Intl.DateTimeFormat;
+  readonly #clock: Intl.DateTimeFormat;
+  readonly #ago: Intl.RelativeTimeFormat;
+  readonly #locale: string | undefined;
+
+  constructor(locale?: string) {
+    this.#locale = locale;
+    this.#whole = new Intl.NumberFormat(locale);
+    this.#short = new Intl.NumberFormat(locale, { notation: "compact", maximumSignificantDigits: 3 });
+    this.#share = new Intl.NumberFormat(locale, { style: "percent", maximumSignificantDigits: 3 });
+    const parts = { dateStyle: "medium", timeStyle: "medium" } as const;
+    this.#moment = new Intl.DateTimeFormat(locale, parts);
+    this.#utc = new Intl.DateTimeFormat(locale, { ...parts, timeZone: "UTC" });
+    this.#clock = new Intl.DateTimeFormat(locale, { timeStyle: "medium" });
+    this.#ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+  }
+
+  /** All digits, in groups. */
+  whole(value: bigint | number): string {
+    return this.#whole.format(value);
+  }
+
+  /** At most three digits, such as "1.2M". */
+  short(value: bigint | number): string {
+    return this.#short.format(value);
+  }
+
+  /** A share of 1 in percent. A share that is neither nothing nor everything is not shown as one of them. */
+  share(share: number): string {
+    if (share > 0 && share < 0.0001) return `< ${this.#share.format(0.0001)}`;
+    if (share < 1 && share > 0.999) return `> ${this.#share.format(0.999)}`;
+    return this.#share.format(share);
+  }
+
+  /** A count of identifiers: "2^40", or its digits if it is short or no power of two. */
+  count(value: bigint): string {
+    const exponent = exponentOf(value);
+    return exponent !== undefined && exponent > 13 ? `2${superscript(exponent)}` : this.whole(value);
+  }
+
+  /** A moment in the browser's time zone. */
+  moment(unixMs: number): string {
+    return this.#moment.format(unixMs);
+  }
+
+  /** A moment in UTC. */
+  utc(unixMs: number): string {
+    return `${this.#utc.format(unixMs)} UTC`;
+  }
+
+  /** The time of a day in the browser's time zone. */
+  clock(unixMs: number): string {
+    return this.#clock.format(unixMs);
+  }
+
+  /** A length of time in its two greatest units at most, such as "3 days". */
+  duration(seconds: number): string {
+    const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ["second", 1];
+    const value = seconds / length;
+    return new Intl.NumberFormat(this.#locale, {
+      style: "unit",
+      unit,
+      unitDisplay: "long",
+      maximumFractionDigits: value < 10 ? 1 : 0,
+    }).format(Math.min(value, 1e6));
+  }
+
+  /** A short time in microseconds, such as "1.2 ms". */
+  micros(micros: number): string {
+    const [unit, value] =
+      micros >= 1e6
+        ? (["second", micros / 1e6] as const)
+        : micros >= 1000
+          ? (["millisecond", micros / 1000] as const)
+          : (["microsecond", micros] as const);
+    return new Intl.NumberFormat(this.#locale, {
+      style: "unit",
+      unit,
+      unitDisplay: "short",
+      maximumSignificantDigits: 3,
+    }).format(value);
+  }
+
+  /** How long ago or in how much time, such as "2 minutes ago". */
+  ago(unixMs: number, nowMs: number): string {
+    const seconds = (unixMs - nowMs) / 1000;
+    const [unit, length] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
+    return this.#ago.format(Math.round(seconds / length), unit);
+  }
+}
+
+const UNITS: [Intl.RelativeTimeFormatUnit & string, number][] = [
+  ["year", 31_557_600],
+  ["day", 86_400],
+  ["hour", 3600],
+  ["minute", 60],
+];
+
+/** Digits above the line. */
+export function superscript(value: number): string {
+  return String(value).replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)] ?? "");
+}
+
+/** The formatter for the browser's language. */
+export const format = new Format();

@@ -1,0 +1,45 @@
+// What a caller may do, from its permissions. The console offers only that. The daemon decides: a pattern stands for the regions that
+// were created with such a name, and the console knows only the present names.
+
+/** An action of a permission. */
+export type Action = "read" | "edit" | "inspect" | "operate" | "admin";
+
+/** What a permission is for: the whole daemon, a space, or a region. */
+export type Target =
+  | { kind: "daemon" }
+  | { kind: "space"; space: string }
+  | { kind: "region"; space: string; region: string };
+
+/** Whether one of the permissions allows the action on the target. */
+export function may(permissions: readonly string[], action: Action, target: Target): boolean {
+  return permissions.some((permission) => {
+    const colon = permission.indexOf(":");
+    const given = permission.slice(0, colon);
+    return (given === action || given === "admin") && covers(permission.slice(colon + 1), target);
+  });
+}
+
+/** Whether one of the permissions allows the action on any region or space. */
+export function mayAnywhere(permissions: readonly string[], action: Action): boolean {
+  return permissions.some((permission) => {
+    const [given, ...rest] = permission.split(":");
+    const resource = rest.join(":");
+    return (given === action || given === "admin") && (resource === "*" || /^(space|region):/.test(resource));
+  });
+}
+
+function covers(resource: string, target: Target): boolean {
+  if (resource === "*") return true;
+  switch (target.kind) {
+    case "daemon":
+      return false;
+    case "space":
+      return matches(resource, `space:${target.space}`) || resource === `region:${target.space}/*`;
+    case "region":
+      return matches(resource, `space:${target.space}`) || matches(resource, `region:${target.space}/${target.region}`);
+  }
+}
+
+function matches(pattern: string, text: string): boolean {
+  return pattern.endsWith("*") ? text.startsWith(pattern.slice(0, -1)) : text === pattern;
+}

@@ -1,0 +1,26 @@
+// Asks the daemon for a map.
+import { regions } from "../api/calls.ts";
+import type { MapCell, MapRegion } from "../gen/kent/v1/regions_pb.ts";
+import { spaceName } from "../lib/names.ts";
+
+/** A part of a space at a revision. */
+export interface MapPart {
+  cells: MapCell[];
+  around: MapRegion[];
+  revision: bigint;
+  bits: number;
+  /** Regions that the user may not read look free. */
+  partial: boolean;
+  /** The prefix that the cells tile. */
+  root: string;
+}
+
+/** The most cells that a map has. */
+export const CELLS_MAX = 4096;
+
+/** Asks for the map of a prefix. Revision 0 is the present one. */
+export async function askMap(space: string, root: string, at: bigint, signal: AbortSignal): Promise<MapPart> {
+  const parent = spaceName(space);
+  const map = await regions.mapRegions({ parent, prefix: root, maxCells: CELLS_MAX, atRevision: at }, { signal });
+  return { cells: map.cells, around: map.around, revision: map.revision, bits: map.bits, partial: map.partial, root };
+}

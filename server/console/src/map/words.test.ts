@@ -1,0 +1,48 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { describe, expect, test } from "vitest";
+import { MapCell_Kind, MapCellSchema, Region_Kind } from "../gen/kent/v1/regions_pb.ts";
+import { brief, isClosed, lineOf, sizeOf, titleOf, untilFull } from "./words.ts";
+
+const cell = (init: MessageInitShape<typeof MapCellSchema>) => create(MapCellSchema, { prefix: "101", ...init });
+const region = {
+  name: "spaces/default/regions/orders",
+  prefix: "101",
+  zoneBits: 21,
+  suffixBits: 40,
+  kind: Region_Kind.OPEN,
+};
+
+describe("words", () => {
+  test.each([
+    [cell({ kinds: [MapCell_Kind.FREE] }), "free, prefix 101, 2⁶¹"],
+    [cell({ kinds: [MapCell_Kind.ZONE], inside: "spaces/default/regions/orders" }), "room in orders, prefix 101, 2⁶¹"],
+    [cell({ regionCount: 1_000_000n, fill: 0.5 }), "1,000,000 regions, prefix 101, 2⁶¹, 50% issued"],
+    [cell({ regionCount: 1n, fill: 0 }), "1 region, prefix 101, 2⁶¹, 0% issued"],
+    [
+      cell({ regionCount: 3n, kinds: [MapCell_Kind.SEALED, MapCell_Kind.STRICT] }),
+      "3 regions, prefix 101, 2⁶¹, some sealed, some strict",
+    ],
+    [
+      cell({ region, regionCount: 1n, fill: 0.25, kinds: [MapCell_Kind.REGION, MapCell_Kind.SEALED] }),
+      "orders, prefix 101, zone 21, suffix 40, 25% issued, sealed",
+    ],
+    [
+      cell({ region: { ...region, kind: Region_Kind.PARTIAL }, kinds: [MapCell_Kind.DELEGATED] }),
+      "orders, prefix 101, zone 21, suffix 40, partial, delegated",
+    ],
+  ])("ok_a_cell_in_one_line_%#", (cell, line) => expect(lineOf(cell, 64)).toBe(line));
+
+  test("ok_long_prefixes_lose_their_middle", () => {
+    expect(brief("1".repeat(28))).toHaveLength(28);
+    expect(brief(`${"1".repeat(60)}0`)).toBe("111111111111111111…11111110");
+    expect(sizeOf("", 128)).toBe("2¹²⁸");
+    expect(titleOf(cell({}))).toBe("free");
+  });
+
+  test("ok_time_until_a_region_is_full", () => {
+    expect(untilFull({ rate: 0 })).toBe("no grants now");
+    expect(untilFull({ rate: 5, fullInSeconds: 0 })).toBe("full");
+    expect(untilFull({ rate: 5, fullInSeconds: 86_400 * 3 })).toBe("3 days");
+    expect(isClosed({ kind: Region_Kind.CLOSED })).toBe(true);
+  });
+});

@@ -1,0 +1,68 @@
+// What a cell of a map is, in words: for pointers, screen readers and the table of cells.
+import { type MapCell, MapCell_Kind, type MapRegion, Region_Kind } from "../gen/kent/v1/regions_pb.ts";
+import { format, superscript } from "../lib/format.ts";
+import { shortOf } from "../lib/names.ts";
+import { lookOf } from "./scene.ts";
+
+/** The identifiers below a prefix: "2^40". */
+export function sizeOf(prefix: string, bits: number): string {
+  return `2${superscript(bits - prefix.length)}`;
+}
+
+/** A long prefix without its middle. */
+export function brief(prefix: string): string {
+  return prefix.length <= 28 ? prefix : `${prefix.slice(0, 18)}…${prefix.slice(-8)}`;
+}
+
+const MARKS = [
+  [MapCell_Kind.SEALED, "sealed"],
+  [MapCell_Kind.DELEGATED, "delegated"],
+  [MapCell_Kind.STRICT, "strict"],
+] as const;
+
+/** The marks of a cell. Of a cell with several regions, some have them. */
+export function marksOf(cell: MapCell): string[] {
+  const { region, kinds } = cell;
+  const some = region ? "" : "some ";
+  const kind = region ? ["", "", "partial", "closed"][region.kind] : "";
+  return [...(kind ? [kind] : []), ...MARKS.filter(([mark]) => kinds.includes(mark)).map(([, name]) => some + name)];
+}
+
+/** What a cell is. */
+export function titleOf(cell: MapCell): string {
+  switch (lookOf(cell)) {
+    case "region":
+      return cell.region ? shortOf(cell.region.name) : "";
+    case "free":
+      return "free";
+    case "zone":
+      return cell.inside === "" ? "room to grow" : `room in ${shortOf(cell.inside)}`;
+    case "many":
+      return cell.regionCount === 1n ? "1 region" : `${format.whole(cell.regionCount)} regions`;
+  }
+}
+
+/** A cell in one line. */
+export function lineOf(cell: MapCell, bits: number): string {
+  const { region, fill } = cell;
+  return [
+    titleOf(cell),
+    `prefix ${brief(cell.prefix) || "empty"}`,
+    region ? `zone ${region.zoneBits}, suffix ${region.suffixBits}` : sizeOf(cell.prefix, bits),
+    fill !== undefined && (region || cell.regionCount > 0n) && `${format.share(fill)} issued`,
+    ...marksOf(cell),
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+/** When a region will be full, at its present rate. */
+export function untilFull({ rate, fullInSeconds }: Pick<MapRegion, "rate" | "fullInSeconds">): string {
+  if (fullInSeconds === undefined || rate === 0) return "no grants now";
+  return fullInSeconds === 0 ? "full" : format.duration(fullInSeconds);
+}
+
+/** Whether a region can grant identifiers itself. */
+export function isClosed(region: Pick<MapRegion, "kind">): boolean {
+  return region.kind === Region_Kind.CLOSED;
+}

@@ -1,0 +1,304 @@
+// The live page: what the daemons do now, and which regions will be full first.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { admin, regions } from "../api/calls.ts";
+import { hear } from "../api/live.ts";
+import { type Refused, refusedBy } from "../api/refused.ts";
+import { FIGURES } from "../api/topics.ts";
+import type { FiguresOfSecond, Status } from "../gen/kent/v1/admin_pb.ts";
+import type { MapCell, MapRegion } from "../gen/kent/v1/regions_pb.ts";
+import { bySource, joined, ofDaemon, timesOf } from "../lib/figures.ts";
+import { format } from "../lib/format.ts";
+import { spaceOf, splitRegion } from "../lib/names.ts";
+import { askMap } from "../map/ask.ts";
+import { untilFull } from "../map/words.ts";
+import { linkTo } from "../router.ts";
+import { Chart } from "../ui/chart.tsx";
+import { useLoad } from "../ui/load.ts";
+import { Facts, Mark, Table } from "../ui/parts.tsx";
+import { Empty, Loaded, Loading, Problem } from "../ui/states.tsx";
+
+const STATUS_MS = 5000;
+const FULLEST_MS = 15_000;
+const SOURCES_MOST = 4;
+const SPACES_MOST = 8;
+const FULLEST_MOST = 8;
+
+/** The page. */
+export function LivePage() {
+  const round = useTicks(STATUS_MS);
+  const status = useLoad((signal) => admin.getStatus({}, { signal }), [round]);
+  const [seconds, setSeconds] = useState<FiguresOfSecond[]>([]);
+  const [refused, setRefused] = useState<Refused>();
+  useEffect(
+    () =>
+      hear(
+        FIGURES,
+        (news) => {
+          setRefused(undefined);
+          setSeconds((known) => joined(known, news));
+        },
+        (error) => setRefused(refusedBy(error)),
+      ),
+    [],
+  );
+  return (
+    <div class="page">
+      <header class="page-head">
+        <h1>Live</h1>
+        {status.value && <State status={status.value} />}
+      </header>
+      {refused?.kind === "no-permission" ? (
+        <Problem refused={refused} />
+      ) : (
+        <>
+          <Charts seconds={seconds} refused={refused} />
+          <Loaded load={status} what="the state of the daemon">
+            {(status) => <Daemons status={status} latest={seconds.at(-1)} />}
+          </Loaded>
+        </>
+      )}
+      <Fullest />
+    </div>
+  );
+}
+
+/** A number that grows every `ms` milliseconds while the page is seen. */
+function useTicks(ms: number): number {
+  const [ticks, setTicks] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (!document.hidden) setTicks((before) => before + 1);
+    }, ms);
+    return () => clearInterval(timer);
+  }, [ms]);
+  return ticks;
+}
+
+function State({ status }: { status: Status }) {
+  return status.version === "" ? null : (
+    <p class="page-note">
+      {status.ready ? <Mark kind="good">ready</Mark> : <Mark kind="warn">not ready: {status.reasons.join("; ")}</Mark>}
+      <span class="quiet-text">
+        kentd {status.version}, up for {format.duration(Number(status.uptimeSeconds))}
+      </span>
+    </p>
+  );
+}
+
+function Charts({ seconds, refused }: { seconds: FiguresOfSecond[]; refused: Refused | undefined }) {
+  const times = useMemo(() => timesOf(seconds), [seconds]);
+  const grants = useMemo(() => bySource(seconds, SOURCES_MOST), [seconds]);
+  const latency = useMemo(
+    () => [
+      ofDaemon(seconds, "p50", ({ p50Micros }) => p50Micros),
+      ofDaemon(seconds, "p99", ({ p99Micros }) => p99Micros),
+    ],
+    [seconds],
+  );
+  const store = useMemo(() => [ofDaemon(seconds, "commit", ({ storeMicros }) => storeMicros)], [seconds]);
+  if (seconds.length === 0) {
+    return refused ? <Problem refused={refused} /> : <Loading what="the figures" rows={6} />;
+  }
+  return (
+    <div class="charts">
+      {grants.length > 0 ? (
+        <Chart
+          title="Grants per second, by source"
+          times={times}
+          lines={grants}
+          show={(value) => format.short(value)}
+        />
+      ) : (
+        <section class="card chart">
+          <h2>Grants per second, by source</h2>
+          <Empty title="No grants in the last fifteen minutes">
+            <p class="quiet-text">
+              Try <code>kent alloc uuidv7</code>
+            </p>
+          </Empty>
+        </section>
+      )}
+      <Chart title="Time of a grant" times={times} lines={latency} show={(value) => format.micros(value)} />
+      <Chart title="Time of a commit in the store" times={times} lines={store} show={(value) => format.micros(value)} />
+    </div>
+  );
+}
+
+/** A replica, from the figures of the latest second and from the status. */
+interface Row {
+  address: string;
+  answering: boolean;
+  version: string;
+  slot: number | undefined;
+  windowLeftMs: number | undefined;
+  clockAheadMs: bigint | undefined;
+  grants: number | undefined;
+  identifiers: number | undefined;
+}
+
+function rowsOf(status: Status, latest: FiguresOfSecond | undefined): Row[] {
+  const figures = (name: string) => latest?.replicas.find((one) => one.name === name || (name === "" && one.answering));
+  const [slot] = status.slots;
+  const notes = status.replicas.length > 0 ? status.replicas : [undefined];
+  return notes.map((note) => {
+    const own = note?.answering ?? true;
+    const known = figures(note?.name ?? "");
+    return {
+      address: note?.address || known?.address || "this daemon",
+      answering: own,
+      version: note?.version ?? status.version,
+      slot: note?.slot ?? known?.slot ?? (own ? slot?.slot : undefined),
+      windowLeftMs: Number(known?.windowLeftMs ?? (own ? (slot?.windowLeftMs ?? 0n) : 0n)) || undefined,
+      clockAheadMs: note?.clockAheadMs ?? known?.clockAheadMs,
+      grants: known?.grants,
+      identifiers: known?.identifiers,
+    };
+  });
+}
+
+function Daemons({ status, latest }: { status: Status; latest: FiguresOfSecond | undefined }) {
+  const rows = rowsOf(status, latest);
+  const { store, clock } = status;
+  return (
+    <>
+      <section class="card">
+        <h2>Replicas and slots</h2>
+        <Table
+          caption="Replicas and slots"
+          rows={rows}
+          keyOf={({ address }) => address}
+          columns={[
+            {
+              title: "Daemon",
+              cell: ({ address, answering }) => (
+                <>
+                  {address} {answering && rows.length > 1 && <Mark kind="plain">answers</Mark>}
+                </>
+              ),
+            },
+            { title: "Slot", number: true, cell: ({ slot }) => slot ?? "none" },
+            {
+              title: "Window left",
+              number: true,
+              cell: ({ windowLeftMs }) => (windowLeftMs === undefined ? "none" : format.duration(windowLeftMs / 1000)),
+            },
+            {
+              title: "Clock ahead",
+              number: true,
+              cell: ({ clockAheadMs, answering }) =>
+                answering ? "reference" : clockAheadMs === undefined ? "unknown" : `${format.whole(clockAheadMs)} ms`,
+            },
+            {
+              title: "Grants/s",
+              number: true,
+              cell: ({ grants }) => (grants === undefined ? "" : format.short(grants)),
+            },
+            {
+              title: "Identifiers/s",
+              number: true,
+              wide: true,
+              cell: ({ identifiers }) => (identifiers === undefined ? "" : format.short(identifiers)),
+            },
+            { title: "Version", wide: true, cell: ({ version }) => version },
+          ]}
+        />
+      </section>
+      {store && clock && (
+        <section class="card">
+          <h2>Store and clock</h2>
+          <Facts
+            facts={[
+              ["Store", `${store.kind} ${store.location}`],
+              [
+                "Commits, flushes, conflicts",
+                [store.commits, store.flushes, store.conflicts].map((value) => format.whole(value)).join(", "),
+              ],
+              store.unreachable !== "" && ["Cannot be reached", store.unreachable],
+              ["Clock", format.utc(Number(clock.unixNanos / 1_000_000n))],
+              ["Clock steps", format.whole(clock.clockEpoch)],
+              clock.quarantine && [
+                "Clock not trusted",
+                `${format.whole(clock.quarantine.aheadMs)} ms ahead: see kent clock`,
+              ],
+            ]}
+          />
+        </section>
+      )}
+    </>
+  );
+}
+
+/** The regions that will be full first. */
+function Fullest() {
+  const round = useTicks(FULLEST_MS);
+  const load = useLoad(
+    async (signal) => {
+      const { spaces } = await regions.listSpaces({ pageSize: SPACES_MOST }, { signal });
+      const maps = await Promise.allSettled(spaces.map(({ name }) => askMap(spaceOf(name), "", 0n, signal)));
+      return maps
+        .flatMap((map) => (map.status === "fulfilled" ? map.value.cells.filter(isRegion) : []))
+        .sort(byUrgency)
+        .slice(0, FULLEST_MOST);
+    },
+    [round],
+  );
+  return (
+    <section class="card">
+      <h2>Fullest regions</h2>
+      <Loaded load={load} what="the regions">
+        {(cells) =>
+          cells.length === 0 ? (
+            <Empty title="There are no regions yet">
+              <p>
+                <a href={linkTo("map", ["default"])}>Open the map</a> to create one.
+              </p>
+            </Empty>
+          ) : (
+            <Table
+              caption="Fullest regions"
+              rows={cells}
+              keyOf={({ region }) => region.name}
+              columns={[
+                { title: "Region", cell: ({ region }) => <RegionLink name={region.name} /> },
+                {
+                  title: "Issued",
+                  cell: ({ fill = 0 }) => (
+                    <span class="fill-cell">
+                      <meter class="fill" min={0} max={1} value={fill} aria-label="Issued" />
+                      {format.share(fill)}
+                    </span>
+                  ),
+                },
+                { title: "Rate", number: true, wide: true, cell: ({ region }) => `${format.short(region.rate)}/s` },
+                { title: "Time left", number: true, cell: ({ region }) => untilFull(region) },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+    </section>
+  );
+}
+
+type RegionCell = MapCell & { region: MapRegion };
+
+function isRegion(cell: MapCell): cell is RegionCell {
+  return cell.region !== undefined && cell.capacity !== "0";
+}
+
+/** Regions with the least time left first, then those with the most issued. */
+function byUrgency(a: RegionCell, b: RegionCell): number {
+  const left = ({ region }: RegionCell) => region.fullInSeconds ?? Number.POSITIVE_INFINITY;
+  return left(a) === left(b) ? (b.fill ?? 0) - (a.fill ?? 0) : left(a) - left(b);
+}
+
+function RegionLink({ name }: { name: string }) {
+  const parts = splitRegion(name);
+  if (!parts) return <>{name}</>;
+  return (
+    <>
+      <a href={linkTo("region", [parts.space, parts.region])}>{parts.region}</a>
+      {parts.space !== "default" && <span class="quiet-text"> in {parts.space}</span>}
+    </>
+  );
+}

@@ -1,0 +1,101 @@
+// A chart of lines over time.
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { type Line, latest } from "../lib/figures.ts";
+import { format } from "../lib/format.ts";
+
+const HEIGHT = 180;
+const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4"];
+const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
+
+/** Draws lines over the same times. The legend has the latest values. */
+export function Chart(props: { title: string; times: number[]; lines: Line[]; show: (value: number) => string }) {
+  const { title, times, lines, show } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const chart = useRef<uPlot>(undefined);
+  const shown = useRef(show);
+  shown.current = show;
+  const names = lines.map(({ name }) => name).join("\n");
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const color = (name: string) => () => resolve(element, name);
+    const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
+    const made = new uPlot(
+      {
+        width: element.clientWidth || 300,
+        height: HEIGHT,
+        legend: { show: false },
+        cursor: { y: false },
+        scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
+        axes: [
+          { ...axis, values: (_, values) => values.map((value) => format.clock(value * 1000)) },
+          { ...axis, size: 64, values: (_, values) => values.map((value) => shown.current(value)) },
+        ],
+        series: [
+          {},
+          ...names.split("\n").map((label, index) => ({
+            label,
+            stroke: color(COLORS[index % COLORS.length] ?? ""),
+            dash: DASHES[index % DASHES.length] ?? [],
+            width: 2,
+            points: { show: false },
+          })),
+        ],
+      },
+      [times, ...lines.map(({ values }) => values)] as uPlot.AlignedData,
+      element,
+    );
+    chart.current = made;
+    const sizes = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
+    sizes.observe(element);
+    const restyle = () => made.redraw(false);
+    const switched = new MutationObserver(restyle);
+    switched.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", restyle);
+    return () => {
+      sizes.disconnect();
+      switched.disconnect();
+      dark.removeEventListener("change", restyle);
+      made.destroy();
+    };
+  }, [names]);
+
+  useEffect(() => {
+    chart.current?.setData([times, ...lines.map(({ values }) => values)] as uPlot.AlignedData);
+  }, [times, lines]);
+
+  const summary = lines.map((line) => `${line.name} ${textOf(line, show)}`).join(", ");
+  return (
+    <section class="card chart">
+      <h2>{title}</h2>
+      <div ref={box} class="chart-box" role="img" aria-label={`${title}. Now: ${summary || "nothing"}`} />
+      <ul class="chart-legend">
+        {lines.map((line, index) => (
+          <li key={line.name}>
+            <i class={`line-${(index % COLORS.length) + 1}`} />
+            {line.name} <b>{textOf(line, show)}</b>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function textOf(line: Line, show: (value: number) => string): string {
+  const value = latest(line);
+  return value === undefined ? "–" : show(value);
+}
+
+/** The value of a color of the theme. */
+function resolve(element: HTMLElement, name: string): string {
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  element.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}

@@ -1,0 +1,26 @@
+// A dialog over the page. The browser keeps the focus in it, and returns it afterwards.
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+
+/** A dialog that is open as long as it is drawn. Escape closes it. */
+export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    // The browser returns the focus only from a dialog that was closed.
+    return () => element?.close();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby={id} onClose={props.onClose}>
+      <header class="dialog-head">
+        <h2 id={id}>{props.title}</h2>
+        <button type="button" class="quiet" aria-label="Close" onClick={() => dialog.current?.close()}>
+          ✕
+        </button>
+      </header>
+      {props.children}
+    </dialog>
+  );
+}

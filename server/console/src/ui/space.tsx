@@ -1,0 +1,39 @@
+// The space that a page shows: a list to choose from, and the news of its table.
+import { useEffect, useState } from "preact/hooks";
+import { regions } from "../api/calls.ts";
+import { hear } from "../api/live.ts";
+import { editsOf } from "../api/topics.ts";
+import type { HistoryEntry, Space } from "../gen/kent/v1/regions_pb.ts";
+import { spaceOf } from "../lib/names.ts";
+import { useLoad } from "./load.ts";
+
+/** Lets the user choose a space. */
+export function SpaceChoice({ space, linkOf }: { space: string; linkOf: (space: string) => string }) {
+  const spaces = useLoad((signal) => regions.listSpaces({ pageSize: 1000 }, { signal }), []);
+  const names = spaces.value?.spaces.map(({ name }: Space) => spaceOf(name)) ?? [];
+  const all = names.includes(space) ? names : [space, ...names];
+  return (
+    <label class="space-choice">
+      <span>Space</span>
+      <select
+        value={space}
+        onChange={(event) => {
+          location.hash = linkOf(event.currentTarget.value);
+        }}
+      >
+        {all.map((name) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** The last edit that was made while the page is open. Every edit of every user is heard. */
+export function useEdits(space: string): HistoryEntry | undefined {
+  const [last, setLast] = useState<HistoryEntry>();
+  useEffect(() => hear(editsOf(space), setLast), [space]);
+  return last;
+}

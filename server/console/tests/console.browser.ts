@@ -1,0 +1,450 @@
+// The console in a real browser, on a real daemon.
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expectAccessible, LOOKS, open, shoot, startBrowser } from "./browser.ts";
+import { Daemon, proxyBelow } from "./daemon.ts";
+
+let browser: Browser;
+let daemon: Daemon;
+let guarded: Daemon;
+
+beforeAll(async () => {
+  browser = await startBrowser();
+  daemon = await Daemon.start();
+  guarded = await Daemon.start("--auth", "required");
+  for (const one of [daemon, guarded]) fill(one);
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await daemon?.stop();
+  await guarded?.stop();
+});
+
+/** Makes a table with everything that a map can show. */
+function fill(one: Daemon) {
+  const region = (...args: string[]) => one.kent("region", ...args, "--yes");
+  region("create", "orders", "--prefix", "101101", "--suffix", "40", "--reason", "the shop opens");
+  region("expand", "orders", "--by", "4", "--reason", "more orders than we thought");
+  region("create", "events", "--prefix", "0000000000000001", "--suffix", "12");
+  region("create", "team-a-parts", "--prefix", "0001", "--suffix", "30", "--reason", "a catalog for team A");
+  region("create", "world", "--prefix", "11", "--suffix", "40");
+  region("subdivide", "world", "--by", "2", "--new", "emea:30", "--new", "apac:30");
+  region("create", "bolts", "--prefix", "011", "--suffix", "20");
+  region("delegate", "bolts");
+  region("create", "archive", "--prefix", "010", "--suffix", "50");
+  region("seal", "archive", "--reason", "the audit of the year");
+  one.kent("alloc", "region:events", "-n", "3000");
+}
+
+const at = (one: Daemon, hash: string) => `${one.http}/console/#/${hash}`;
+
+async function signIn(page: Page, one: Daemon, token: string) {
+  await page.goto(at(one, ""));
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
+/** Fills in the form of a split, waits for its preview, and gives a reason. */
+async function planSplit(page: Page, name: string, reason: string) {
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("By how many bits").fill("2");
+  await dialog.getByLabel("Name").fill(name);
+  await dialog.getByLabel("Suffix bits").fill("20");
+  await dialog.getByLabel("Reason").fill(reason);
+  await dialog.getByText("Before, revision").waitFor();
+  return dialog;
+}
+
+describe("the console", () => {
+  test("ok_a_daemon_without_credentials_needs_no_sign_in", async () => {
+    const { page, context, errors } = await open(browser);
+    await page.goto(at(daemon, ""));
+    await page.getByText("no sign-in needed").waitFor();
+    await page.getByRole("heading", { name: "Live" }).waitFor();
+    await page.getByText("ready", { exact: true }).waitFor();
+    expect(errors).toEqual([]);
+    await context.close();
+  });
+
+  test("ok_a_region_is_created_from_the_map", async () => {
+    const { page, context, errors } = await open(browser);
+    await page.goto(at(daemon, "map/default"));
+    const map = page.getByRole("application");
+    await map.focus();
+    const create = page.getByRole("button", { name: "Create a region here" });
+    for (let step = 0; step < 40 && !(await create.isVisible()); step++) {
+      await page.keyboard.press("ArrowRight");
+      await page.waitForTimeout(50);
+    }
+    await create.click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Name").fill("returns");
+    await dialog.getByLabel("Suffix bits").fill("16");
+    await dialog.getByLabel("Reason").fill("returned goods");
+    await dialog.getByText("not there yet").waitFor();
+    await dialog.getByRole("button", { name: "Create", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    await page.getByText(/as a table/).click();
+    await page.getByRole("button", { name: "returns" }).waitFor();
+    expect(daemon.kent("region", "history", "returns")).toContain("returned goods");
+    expect(errors).toEqual([]);
+    await context.close();
+  });
+
+  test("ok_a_split_is_previewed_and_another_browser_sees_it", async () => {
+    const [one, other] = [await open(browser), await open(browser)];
+    await other.page.goto(at(daemon, "region/default/team-a-parts"));
+    await other.page.getByText("0001", { exact: true }).first().waitFor();
+    await one.page.goto(at(daemon, "region/default/team-a-parts"));
+    await one.page.getByRole("button", { name: "Split" }).click();
+    const dialog = await planSplit(one.page, "team-a-tools", "tools are parts of their own");
+    expect(await dialog.getByRole("img", { name: "prefix 0001, zone of 30 bits, suffix of 30 bits" }).count()).toBe(1);
+    expect(await dialog.getByRole("img", { name: "prefix 000100, zone of 28 bits, suffix of 30 bits" }).count()).toBe(
+      1,
+    );
+    expect(daemon.kent("region", "show", "team-a-parts")).not.toContain("000100");
+    await dialog.getByRole("button", { name: "Split", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    await other.page.getByText("000100", { exact: true }).first().waitFor();
+    await other.page.goto(at(daemon, "region/default/team-a-parts?tab=history"));
+    await other.page.getByText("tools are parts of their own").waitFor();
+    expect([...one.errors, ...other.errors]).toEqual([]);
+    await one.context.close();
+    await other.context.close();
+  });
+
+  test("ok_a_split_by_keyboard_alone", async () => {
+    const { page, context } = await open(browser);
+    await page.goto(at(daemon, "region/default/orders"));
+    await page.getByRole("button", { name: "Split" }).waitFor();
+    const press = async (key: string, times = 1) => {
+      for (let count = 0; count < times; count++) await page.keyboard.press(key);
+    };
+    /** Presses Tab until something with this name has the focus. */
+    const tabTo = async (name: RegExp) => {
+      for (let step = 0; step < 60; step++) {
+        await press("Tab");
+        const focused = await page.evaluate(() => {
+          const element = document.activeElement as HTMLInputElement | null;
+          return element?.labels?.[0]?.textContent ?? element?.textContent ?? "";
+        });
+        if (name.test(focused)) return;
+      }
+      throw new Error(`Tab does not reach ${name}`);
+    };
+    await tabTo(/^Split$/);
+    await press("Enter");
+    await page.getByRole("dialog").waitFor();
+    const focused = await page.evaluate(() => (document.activeElement as HTMLInputElement).labels?.[0]?.textContent);
+    expect(focused).toBe("By how many bits");
+    await tabTo(/^Name$/);
+    await page.keyboard.type("orders-eu");
+    await tabTo(/^Reason$/);
+    await page.keyboard.type("a shop for Europe");
+    await page.getByText("Before, revision").waitFor();
+    await page.waitForFunction(
+      () => !document.querySelector<HTMLButtonElement>("dialog button[type=submit]")?.disabled,
+    );
+    await tabTo(/^Split$/);
+    await press("Enter");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    expect(daemon.kent("region", "show", "orders-eu")).toContain("orders-eu");
+    await context.close();
+  });
+
+  test("ok_identifiers_are_inspected_and_saved", async () => {
+    const { page, context, errors } = await open(browser);
+    await page.goto(at(daemon, "inspect"));
+    await page.getByLabel("Identifiers").fill("017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
+    await page.getByRole("button", { name: "Inspect" }).click();
+    await page.getByRole("heading", { name: "uuidv7" }).waitFor();
+    await page.getByText("2022-02-22T19:22:22.000Z").first().waitFor();
+    await page.getByText(/Feb 22, 2022, 8:22:22/).waitFor();
+    expect(page.url()).toContain("ids=017f22e2");
+    const numbers = Array.from({ length: 1500 }, (_, index) => String(281474976710656n + BigInt(index)));
+    await page.getByLabel("Identifiers").fill(numbers.join("\n"));
+    await page.getByRole("button", { name: "Inspect 1,500" }).click();
+    await page.getByRole("cell", { name: "events" }).first().waitFor();
+    const [saved] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Save as CSV" }).click(),
+    ]);
+    const stream = await saved.createReadStream();
+    let csv = "";
+    for await (const chunk of stream) csv += chunk;
+    expect(csv.trimEnd().split("\r\n")).toHaveLength(1501);
+    expect(csv).toContain("281474976710656,");
+    expect(errors).toEqual([]);
+    await context.close();
+  });
+
+  test("ok_the_number_after_the_largest_exact_one_keeps_its_last_digit", async () => {
+    const { page, context } = await open(browser);
+    await page.goto(at(daemon, "inspect?ids=9007199254740993"));
+    await page.getByText("in no region").waitFor();
+    expect(await page.getByText("9007199254740993").count()).toBeGreaterThan(0);
+    expect(await page.getByText("9007199254740992").count()).toBe(0);
+    await context.close();
+  });
+
+  test("ok_the_slider_shows_the_past", async () => {
+    const { page, context } = await open(browser);
+    await page.goto(at(daemon, "map/default"));
+    const slider = page.getByRole("slider", { name: "Revision of the table" });
+    await slider.waitFor();
+    await page.waitForFunction(() => document.querySelector<HTMLInputElement>("input[type=range]")?.disabled === false);
+    await slider.focus();
+    await page.keyboard.press("Home");
+    await page.getByText("the shop opens").waitFor();
+    expect(page.url()).toContain("at=1");
+    await page.getByText(/^The 7 cells|^The \d+ cells/).click();
+    expect(await page.getByRole("button", { name: "world" }).count()).toBe(0);
+    await page.getByRole("button", { name: "Back to now" }).click();
+    await page.waitForFunction(() => !location.hash.includes("at="));
+    await context.close();
+  });
+
+  test("err_a_refusal_shows_the_rule_and_a_legal_edit", async () => {
+    const { page, context } = await open(browser);
+    await page.goto(at(daemon, "region/default/events"));
+    await page.getByRole("button", { name: "Expand" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("By how many bits").fill("60");
+    await dialog.getByText("ZONE_TOO_SMALL").waitFor();
+    await dialog.getByLabel("Reason").fill("much more");
+    expect(await dialog.getByRole("button", { name: "Expand", exact: true }).isDisabled()).toBe(true);
+    await shoot(page, "refusal", { theme: "light", width: 1280 });
+    await dialog.getByRole("button", { name: "Instead: expand events by 36" }).click();
+    await dialog.getByText("Before, revision").waitFor();
+    expect(await dialog.getByRole("button", { name: "Expand", exact: true }).isEnabled()).toBe(true);
+    await context.close();
+  });
+
+  test("err_without_a_token_there_is_only_the_sign_in", async () => {
+    const { page, context, errors } = await open(browser);
+    await page.goto(at(guarded, "map/default"));
+    await page.getByRole("heading", { name: "Sign in to Kent" }).waitFor();
+    await page.getByLabel("Token").fill("kent_000000000000_wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.locator(".field-problem").waitFor();
+    expect(errors).toEqual([]);
+    await context.close();
+  });
+
+  test("ok_a_token_signs_in_and_out", async () => {
+    const { page, context } = await open(browser);
+    await signIn(page, guarded, guarded.token("ann", "admin:*"));
+    await page.getByRole("heading", { name: "Live" }).waitFor();
+    await page.locator("summary", { hasText: "ann" }).click();
+    await page.getByText(/signed in until/).waitFor();
+    const [cookie] = await context.cookies();
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict" });
+    expect(
+      await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.cookie),
+    ).not.toContain("kent_");
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in to Kent" }).waitFor();
+    await page.reload();
+    await page.getByRole("heading", { name: "Sign in to Kent" }).waitFor();
+    await context.close();
+  });
+
+  test("err_a_token_of_another_team_is_offered_no_edits", async () => {
+    const { page, context } = await open(browser);
+    await signIn(
+      page,
+      guarded,
+      guarded.token("team-a", "read:region:default/team-a-*", "edit:region:default/team-a-*"),
+    );
+    await page.goto(at(guarded, "region/default/team-a-parts"));
+    await page.getByRole("button", { name: "Split" }).waitFor();
+    await page.goto(at(guarded, "region/default/orders"));
+    await page.getByRole("alert").waitFor();
+    expect(await page.getByRole("button", { name: "Split" }).count()).toBe(0);
+    await context.close();
+  });
+
+  test("ok_a_read_only_browser_offers_no_edits", async () => {
+    const { page, context } = await open(browser);
+    await page.goto(at(daemon, "region/default/orders"));
+    await page.getByRole("button", { name: "Seal" }).waitFor();
+    await page.locator("summary", { hasText: "no sign-in needed" }).click();
+    await page.getByLabel(/Read-only/).check();
+    expect(await page.getByRole("button", { name: "Seal" }).count()).toBe(0);
+    await context.close();
+  });
+
+  test("ok_it_works_below_a_path_of_a_proxy", async () => {
+    const { address, server } = await proxyBelow("/tools/kent", daemon);
+    const { page, context, errors } = await open(browser);
+    await page.goto(`${address}/console/#/map/default`);
+    await page.getByRole("application").waitFor();
+    await page.goto(`${address}/console/#/live`);
+    await page.getByText("ready", { exact: true }).waitFor();
+    expect(errors).toEqual([]);
+    await context.close();
+    server.closeAllConnections();
+    server.close();
+  });
+
+  test("ok_frames_while_zooming", async () => {
+    const { page, context } = await open(browser);
+    await page.goto(at(daemon, "map/default?scale=width"));
+    const map = page.getByRole("application");
+    await map.focus();
+    const box = await map.boundingBox();
+    if (!box) throw new Error("the map is not there");
+    await page.mouse.move(box.x + box.width * 0.7, box.y + box.height / 2);
+    await page.evaluate(() => {
+      const frames: number[] = [];
+      let before = performance.now();
+      const tick = (now: number) => {
+        frames.push(now - before);
+        before = now;
+        requestAnimationFrame(tick);
+      };
+      requestAnimationFrame(tick);
+      (globalThis as unknown as { frames: number[] }).frames = frames;
+    });
+    for (let turn = 0; turn < 30; turn++) await page.mouse.wheel(0, -60);
+    await page.waitForTimeout(500);
+    const frames = await page.evaluate(() =>
+      (globalThis as unknown as { frames: number[] }).frames.toSorted((a, b) => a - b),
+    );
+    console.log(
+      `frames while zooming: median ${frames[Math.floor(frames.length / 2)]?.toFixed(1)} ms, worst ${frames.at(-1)?.toFixed(1)} ms`,
+    );
+    expect(frames.length).toBeGreaterThan(5);
+    await context.close();
+  });
+});
+
+/** A page, and how one gets its state. */
+interface Screen {
+  name: string;
+  hash: string;
+  ready: (page: Page) => Promise<unknown>;
+}
+
+const SCREENS: Screen[] = [
+  { name: "live", hash: "live", ready: (page) => page.getByRole("cell", { name: /./ }).first().waitFor() },
+  { name: "map-icicle", hash: "map/default", ready: (page) => page.getByRole("application").waitFor() },
+  { name: "map-width", hash: "map/default?scale=width", ready: (page) => page.getByRole("application").waitFor() },
+  { name: "map-morton", hash: "map/default?view=morton", ready: (page) => page.getByRole("application").waitFor() },
+  {
+    name: "map-morton-width",
+    hash: "map/default?view=morton&scale=width",
+    ready: (page) => page.getByRole("application").waitFor(),
+  },
+  {
+    name: "map-picked",
+    hash: "map/default?pick=0000000000000001",
+    ready: (page) => page.getByRole("button", { name: "Expand" }).waitFor(),
+  },
+  { name: "map-zoomed", hash: "map/default?prefix=11", ready: (page) => page.getByRole("application").waitFor() },
+  { name: "map-past", hash: "map/default?at=3", ready: (page) => page.getByText("Back to now").waitFor() },
+  { name: "map-empty", hash: "map/default%2Fbolts", ready: (page) => page.getByRole("application").waitFor() },
+  { name: "region", hash: "region/default/orders", ready: (page) => page.getByText("Last identifier").waitFor() },
+  {
+    name: "region-sealed",
+    hash: "region/default/archive",
+    ready: (page) => page.getByText("Last identifier").waitFor(),
+  },
+  {
+    name: "region-history",
+    hash: "region/default/orders?tab=history",
+    ready: (page) => page.locator(".timeline li").first().waitFor(),
+  },
+  { name: "region-missing", hash: "region/default/nobody", ready: (page) => page.getByRole("alert").waitFor() },
+  { name: "history", hash: "history/default", ready: (page) => page.locator(".timeline li").first().waitFor() },
+  { name: "history-empty", hash: "history/default%2Fbolts", ready: (page) => page.getByText("No edits yet").waitFor() },
+  { name: "inspect-empty", hash: "inspect", ready: (page) => page.getByText("Paste an identifier").waitFor() },
+  {
+    name: "inspect-one",
+    hash: "inspect?ids=017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+    ready: (page) => page.getByRole("heading", { name: "uuidv7" }).waitFor(),
+  },
+  {
+    name: "inspect-many",
+    hash: "inspect?ids=12970366926827028480+281474976710656+42+nonsense!",
+    ready: (page) => page.getByRole("heading", { name: "Region" }).waitFor(),
+  },
+  { name: "no-page", hash: "nowhere", ready: (page) => page.getByText("There is no such page").waitFor() },
+  {
+    name: "edit-split",
+    hash: "region/default/orders",
+    ready: async (page) => {
+      await page.getByRole("button", { name: "Split" }).click();
+      await planSplit(page, "orders-us", "a shop for America");
+    },
+  },
+  {
+    name: "edit-create",
+    hash: "map/default",
+    ready: async (page) => {
+      await page.getByRole("button", { name: "Create a region" }).click();
+      await page.getByRole("dialog").getByLabel("Suffix bits").fill("x");
+      await page.locator(".field-problem").first().waitFor();
+    },
+  },
+  {
+    name: "edit-set",
+    hash: "region/default/orders",
+    ready: async (page) => {
+      await page.getByRole("button", { name: "Set" }).click();
+      await page.getByLabel("Expand automatically").check();
+      await page.getByText("Before, revision").waitFor();
+    },
+  },
+  {
+    name: "account",
+    hash: "live",
+    ready: async (page) => {
+      await page.locator("summary", { hasText: "no sign-in needed" }).click();
+      await page.getByText("ready", { exact: true }).waitFor();
+    },
+  },
+];
+
+describe.each(LOOKS)("screens in $theme colors, $width pixels wide", (look) => {
+  test.each(SCREENS)("ok_$name", async ({ name, hash, ready }) => {
+    const { page, context, errors } = await open(browser, look);
+    await page.goto(at(daemon, hash));
+    await ready(page);
+    await page.waitForTimeout(400);
+    await shoot(page, name, look);
+    await expectAccessible(page, name);
+    expect(errors).toEqual([]);
+    await context.close();
+  });
+
+  test("ok_sign_in_and_no_permission", async () => {
+    const { page, context } = await open(browser, look);
+    await page.goto(at(guarded, ""));
+    await page.getByLabel("Token").waitFor();
+    await shoot(page, "sign-in", look);
+    await expectAccessible(page, "sign-in");
+    await signIn(page, guarded, guarded.token("team-b", "read:region:default/team-b-*"));
+    await page.getByText("You may not see this").first().waitFor();
+    await shoot(page, "no-permission", look);
+    await expectAccessible(page, "no-permission");
+    await context.close();
+  });
+
+  test("ok_loading_and_unreachable", async () => {
+    const { page, context } = await open(browser, look);
+    await page.route("**/kent.v1.**", () => {});
+    await page.goto(at(daemon, "map/default"));
+    await page.getByText("Loading the map").waitFor({ state: "attached" });
+    await shoot(page, "loading", look);
+    await expectAccessible(page, "loading");
+    await page.unroute("**/kent.v1.**");
+    await page.route("**/console/session", (route) => route.abort());
+    await page.reload();
+    await page.getByText("The daemon does not answer").waitFor();
+    await shoot(page, "unreachable", look);
+    await expectAccessible(page, "unreachable");
+    await context.close();
+  });
+});

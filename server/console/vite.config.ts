@@ -1,0 +1,37 @@
+// How the console is built. All addresses are relative, so that it works below any path. During development, `npm run dev` passes
+// calls on to a daemon: KENT_HTTP names it.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { brotliCompressSync, constants } from "node:zlib";
+import { defineConfig, type Plugin } from "vite";
+
+const daemon = { target: process.env["KENT_HTTP"] ?? "http://127.0.0.1:7601", changeOrigin: true };
+
+/** Compresses the files beside themselves, so that the daemon needs no compressor. */
+const compressed: Plugin = {
+  name: "compressed",
+  writeBundle({ dir = "dist" }) {
+    for (const entry of readdirSync(dir, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile() || entry.name.endsWith(".br")) continue;
+      const path = join(entry.parentPath, entry.name);
+      const options = { params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY } };
+      writeFileSync(`${path}.br`, brotliCompressSync(readFileSync(path), options));
+    }
+  },
+};
+
+export default defineConfig({
+  base: "./",
+  plugins: [compressed],
+  server: {
+    proxy: { "/kent.v1.": daemon, "/console/session": daemon },
+  },
+  build: {
+    target: "es2023",
+    cssTarget: ["chrome123", "firefox120", "safari17.5"],
+    modulePreload: { polyfill: false },
+    // Small files stay files: the content security policy forbids data URLs.
+    assetsInlineLimit: 0,
+    license: { fileName: "licenses.txt" },
+  },
+});
