@@ -115,6 +115,8 @@ impl Rights {
         scope.everything
             || match target {
                 Target::Series(Series::FullRand) => scope.full_rand,
+                // In an arm of its own, so that no call has to store a whole target in memory.
+                Target::Series(series) => scope.has_serial(series),
                 Target::Region { space, number: Some(number), .. } if scope.has_region(space, number) => true,
                 target => scope.includes(target),
             }
