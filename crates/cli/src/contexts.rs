@@ -185,7 +185,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// Replaces the file by one that only its owner can read.
+    /// Replaces the file with one that only its owner can read.
     pub(crate) fn save(&self) -> Result<(), Fault> {
         if self.path.as_os_str().is_empty() {
             return Err(Fault::Homeless);
