@@ -166,7 +166,7 @@ impl Contexts {
         })
     }
 
-    /// Removes a context. If it is the current one, no context is current afterwards.
+    /// Removes a context. If it is the current one, no context is current afterward.
     pub(crate) fn remove(&mut self, name: &str) -> Result<(), Fault> {
         self.get(name)?;
         if self.current() == Some(name) {

@@ -99,7 +99,7 @@ fn create(space: &str, name: &str, suffix: u8, place: &Place, start: &Start) -> 
                 Donate::Best => (true, String::new()),
                 Donate::Named(donor) => (false, donor.clone()),
             };
-            // A zone of up to so many bits is the default.
+            // A request without `zone_bits` means `UpTo`.
             let zone_bits = match zone {
                 Zone::Exactly(bits) => Some((*bits).into()),
                 Zone::UpTo(_) => None,
