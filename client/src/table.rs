@@ -1,7 +1,7 @@
 //! A local copy of a space's table that `WatchTable` keeps up to date.
 //!
 //! The copy always shows one revision. It lags behind the daemon by the latency of a message. While no endpoint is reachable it stays
-//! as it is, and resumes afterwards. Counters move without a new revision, so the copy has them as of the last snapshot. Ask the daemon
+//! as it is, and resumes afterward. Counters move without a new revision, so the copy has them as of the last snapshot. Ask the daemon
 //! for current counters.
 
 use std::{

@@ -89,7 +89,7 @@ func (c *Client) dialOptions(transport credentials.TransportCredentials) []grpc.
 		grpc.WithUserAgent("kent-go"),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),
-		// By default, gRPC's pause before a reconnect grows to two minutes. The client has its own backoff instead.
+		// With gRPC's defaults, the pause before a reconnect grows to two minutes.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 			MinConnectTimeout: 2 * time.Second,

@@ -1,5 +1,5 @@
-// How the console is built. All addresses are relative, so that it works below any path. During development, `npm run dev` passes
-// calls on to a daemon: KENT_HTTP names it.
+// The build of the console. All addresses are relative, so that the console works below any path. During development, `npm run dev`
+// passes calls on to the daemon at KENT_HTTP.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants } from "node:zlib";
@@ -30,7 +30,7 @@ export default defineConfig({
     target: "es2023",
     cssTarget: ["chrome123", "firefox120", "safari17.5"],
     modulePreload: { polyfill: false },
-    // Small files stay files: the content security policy forbids data URLs.
+    // Small files are not inlined, because the content security policy forbids data URLs.
     assetsInlineLimit: 0,
     license: { fileName: "licenses.txt" },
   },

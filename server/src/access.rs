@@ -157,7 +157,7 @@ const VALID_MAX: u64 = 100 * 366 * 86_400;
 const GRACE_MAX: u64 = 7 * 86_400;
 
 impl Access {
-    /// Makes a token. Returns it with its secret, and the version that includes it.
+    /// Creates a token. Returns its ID and secret, its record, and the version of the store that includes the record.
     ///
     /// # Errors
     ///

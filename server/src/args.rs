@@ -124,8 +124,8 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_negative_numbers)
 }
 
-/// Lets a later setting override an earlier one, for scripts that append options. A command that writes a store takes each option once,
-/// and so does kentd a list: whoever repeats it means both values.
+/// Lets a later setting override an earlier one, for scripts that append options. A command that writes a store takes each option once.
+/// kentd takes a list only once, because a user who repeats a list means both values.
 fn last_counts(arg: clap::Arg) -> clap::Arg {
     match arg.get_action() {
         ArgAction::Set | ArgAction::SetTrue if !tips::is_list(&arg) => {

@@ -165,7 +165,7 @@ impl Budgets {
         error.into()
     }
 
-    /// Returns all shares to the store. The daemon must not grant anything afterwards.
+    /// Returns all shares to the store. The daemon must not grant anything afterward.
     pub(crate) async fn give_back_all(&self) {
         for account in self.all() {
             self.give_back(&account, true).await;

@@ -379,7 +379,7 @@ impl Daemon {
     }
 }
 
-/// The socket that a daemon on the embedded store serves if the settings name none.
+/// The socket that a daemon on the embedded store serves if the settings do not name a socket.
 fn default_socket(config: &Config) -> Option<PathBuf> {
     let is_default = matches!(config.set.store, StoreKind::Sled) && !config.set.listen.has_unix();
     is_default.then(|| config.set.data.join(SOCKET))
@@ -468,7 +468,7 @@ async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: Cancel
     }
 }
 
-/// Opens the store. Returns it with its kind and its location.
+/// Opens the store. Returns the store, its kind and its location.
 async fn open_store(config: &Config, stage: &Stage) -> Result<(Arc<dyn Store>, (&'static str, String)), StartError> {
     let new_id = entropy::bytes(&SystemEntropy);
     match &config.set.store {

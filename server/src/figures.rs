@@ -1,6 +1,6 @@
-//! The figures of each of the last fifteen minutes' seconds, for consoles that show the daemon live.
+//! The figures of every second in the last fifteen minutes, for consoles that show the daemon live.
 //!
-//! They are in memory only. `recording` adds a second at a time.
+//! They are in memory only. The module `recording` adds each second.
 
 use std::{
     collections::VecDeque,
@@ -55,7 +55,7 @@ pub(crate) struct OwnFigures {
     pub(crate) slot: Option<(Slot, Duration)>,
 }
 
-/// The figures of another replica, by its latest note.
+/// The figures of another replica, from its latest note.
 #[derive(Clone, Debug)]
 pub(crate) struct OtherFigures {
     pub(crate) name: String,
@@ -88,14 +88,14 @@ impl Figures {
         self.newest.subscribe()
     }
 
-    /// Returns the kept seconds after the one with this number, oldest first, up to `most`.
+    /// Returns up to `most` of the kept seconds after the second `number`, oldest first.
     pub(crate) fn after(&self, number: u64, most: usize) -> Vec<Arc<Second>> {
         let ring = self.lock();
         let from = ring.partition_point(|second| second.number <= number);
         ring.range(from..).take(most).cloned().collect()
     }
 
-    /// Adds a second, and forgets the oldest one if there are enough.
+    /// Adds a second, and removes the oldest one if the ring is full.
     pub(crate) fn push(&self, second: Second) {
         let number = second.number;
         let mut ring = self.lock();

@@ -108,7 +108,7 @@ impl Authorizing {
     }
 
     /// Like [`Self::authorize`], and counts the call and an identifier toward the limits of the caller, as a unary
-    /// grant does. Returns whether it is allowed.
+    /// grant does. Returns whether the call is allowed.
     pub fn authorize_limited(&self) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
         let target = Target::Region { space: "default", number: Some(7), first_name: "orders" };

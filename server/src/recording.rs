@@ -1,5 +1,5 @@
-//! Records the figures of each second: the differences of the counters that grants and commits keep anyway. The figures of other replicas
-//! come from their notes.
+//! Records the figures of each second: the differences of counters that grants and commits update anyway. The figures of other
+//! replicas come from their notes.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,10 +18,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of sources of a second.
 const SOURCES_MAX: usize = 8;
 
-/// Records the figures of each second until `stop`.
+/// Records the figures of each second until `stop` is canceled.
 pub(crate) async fn keep(engine: Arc<Engine>, store: StoreMetrics, stop: CancellationToken) {
     let mut ticks = time::interval(INTERVAL);
-    // The first tick would be now.
+    // Without this, the first tick is immediate.
     ticks.reset();
     ticks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
     let mut counted = Counted::read(&engine, &store);
@@ -51,7 +51,7 @@ impl Counted {
         Self { sources: totals.map(|totals| (totals.source.clone(), totals)).collect(), commits: store.commits() }
     }
 
-    /// The figures of the second since an earlier moment.
+    /// Returns the figures of the time since `earlier`.
     fn since(&self, earlier: &Self, number: u64, engine: &Engine) -> Second {
         let (mut own, mut sources) = (OwnFigures::default(), Vec::new());
         for totals in self.sources.values() {

@@ -146,8 +146,9 @@ struct Program<'a> {
     language: &'static Language,
     sdk: &'a Path,
     daemon: &'a Served,
-    /// The number of calls to the daemon in all measured runs, and the number of identifiers handed out.
+    /// The number of calls to the daemon in all measured runs.
     grants: Cell<u64>,
+    /// The number of identifiers handed out in all measured runs.
     taken: Cell<u64>,
 }
 

@@ -53,11 +53,11 @@ enum Hot {
     GrantChunk,
     /// Identify the caller of a unary call by its token, and decide whether it may allocate from a region.
     Authorise,
-    /// Do the same for a caller with limits, and count the call towards the limits.
+    /// Do the same for a caller with limits, and count the call toward the limits.
     AuthoriseLimited,
     /// Decide whether the caller of a stream may have one more block.
     AuthoriseStream,
-    /// Count a call of a stream towards the limits of its caller.
+    /// Count a call of a stream toward the limits of its caller.
     Limit,
     /// Do the same for a caller without limits.
     LimitNone,

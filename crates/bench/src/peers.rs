@@ -1,5 +1,5 @@
 //! Peers: other servers that can issue numbers. The benchmark starts each installed peer on loopback, with its own
-//! directory on the same disk as Kent's and with the same durability, and stops it afterwards.
+//! directory on the same disk as Kent's and with the same durability, and stops it afterward.
 
 mod etcd;
 pub(crate) mod ferroid;

@@ -72,7 +72,7 @@ pub(crate) fn store(dir: &Path, name: &str) -> PathBuf {
 }
 
 /// Creates a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store.
-/// Returns its secret. The limits of `--caller-limits` apply where `limits` has none.
+/// Returns its secret. The limits of `--caller-limits` apply to kinds that `limits` does not set.
 pub(crate) async fn token(store: &Path, name: &str, limits: CallerLimits) -> anyhow::Result<String> {
     let client = Client::new(format!("unix:{}", store.join("kent.sock").display()))?;
     let request = CreateTokenRequest {

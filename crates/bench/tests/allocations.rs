@@ -1,4 +1,4 @@
-//! Checks that a grant allocates no memory to authorize its caller or to count the call towards the caller's limits.
+//! Checks that a grant allocates no memory to authorize its caller or to count the call toward the caller's limits.
 //!
 //! These tests are a separate program, because the crate that counts allocations replaces the allocator.
 

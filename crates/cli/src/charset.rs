@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 /// Returns whether the locale of this process has a character set other than UTF-8.
 ///
-/// A locale that is not set at all counts as UTF-8, as in systemd's programs: containers and services often have none.
+/// A locale that is not set at all counts as UTF-8, as in systemd's programs: containers and services often have no locale.
 pub(crate) fn is_ascii() -> bool {
     static IS_ASCII: OnceLock<bool> = OnceLock::new();
     *IS_ASCII.get_or_init(|| is_ascii_in(|name| env::var(name).ok()))

@@ -166,7 +166,7 @@ impl Contexts {
         })
     }
 
-    /// Removes a context. If it is the current one, no context is current afterwards.
+    /// Removes a context. If it is the current one, no context is current afterward.
     pub(crate) fn remove(&mut self, name: &str) -> Result<(), Fault> {
         self.get(name)?;
         if self.current() == Some(name) {
@@ -185,7 +185,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// Replaces the file by one that only its owner can read.
+    /// Replaces the file with one that only its owner can read.
     pub(crate) fn save(&self) -> Result<(), Fault> {
         if self.path.as_os_str().is_empty() {
             return Err(Fault::Homeless);

@@ -1,5 +1,5 @@
-//! The files of certificates and of the token: checked before a client uses them, with messages that say where the path
-//! was given.
+//! Checks the files of certificates and of the token before a client uses them. The messages say where the path was
+//! given.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};

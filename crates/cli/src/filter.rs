@@ -81,7 +81,7 @@ impl FromStr for Condition {
             return match is_possible {
                 true => Ok(Self::Fill(operator, percent)),
                 false => Err(format!(
-                    "{text:?} is out of range: the fill of a region is 0 to 100 percent, such as 'fill>80'"
+                    "{text:?} is out of range: the fill of a region is 0 to 100 percent; for example: 'fill>80'"
                 )),
             };
         }

@@ -43,7 +43,7 @@ pub(crate) async fn clock(command: Option<ClockCommand>, daemon: &Daemon, out: &
     out.text(&text)
 }
 
-/// Returns the clock of a status. The status for a caller without the permission `operate:*` has none. A diagnosis needs the same
+/// Returns the clock of a status. A caller without the permission `operate:*` gets a status without a clock. A diagnosis needs the same
 /// permission, so the daemon then says what is missing.
 async fn clock_of(status: Status, daemon: &Daemon) -> Result<ClockStatus, Failure> {
     match status.clock {

@@ -1,4 +1,4 @@
-//! Suggested edits as commands that work when pasted.
+//! Converts suggested edits to commands that a user can paste into a shell.
 
 use kent_client::tonic::Status;
 use kent_proto::{
@@ -11,7 +11,7 @@ use kent_proto::{
 
 use crate::names;
 
-/// The first word of commands whose other words come from a suggestion.
+/// The first word of the commands.
 const KENT: &str = "kent";
 
 /// Returns the command that makes the edit that a refusal suggests. Returns `None` without a suggestion, or if no single command makes
@@ -41,7 +41,7 @@ fn of(suggestion: EditSuggestion) -> Option<String> {
     }
 }
 
-/// Returns the command that creates a region. `kent region create` sets no policy and no seal.
+/// Returns the command that creates a region. Returns `None` for a policy or a seal, which `kent region create` cannot set.
 pub(crate) fn create(request: &CreateRegionRequest) -> Option<String> {
     if request.sealed || request.policy.is_some() {
         return None;
@@ -55,7 +55,7 @@ pub(crate) fn create(request: &CreateRegionRequest) -> Option<String> {
     let next = request.next.map(u128::from).filter(|next| *next != 0).map(|next| format!(" --next {next}"));
     let pace = if pace == 0 { String::new() } else { format!(" --pace {pace}") };
     let zone = request.zone_bits.map(|bits| format!(" --zone {bits}")).unwrap_or_default();
-    // An empty prefix is a word of its own.
+    // A shell drops an empty argument without quotes.
     let prefix = request.prefix.as_ref().map(|bits| if bits.is_empty() { "''" } else { bits });
     let prefix = prefix.map(|bits| format!(" --prefix {bits}")).unwrap_or_default();
     let space = names::space_option(names::space_of(&request.parent));
@@ -77,7 +77,7 @@ fn divide(verb: &str, name: &str, by: u32, new_regions: &[NewRegion]) -> Option<
     Some(format!("{}{new}", resize(verb, name, by)))
 }
 
-/// Returns the option for a new region. `--new` has no more than a name, a suffix and an extension.
+/// Returns the option for a new region. `--new` takes only a name, a suffix and an extension.
 fn new_region(new: &NewRegion) -> Option<String> {
     let is_plain = NewRegion { order: 0, ..new.clone() }
         == NewRegion {
@@ -92,7 +92,7 @@ fn new_region(new: &NewRegion) -> Option<String> {
     is_plain.then(|| format!(" --new {}:{suffix}{extension}", new.region_id))
 }
 
-/// Returns the command that changes the policy or the counter of a region. Texts would need quotes.
+/// Returns the command that changes the policy or the counter of a region. Returns `None` for texts, which would need quotes.
 fn update(request: &UpdateRegionRequest) -> Option<String> {
     let has_texts = request.owner.is_some() || request.description.is_some();
     if has_texts || !request.set_labels.is_empty() || !request.remove_labels.is_empty() {

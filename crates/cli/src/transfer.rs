@@ -1,8 +1,9 @@
 //! `kent table export` and `import`: write and read the whole table of a space as JSON lines.
 //!
-//! An import creates the regions that the table lacks, each whole in one commit: with its prefix, its counter and its
-//! former prefixes. It removes nothing, and changes nothing if any existing region differs from the file. A table of up
-//! to 48 regions is one commit. A larger one takes several: to continue an interrupted import, import the file again.
+//! An import creates the regions that the table lacks. Each region is created in one commit, with its prefix, its counter
+//! and its former prefixes. An import removes nothing, and changes nothing if any existing region differs from the file.
+//! A table of up to 48 regions is one commit, and a larger one takes several. To continue an interrupted import, import
+//! the file again.
 
 mod compare;
 mod file;
@@ -149,7 +150,7 @@ async fn find_space(name: &str, header: &Header, daemon: &Daemon) -> Result<Spac
     }
 }
 
-/// Checks that all counters are known. A file from an earlier revision has none. With `unissued`, missing counters
+/// Checks that all counters are known. A file from an earlier revision has no counters. With `unissued`, missing counters
 /// become 0.
 fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
     let unknown = entries.iter().find(|entry| entry.issues() && entry.reserved.is_none());

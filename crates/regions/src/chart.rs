@@ -1,4 +1,4 @@
-//! What a map is drawn from: a table, or a chart of regions that are in no table.
+//! The sources of maps: a table, or a chart of regions of an earlier revision or of those that a caller may read.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -31,7 +31,7 @@ pub(crate) trait Charted {
     }
 }
 
-/// Regions to draw a map from: the regions of a table at an earlier revision, or those that a reader may see.
+/// Regions to draw a map from: the regions of a table at an earlier revision, or those that a caller may read.
 #[derive(Clone, Debug)]
 pub struct Chart {
     bits: u8,
@@ -40,7 +40,7 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Makes a chart of regions of a space of `bits` bits, in the order of their prefixes. A region may lack the region around it.
+    /// Creates a chart of regions, in the order of their prefixes, of a space of `bits` bits. The region around a region may be missing.
     pub fn new(bits: u8, regions: impl IntoIterator<Item = Arc<Region>>) -> Self {
         let mut around = None;
         let tallied = regions.into_iter().map(|region| {

@@ -1,7 +1,7 @@
-//! Maps of a space: at most so many cells that tile a prefix, each with sums over the regions in it.
+//! Maps of a space: cells that tile a prefix, each with sums over the regions in it.
 //!
-//! A map begins with one cell, and divides the widest cell until it has enough of them. Each step costs a few lookups in sums that the
-//! table keeps, so the time depends on the number of cells, not on that of regions.
+//! A map begins with one cell, and divides its widest cell repeatedly until it has enough cells. Each step costs a few lookups in sums
+//! that the table keeps, so the time depends on the number of cells and not on the number of regions.
 
 use alloc::{collections::BinaryHeap, sync::Arc, vec::Vec};
 use core::{cmp::Reverse, mem};
@@ -30,7 +30,7 @@ pub struct Map {
 
 /// All identifiers that begin with a prefix.
 ///
-/// A region counts in the cell that has its first identifier.
+/// A region counts in the cell that contains its first identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The prefix.
@@ -52,7 +52,7 @@ pub enum Content {
     Region,
     /// Identifiers in no region.
     Free,
-    /// Room in a region: its expansion zone, or extensions that its subregions have not taken.
+    /// Unassigned identifiers of a region: its expansion zone, or extensions without a subregion.
     Zone,
     /// A region with subregions.
     Subregions,
@@ -72,23 +72,25 @@ impl Cell {
         self.sums.regions
     }
 
-    /// Returns the sum of their capacities.
+    /// Returns the total capacity of the regions that count in the cell.
     pub const fn capacity(&self) -> Count {
         self.sums.capacity()
     }
 
-    /// Returns the number of their suffixes that are issued or reserved.
+    /// Returns the number of issued or reserved suffixes of the regions that count in the cell.
     pub const fn issued(&self) -> Count {
         self.sums.issued()
     }
 
-    /// Returns the share of the cell that is in no region, from 0 to 1. It is above 0 if any of it is.
+    /// Returns the share of the cell that is in no region, from 0 to 1. The share is above 0 if any identifier is in no
+    /// region.
     pub fn free_share(&self) -> f64 {
         if self.around.is_some() { 0.0 } else { self.below.free_share(self.prefix) }
     }
 
-    /// Returns the region that the cell shows: the only one that begins with its prefix or, if there is none, the one around it if
-    /// its suffixes are here. `None` if the cell shows several regions, no region, or a region and free space.
+    /// Returns the region that the cell shows: the only region that begins with the cell's prefix. If no region begins with it, the
+    /// cell shows the innermost region around it, provided that suffixes of that region are in the cell. Returns `None` if the cell
+    /// shows several regions, no region, or a region and free space.
     pub fn region(&self) -> Option<&Arc<Region>> {
         match self.below.regions {
             0 => self.around.as_ref().filter(|region| has_suffixes(region, self.prefix)),
@@ -97,7 +99,7 @@ impl Cell {
         }
     }
 
-    /// Returns the innermost region around the cell, whose prefix is shorter.
+    /// Returns the innermost region around the cell. The region's prefix is shorter than the cell's.
     pub const fn around(&self) -> Option<&Arc<Region>> {
         self.around.as_ref()
     }
@@ -128,7 +130,7 @@ impl Cell {
     fn halves(self, charted: &impl Charted) -> [Self; 2] {
         let [left, right] = [false, true].map(|is_upper| self.prefix.half(is_upper));
         let own = charted.exactly(self.prefix).map(|(_, tally)| tally).unwrap_or_default();
-        // The regions that count here, but begin with a shorter prefix or with this one: their first identifier is in the left half.
+        // The regions that count here and have this prefix or a shorter one: their first identifier is in the left half.
         let whole = self.sums.minus(self.below).plus(own);
         let around = self.own.or(self.around);
         let (in_left, in_right) = (charted.sum(left), charted.sum(right));
@@ -149,19 +151,19 @@ fn has_suffixes(region: &Region, prefix: Prefix) -> bool {
     region.kind != Kind::Closed && region.prefix.zeros(region.zone).relates_to(prefix)
 }
 
-/// A map that is being made, in parts, while other threads use the table.
+/// A map that is drawn in parts, so that other threads can use the table between them.
 #[derive(Debug)]
 pub struct Mapping {
     revision: Revision,
     cells_max: usize,
     around: Vec<Arc<Region>>,
-    /// The divisible cells, the widest first, and the leftmost of equal ones.
+    /// The divisible cells: the widest first, and the leftmost first among cells of equal width.
     divisible: BinaryHeap<Reverse<Next>>,
     /// The other cells.
     done: Vec<Cell>,
 }
 
-/// A divisible cell, ordered by the time at which it is divided.
+/// A divisible cell. Cells compare in the order in which they are divided.
 #[derive(Debug)]
 struct Next(Cell);
 
@@ -192,7 +194,8 @@ impl PartialEq for Next {
 impl Eq for Next {}
 
 impl Mapping {
-    /// Begins a map of the part of a table below `under`, of 1 to [`CELLS_MAX`] cells. A longer prefix than the identifiers is cut.
+    /// Begins a map of the part of a table below `under`, of 1 to [`CELLS_MAX`] cells. A prefix that is longer than
+    /// the identifiers is truncated.
     pub fn of(table: &Table, under: Prefix, cells_max: usize) -> Self {
         Self::begin(table, table.revision(), under, cells_max)
     }
@@ -210,8 +213,8 @@ impl Mapping {
         mapping
     }
 
-    /// Divides up to `most` cells, and returns whether any are left to divide. Returns `None` if the table has been edited since the map
-    /// began.
+    /// Divides up to `most` cells, and returns whether more cells are to be divided. Returns `None` if the table has been edited since
+    /// the map began.
     pub fn divide(&mut self, table: &Table, most: usize) -> Option<bool> {
         (table.revision() == self.revision).then(|| self.divide_in(table, most))
     }

@@ -1,7 +1,7 @@
 //! The legal edit that is most like a refused one.
 //!
-//! Each rule changes the part of the edit that breaks it, as little as possible. The result is planned again, because it may break
-//! another rule. So a suggestion is always legal, and no rule is written twice.
+//! The part of the edit that breaks a rule is changed as little as possible. The result is planned again, because it may break
+//! another rule. So a suggestion is always legal, and this module does not repeat the rules.
 
 use alloc::{string::String, vec::Vec};
 
@@ -33,7 +33,7 @@ impl Table {
     }
 }
 
-/// Returns an edit that keeps one rule more than the refused one.
+/// Returns the edit, changed so that it does not break the rule of the refusal.
 fn amended(table: &Table, edit: &Edit, refusal: &Refusal) -> Option<Edit> {
     match (edit.clone(), refusal) {
         (edit, Refusal::Closed { heir, .. }) => of_region(edit, heir),
@@ -67,7 +67,7 @@ fn amended(table: &Table, edit: &Edit, refusal: &Refusal) -> Option<Edit> {
     }
 }
 
-/// Returns the edit of another region.
+/// Returns the same edit for the region `name`.
 fn of_region(edit: Edit, name: &str) -> Option<Edit> {
     let name = name.into();
     match edit {
@@ -78,7 +78,7 @@ fn of_region(edit: Edit, name: &str) -> Option<Edit> {
     }
 }
 
-/// Returns the suffix and the place of a new region.
+/// Returns a suffix and a place for a new region that avoid the refusal.
 fn created(table: &Table, suffix: u8, place: Place, refusal: &Refusal) -> Option<(u8, Place)> {
     match (place, refusal) {
         (place, Refusal::SuffixBits { max, .. }) => Some((*max, place)),
@@ -99,7 +99,7 @@ fn created(table: &Table, suffix: u8, place: Place, refusal: &Refusal) -> Option
     }
 }
 
-/// Returns the number of bits and the new regions of a split or a subdivision.
+/// Returns a number of bits and new regions for a split or a subdivision that avoid the refusal.
 fn divided(
     table: &Table,
     name: &str,
@@ -141,7 +141,7 @@ fn divided(
         }
         _ => return None,
     };
-    // An extension of another length has no meaning any more.
+    // Extensions of another length are invalid with this number of bits.
     unplace(&|_, extension| extension.len() != by);
     Some((by, new_regions))
 }
@@ -151,7 +151,7 @@ fn set_suffix(new_regions: &mut [NewRegion], name: &String, bits: u8) -> Option<
     new_regions.iter_mut().find(|new| new.name == *name).map(|new| new.suffix = Some(bits))
 }
 
-/// Returns the changes of an update.
+/// Returns changes for an update that avoid the refusal.
 fn patched(mut patch: Patch, refusal: &Refusal) -> Option<Patch> {
     let auto = patch.policy.auto_expand;
     let until = |max_suffix| auto.flatten().map(|auto| Some(AutoExpand { max_suffix, ..auto }));

@@ -1,7 +1,7 @@
 //! Sums over the regions below each prefix, which the table keeps up to date for maps.
 //!
-//! They are in a binary trie over prefixes. A node is divided only while more than [`LEAF_MAX`] regions are below it, so a million
-//! regions need about sixty thousand nodes. A change of a region changes the sums on one path: at most 129 nodes.
+//! They are in a binary trie over prefixes. A node is divided when more than [`LEAF_MAX`] regions are below it, so a million regions
+//! need about sixty thousand nodes. A change of a region changes the sums on one path: at most 129 nodes.
 
 use alloc::boxed::Box;
 
@@ -14,21 +14,21 @@ use crate::{
 
 /// Sums over some regions.
 ///
-/// Numbers of identifiers are sums modulo 2^128, so that a region can be added and removed in any order. A sum of 0 is 2^128 if one
-/// of its terms is not 0, because no sum is above 2^128.
+/// Numbers of identifiers are sums modulo 2^128, so that a region can be added and removed in any order. A stored 0 means 2^128
+/// if one of the terms is not 0, because no sum is above 2^128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// The number of regions.
     pub(crate) regions: u32,
     capacity: u128,
     issued: u128,
-    /// The identifiers of the top-level regions, as a share of 2^128.
+    /// The size of the top-level regions, in a scale where the whole space is 2^128.
     taken: u128,
     /// The number of regions with issued suffixes.
     used: u32,
     /// The number of top-level regions.
     top: u32,
-    /// The number of regions that have room in their zone.
+    /// The number of regions with zone bits that are not in use.
     pub(crate) with_zone: u32,
     /// The number of regions with subregions.
     pub(crate) parents: u32,
@@ -97,7 +97,7 @@ impl Tally {
         unwrapped(self.capacity, self.regions > self.closed)
     }
 
-    /// Returns the number of their suffixes that are issued or reserved.
+    /// Returns the number of issued or reserved suffixes of the regions.
     pub(crate) const fn issued(self) -> Count {
         unwrapped(self.issued, self.used > 0)
     }
@@ -109,7 +109,7 @@ impl Tally {
     }
 }
 
-/// Returns the size of a prefix as a share of 2^128.
+/// Returns the size of a prefix, in a scale where the whole space is 2^128.
 const fn area(prefix: Prefix) -> Count {
     Count::power_of_two(128 - prefix.len()) // OK because a prefix has at most 128 bits
 }
@@ -119,7 +119,7 @@ fn wrapped(count: Count) -> u128 {
     count.get().unwrap_or(0)
 }
 
-/// Returns the sum that is this number modulo 2^128; `is_some` says whether one of its terms is not 0.
+/// Returns the sum that equals `sum` modulo 2^128. `is_some` says whether one of its terms is not 0.
 const fn unwrapped(sum: u128, is_some: bool) -> Count {
     if sum == 0 && is_some { Count::Max } else { Count::Below(sum) }
 }
@@ -132,11 +132,11 @@ pub(crate) struct Tallies(Node);
 #[derive(Clone, Debug, Default)]
 struct Node {
     tally: Tally,
-    /// The prefix followed by 0, and by 1. `None` while few regions are below the prefix.
+    /// The nodes of the prefix followed by 0 and by 1. `None` while few regions are below the prefix.
     halves: Option<Box<[Node; 2]>>,
 }
 
-/// A node with more regions than this is divided. A node that then has less than half of it is no longer divided.
+/// A node with more regions than this is divided. When it has fewer than half of this number, its halves are dropped.
 const LEAF_MAX: u32 = 32;
 
 impl Tallies {
@@ -177,7 +177,7 @@ impl Tallies {
 }
 
 impl Node {
-    /// Changes this node at `at`, and the nodes below it that have the region of this prefix below them. Recurses at most 128 levels.
+    /// Applies `change` to this node, whose prefix is `at`, and to the nodes on the path to `prefix`. Recurses at most 128 levels.
     fn change(&mut self, at: Prefix, prefix: Prefix, change: &impl Fn(&mut Self, Prefix)) {
         if at.len() < prefix.len()
             && let Some(halves) = &mut self.halves

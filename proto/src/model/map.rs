@@ -22,7 +22,7 @@ pub struct MapInput {
     pub revision: Option<Revision>,
 }
 
-/// The number of cells if the request names none.
+/// The number of cells if the request does not set it.
 const CELLS_DEFAULT: usize = 1024;
 
 impl TryFrom<v1::MapRegionsRequest> for MapInput {
@@ -46,7 +46,7 @@ pub fn map(space: &str, map: &Map, usage: Option<&dyn Fn(RegionNumber) -> Usage>
     let cell = |cell: &Cell| {
         let region = cell.region();
         let used = region.zip(usage).map(|(region, usage)| usage(region.number)).unwrap_or_default();
-        // The daemon knows the exact number of a single region only: the sums count what is reserved.
+        // The daemon knows the exact number only for a single region. The sums count reserved suffixes as issued.
         let issued = if region.is_some() { used.issued(cell.issued()) } else { cell.issued() };
         let (capacity, issued) = (cell.capacity(), usage.map(|_| issued));
         let fill = issued.filter(|_| capacity != Count::ZERO).map(|issued| issued.to_f64() / capacity.to_f64());

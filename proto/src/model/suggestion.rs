@@ -14,17 +14,17 @@ use super::{
 };
 use crate::v1::{self, edit_suggestion::Edit as Suggested};
 
-/// Converts an edit of a space to a suggestion. `rule` is the reason that refused edits have in their `ErrorInfo`, and `revision` that
-/// of the table. Returns `None` for an edit that no single request makes.
+/// Converts an edit of a space to a suggestion. `rule` is the reason in the `ErrorInfo` of the refused edit, and `revision` is the
+/// table's. Returns `None` for an edit that no single request makes.
 pub fn suggestion(space: &str, rule: &str, revision: Revision, edit: &Edit) -> Option<v1::EditSuggestion> {
     let edit = request(space, edit)?;
     Some(v1::EditSuggestion { rule: rule.to_owned(), revision: revision.0, edit: Some(edit) })
 }
 
-/// The type of the detail of a status that is a suggestion.
+/// The type URL of a suggestion in the details of a status.
 const DETAIL: &str = "type.googleapis.com/kent.v1.EditSuggestion";
 
-/// Returns the detail of a status for a suggestion.
+/// Encodes a suggestion as a detail of a status.
 pub fn suggestion_detail(suggestion: &v1::EditSuggestion) -> Any {
     Any { type_url: DETAIL.to_owned(), value: suggestion.encode_to_vec() }
 }
@@ -99,7 +99,7 @@ fn create(space: &str, name: &str, suffix: u8, place: &Place, start: &Start) -> 
                 Donate::Best => (true, String::new()),
                 Donate::Named(donor) => (false, donor.clone()),
             };
-            // A zone of up to so many bits is the default.
+            // A request without `zone_bits` means `UpTo`.
             let zone_bits = match zone {
                 Zone::Exactly(bits) => Some((*bits).into()),
                 Zone::UpTo(_) => None,

@@ -1,14 +1,14 @@
-// What all pages know: who the user is, what it may do, and whether edits are offered.
+// The state that all pages share: the user, the user's permissions, and whether pages offer edits.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Who } from "./api/session.ts";
 import type { EditIntent } from "./edits/intent.ts";
 import { type Action, may, type Target } from "./lib/rights.ts";
 
-/** What all pages know. */
+/** The state that all pages share. */
 export interface App {
   who: Who;
-  /** Edits are not offered: for screens on a wall. */
+  /** Pages offer no edits, for example on a screen on a wall. */
   readOnly: boolean;
   /** Opens the dialog for an edit. */
   edit: (intent: EditIntent) => void;
@@ -16,14 +16,14 @@ export interface App {
 
 export const AppContext = createContext<App | undefined>(undefined);
 
-/** What all pages know. Pages are drawn only for a user who is signed in. */
+/** Returns the state that all pages share. Pages are drawn only for a user who is signed in. */
 export function useApp(): App {
   const app = useContext(AppContext);
   if (!app) throw new Error("a page was drawn outside of the app");
   return app;
 }
 
-/** Whether the user may do this, and the console offers it. */
+/** Returns a function that tells whether the user may do an action and the console offers it. */
 export function useMay(): (action: Action, target: Target) => boolean {
   const { who, readOnly } = useApp();
   return (action, target) => !(readOnly && action === "edit") && may(who.permissions, action, target);

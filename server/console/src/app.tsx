@@ -1,4 +1,4 @@
-// The frame of all pages: who is signed in, where one can go, and the dialog for edits.
+// The frame of all pages: the user, the links to the pages, and the dialog for edits.
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { SIGNED_OUT } from "./api/calls.ts";
 import { askSession, type Session, signOut, type Who } from "./api/session.ts";
@@ -124,7 +124,7 @@ function Frame({ who, onSignOut }: { who: Who; onSignOut: () => void }) {
   );
 }
 
-/** A button, not a link: the address after # is that of a page. */
+/** Moves the focus to the content. A link with # cannot, because the address after # names a page. */
 function toContent() {
   document.getElementById("content")?.focus();
 }
@@ -168,7 +168,7 @@ function Page({ route, space, made }: { route: Route; space: string; made: numbe
   }
 }
 
-/** Who is signed in, until when, and the settings of this browser. */
+/** The user, the end of the session, and the settings of this browser. */
 function Account(props: { who: Who; readOnly: boolean; onReadOnly: (on: boolean) => void; onSignOut: () => void }) {
   const { who, readOnly, onReadOnly, onSignOut } = props;
   const expires = who.expiresUnixMs;

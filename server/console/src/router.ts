@@ -1,4 +1,4 @@
-// Which page is shown: the part of the address after #. So a page needs nothing from the server, and works below any path.
+// The route to a page: the part of the address after #. So a page needs nothing from the server, and works below any path.
 import { useEffect, useState } from "preact/hooks";
 
 /** A page and its parameters. */
@@ -33,7 +33,7 @@ export function linkTo(page: string, path: string[] = [], params: Record<string,
   return `#/${[page, ...path].map(encodeURIComponent).join("/")}${query && `?${query}`}`;
 }
 
-/** The present route. The page is drawn again when it changes. */
+/** The current route. The page is drawn again when it changes. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
@@ -44,7 +44,7 @@ export function useRoute(): Route {
   return parseRoute(hash);
 }
 
-/** Changes the address without a step in the browser's history. */
+/** Changes the address without an entry in the browser's history. */
 export function replaceRoute(link: string): void {
   history.replaceState(null, "", link);
   dispatchEvent(new HashChangeEvent("hashchange"));

@@ -13,7 +13,7 @@ export function startBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 }
 
-/** How a page is looked at. */
+/** The view of a page: its size and its theme. */
 export interface Look {
   theme: "light" | "dark";
   width: 1280 | 360;
@@ -60,7 +60,7 @@ export async function shoot(page: Page, name: string, { theme, width }: Look): P
 
 /** Expects that axe finds nothing, and that nothing sticks out at the side. */
 export async function expectAccessible(page: Page, where: string): Promise<void> {
-  // Evaluated by the debugger, so that the content security policy stays in force for the page.
+  // The debugger evaluates the script, so the content security policy stays in force for the page.
   await page.evaluate(AXE);
   const found = await page.evaluate(async () => {
     const axe = (

@@ -1,4 +1,4 @@
-// Real daemons for the tests, each with a store of its own.
+// Real daemons for the tests, each with its own store.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, request, type Server } from "node:http";
@@ -38,7 +38,7 @@ export class Daemon {
     ];
     const child = spawn(KENTD, [...listen, ...settings], {
       stdio: ["ignore", "ignore", process.env["KENT_LOUD"] ? "inherit" : "ignore"],
-      // The daemon remembers its stores there.
+      // The daemon records its stores in the state directory.
       env: { ...process.env, HOME: folder, XDG_STATE_HOME: folder },
     });
     const daemon = new Daemon(child, folder, `http://127.0.0.1:${http}`);

@@ -53,7 +53,7 @@ const SHOWN_BUDGETS_MAX: usize = 1000;
 const STORE_WAIT_MAX: Duration = Duration::from_millis(500);
 
 impl Access {
-    /// Makes a budget, or changes its total. Returns it, and the version that includes the change.
+    /// Creates a budget, or changes its total. Returns the budget and the version of the store that includes the change.
     ///
     /// # Errors
     ///

@@ -94,7 +94,7 @@ impl Audit {
         self.failed.cancelled().await;
     }
 
-    /// Takes the reason that the last event was not written.
+    /// Takes the error of the last failed write, if there is one.
     pub fn take_failure(&self) -> Option<io::Error> {
         self.state().failure.take()
     }

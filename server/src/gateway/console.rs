@@ -1,7 +1,7 @@
 //! The console: its files, and the sessions of browsers.
 //!
-//! A browser sends its cookie with every request, also with those that another site causes. So a cookie counts only together with the
-//! header `kent-console: 1`, which no other site can add.
+//! A browser sends its cookie with every request, even with requests that another site causes. So the daemon accepts a cookie only with
+//! the header `kent-console: 1`, which other sites cannot add.
 
 mod assets;
 mod sessions;
@@ -52,13 +52,13 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route("/console/{*file}", get(assets::file))
 }
 
-/// The session of a request. Every call that has one carries its token.
+/// The session of a request, which carries the token of the session.
 #[derive(Clone, Copy, Debug)]
 struct InSession {
     left: Duration,
 }
 
-/// Replaces the cookie of a request by the token of its session.
+/// Adds the token of the session to a request with a cookie.
 pub(super) async fn use_session(State(sessions): State<Arc<Sessions>>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
     if is_marked(headers)
@@ -76,7 +76,7 @@ fn is_marked(headers: &HeaderMap) -> bool {
     headers.get(&MARK).is_some_and(|value| value.as_bytes() == b"1")
 }
 
-/// The answer to `/console/session`: who the browser is to the daemon.
+/// The answer of `/console/session`: the principal as which the daemon knows the browser.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -109,7 +109,7 @@ impl Shown {
     }
 }
 
-/// Shows who the browser is.
+/// Answers with the principal of the browser.
 async fn show(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let in_session = request.extensions().get::<InSession>().copied();
     match who_am_i(&shared, From::new(&request, None)).await {
@@ -124,7 +124,7 @@ struct SignIn {
     token: String,
 }
 
-/// Exchanges a token for a cookie. The token is checked by a call, so that the limits, the metrics and the audit log see it.
+/// Exchanges a token for a cookie. A call checks the token, so that limits, metrics and the audit log apply.
 async fn sign_in(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     match try_sign_in(&shared, request).await {
         Ok(response) => response,
@@ -190,7 +190,7 @@ fn answer(
     cookie: Option<HeaderValue>,
 ) -> Response {
     let shown = Shown::new(principal, in_session, shared.now_unix_ms());
-    // OK because the names of its fields are texts.
+    // OK because all names of fields are strings.
     let text = serde_json::to_string(&shown).unwrap_or_default();
     let kind = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     let mut response = (kind, text).into_response();

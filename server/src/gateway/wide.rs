@@ -50,7 +50,7 @@ pub(super) fn split(value: &mut Value, message: &MessageDescriptor) -> Result<()
     })
 }
 
-/// Replaces the halves of each number in an answer by the number.
+/// Replaces the halves of each number in an answer with the number.
 pub(super) fn join(value: &mut Value, message: &MessageDescriptor) {
     let joined = visit(value, message, DEPTH_MAX, &mut |_, value| {
         let half = |name| value.get(name).and_then(Value::as_str).and_then(|text| text.parse::<u128>().ok());

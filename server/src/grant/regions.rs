@@ -544,7 +544,7 @@ impl RegionGrants {
         chunks.collect()
     }
 
-    /// Returns the rest of every chunk to the store. The daemon must not grant anything afterwards.
+    /// Returns the rest of every chunk to the store. The daemon must not grant anything afterward.
     pub(crate) async fn give_back_all(&self) {
         for space in self.directory.spaces() {
             for (number, cell) in space.cells() {

@@ -299,7 +299,7 @@ impl SeriesGrants {
         chunks.collect()
     }
 
-    /// Returns the rest of every chunk to the store. The daemon must not grant anything afterwards.
+    /// Returns the rest of every chunk to the store. The daemon must not grant anything afterward.
     pub(crate) async fn give_back_all(&self) {
         for (series, cell) in self.cells(usize::MAX) {
             let _reserving = cell.reserving.lock().await;

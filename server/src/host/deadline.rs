@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
 
-/// The time until which a request may wait for the clock, a window or a chunk, on the daemon's steady clock.
+/// The time on the daemon's steady clock until which a request may wait for the wall clock, a window or a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitLimit {
     until: Duration,

@@ -1,4 +1,4 @@
-//! A histogram of durations that can be read back, for the figures of each second. An observation is two atomic additions.
+//! A histogram of durations that can be read back, for the figures of each second. An observation costs two atomic additions.
 
 use std::{
     array, fmt,
@@ -14,7 +14,7 @@ use prometheus_client::{
     metrics::{MetricType, TypedMetric, histogram::exponential_buckets},
 };
 
-/// The number of buckets. Each bound is twice the one before, and the last bucket has none.
+/// The number of buckets. Each bound is twice the previous one, and the last bucket has no bound.
 const BUCKETS: usize = 24;
 /// Prometheus gets every second bound, which keeps the number of time series small.
 const STEP: usize = 2;
@@ -83,8 +83,8 @@ impl Observed {
             .map(Duration::from_nanos)
     }
 
-    /// Returns the duration that this share of the durations does not exceed, in microseconds: an estimate between the bounds of its
-    /// bucket, where the first bound is `first` microseconds. `None` without durations.
+    /// Estimates the duration in microseconds that this share of the durations does not exceed, between the bounds of its bucket. The
+    /// first bound is `first` microseconds. Returns `None` without durations.
     pub(crate) fn quantile(&self, share: f64, first: u64) -> Option<f64> {
         let count = self.count();
         let rank = (share * count as f64).max(1.0);
@@ -110,7 +110,7 @@ impl<const FIRST: u64> EncodeMetric for Latency<FIRST> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
         let observed = self.observed();
         let bounds = exponential_buckets(FIRST as f64 * 1e-6, 4.0, BOUNDS);
-        // The bucket of a bound has the durations above the bound before.
+        // A bucket for Prometheus counts the durations above the previous bound.
         let up_to =
             |at: usize| -> u64 { observed.buckets[(at * STEP).saturating_sub(STEP - 1)..=at * STEP].iter().sum() };
         let mut buckets: Vec<(f64, u64)> = bounds.enumerate().map(|(at, bound)| (bound, up_to(at))).collect();

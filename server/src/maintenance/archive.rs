@@ -4,7 +4,7 @@
 //! An archive contains every acknowledged commit (`kent_store::Archiving`), so it is exact and does not depend on
 //! clocks or tables. The old daemon must not continue next to the restored store: the restore locks the archive and
 //! records in it which store replaces the old one, so that the old one is rejected. An archive can be restored once;
-//! afterwards it serves as a backup.
+//! afterward it serves as a backup.
 
 use std::{
     fmt,

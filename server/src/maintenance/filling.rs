@@ -1,4 +1,4 @@
-//! Fills a new store with the records of another one, so that no late commit can change it afterwards.
+//! Fills a new store with the records of another one, so that no late commit can change it afterward.
 //!
 //! First the store is marked (`restoring`); this works only while no daemon has initialized the store. The mark
 //! contains the attempt and the number of its step. Each step compares the version of the mark and writes the mark

@@ -1,9 +1,9 @@
-//! The witness: a record outside the store of how many times each store was started. An old copy of a store counts fewer starts
-//! than the witness, and the daemon refuses to issue from it.
+//! The witness: a record, outside the store, of how many times each store was started. If a store counts fewer starts than its
+//! witness, the store is an old copy, and the daemon refuses to issue from it.
 //!
 //! A witness is a directory with one small file for each store, named after the store's identity. Daemons on different stores may
-//! share it, and files are never removed. It does not detect a copy that was made after the last start, because it counts starts
-//! and not grants.
+//! share it, and files are never removed. A witness does not detect a copy that was made after the last start, because it counts
+//! starts and not grants.
 //!
 //! While a daemon serves an embedded store, it locks a file in the witness ([`Claim`]), so a copy of the store is not served beside it.
 //!

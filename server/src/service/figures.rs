@@ -14,13 +14,13 @@ use crate::{
 /// The maximum number of seconds in one message.
 const PART: usize = 60;
 
-/// Sends the seconds that are kept, and then each new one, until the daemon stops. A slow reader gets several seconds in one message.
+/// Sends the kept seconds and then each new second, until the daemon stops. A slow reader gets several seconds in one message.
 pub(super) fn watch(engine: Arc<Engine>, watching: OwnedSemaphorePermit) -> impl Stream<Item = WatchFiguresResponse> {
     let newest = engine.figures().newest();
     let start = (engine, newest, 0, watching);
     stream::unfold(start, |(engine, mut newest, sent, watching)| async move {
         loop {
-            // Marked before the read, so that no second is missed.
+            // Marking before the read ensures that no second is missed.
             newest.mark_unchanged();
             let seconds = engine.figures().after(sent, PART);
             let Some(last) = seconds.last().map(|last| last.number) else {

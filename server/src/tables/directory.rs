@@ -51,7 +51,7 @@ pub(crate) struct Directory {
 const DEFAULT_BITS: u32 = 64;
 
 /// The maximum number of spaces, including those of delegated regions and the records of deleted ones: each space keeps a table
-/// in memory, and each record stays permanently. Several replicas together may create a few more.
+/// in memory, and each record stays permanently. Replicas that create spaces at the same time can exceed it slightly.
 const SPACES_MAX: usize = 10_000;
 
 impl Directory {

@@ -438,7 +438,7 @@ impl Directory {
         Ok(Some(plan))
     }
 
-    /// Adopts the changes of inner spaces from the store. Returns whether this edit made them all.
+    /// Adopts the changes of inner spaces from the store. Returns false if this edit did not make one of the new spaces.
     async fn adopt_inner(&self, inner: &[Inner], edit: EditId) -> bool {
         for inner in inner {
             match inner {

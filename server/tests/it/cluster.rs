@@ -227,7 +227,7 @@ async fn ok_a_replica_paused_beyond_its_window_repeats_nothing() {
         ledger.record(source, draw(&sleeper, source, 10).await.expect("granted"));
     }
     sleeper.pause();
-    // Requests sent during the pause are answered afterwards.
+    // Requests sent during the pause are answered afterward.
     let mut late = tokio::task::JoinSet::new();
     for source in ["uuidv7", "uuidv6", "xid", "region:orders"].repeat(8) {
         let mut allocator = sleeper.allocator();

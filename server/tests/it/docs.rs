@@ -167,12 +167,12 @@ impl Shell {
         bash
     }
 
-    /// Replaces the addresses of the page by the real ones.
+    /// Replaces the addresses of the page with the real ones.
     fn to_real(&self, command: &str) -> String {
         self.addresses.iter().fold(command.to_owned(), |command, (shown, here)| command.replace(shown, here))
     }
 
-    /// Replaces the real addresses by those of the page.
+    /// Replaces the real addresses with those of the page.
     fn to_shown(&self, text: &str) -> String {
         self.addresses.iter().fold(text.to_owned(), |text, (shown, here)| text.replace(here, shown))
     }

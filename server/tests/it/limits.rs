@@ -308,7 +308,7 @@ async fn ok_the_client_waits_for_a_limit_within_its_timeout() {
     ids.fetch_block(100_000).await.expect("granted after the wait");
     let asked = limited_total(&guarded.daemon, "ids");
     assert!(asked <= 2, "it asked {asked} times");
-    // Now the wait would exceed its timeout.
+    // Now the wait would exceed the client's timeout.
     for timeout in [Duration::from_secs(1), Duration::from_secs(2)] {
         let error = client(timeout).uuid_v7().next().await.expect_err("limited");
         assert!(error.is_retryable() && error.has_no_side_effects());

@@ -36,7 +36,7 @@ pub(crate) struct Postgres {
 impl Postgres {
     pub(super) fn start() -> anyhow::Result<Self> {
         let program = |name| installed(name, &debian()).with_context(|| format!("{name} is not installed"));
-        // initdb refuses to run as root, so as root it runs as the user of the package.
+        // initdb refuses to run as root, so a bench that runs as root starts it as the user of the package.
         let user = user()?;
         let dir = tempfile::tempdir()?;
         if let Some((uid, gid)) = user {

@@ -1,4 +1,4 @@
-//! The limits of tokens and roles: parsed from arguments, and shown as text or JSON.
+//! Parses the limits of tokens and roles from arguments, and shows them as text or JSON.
 
 use kent_access::{LimitKind, Limits};
 use kent_proto::model::parse_limits;

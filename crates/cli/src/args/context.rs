@@ -43,7 +43,7 @@ Examples:
 
 The file is ~/.config/kent/config.toml, or the one that KENT_CLIENT_CONFIG names.";
 
-/// Create a context, or change the settings that are given.
+/// Create a context, or change settings of an existing one.
 #[derive(Debug, Args)]
 #[command(after_help = SET_HELP)]
 pub(crate) struct ContextSetArgs {

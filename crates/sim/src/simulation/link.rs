@@ -335,7 +335,7 @@ impl Peers for Link {
 }
 
 /// A watch whose changes reach the daemon late. Sometimes they pause for a long time and then arrive in a burst. During
-/// a partition no change arrives, and afterwards some may have been compacted.
+/// a partition no change arrives, and afterward some may have been compacted.
 struct SlowWatch {
     watch: Box<dyn Watch>,
     backend: Backend,

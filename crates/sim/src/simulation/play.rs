@@ -27,7 +27,7 @@ use super::{
 /// The length of the phase with faults.
 const FAULTS: Duration = Duration::from_secs(60);
 /// The length of the quiet phase: long enough that all windows end and all daemons trust their clocks again. Every
-/// operation must work afterwards.
+/// operation must work afterward.
 const QUIET: Duration = Duration::from_secs(200);
 /// The time after which a run counts as hanging.
 const HANGS: Duration = Duration::from_secs(60_000);

@@ -78,7 +78,7 @@ impl EtcdWatch {
         }
     }
 
-    /// Opens a stream. Returns it with the revision at which etcd confirmed it.
+    /// Opens a stream. Returns the stream and the revision at which etcd confirmed the stream.
     async fn open(
         &self,
         caller: super::endpoints::Caller,

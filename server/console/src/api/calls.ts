@@ -1,16 +1,16 @@
-// The daemon's API. Unary calls go by the Connect protocol, streams by gRPC-Web: the daemon's HTTP port speaks these two. Messages are
-// binary, since the daemon's JSON writes numbers of 128 bits as decimal texts, which generated types do not read. All addresses are
-// relative to the page, so the console works below any path of a proxy.
+// The daemon's API. Unary calls use the Connect protocol and streams use gRPC-Web, because the daemon's HTTP port serves these two.
+// Messages are binary, because generated types cannot read the decimal strings that the daemon's JSON has for 128-bit numbers. All
+// addresses are relative to the page, so the console works below any path of a proxy.
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-web";
 import { Admin } from "../gen/kent/v1/admin_pb.ts";
 import { Codec } from "../gen/kent/v1/codec_pb.ts";
 import { Regions } from "../gen/kent/v1/regions_pb.ts";
 
-/** The address of the console's folder on the daemon: that of the page, without `console/`. */
+/** The address of the daemon's API: the address of the page without `console/`. */
 export const BASE = new URL(import.meta.env.DEV ? "/" : "..", document.baseURI);
 
-/** The header that shows the daemon that a request with a cookie comes from the console, not from a page of another site. */
+/** The header that tells the daemon that a request with a cookie comes from the console and not from another site. */
 export const MARK = { "Kent-Console": "1" };
 
 /** Dispatched on the window when the daemon no longer knows the browser. */

@@ -1,25 +1,25 @@
 // Streams that the tabs of a browser share. One tab holds the lock of a topic, reads the stream of the daemon and passes each event on
-// to the others. When it closes, the next one goes on. Without locks (a page without TLS on another machine), each tab has its own
-// stream.
+// to the other tabs. When this tab closes, another tab takes the lock. Browsers have no locks for pages without TLS from another
+// machine. Each tab then has its own stream.
 import { BASE } from "./calls.ts";
 import { refusedBy } from "./refused.ts";
 
 /** A stream that tabs share. */
 export interface Topic<E> {
   name: string;
-  /** Reads the stream until the signal, and calls `heard` for each event. */
+  /** Reads the stream until `signal` aborts it, and calls `heard` for each event. */
   read: (heard: (event: E) => void, signal: AbortSignal) => Promise<void>;
-  /** What a tab that comes later needs of the past: the events so far, in as few as possible. */
+  /** Adds an event to those that a later tab gets first, and drops events that such a tab does not need. */
   keep: (kept: E[], event: E) => E[];
 }
 
 type Said<E> = { is: "event"; event: E } | { is: "kept"; events: E[] } | { is: "hello" };
 
 const RETRY_MS = 3000;
-/** Failures that do not go away by themselves. */
+/** Failures after which a retry would fail again. */
 const FINAL = ["sign-in", "no-permission", "not-there"];
 
-/** Hears a topic until the returned function is called. `failed` is called with each failure of the stream in this tab. */
+/** Subscribes to a topic until the returned function is called. Calls `failed` for each failure of the stream in this tab. */
 export function hear<E>(
   topic: Topic<E>,
   heard: (event: E) => void,

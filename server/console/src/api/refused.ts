@@ -5,16 +5,16 @@ import { type EditSuggestion, EditSuggestionSchema } from "../gen/kent/v1/region
 
 /** A failed call. */
 export interface Refused {
-  /** What a page does about it. */
+  /** The kind of failure, which decides what a page shows. */
   kind: "sign-in" | "no-permission" | "not-there" | "unreachable" | "rule" | "failed";
-  /** The rule, such as ZONE_TOO_SMALL. Empty if the daemon gave none. */
+  /** The rule, such as ZONE_TOO_SMALL. Empty if the daemon gave no rule. */
   rule: string;
   message: string;
   /** A similar edit that is legal. */
   suggestion?: EditSuggestion;
 }
 
-/** Reads an error of a call. */
+/** Converts the error of a call. */
 export function refusedBy(error: unknown): Refused {
   const failure = ConnectError.from(error);
   const info = failure.findDetails(ErrorInfoSchema)[0];
@@ -27,7 +27,7 @@ export function refusedBy(error: unknown): Refused {
   };
 }
 
-/** Hints for the command line, in brackets at the end, do not help in a browser. */
+/** Removes hints for the command line, in parentheses at the end, which do not help in a browser. */
 function withoutHints(message: string): string {
   return message.replace(/ \((?=[^()]*kent )[^()]*\)$/, "");
 }

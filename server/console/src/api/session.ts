@@ -1,19 +1,19 @@
 // Signing in: the daemon exchanges a token for a cookie that scripts cannot read. The console never keeps a token.
 import { BASE, MARK } from "./calls.ts";
 
-/** Who the browser is to the daemon: the answer of its sessions. */
+/** The principal as which the daemon knows the browser: the answer of `/console/session`. */
 export interface Who {
   /** "token:ID (NAME)", "certificate:NAME", or "anyone" if no credentials are needed. */
   principal: string;
   permissions: string[];
   /** How the daemon knows the caller: "session", "certificate", "token" or "off". */
   by: string;
-  /** When the session or the token ends, in milliseconds since 1970. Absent if neither does. */
+  /** When the session or the token ends, in milliseconds since 1970. Absent if neither ends. */
   expiresUnixMs?: number;
   authRequired: boolean;
 }
 
-/** Whether the browser may call the daemon, and as whom. */
+/** Whether the browser may call the daemon, and as which principal. */
 export type Session =
   | { state: "unknown" }
   | { state: "out" }
@@ -23,7 +23,7 @@ export type Session =
 const ADDRESS = new URL("console/session", BASE);
 const UNREACHABLE = "The daemon cannot be reached.";
 
-/** Asks the daemon who the browser is. */
+/** Asks the daemon for the principal of the browser. */
 export async function askSession(): Promise<Session> {
   const response = await fetch(ADDRESS, { headers: MARK }).catch(() => undefined);
   if (!response) return { state: "unreachable", message: UNREACHABLE };

@@ -1,18 +1,18 @@
-// What tabs hear from the daemon: the edits of a table, and the figures of each second.
+// The topics to which tabs subscribe: the edits of a table, and the figures of each second.
 import type { FiguresOfSecond } from "../gen/kent/v1/admin_pb.ts";
 import type { HistoryEntry } from "../gen/kent/v1/regions_pb.ts";
 import { spaceName } from "../lib/names.ts";
 import { regions, watchFigures, watchTable } from "./calls.ts";
 import type { Topic } from "./live.ts";
 
-/** The edits of a space's table from now on, without the table itself: a page asks for the part that it shows. */
+/** The edits of a space's table from now on. The table itself is not included, because a page asks for the part that it shows. */
 export function editsOf(space: string): Topic<HistoryEntry> {
   return {
     name: `edits of ${space}`,
     keep: () => [],
     read: async (heard, signal) => {
       const { revision } = await regions.getSpace({ name: spaceName(space) }, { signal });
-      // Revision 0 would ask for the table. An empty table is small.
+      // At revision 0 the stream begins with the table, which is empty and therefore small.
       for await (const { event } of watchTable({ parent: spaceName(space), afterRevision: revision }, { signal })) {
         if (event.case === "change") heard(event.value);
       }
@@ -20,7 +20,7 @@ export function editsOf(space: string): Topic<HistoryEntry> {
   };
 }
 
-/** The most seconds that the daemon remembers, and the console with it. */
+/** The maximum number of seconds that the daemon and the console keep. */
 export const SECONDS_KEPT = 900;
 
 /** The figures of the last seconds, oldest first, then those of each second. */

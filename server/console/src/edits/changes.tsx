@@ -1,4 +1,4 @@
-// What an edit does or did: the regions before and after it, side by side, as the figures of the paper draw them.
+// The effect of an edit: the regions before and after it, side by side, drawn like the figures of the paper.
 import type { Region, RegionChange } from "../gen/kent/v1/regions_pb.ts";
 import { format } from "../lib/format.ts";
 import { shortOf } from "../lib/names.ts";
@@ -31,7 +31,7 @@ export function Changes(props: {
       <Differences changes={changes} />
       {freed.length > 0 && (
         <p>
-          Free then: <code>{freed.join(", ")}</code>
+          Freed prefixes: <code>{freed.join(", ")}</code>
         </p>
       )}
     </div>
@@ -56,7 +56,7 @@ function Side({ title, regions, absent }: { title: string; regions: readonly (Re
   );
 }
 
-/** The changes in words. */
+/** Describes the changes in words. */
 export function Differences({ changes }: { changes: readonly RegionChange[] }) {
   return (
     <ul class="differences">

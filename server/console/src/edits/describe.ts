@@ -1,19 +1,19 @@
-// What an edit did to a region, in words.
+// Descriptions of the changes that an edit made to a region.
 import type { Region, RegionChange } from "../gen/kent/v1/regions_pb.ts";
 import { format, superscript } from "../lib/format.ts";
 import { shortOf } from "../lib/names.ts";
 
-/** A changed property: what it was, and what it is. */
+/** A changed property, with its values before and after the edit. */
 export interface Difference {
   property: string;
   before: string;
   after: string;
 }
 
-/** The greatest width of identifiers. An expansion up to it has no limit of its own. */
+/** The maximum width of identifiers. A policy that expands up to this width has no limit of its own. */
 const WIDEST = 128;
 
-/** What can differ between a region before and after an edit. */
+/** The properties of a region that an edit can change. */
 const PROPERTIES: [string, (region: Region) => string][] = [
   ["name", (region) => shortOf(region.name)],
   ["prefix", (region) => region.prefix],
@@ -34,7 +34,7 @@ const PROPERTIES: [string, (region: Region) => string][] = [
   ["policy", policyOf],
 ];
 
-/** The bits of something: "1 bit", "8 bits". */
+/** A number of bits: "1 bit", "8 bits". */
 export function bits(count: number): string {
   return count === 1 ? "1 bit" : `${count} bits`;
 }
@@ -45,7 +45,7 @@ export function stateOf(region: Pick<Region, "kind" | "sealed" | "delegatedSpace
   return [kind, region.sealed && "sealed", region.delegatedSpace !== "" && "delegated"].filter(Boolean).join(", ");
 }
 
-/** A region's policy in one line. Empty if it has none. */
+/** A region's policy in one line. Empty if the policy sets nothing. */
 export function policyOf({ policy }: Pick<Region, "policy">): string {
   if (!policy) return "";
   const { autoExpand, cap, minChunk, maxChunk, strict } = policy;

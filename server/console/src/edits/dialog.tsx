@@ -1,4 +1,4 @@
-// The dialog for an edit: a form, and what it would do, from the same dry run as the API's. Nothing is made before the user has seen it.
+// The dialog for an edit: a form, and a preview from the daemon's dry run. The user sees the preview before the edit is made.
 import { useId, useMemo, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { type Refused, refusedBy } from "../api/refused.ts";
@@ -17,7 +17,7 @@ const REST_MS = 250;
 /** The rule that an edit breaks if the table has changed since its preview. */
 const STALE = "STALE_REVISION";
 
-/** The dialog. `onMade` is called after the edit was made. */
+/** The dialog. It calls `onMade` after the edit. */
 export function EditDialog({
   intent,
   onClose,
@@ -37,7 +37,7 @@ export function EditDialog({
   const checked = toCall(draft);
   const { was: _was, ...typed } = draft;
   const key = useRested(checked.ok ? JSON.stringify(typed) : "", REST_MS);
-  // A repetition of the same edit is made once. Browsers have random UUIDs only under TLS or on this machine.
+  // With a request ID, a repeated edit is made only once. Browsers make UUIDs only under TLS or on the daemon's machine.
   const requestId = useMemo(() => (key === "" ? "" : (crypto.randomUUID?.() ?? "")), [key]);
   const preview = useLoad(
     async (signal) =>

@@ -1,5 +1,5 @@
-// The form of an edit: what the user typed, and the request that it makes. A form keeps texts, so that a field can be wrong for a
-// while; `toCall` says which one is.
+// The form of an edit: the text that the user typed, and the request for it. A form keeps texts, so that a field can be invalid for a
+// while. `toCall` says which fields are invalid.
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { CallOptions, Client } from "@connectrpc/connect";
 import type { EditResponse, EditSuggestion, NewRegion } from "../gen/kent/v1/regions_pb.ts";
@@ -21,11 +21,11 @@ export interface NewDraft {
   extension: string;
 }
 
-/** What the user typed. A form shows the fields that its edit has. */
+/** The text that the user typed. A form shows only the fields of its edit. */
 export interface Draft {
   op: Op;
   space: string;
-  /** The short name of the edited region; of the new one for `create`. */
+  /** The short name of the edited region or, for `create`, of the new region. */
   region: string;
   by: string;
   suffix: string;
@@ -47,7 +47,7 @@ export interface Draft {
   atPercent: string;
   byBits: string;
   maxBits: string;
-  /** The values that `set` began with: it sends only what differs. */
+  /** The initial values of the form `set`, which sends only changed values. */
   was?: Draft;
 }
 
@@ -65,7 +65,7 @@ export type FieldName = keyof Draft | `parts.${number}.${keyof NewDraft}`;
 /** Sends the request of a form. */
 export type Send = (regions: Client<typeof Regions>, common: Common, options?: CallOptions) => Promise<EditResponse>;
 
-/** A form that makes a request, or the fields that are wrong. */
+/** The request of a form, or the problems of its fields. */
 export type Checked = { ok: true; send: Send } | { ok: false; problems: Partial<Record<FieldName, string>> };
 
 const BLANK: Omit<Draft, "op" | "space"> = {
@@ -92,7 +92,7 @@ const BLANK: Omit<Draft, "op" | "space"> = {
   maxBits: "",
 };
 
-/** The form that an edit begins with. */
+/** The initial form of an edit. */
 export function draftOf(intent: EditIntent): Draft {
   const draft: Draft = { ...BLANK, op: intent.op, space: intent.space };
   if (intent.op === "create") {
@@ -133,7 +133,7 @@ const ORDERS = {
   external: Region_Order.EXTERNAL,
 } as const;
 
-/** Checks what was typed, as far as that needs no table. */
+/** Checks a form, except for rules that need the table. */
 export function toCall(draft: Draft): Checked {
   const problems: Partial<Record<FieldName, string>> = {};
   const need = (field: FieldName, good: boolean, problem: string) => {

@@ -24,7 +24,7 @@ export function Form(props: FormProps) {
           <div class="fields">
             <Text {...props} name="suffix" label="Suffix bits" number hint="2^bits identifiers" />
             {draft.prefix === "" && (
-              <Text {...props} name="zone" label="Zone bits" number hint="empty: 8, if there is room" />
+              <Text {...props} name="zone" label="Zone bits" number hint="empty: up to 8" />
             )}
           </div>
           <Text {...props} name="prefix" label="Prefix" hint="zeros and ones; empty: the daemon chooses" />
@@ -71,7 +71,7 @@ export function Form(props: FormProps) {
     case "delete":
       return (
         <Check
-          label="No number of it is in use (only asked for external regions)"
+          label="No number of the region is in use (needed only for external regions)"
           checked={draft.unused}
           onChange={(unused) => onChange({ unused })}
         />
@@ -82,8 +82,8 @@ export function Form(props: FormProps) {
           <Text {...props} name="owner" label="Owner" autofocus />
           <Text {...props} name="description" label="Description" />
           <div class="fields">
-            <Text {...props} name="cap" label="Cap" hint="issue at most; empty: no cap" />
-            <Text {...props} name="next" label="Next number" hint="all below count as issued" />
+            <Text {...props} name="cap" label="Cap" hint="most identifiers to issue; empty: no cap" />
+            <Text {...props} name="next" label="Next number" hint="all smaller numbers count as issued" />
           </div>
           <Check
             label="Strict: no gaps, each grant is durable"
@@ -117,7 +117,7 @@ function Parts({ draft, problems, onChange }: FormProps) {
     <fieldset class="parts">
       <legend>New regions</legend>
       {draft.parts.map((part, index) => (
-        // Fields keep their place while one types into them.
+        // The key is the index, so that a field keeps the focus while the user types.
         <div class="fields" key={index}>
           {(
             [

@@ -17,13 +17,13 @@ export type Op =
   | "delete"
   | "undo";
 
-/** An edit that the user wants to make: what to open the dialog with. */
+/** An edit that the user wants to make, for which the dialog opens. */
 export type EditIntent =
   | { op: "create"; space: string; bits: number; prefix?: string }
   | { op: "undo"; space: string; bits: number }
   | { op: Exclude<Op, "create" | "undo">; space: string; bits: number; region: Region };
 
-/** What an edit is called, and what it does. */
+/** The name and the effect of each edit. */
 export const OPS: Record<Op, { title: string; does: string }> = {
   create: { title: "Create", does: "A new region takes a free prefix." },
   expand: { title: "Expand", does: "Zone bits become suffix bits: the region can issue more identifiers." },
@@ -35,7 +35,7 @@ export const OPS: Record<Op, { title: string; does: string }> = {
   subdivide: { title: "Subdivide", does: "New regions inside this one take extensions of its prefix." },
   delegate: { title: "Delegate", does: "The suffixes become a space with its own table." },
   seal: { title: "Seal", does: "Nothing is granted from the region or anything inside it until it is unsealed." },
-  unseal: { title: "Unseal", does: "Grants resume, unless another seal around the region holds." },
+  unseal: { title: "Unseal", does: "Grants resume, unless a region around this one is sealed." },
   rename: { title: "Rename", does: "The number of the region, its identifiers and its history stay the same." },
   set: { title: "Set", does: "Changes owner, description and policy." },
   delete: {
@@ -45,7 +45,7 @@ export const OPS: Record<Op, { title: string; does: string }> = {
   undo: { title: "Undo", does: "Reverts the last edit of the table by another edit." },
 };
 
-/** The edits that can make sense for a region. The daemon has the last word. */
+/** The edits that may be possible for a region. The daemon decides. */
 export function opsFor(region: Region): Exclude<Op, "create" | "undo">[] {
   const has = {
     zone: region.zoneBits > 0,

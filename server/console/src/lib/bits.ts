@@ -1,7 +1,7 @@
-// Prefixes as zeros and ones, and numbers of up to 128 bits. Every identifier and every counter is a bigint or a string: a number
-// of JavaScript holds only 53 bits.
+// Prefixes as zeros and ones, and numbers of up to 128 bits. Every identifier and every counter is a bigint or a string: a
+// JavaScript number holds only 53 bits.
 
-/** Zeros and ones, the most significant first. Empty: the whole space. */
+/** Zeros and ones, the most significant bit first. The empty prefix is the whole space. */
 export type Prefix = string;
 
 /** Whether a text is a prefix. */
@@ -29,7 +29,7 @@ export function parentOf(prefix: Prefix): Prefix {
   return prefix.slice(0, -1);
 }
 
-/** The longest prefix of both. */
+/** The longest common prefix. */
 export function commonOf(a: Prefix, b: Prefix): Prefix {
   let length = 0;
   while (length < a.length && a[length] === b[length]) length++;
@@ -60,7 +60,7 @@ export function exponentOf(value: bigint): number | undefined {
   return /^10*$/.test(digits) ? digits.length - 1 : undefined;
 }
 
-/** `part / whole` from 0 to 1, also for numbers beyond 2^53. */
+/** `part / whole` from 0 to 1, even for numbers above 2^53. */
 export function shareOf(part: bigint, whole: bigint): number {
   return whole === 0n ? 0 : Number((part * 1_000_000_000n) / whole) / 1e9;
 }

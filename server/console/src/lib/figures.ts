@@ -1,14 +1,14 @@
 // The figures of the last fifteen minutes, as columns for charts.
 import type { FiguresOfSecond } from "../gen/kent/v1/admin_pb.ts";
 
-/** The most seconds that are shown. */
+/** The maximum number of seconds to show. */
 export const SECONDS = 900;
 
-/** Adds seconds to those that are known. A stream that begins again sends some of them again. */
+/** Adds seconds to the known ones. A stream that begins again repeats some of these. */
 export function joined(known: readonly FiguresOfSecond[], news: readonly FiguresOfSecond[]): FiguresOfSecond[] {
   const last = known.at(-1)?.unixSeconds ?? -1n;
   const first = news[0]?.unixSeconds;
-  // A clock that was set back, or another daemon: begin again.
+  // The clock was set back, or another daemon answers, so begin again.
   if (first !== undefined && first < (known[0]?.unixSeconds ?? first)) return news.slice(-SECONDS);
   return [...known, ...news.filter(({ unixSeconds }) => unixSeconds > last)].slice(-SECONDS);
 }
@@ -24,7 +24,7 @@ export function timesOf(seconds: readonly FiguresOfSecond[]): number[] {
   return seconds.map(({ unixSeconds }) => Number(unixSeconds));
 }
 
-/** The identifiers per second of the busiest sources, and of all others together. */
+/** The grants per second of the busiest sources, and of all others together. */
 export function bySource(seconds: readonly FiguresOfSecond[], most: number): Line[] {
   const totals = new Map<string, number>();
   for (const { sources } of seconds) {

@@ -1,7 +1,7 @@
 // Numbers, times and units in the reader's language.
 import { exponentOf } from "./bits.ts";
 
-/** A formatter for one locale; without a locale, the browser's. */
+/** A formatter for one locale. The default is the browser's locale. */
 export class Format {
   readonly #whole: Intl.NumberFormat;
   readonly #short: Intl.NumberFormat;
@@ -34,14 +34,14 @@ export class Format {
     return this.#short.format(value);
   }
 
-  /** A share of 1 in percent. A share that is neither nothing nor everything is not shown as one of them. */
+  /** A share of 1 in percent. Only exact shares are shown as 0 % and 100 %. */
   share(share: number): string {
     if (share > 0 && share < 0.0001) return `< ${this.#share.format(0.0001)}`;
     if (share < 1 && share > 0.999) return `> ${this.#share.format(0.999)}`;
     return this.#share.format(share);
   }
 
-  /** A count of identifiers: "2^40", or its digits if it is short or no power of two. */
+  /** A count of identifiers: "2^40", or its digits if it is short or not a power of two. */
   count(value: bigint): string {
     const exponent = exponentOf(value);
     return exponent !== undefined && exponent > 13 ? `2${superscript(exponent)}` : this.whole(value);
@@ -62,7 +62,7 @@ export class Format {
     return this.#clock.format(unixMs);
   }
 
-  /** A length of time in its two greatest units at most, such as "3 days". */
+  /** A length of time in its greatest unit, such as "3 days". */
   duration(seconds: number): string {
     const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ["second", 1];
     const value = seconds / length;
@@ -90,7 +90,7 @@ export class Format {
     }).format(value);
   }
 
-  /** How long ago or in how much time, such as "2 minutes ago". */
+  /** A moment relative to now, such as "2 minutes ago". */
   ago(unixMs: number, nowMs: number): string {
     const seconds = (unixMs - nowMs) / 1000;
     const [unit, length] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
@@ -105,7 +105,7 @@ const UNITS: [Intl.RelativeTimeFormatUnit & string, number][] = [
   ["minute", 60],
 ];
 
-/** Digits above the line. */
+/** A number in superscript digits. */
 export function superscript(value: number): string {
   return String(value).replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)] ?? "");
 }

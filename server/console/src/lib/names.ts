@@ -6,7 +6,7 @@ export interface RegionName {
   region: string;
 }
 
-/** The short name of a space, from its resource name or that of one of its regions. */
+/** The short name of a space, from its resource name or the resource name of one of its regions. */
 export function spaceOf(name: string): string {
   return splitRegion(name)?.space ?? name.replace(/^spaces\//, "");
 }
@@ -17,7 +17,7 @@ export function splitRegion(name: string): RegionName | undefined {
   return space !== undefined && region !== undefined ? { space, region } : undefined;
 }
 
-/** The short name of a region, or the text itself if it is none. */
+/** The short name of a region, or the text itself if it is not the name of a region. */
 export function shortOf(name: string): string {
   return splitRegion(name)?.region ?? name;
 }

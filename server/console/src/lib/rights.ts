@@ -1,10 +1,10 @@
-// What a caller may do, from its permissions. The console offers only that. The daemon decides: a pattern stands for the regions that
-// were created with such a name, and the console knows only the present names.
+// What a caller may do, from its permissions. The console offers only such actions, but the daemon decides: a pattern matches the names
+// with which regions were created, and the console knows only their current names.
 
 /** An action of a permission. */
 export type Action = "read" | "edit" | "inspect" | "operate" | "admin";
 
-/** What a permission is for: the whole daemon, a space, or a region. */
+/** The target of an action: the whole daemon, a space, or a region. */
 export type Target =
   | { kind: "daemon" }
   | { kind: "space"; space: string }

@@ -1,10 +1,10 @@
-// The texts that people paste into the inspector, and tables that they take out of it.
+// The texts that users paste into the inspector, and the tables that they save from it.
 import { isPrefix } from "./bits.ts";
 
-/** The most texts that the inspector takes. */
+/** The maximum number of texts that the inspector accepts. */
 export const TEXTS_MAX = 10_000;
 
-/** The texts in what was pasted: separated by spaces, lines, commas or semicolons, with or without quotes. */
+/** Splits a pasted text at spaces, line ends, commas and semicolons, and removes quotes. */
 export function splitTexts(pasted: string): string[] {
   return pasted
     .split(/[\s,;]+/)
@@ -12,7 +12,7 @@ export function splitTexts(pasted: string): string[] {
     .filter((text) => text !== "");
 }
 
-/** The number that a text is in a space of `bits` bits. Undefined if it is none, or too large. */
+/** Parses a text as a number of a space of `bits` bits. Undefined if the text is not a number, or if the number is too large. */
 export function numberOf(text: string, bits: number): bigint | undefined {
   const value = parse(text, bits);
   return value !== undefined && value < 1n << BigInt(bits) ? value : undefined;

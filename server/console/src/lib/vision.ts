@@ -1,9 +1,9 @@
-// How colors look: contrast, and what people with each kind of color blindness see. For the test of the palette.
+// Contrast of colors, and their look with each kind of color blindness, for the test of the palette.
 
 /** Red, green and blue in linear light, from 0 to 1. */
 export type Rgb = readonly [number, number, number];
 
-/** A kind of sight. */
+/** Full color vision, or a kind of color blindness. */
 export type Sight = "full" | "protanopia" | "deuteranopia" | "tritanopia";
 
 // Machado, Oliveira and Fernandes: A Physiologically-based Model for Simulation of Color Vision Deficiency (2009), severity 1.
@@ -41,13 +41,13 @@ function linear(byte: number): number {
   return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
 }
 
-/** The color as it is seen with this kind of sight. */
+/** The color as a person with this kind of sight sees it. */
 export function seen([r, g, b]: Rgb, sight: Sight): Rgb {
   const [x, y, z] = SIGHTS[sight].map(([fr, fg, fb]) => Math.min(1, Math.max(0, fr * r + fg * g + fb * b)));
   return [x ?? 0, y ?? 0, z ?? 0];
 }
 
-/** The contrast of WCAG 2: from 1 to 21. */
+/** The contrast ratio of WCAG 2, from 1 to 21. */
 export function contrast(a: Rgb, b: Rgb): number {
   const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y) as [number, number];
   return (high + 0.05) / (low + 0.05);
@@ -57,7 +57,7 @@ function luminance([r, g, b]: Rgb): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** How different two colors look: their distance in OKLab. 0.02 is just visible. */
+/** The distance of two colors in OKLab. A distance of 0.02 is just visible. */
 export function difference(a: Rgb, b: Rgb): number {
   const [left, right] = [oklab(a), oklab(b)];
   return Math.hypot(...left.map((value, index) => value - (right[index] ?? 0)));

@@ -9,16 +9,16 @@ export interface MapPart {
   around: MapRegion[];
   revision: bigint;
   bits: number;
-  /** Regions that the user may not read look free. */
+  /** Whether the user may read only some regions. The other regions look free. */
   partial: boolean;
   /** The prefix that the cells tile. */
   root: string;
 }
 
-/** The most cells that a map has. */
+/** The maximum number of cells of a map. */
 export const CELLS_MAX = 4096;
 
-/** Asks for the map of a prefix. Revision 0 is the present one. */
+/** Asks for the map of a prefix. Revision 0 is the current one. */
 export async function askMap(space: string, root: string, at: bigint, signal: AbortSignal): Promise<MapPart> {
   const parent = spaceName(space);
   const map = await regions.mapRegions({ parent, prefix: root, maxCells: CELLS_MAX, atRevision: at }, { signal });

@@ -1,4 +1,4 @@
-// The map as a picture that one can point at, magnify and walk through by keyboard.
+// The map as a picture, with pointer, zoom and keyboard.
 import { select } from "d3-selection";
 import { type D3ZoomEvent, type ZoomBehavior, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -9,13 +9,13 @@ import { type Colors, type Magnified, magnify, paint, readColors } from "./paint
 import { type Item, toScene } from "./scene.ts";
 import type { Scale } from "./tree.ts";
 
-/** What the map shows, and what it tells its page. */
+/** What the map shows, and the events that it reports to its page. */
 export interface MapCanvasProps {
   part: MapPart;
   view: View;
   scale: Scale;
   picked: string | undefined;
-  /** What a screen reader says of a cell. */
+  /** Describes a cell for tooltips and screen readers. */
   describe: (cell: MapCell) => string;
   onPick: (prefix: string) => void;
   onPoint: (cell: MapCell | undefined) => void;
@@ -85,8 +85,7 @@ export function MapCanvas(props: MapCanvasProps) {
   latest.current = { items, ...props };
   const zooming = useRef<ZoomBehavior<HTMLCanvasElement, unknown>>(undefined);
 
-  // A gesture magnifies the picture. At its end, the part that is seen becomes the map.
-  // Handlers read the latest props.
+  // A gesture magnifies the picture. At its end, the visible part becomes the map. Handlers read the latest props.
   useEffect(() => {
     const element = canvas.current;
     if (!element || width === 0) return;
@@ -127,7 +126,7 @@ export function MapCanvas(props: MapCanvasProps) {
     };
   }, [width, height]);
 
-  // Another part or another layout is seen as a whole.
+  // A new part or layout starts without magnification.
   useEffect(() => {
     const element = canvas.current;
     if (element && zooming.current) select(element).call(zooming.current.transform, zoomIdentity);
@@ -184,7 +183,7 @@ export function MapCanvas(props: MapCanvasProps) {
         tabIndex={0}
         role="application"
         aria-roledescription="map"
-        aria-label={`Map of ${part.root === "" ? "the whole space" : `prefix ${part.root}`}: ${part.cells.length} cells. Arrow keys walk from cell to cell, Enter zooms in, Backspace zooms out.`}
+        aria-label={`Map of ${part.root === "" ? "the whole space" : `prefix ${part.root}`}: ${part.cells.length} cells. Arrow keys move from cell to cell, Enter zooms in, Backspace zooms out.`}
         onKeyDown={walk}
       >
         <canvas

@@ -14,7 +14,7 @@ const plan = (over: Partial<Plan<Cell>>): Plan<Cell> => ({
   ...over,
 });
 
-/** Where Morton order puts a prefix in the unit square: the definition, bit by bit. */
+/** The rectangle of a prefix in the unit square by the definition of Morton order, bit by bit. */
 function morton(prefix: string) {
   const at = { x: 0, y: 0, width: 1, height: 1 };
   [...prefix].forEach((bit, index) => {

@@ -1,5 +1,5 @@
-// Where the nodes of a prefix tree are drawn: side by side above each other (icicle), or in the plane, halved in turn from left to
-// right and from top to bottom (Morton order).
+// The places of the nodes of a prefix tree. An icicle has a row for each level. A Morton map halves the plane in turn from left to
+// right and from top to bottom.
 import {
   type HierarchyNode,
   type HierarchyRectangularNode,
@@ -26,7 +26,7 @@ export interface Placed<C extends Cell> extends Rect {
   cell?: C;
 }
 
-/** What is drawn: the icicle or the Morton map. */
+/** The kind of map: an icicle or a Morton map. */
 export type View = "icicle" | "morton";
 
 /** A map to lay out. */
@@ -49,7 +49,7 @@ export function layOut<C extends Cell>(plan: Plan<C>): Placed<C>[] {
   return plan.view === "icicle" ? icicle(root, plan) : morton(root, plan);
 }
 
-/** Halves the plane, by even bits from left to right and by odd ones from top to bottom. */
+/** Halves the plane: from left to right by even bits, and from top to bottom by odd bits. */
 function morton<C extends Cell>(root: HierarchyNode<Node<C>>, plan: Plan<C>): Placed<C>[] {
   const halve = treemap<Node<C>>()
     .size([plan.width, plan.height])
@@ -62,7 +62,7 @@ function morton<C extends Cell>(root: HierarchyNode<Node<C>>, plan: Plan<C>): Pl
   );
 }
 
-/** In an icicle, a node has one row for its last bit, and a cell everything below, too. */
+/** In an icicle, each node has the row of its last bit. A cell also has everything below this row. */
 function icicle<C extends Cell>(root: HierarchyNode<Node<C>>, plan: Plan<C>): Placed<C>[] {
   const depth = depthScale(plan);
   return inOrder(partition<Node<C>>().size([plan.width, 1])(root)).map((node) => {
@@ -80,7 +80,7 @@ function inOrder<C extends Cell>(root: HierarchyRectangularNode<Node<C>>): Hiera
   return nodes;
 }
 
-/** The height in pixels at which the bit with this number begins. */
+/** Returns a function from the number of a bit to the height in pixels at which the row of the bit begins. */
 export function depthScale(plan: { root: Prefix; bits: number; height: number }): (bit: number) => number {
   return scaleLinear([plan.root.length, Math.max(plan.bits, plan.root.length + 1)], [0, plan.height]);
 }
@@ -94,7 +94,7 @@ export function nodeAt<C extends Cell>(placed: readonly Placed<C>[], x: number, 
   return placed.findLast((node) => x >= node.x && x < node.x + node.width && y >= node.y && y < node.y + node.height);
 }
 
-/** The longest prefix whose node holds the whole window: where a map goes on that was magnified. */
+/** The node with the longest prefix that contains the whole window. A magnified map becomes the map of this prefix. */
 export function holderOf<C extends Cell>(
   placed: readonly Placed<C>[],
   view: View,
@@ -109,7 +109,7 @@ export function holderOf<C extends Cell>(
   );
 }
 
-/** The corner of a region's rectangle that its suffix fills: the rest is its zone. */
+/** The corner of a region's rectangle that its suffix fills. The rest is the zone. */
 export function suffixRect(rect: Rect, scale: Scale, zoneBits: number, suffixBits: number): Rect {
   const share = scale === "width" ? 2 ** -zoneBits : (suffixBits + 1) / (suffixBits + zoneBits + 1);
   const side = Math.sqrt(share);

@@ -3,7 +3,7 @@
 import type { Rect } from "./layout.ts";
 import type { Band, Item } from "./scene.ts";
 
-/** How far a map is magnified and moved: x' = x * kx + dx. */
+/** The magnification and the offset of a map: x' = x * kx + dx. */
 export interface Magnified {
   kx: number;
   ky: number;
@@ -31,7 +31,7 @@ const NAMES = [
 /** The colors of the theme. */
 export type Colors = Record<(typeof NAMES)[number], string>;
 
-/** Reads the colors of the theme in use. A canvas does not understand variables of CSS. */
+/** Reads the colors of the theme in use. A canvas cannot use CSS variables. */
 export function readColors(element: HTMLElement): Colors {
   const probe = document.createElement("i");
   element.append(probe);
@@ -44,12 +44,12 @@ export function readColors(element: HTMLElement): Colors {
   return colors;
 }
 
-/** Where a rectangle of the scene is on the canvas. */
+/** The place of a rectangle of the scene on the canvas. */
 export function magnify(rect: Rect, { kx, ky, dx, dy }: Magnified): Rect {
   return { x: rect.x * kx + dx, y: rect.y * ky + dy, width: rect.width * kx, height: rect.height * ky };
 }
 
-/** Paints a map of `width` by `height` pixels of CSS. */
+/** Paints a map of `width` by `height` CSS pixels. */
 export function paint(
   context: CanvasRenderingContext2D,
   size: { width: number; height: number },
@@ -126,7 +126,7 @@ function paintBand(
   }
 }
 
-/** A region of which a little is issued does not look empty. */
+/** The opacity of an issued share. Even a small share is visible. */
 function shade(fill: number): number {
   return 0.2 + 0.8 * Math.min(1, fill);
 }
@@ -144,7 +144,7 @@ function outline(context: CanvasRenderingContext2D, at: Rect, color: string, wid
   context.setLineDash([]);
 }
 
-/** Writes the bit of a row, if there is room for it. */
+/** Writes the bit of a row, if the row is large enough. */
 function paintDigit(context: CanvasRenderingContext2D, digit: string, at: Rect, color: string) {
   if (at.height < 10 || at.width < 10) return;
   context.fillStyle = color;
@@ -156,10 +156,10 @@ function paintDigit(context: CanvasRenderingContext2D, digit: string, at: Rect, 
 }
 
 const LABEL = 12;
-/** The least room for a name, in pixels: its height, and its length. */
+/** The minimum height and length of the place of a name, in pixels. */
 const ROOM = [LABEL + 2, 30] as const;
 
-/** Writes the name of a region into its suffix, or, if that is too small, into its zone. */
+/** Writes the name of a region into its suffix or, if the suffix is too small, into its zone. */
 function paintName(
   context: CanvasRenderingContext2D,
   item: Item,
@@ -183,8 +183,8 @@ function paintName(
   paintLabel(context, item.label, magnify(place, by), ink, item.sealed ? paper : undefined, size);
 }
 
-/** Writes a name into its place: along it, or down if it is narrow. The part of the place that is seen counts. A halo keeps it readable
- * on a pattern. */
+/** Writes a name into the visible part of its place: horizontally, or downward if this part is narrow. A halo keeps the name readable on
+ * a pattern. */
 function paintLabel(
   context: CanvasRenderingContext2D,
   text: string,

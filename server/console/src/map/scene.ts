@@ -1,4 +1,4 @@
-// What a map shows at each place: from cells of the API to rectangles with a meaning. Pure, so that tests need no canvas.
+// Converts cells of the API to the rectangles that a map shows. All functions are pure, so that tests need no canvas.
 import { type MapCell, MapCell_Kind } from "../gen/kent/v1/regions_pb.ts";
 import { shortOf } from "../lib/names.ts";
 import { depthScale, layOut, type Placed, type Plan, type Rect, suffixRect } from "./layout.ts";
@@ -6,17 +6,17 @@ import { depthScale, layOut, type Placed, type Plan, type Rect, suffixRect } fro
 /** A rectangle of one color. */
 export interface Band extends Rect {
   look: "prefix" | "zone" | "suffix" | "free" | "many" | "branch";
-  /** The share of the suffix that is issued: a shade. */
+  /** The issued share of the suffix, which is shown as a shade. */
   fill: number;
 }
 
-/** A cell or an inner node, with what is drawn for it. */
+/** A cell or an inner node, with its drawing. */
 export interface Item extends Placed<MapCell> {
   bands: Band[];
   sealed: boolean;
   delegated: boolean;
   label: string;
-  /** The bit of its row: the last one of its prefix. Empty in a Morton map. */
+  /** The bit of its row: the last bit of its prefix. Empty in a Morton map. */
   digit: string;
 }
 
@@ -27,7 +27,7 @@ export function lookOf(cell: MapCell): "region" | "free" | "zone" | "many" {
   return cell.kinds.includes(MapCell_Kind.ZONE) ? "zone" : "free";
 }
 
-/** Lays out and dresses a map. */
+/** Lays out a map, and adds the look of each node. */
 export function toScene(plan: Plan<MapCell>): Item[] {
   const placed = layOut(plan);
   const used = usedPrefixes(plan.cells, plan.root.length);
@@ -64,7 +64,7 @@ function usedPrefixes(cells: readonly MapCell[], root: number): Set<string> {
   return used;
 }
 
-/** A cell of an icicle: the row of its last bit, and below it the zone and the suffix, as deep as they have bits. */
+/** A cell of an icicle: the row of its last bit, then the zone and the suffix with a row for each of their bits. */
 function columnOf(node: Rect & { prefix: string }, cell: MapCell, plan: Plan<MapCell>): Band[] {
   const depth = depthScale(plan);
   const look = lookOf(cell);

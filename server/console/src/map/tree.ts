@@ -1,5 +1,5 @@
-// The prefix tree of a map: cells are its leaves, and every inner node is divided in two by its next bit. Widths come from a scale,
-// in which a region of 2^40 identifiers and one of 2^20 can both be seen.
+// The prefix tree of a map. Cells are its leaves, and every inner node is divided in two by its next bit. With the logarithmic scale,
+// regions of 2^40 and of 2^20 identifiers are both visible.
 import { type HierarchyNode, hierarchy } from "d3-hierarchy";
 import type { Prefix } from "../lib/bits.ts";
 
@@ -15,10 +15,10 @@ export interface Node<C extends Cell> {
   children?: [Node<C>, Node<C>];
 }
 
-/** How much room a cell gets: as much as it has identifiers, or as much as their number has digits. */
+/** The width of a cell: proportional to its number of identifiers, or to the logarithm of this number plus one. */
 export type Scale = "width" | "log";
 
-/** The weight of a prefix of this length below one of `root` bits, in a space of `bits` bits. */
+/** The weight of a prefix of this length below a prefix of `root` bits, in a space of `bits` bits. */
 export function weightOf(scale: Scale, length: number, root: number, bits: number): number {
   return scale === "width" ? 2 ** (root - length) : bits - length + 1;
 }

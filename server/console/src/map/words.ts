@@ -1,10 +1,10 @@
-// What a cell of a map is, in words: for pointers, screen readers and the table of cells.
+// Descriptions of the cells of a map, for tooltips, screen readers and the table of cells.
 import { type MapCell, MapCell_Kind, type MapRegion, Region_Kind } from "../gen/kent/v1/regions_pb.ts";
 import { format, superscript } from "../lib/format.ts";
 import { shortOf } from "../lib/names.ts";
 import { lookOf } from "./scene.ts";
 
-/** The identifiers below a prefix: "2^40". */
+/** The number of identifiers below a prefix: "2^40". */
 export function sizeOf(prefix: string, bits: number): string {
   return `2${superscript(bits - prefix.length)}`;
 }
@@ -20,7 +20,7 @@ const MARKS = [
   [MapCell_Kind.STRICT, "strict"],
 ] as const;
 
-/** The marks of a cell. Of a cell with several regions, some have them. */
+/** The marks of a cell. If the cell has several regions, a mark says "some". */
 export function marksOf(cell: MapCell): string[] {
   const { region, kinds } = cell;
   const some = region ? "" : "some ";
@@ -28,7 +28,7 @@ export function marksOf(cell: MapCell): string[] {
   return [...(kind ? [kind] : []), ...MARKS.filter(([mark]) => kinds.includes(mark)).map(([, name]) => some + name)];
 }
 
-/** What a cell is. */
+/** The title of a cell. */
 export function titleOf(cell: MapCell): string {
   switch (lookOf(cell)) {
     case "region":
@@ -56,13 +56,13 @@ export function lineOf(cell: MapCell, bits: number): string {
     .join(", ");
 }
 
-/** When a region will be full, at its present rate. */
+/** The time until a region is full at its current rate. */
 export function untilFull({ rate, fullInSeconds }: Pick<MapRegion, "rate" | "fullInSeconds">): string {
   if (fullInSeconds === undefined || rate === 0) return "no grants now";
   return fullInSeconds === 0 ? "full" : format.duration(fullInSeconds);
 }
 
-/** Whether a region can grant identifiers itself. */
+/** Whether a region is closed, so that it grants no identifiers itself. */
 export function isClosed(region: Pick<MapRegion, "kind">): boolean {
   return region.kind === Region_Kind.CLOSED;
 }

@@ -1,4 +1,4 @@
-// What the daemon finds out about identifiers.
+// Asks the daemon about identifiers.
 import { codec, regions } from "../api/calls.ts";
 import { refusedBy } from "../api/refused.ts";
 import type { Inspection } from "../gen/kent/v1/codec_pb.ts";
@@ -7,12 +7,12 @@ import { fromWide, toWide } from "../lib/bits.ts";
 import { shortOf, spaceName } from "../lib/names.ts";
 import { numberOf } from "../lib/texts.ts";
 
-/** One identifier, and what is known of it. */
+/** An identifier, and what the daemon knows about it. */
 export interface Finding {
   index: number;
   text: string;
   inspection?: Inspection;
-  /** Why no format fits. */
+  /** The reason that the identifier has no known format. */
   refused?: string;
   /** Its region, if it is a number of the space. */
   classification?: Classification;
@@ -25,7 +25,7 @@ export interface Finding {
 const INSPECTED_AT_ONCE = 1000;
 const SLOT = "kent_slot";
 
-/** Asks for formats and regions. `notes` say which of them the user may not ask for. */
+/** Asks for formats and regions. If one of the two requests fails, `notes` has its error message. */
 export async function inspect(
   texts: readonly string[],
   space: string,
@@ -73,7 +73,7 @@ async function classify(findings: Finding[], space: string, signal: AbortSignal)
   });
 }
 
-/** The region of an identifier, or why it has none. */
+/** The path of an identifier's region, or "free". */
 export function ownerOf({ classification }: Finding): string {
   if (!classification) return "";
   const path = classification.path.map(shortOf).join(" › ");

@@ -1,4 +1,4 @@
-// The history of a table or of a region: what was done, by whom, when and why.
+// The history of a table or of a region: the edits with their authors, times and reasons.
 import { useEffect, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { refusedBy } from "../api/refused.ts";
@@ -54,7 +54,7 @@ export function HistoryPage({ space, made }: { space: string; made: number }) {
   );
 }
 
-/** The newest edits, and where to go on. */
+/** The newest edits, and the token of the next page. */
 export interface History {
   entries: HistoryEntry[];
   next: string;
@@ -72,7 +72,7 @@ export function useHistory(parent: string, news: string): Load<History> {
   );
 }
 
-/** Draws edits, newest first, and more of them when asked. */
+/** Draws edits, newest first. A button loads older edits. */
 export function Timeline({ space, history, parent }: { space: string; history: History; parent: string }) {
   const [older, setOlder] = useState<HistoryEntry[]>([]);
   const [next, setNext] = useState(history.next);

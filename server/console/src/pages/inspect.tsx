@@ -1,4 +1,4 @@
-// The inspector: what identifiers mean, and whom they belong to.
+// The inspector: the fields of identifiers, and the regions that they belong to.
 import { useEffect, useState } from "preact/hooks";
 import { admin } from "../api/calls.ts";
 import { Classification_Status } from "../gen/kent/v1/regions_pb.ts";
@@ -14,10 +14,10 @@ import { toast } from "../ui/toast.tsx";
 import { CSV_HEAD, type Finding, inspect, ownerOf, toRow } from "./finding.ts";
 
 const ROWS_MAX = 200;
-/** The longest list of identifiers that goes into an address, in characters. */
+/** The maximum length of a list of identifiers in an address, in characters. */
 const LINK_MAX = 2000;
 
-/** The page. Its address has the identifiers, if they are few. */
+/** The page. Its address contains the identifiers, if their list is short. */
 export function InspectPage({ params }: { params: URLSearchParams }) {
   const given = params.get("ids") ?? "";
   const space = params.get("space") ?? "default";
@@ -193,9 +193,9 @@ function Details({ finding }: { finding: Finding }) {
             facts={[
               ["Identifier", <code key="id">{inspection.canonical}</code>],
               ["Read as this because", inspection.because],
-              inspection.time !== "" && ["Time, UTC", <time key="utc">{inspection.time}</time>],
-              inspection.time !== "" && ["Time, here", format.moment(Date.parse(inspection.time))],
-              slot !== undefined && ["Slot", `${slot}${replica ? `, now of ${replica}` : ""}`],
+              inspection.time !== "" && ["UTC time", <time key="utc">{inspection.time}</time>],
+              inspection.time !== "" && ["Local time", format.moment(Date.parse(inspection.time))],
+              slot !== undefined && ["Slot", `${slot}${replica ? `, now held by ${replica}` : ""}`],
               inspection.also.length > 0 && ["It could also be", inspection.also.join("; ")],
             ]}
           />

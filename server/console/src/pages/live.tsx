@@ -1,4 +1,4 @@
-// The live page: what the daemons do now, and which regions will be full first.
+// The live page: the current work of the daemons, and the regions that will be full first.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { admin, regions } from "../api/calls.ts";
 import { hear } from "../api/live.ts";
@@ -62,7 +62,7 @@ export function LivePage() {
   );
 }
 
-/** A number that grows every `ms` milliseconds while the page is seen. */
+/** Returns a number that grows every `ms` milliseconds while the page is visible. */
 function useTicks(ms: number): number {
   const [ticks, setTicks] = useState(0);
   useEffect(() => {

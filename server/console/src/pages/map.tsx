@@ -1,4 +1,4 @@
-// The map of a space: now, or at a revision of the past.
+// The map of a space, now or at an earlier revision.
 import { useMemo, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { useApp, useMay } from "../app-state.ts";
@@ -22,7 +22,7 @@ import { TimeSlider } from "./time-slider.tsx";
 
 const ROWS_MAX = 200;
 
-/** The page. Its address has all that it shows. */
+/** The page. Its address contains the whole state of the page. */
 export function MapPage({ space, params, made }: { space: string; params: URLSearchParams; made: number }) {
   const app = useApp();
   const may = useMay();
@@ -127,12 +127,12 @@ export function MapPage({ space, params, made }: { space: string; params: URLSea
         onMove={(revision) => replaceRoute(link({ at: revision === 0n ? undefined : revision.toString() }))}
       />
       {part && <Cells part={part} onPick={(prefix) => replaceRoute(link({ pick: prefix }))} />}
-      {part?.partial && <p class="quiet-text">You may read only some regions. The room of the others looks free.</p>}
+      {part?.partial && <p class="quiet-text">You may read only some regions. The other regions look free.</p>}
     </div>
   );
 }
 
-/** The way from the whole space to the shown prefix. */
+/** The path from the whole space to the shown prefix. */
 function Crumbs({ part, root, link }: { part: MapPart | undefined; root: string; link: (prefix: string) => string }) {
   const around = (part?.root === root ? part.around : []).filter(({ prefix }) => prefix !== root);
   const steps = [
@@ -162,7 +162,7 @@ function Crumbs({ part, root, link }: { part: MapPart | undefined; root: string;
   );
 }
 
-/** What is known of a cell, and what one can do with it. */
+/** The details of a cell, and its actions. */
 function Details(props: {
   part: MapPart;
   space: string;
@@ -177,7 +177,7 @@ function Details(props: {
     return (
       <section class="details" aria-label="Details">
         <p class="quiet-text">
-          Point at the map or walk through it with the arrow keys to see what is there. A click picks a cell; a second
+          Point at the map or move through it with the arrow keys to see the cells. A click selects a cell; a second
           click, or Enter, zooms in. To magnify, focus the map and use the wheel.
         </p>
         <Facts

@@ -213,7 +213,7 @@ function Details({ region, width }: { region: Region; width: number }) {
   );
 }
 
-/** A number in its short form, with all its digits for who points at it. */
+/** A number in its short form, with all digits in a tooltip. */
 function Count({ value }: { value: bigint }) {
   return <span title={format.whole(value)}>{format.count(value)}</span>;
 }

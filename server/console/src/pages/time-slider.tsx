@@ -1,4 +1,4 @@
-// The time slider: the table as it was, and its edits as a film.
+// The time slider: shows the table at an earlier revision, and plays its edits.
 import { useEffect, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { Differences } from "../edits/changes.tsx";
@@ -10,7 +10,7 @@ import { useLoad } from "../ui/load.ts";
 const STEPS_MAX = 1000;
 const FRAME_MS = 900;
 
-/** Moves the map through the latest edits. Revision 0 is the present. */
+/** Moves the map through the latest edits. Revision 0 is the current one. */
 export function TimeSlider(props: { space: string; at: bigint; news: string; onMove: (revision: bigint) => void }) {
   const { space, at, news, onMove } = props;
   const [plays, setPlays] = useState(false);
@@ -36,7 +36,7 @@ export function TimeSlider(props: { space: string; at: bigint; news: string; onM
     return () => clearTimeout(timer);
   }, [plays, step, last]);
 
-  if (load.refused) return null; // Who may not read the history sees the present.
+  if (load.refused) return null; // Users who may not read the history see only the current table.
   return (
     <section class="slider" aria-label="Time">
       <div class="slider-row">
@@ -94,12 +94,12 @@ export function TimeSlider(props: { space: string; at: bigint; news: string; onM
   );
 }
 
-/** The last edit at or before a revision. */
+/** The index of the last edit at or before a revision. */
 export function stepOf(entries: readonly { revision: bigint }[], at: bigint): number {
   return entries.findLastIndex(({ revision }) => revision <= at);
 }
 
-/** When an edit was made, in the browser's time zone. */
+/** The time of an edit in the browser's time zone. */
 export function momentOf({ time }: { time: string }): string {
   const unixMs = Date.parse(time);
   return Number.isNaN(unixMs) ? time : format.moment(unixMs);

@@ -27,7 +27,7 @@ export function Bar({ shape, name }: { shape: Shape; name?: string }) {
   );
 }
 
-/** A part of a bar: its bits if there is room for all of them, or else their number. */
+/** A part of a bar: its bits if all of them fit, or else their number. */
 function Part({ kind, bits, digits }: { kind: "prefix" | "zone" | "suffix"; bits: number; digits?: string }) {
   return bits === 0 ? null : (
     <span class={`part ${kind}`} style={{ flexGrow: String(bits) }} title={`${kind}: ${bits} bits`}>
@@ -37,7 +37,7 @@ function Part({ kind, bits, digits }: { kind: "prefix" | "zone" | "suffix"; bits
   );
 }
 
-/** What the colors of bars and maps mean. */
+/** The meanings of the colors of bars and maps. */
 export function Legend({ map = false }: { map?: boolean }) {
   return (
     <ul class="legend" aria-label="Colors">

@@ -9,7 +9,7 @@ const HEIGHT = 180;
 const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4"];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
-/** Draws lines over the same times. The legend has the latest values. */
+/** Draws lines over the same times. The legend shows the latest values. */
 export function Chart(props: { title: string; times: number[]; lines: Line[]; show: (value: number) => string }) {
   const { title, times, lines, show } = props;
   const box = useRef<HTMLDivElement>(null);

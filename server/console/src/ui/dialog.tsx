@@ -1,4 +1,4 @@
-// A dialog over the page. The browser keeps the focus in it, and returns it afterwards.
+// A dialog over the page. The browser keeps the focus in the dialog, and returns the focus afterward.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 

@@ -1,8 +1,8 @@
-// Choices of the user that this browser keeps.
+// Choices of the user that the browser keeps.
 
 const PREFIX = "kent console ";
 
-/** A kept choice. */
+/** Returns a kept choice. */
 export function kept(name: string): string | undefined {
   try {
     return localStorage.getItem(PREFIX + name) ?? undefined;
@@ -16,6 +16,6 @@ export function keep(name: string, value: string): void {
   try {
     localStorage.setItem(PREFIX + name, value);
   } catch {
-    // The choice holds until the page is closed.
+    // The browser forbids storage: the choice lasts until the page is closed.
   }
 }

@@ -1,8 +1,8 @@
-// Loading what a page shows.
+// Loads the data of a page.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Refused, refusedBy } from "../api/refused.ts";
 
-/** What a page knows of an answer. While it asks again, it keeps the last one, so that nothing jumps. */
+/** The state of a request. A new request keeps the last answer until the next one, so that the page does not jump. */
 export interface Load<T> {
   value?: T;
   refused?: Refused;
@@ -11,14 +11,14 @@ export interface Load<T> {
   again: () => void;
 }
 
-/** Asks when the page appears, and again whenever one of `keys` changes. Keys are compared as texts. */
+/** Asks when the page appears, and again whenever one of `keys` changes. Keys are compared as strings. */
 export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, keys: readonly unknown[]): Load<T> {
   const [round, setRound] = useState(0);
   const [known, setKnown] = useState<Omit<Load<T>, "again">>({ asking: true });
   const latest = useRef(ask);
   latest.current = ask;
   const key = keys.map(String).join("\n");
-  // The keys say when to ask again.
+  // Depends on the keys only, and not on the function `ask`.
   useEffect(() => {
     const end = new AbortController();
     setKnown((before) => ({ ...before, asking: true }));
@@ -35,7 +35,7 @@ export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, keys: reado
   return { ...known, again: () => setRound((before) => before + 1) };
 }
 
-/** A value that follows another one after it has rested for a time in milliseconds. */
+/** Returns the last value that has not changed for `ms` milliseconds. */
 export function useRested<T>(value: T, ms: number): T {
   const [rested, setRested] = useState(value);
   useEffect(() => {

@@ -28,7 +28,7 @@ export function Field(props: {
   );
 }
 
-/** A box to tick. */
+/** A checkbox. */
 export function Check(props: { label: string; checked: boolean; onChange: (checked: boolean) => void }) {
   return (
     <label class="check">
@@ -70,7 +70,7 @@ export function Choice<V extends string>(props: {
   );
 }
 
-/** Sections of a page, of which one is shown. */
+/** Tabs: sections of a page, one of which is visible. */
 export function Tabs<V extends string>(props: {
   label: string;
   tabs: readonly (readonly [V, string])[];
@@ -120,13 +120,13 @@ export function Tabs<V extends string>(props: {
 export interface Column<R> {
   title: string;
   cell: (row: R) => ComponentChildren;
-  /** Numbers are aligned at their ends. */
+  /** Whether the column has numbers, which are aligned at their ends. */
   number?: boolean;
-  /** Left out on narrow screens. */
+  /** Whether the column is hidden on narrow screens. */
   wide?: boolean;
 }
 
-/** A table that scrolls sideways by itself, also by keyboard. */
+/** A table that scrolls sideways without the page, by keyboard too. */
 export function Table<R>(props: {
   caption: string;
   columns: readonly Column<R>[];
@@ -166,7 +166,7 @@ function classes(number = false, wide = false): string {
   return `${number ? "number" : ""} ${wide ? "wide" : ""}`.trim();
 }
 
-/** Names and values. */
+/** A list of names and values. */
 export function Facts({ facts }: { facts: readonly (readonly [string, ComponentChildren] | false | undefined)[] }) {
   return (
     <dl class="facts">

@@ -1,4 +1,4 @@
-// The space that a page shows: a list to choose from, and the news of its table.
+// The space that a page shows: the choice of a space, and the new edits of its table.
 import { useEffect, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { hear } from "../api/live.ts";
@@ -31,7 +31,7 @@ export function SpaceChoice({ space, linkOf }: { space: string; linkOf: (space: 
   );
 }
 
-/** The last edit that was made while the page is open. Every edit of every user is heard. */
+/** Returns the last edit of any user since the page was opened. */
 export function useEdits(space: string): HistoryEntry | undefined {
   const [last, setLast] = useState<HistoryEntry>();
   useEffect(() => hear(editsOf(space), setLast), [space]);

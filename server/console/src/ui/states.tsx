@@ -1,9 +1,9 @@
-// The states of a page that shows nothing yet: loading, empty, refused.
+// The states of a page without data: loading, empty, refused.
 import type { ComponentChildren } from "preact";
 import type { Refused } from "../api/refused.ts";
 import type { Load } from "./load.ts";
 
-/** A part of a page that waits. It has the height of what will come, so that nothing jumps. */
+/** A placeholder for data that is loading. It has the height of the data, so that the page does not jump. */
 export function Loading({ what, rows = 4 }: { what: string; rows?: number }) {
   return (
     <div class="loading" role="status">
@@ -15,7 +15,7 @@ export function Loading({ what, rows = 4 }: { what: string; rows?: number }) {
   );
 }
 
-/** There is nothing to show, and what to do about it. */
+/** Says that there is nothing to show, and what the user can do. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="state">
@@ -34,7 +34,7 @@ const TITLES: Record<Refused["kind"], string> = {
   failed: "This did not work",
 };
 
-/** Why there is nothing to show. */
+/** Says why a call failed. */
 export function Problem({ refused, again }: { refused: Refused; again?: () => void }) {
   return (
     <div class={`state problem ${refused.kind}`} role="alert">
@@ -49,7 +49,7 @@ export function Problem({ refused, again }: { refused: Refused; again?: () => vo
   );
 }
 
-/** Shows what was loaded, or why there is nothing. */
+/** Shows the loaded data, or the problem. */
 export function Loaded<T>(props: {
   load: Load<T>;
   what: string;

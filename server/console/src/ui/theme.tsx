@@ -1,4 +1,4 @@
-// Light or dark: as the system says, or as the user chose.
+// The light or the dark theme: the choice of the user or of the system.
 import { useState } from "preact/hooks";
 import { keep, kept } from "./kept.ts";
 import { Choice } from "./parts.tsx";
@@ -17,7 +17,7 @@ export function startTheme(): void {
   document.documentElement.dataset["theme"] = theme();
 }
 
-/** Lets the user choose. */
+/** Lets the user choose the theme. */
 export function ThemeChoice() {
   const [chosen, setChosen] = useState(theme);
   return (

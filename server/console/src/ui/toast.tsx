@@ -1,4 +1,4 @@
-// Short messages that go away by themselves.
+// Short messages that disappear after a few seconds.
 import { useEffect, useState } from "preact/hooks";
 
 const SHOWN_MS = 6000;
@@ -9,7 +9,7 @@ export function toast(text: string): void {
   said.dispatchEvent(new CustomEvent("toast", { detail: text }));
 }
 
-/** The place of the messages: once in the page. */
+/** The place of the messages, once per page. */
 export function Toasts() {
   const [shown, setShown] = useState<{ key: number; text: string }[]>([]);
   useEffect(() => {

@@ -1,6 +1,6 @@
-//! The files of the console, which the program contains.
+//! The files of the console, which are embedded in the program.
 //!
-//! A file `X.br` or `X.gz` beside `X` is its compressed form, made by the build of the console. So the daemon needs no compressor.
+//! `X.br` and `X.gz` are compressed forms of the file `X`. The build of the console makes them, so the daemon needs no compressor.
 
 use std::sync::LazyLock;
 
@@ -19,13 +19,13 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/console.rs")
 /// The page.
 const INDEX: &str = "index.html";
 
-/// The build puts files there whose names contain a hash of their contents.
+/// The folder of the files whose names contain a hash of their contents.
 const HASHED: &str = "assets/";
 
-/// The endings of compressed files and the encodings that they have, the best first.
+/// The extensions of compressed files and their encodings, the best first.
 const COMPRESSED: [(&str, &str); 2] = [(".br", "br"), (".gz", "gzip")];
 
-/// What a browser may do with the files. Scripts and styles come only from files of the console, and no page may contain it.
+/// The headers of all files. A browser runs only scripts and styles in files of the console, and no page can embed the console.
 const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -51,7 +51,7 @@ static BY_NAME: LazyLock<Vec<File>> = LazyLock::new(|| {
         // OK because base64 is ASCII.
         HeaderValue::try_from(tag).ok().map(|tag| File { name, contents, tag })
     };
-    // The build script has sorted them.
+    // The build script sorts the files by name.
     FILES.iter().filter_map(file).collect()
 });
 
@@ -70,7 +70,7 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Respon
     answer(&name, &headers)
 }
 
-/// Sends a browser to the page. The address is relative, because a proxy may add a prefix to the path.
+/// Redirects a browser to the page. The address is relative, because a proxy may add a prefix to the path.
 pub(super) async fn redirect() -> Response {
     (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, "console/")]).into_response()
 }
@@ -112,10 +112,10 @@ fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     })
 }
 
-/// Whether the client has the contents with this tag already.
+/// Whether the client already has the contents with this tag.
 fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let values = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    // A proxy that compresses makes a tag weak.
+    // A proxy that compresses answers makes their tags weak.
     let mut tags = values.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
     tags.any(|known| known == "*" || known.as_bytes() == tag.as_bytes())
 }

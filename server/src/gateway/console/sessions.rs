@@ -1,7 +1,7 @@
 //! Sessions of browsers. A session has a token, which the browser exchanged for a cookie.
 //!
-//! The cookie is a random number, which means nothing on another daemon or after a restart; the token never reaches the browser's disk.
-//! A call with the cookie is made with the token. So a revoked or expired token ends its sessions at once.
+//! The cookie is a random number, which is invalid on another daemon and after a restart. The token never reaches the browser's disk.
+//! The daemon makes the calls of a session with the token, so a revoked or expired token ends its sessions at once.
 
 use std::{
     collections::HashMap,
@@ -21,8 +21,9 @@ use crate::host::{
 
 /// The longest life of a session: a working day.
 pub(super) const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
-/// The maximum number of sessions, and of those of one principal.
+/// The maximum number of sessions.
 pub(super) const SESSIONS_MAX: usize = 4096;
+/// The maximum number of sessions of one principal.
 const SESSIONS_OF_ONE_MAX: usize = 16;
 
 /// The sessions of this daemon.
@@ -41,7 +42,7 @@ struct Session {
     /// The header `authorization` of the token.
     header: HeaderValue,
     principal: String,
-    /// On the steady clock.
+    /// The end of the session on the steady clock.
     ends: Duration,
 }
 
@@ -60,7 +61,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`TooMany`] if others have all sessions. A principal that has too many itself loses the one that ends first.
+    /// [`TooMany`] if the daemon has the maximum number of sessions. A principal with its own maximum loses the session that ends first.
     pub(super) fn open(
         &self,
         header: HeaderValue,
@@ -89,14 +90,14 @@ impl Sessions {
         self.cookie(&value, life, headers).ok_or(TooMany)
     }
 
-    /// Ends the session of a request, and returns the value of `set-cookie` that removes the cookie, and the principal.
+    /// Ends the session of a request. Returns the value of `set-cookie` that removes the cookie, and the principal.
     pub(super) fn close(&self, headers: &HeaderMap) -> Option<(HeaderValue, String)> {
         let key = self.key(headers)?;
         let session = self.lock().remove(&key)?;
         Some((self.cookie("", Duration::ZERO, headers)?, session.principal))
     }
 
-    /// The header `authorization` of a request's session, and the time that is left of it.
+    /// Returns the header `authorization` of a request's session, and the remaining time of the session.
     pub(super) fn find(&self, headers: &HeaderMap) -> Option<(HeaderValue, Duration)> {
         let key = self.key(headers)?;
         let open = self.lock();
@@ -118,9 +119,9 @@ impl Sessions {
         is_valid.then_some(key)
     }
 
-    /// The value of `set-cookie`. The path is that of the host, because a proxy may have added a prefix that the daemon does not know.
+    /// Returns the value of `set-cookie`. The path is `/`, because a proxy may have added a prefix that the daemon does not know.
     fn cookie(&self, value: &str, life: Duration, headers: &HeaderMap) -> Option<HeaderValue> {
-        // A proxy that ends TLS says so. A false header could only keep the cookie from plain connections.
+        // A proxy that terminates TLS sets this header. A forged one only keeps the cookie off connections without TLS.
         let by_proxy = headers.get("x-forwarded-proto").is_some_and(|proto| proto.as_bytes() == b"https");
         let secure = if self.is_secure || by_proxy { "; Secure" } else { "" };
         let (name, seconds) = (&self.name, life.as_secs());
@@ -133,7 +134,7 @@ impl Sessions {
     }
 }
 
-/// Shows no secret.
+/// Prints no secrets.
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions").field("name", &self.name).field("open", &self.lock().len()).finish_non_exhaustive()

@@ -240,7 +240,7 @@ fn ok_an_interrupted_migration_is_continued_and_late_commits_change_nothing() {
 
 #[test]
 fn err_an_attempt_fails_when_another_takes_over_its_mark() {
-    // The filling stops after the mark, and before and after each step.
+    // The number of polls sets where the first attempt pauses: after its mark, or before one of its steps.
     for polls in 3..7 {
         let store = store();
         delay_every_operation(&store);
