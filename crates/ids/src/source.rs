@@ -88,6 +88,14 @@ pub enum SourceError {
         /// The fault in the name.
         fault: NameFault,
     },
+    /// The space is before the name of the region, as in permissions.
+    #[error("write a region of another space as region:NAME@SPACE, here {REGION_SCHEME}{name}@{space}")]
+    SpaceFirst {
+        /// The name of the region.
+        name: String,
+        /// The space.
+        space: String,
+    },
 }
 
 /// A fault in the name of a region or a space.
@@ -151,6 +159,11 @@ impl FromStr for Source {
 }
 
 fn parse_region(text: &str) -> Result<Source, SourceError> {
+    if let Some((space, name)) = text.rsplit_once('/')
+        && space.split('/').chain([name]).all(|name| check_name(name).is_ok())
+    {
+        return Err(SourceError::SpaceFirst { name: shown(name), space: shown(space) });
+    }
     let (name, space) = text.split_once('@').unwrap_or((text, DEFAULT_SPACE));
     // The name of a delegated region's space is a path.
     for (what, name) in [("region", name)].into_iter().chain(space.split('/').map(|part| ("space", part))) {
@@ -295,6 +308,9 @@ mod tests {
         check_err("region:a@", "space \"\": the name is empty");
         check_err("region:-a", "region \"-a\": a name must begin with one of a-z A-Z 0-9");
         check_err("region:a b", "region \"a b\": ' ' is not one of a-z A-Z 0-9 - _ .");
+        check_err("region:b/a", "write a region of another space as region:NAME@SPACE, here region:a@b");
+        check_err("region:b/c/a", "write a region of another space as region:NAME@SPACE, here region:a@b/c");
+        check_err("region:b/a@c", "region \"b/a\": '/' is not one of a-z A-Z 0-9 - _ .");
         check_err("region:a@b@c", "space \"b@c\": '@' is not one of a-z A-Z 0-9 - _ .");
         check_err("region:é", "region \"é\": 'é' is not one of a-z A-Z 0-9 - _ .");
         let long = "n".repeat(64);

@@ -48,6 +48,8 @@ pub use memory::{Delay, Fault, MemoryStore, Operation};
 pub use pages::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page, Pages};
 pub use peers::{Change, Peers, Watch};
 pub use servers::{Server, ServerState, Servers};
-pub use sled::{ArchiveError, ArchiveLock, Archived, Archiving, Ending, OpenError, SledOptions, SledSizes, SledStore};
+pub use sled::{
+    ArchiveError, ArchiveLock, Archived, Archiving, Ending, Obstacle, OpenError, SledOptions, SledSizes, SledStore,
+};
 pub use store::{Stats, Store, StoreId};
 pub use txn::{Committed, InvalidTxn, TXN_BYTES_MAX, TXN_OPERATIONS_MAX, Txn, VALUE_BYTES_MAX, Version, Versioned};

@@ -67,7 +67,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::archive::{ArchiveLock, Archived, Archiving, Ending};
-pub use self::error::{ArchiveError, OpenError};
+pub use self::error::{ArchiveError, Obstacle, OpenError};
 
 use self::archive::{FrameWriter, WriteAndSync};
 use self::disk::{Disk, Durability, FlushAndSync};

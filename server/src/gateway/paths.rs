@@ -7,7 +7,7 @@ use axum::{
     Router,
     body::HttpBody,
     extract::{Path, Query, Request, State, rejection::QueryRejection},
-    http::{HeaderMap, StatusCode, header, uri::PathAndQuery},
+    http::{HeaderMap, StatusCode, Uri, header, uri::PathAndQuery},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -61,7 +61,7 @@ async fn alloc(
     let has_body = !request.body().is_end_stream();
     let took = async {
         let _permit = shared.calls.begin()?;
-        let Query(query) = query.map_err(|rejected| bad_query(&rejected, "n and request_id"))?;
+        let Query(query) = query.map_err(|rejected| bad_query(request.uri(), &rejected, ALLOC_QUERY))?;
         if has_body {
             let problem = "this path takes no body; write n and request_id as query parameters, such as ?n=3";
             return Err(status::from_invalid(&Invalid::new("body", problem)));
@@ -87,7 +87,12 @@ async fn alloc(
 
 /// Explains that identifiers are taken with POST. Browsers, link previews and proxies may send GET ahead of time or
 /// twice, and each GET would use up identifiers.
-async fn only_post(request: Request) -> Response {
+async fn only_post(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    // A suggested command must work.
+    if let Err(rejected) = Query::<AllocQuery>::try_from_uri(request.uri()) {
+        let status = bad_query(request.uri(), &rejected, ALLOC_QUERY);
+        return failure::answer(&status, form(request.headers()), shared.methods.pool());
+    }
     let url = url(&request);
     let hint =
         format!("identifiers are taken with POST, because browsers and proxies may repeat GET: curl -X POST '{url}'\n");
@@ -123,7 +128,7 @@ async fn inspect(
     let (form, from) = (form(request.headers()), From::new(&request, None));
     let inspected = async {
         let _permit = shared.calls.begin()?;
-        let Query(query) = query.map_err(|rejected| bad_query(&rejected, "format"))?;
+        let Query(query) = query.map_err(|rejected| bad_query(request.uri(), &rejected, INSPECT_QUERY))?;
         let ask = InspectRequest { texts: vec![text], format: query.format, ..InspectRequest::default() };
         let reply: InspectResponse = shared.calls.typed("/kent.v1.Codec/Inspect", from, &ask).await?;
         match reply.results.into_iter().next().and_then(|result| result.outcome) {
@@ -154,7 +159,7 @@ async fn classify(
     let (form, from) = (form(request.headers()), From::new(&request, None));
     let classified = async {
         let _permit = shared.calls.begin()?;
-        let Query(query) = query.map_err(|rejected| bad_query(&rejected, "space"))?;
+        let Query(query) = query.map_err(|rejected| bad_query(request.uri(), &rejected, CLASSIFY_QUERY))?;
         let bad_id = |problem: String| status::from_invalid(&Invalid::new("id", problem).because("BAD_ID"));
         let id = kent_codec::parse_id(&text).map_err(bad_id)?;
         let space = query.space.as_deref().unwrap_or(SPACE);
@@ -228,9 +233,18 @@ fn count(n: Option<&str>) -> Result<u64, Status> {
     count.ok_or_else(|| status::from_invalid(&wrong()))
 }
 
-fn bad_query(rejected: &QueryRejection, allowed: &str) -> Status {
-    let reason = std::error::Error::source(rejected).map_or_else(|| rejected.to_string(), ToString::to_string);
-    status::from_invalid(&Invalid::new("query", format!("{reason}; this path takes {allowed}")))
+/// The parameters of each path, and an example.
+const ALLOC_QUERY: (&[&str], &str) = (&["n", "request_id"], "?n=3");
+const INSPECT_QUERY: (&[&str], &str) = (&["format"], "?format=uuidv7");
+const CLASSIFY_QUERY: (&[&str], &str) = (&["space"], "?space=parts");
+
+fn bad_query(uri: &Uri, rejected: &QueryRejection, (known, example): (&[&str], &str)) -> Status {
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default();
+    let unknown = pairs.into_iter().map(|(name, _)| name).find(|name| !known.contains(&&**name));
+    let reason = || std::error::Error::source(rejected).map_or_else(|| rejected.to_string(), ToString::to_string);
+    let problem = unknown.map_or_else(reason, |name| format!("there is no parameter {name:?}"));
+    let problem = format!("{problem}; this path takes {}, such as {example}", known.join(" and "));
+    status::from_invalid(&Invalid::new("query", problem))
 }
 
 /// An inspected identifier as lines of name and value.

@@ -60,7 +60,7 @@ pub enum BadBackup {
         found: u32,
     },
     /// The backup is truncated.
-    #[error("it is incomplete: the transfer may have been interrupted; take another backup")]
+    #[error("it is incomplete: the transfer may have been interrupted; copy it again, or take another backup")]
     NotWhole,
     /// The content does not match the checksum.
     #[error("it is damaged: its checksum does not match its content; use another copy of it, or take another backup")]
@@ -172,6 +172,17 @@ pub(crate) fn read(path: &Path) -> Result<Backup, BadBackup> {
     decode(&bytes)
 }
 
+/// Whether the next message is longer than what is left.
+fn is_cut(rest: &[u8]) -> bool {
+    match prost::decode_length_delimiter(rest) {
+        Ok(length) => length > rest.len().saturating_sub(prost::length_delimiter_len(length)),
+        Err(_) => rest.len() < LENGTH_BYTES_MAX,
+    }
+}
+
+/// The maximum size of the length before a message, in bytes.
+const LENGTH_BYTES_MAX: usize = 10;
+
 /// Decodes a backup, and checks that it is complete.
 ///
 /// # Errors
@@ -179,14 +190,15 @@ pub(crate) fn read(path: &Path) -> Result<Backup, BadBackup> {
 /// [`BadBackup`].
 pub(crate) fn decode(bytes: &[u8]) -> Result<Backup, BadBackup> {
     let mut rest = bytes;
-    let mut next = || match rest.is_empty() {
-        true => Err(BadBackup::NotWhole),
-        false => BackupPart::decode_length_delimited(&mut rest)
-            .map_err(|_| BadBackup::Malformed("a message cannot be read"))
+    let mut next = || match is_cut(rest) {
+        // Without a header, nothing says that this is a backup.
+        true if rest.len() < bytes.len() || rest.is_empty() => Err(BadBackup::NotWhole),
+        _ => BackupPart::decode_length_delimited(&mut rest)
+            .map_err(|_| BadBackup::Malformed("a part of it cannot be read"))
             .map(|message| message.part),
     };
     let Some(backup_part::Part::Begin(begin)) = next()? else {
-        return Err(BadBackup::Malformed("its first message is not a header"));
+        return Err(BadBackup::Malformed("it does not begin with a header"));
     };
     if begin.schema > SCHEMA.into() {
         return Err(BadBackup::Newer { found: begin.schema });

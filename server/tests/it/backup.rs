@@ -139,12 +139,21 @@ async fn err_an_incomplete_or_damaged_backup_is_refused() {
     create(&daemon, "orders").await;
     backup(&daemon, &at("backup")).await;
     let whole = fs::read(at("backup")).expect("read");
+    let mut rest = &*whole;
+    BackupPart::decode_length_delimited(&mut rest).expect("a header");
+    let header = whole.len() - rest.len();
     let mut refused = HashSet::new();
     for cut in 0..whole.len() {
         fs::write(at("part"), &whole[..cut]).expect("written");
         if cut % 97 == 0 || cut + 20 > whole.len() {
             let output = restore(&at("part"), &at("new"), &["--yes", "--table-unchanged"]);
             assert!(!output.status.success() && !at("new").exists(), "{cut}: {}", said(&output));
+            assert_eq!(
+                said(&output).contains("it is incomplete"),
+                cut == 0 || cut >= header,
+                "{cut}: {}",
+                said(&output)
+            );
             refused.insert(said(&output));
         }
     }

@@ -35,11 +35,15 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 26] = [
 pub(super) const LISTS: [&str; 4] = ["describe", "get", "list", "show"];
 
 /// Options that users may expect of commands whose names begin with these words, and what to use instead.
-pub(super) const OPTIONS: [((&str, &str), &str); 13] = [
+pub(super) const OPTIONS: [((&str, &str), &str); 17] = [
     (("kent", "timeout"), "--request-timeout"),
     (("kent", "token"), "--token-file FILE, because other users of the machine can see the arguments of commands"),
-    (("kent alloc", "number"), "-n"),
-    (("kent alloc", "size"), "-n"),
+    (("kent alloc", "amount"), COUNT),
+    (("kent alloc", "limit"), COUNT),
+    (("kent alloc", "num"), COUNT),
+    (("kent alloc", "number"), COUNT),
+    (("kent alloc", "quantity"), COUNT),
+    (("kent alloc", "size"), COUNT),
     (("kent region create", "bits"), "--suffix"),
     (("kent region create", "kind"), "`kent region subdivide`"),
     (("kent region create", "parent"), "`kent region subdivide`"),
@@ -50,6 +54,9 @@ pub(super) const OPTIONS: [((&str, &str), &str); 13] = [
     (("kent region", "force"), "--yes"),
     (("kent space", "width"), "--bits"),
 ];
+
+/// The option for the number of identifiers.
+const COUNT: &str = "-n, such as -n 5";
 
 /// The settings of the daemon, which `kent` does not have.
 pub(super) const OF_DAEMON: [&str; 56] = [

@@ -23,6 +23,8 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
         ("alloc uuidv7 -n ten", "10k, 2M or 1G"),
         ("alloc uuidv7 --timeout 5", "500ms, 30s or 5m"),
         ("region ls --filter fill", "'fill>80' (with the quotes)"),
+        ("alloc uuidv7 --num 5", "for this, use -n, such as -n 5"),
+        ("alloc region:parts/bolts", "region:NAME@SPACE, here region:bolts@parts"),
         ("region ls --sort size", "-fill"),
         ("space free --suffix x", "from 0 to 128, such as 40"),
         ("region expand a --by x", "from 1 to 128, such as 2"),

@@ -1,7 +1,9 @@
 //! The errors of the ledger, the archive and the directory, and of opening a store.
 
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use super::record::LAYOUT;
 use crate::error::{Corrupt, NewerSchema, ReadError};
@@ -23,10 +25,15 @@ pub enum OpenError {
         dir: PathBuf,
     },
     /// The process lacks the permission to read or write a file.
-    #[error("no permission to use {}: {source}", path.display())]
+    #[error(
+        "no permission to use {}: {obstacle}; use the user that owns it, or another directory",
+        path.display()
+    )]
     Permission {
         /// The file or directory.
         path: PathBuf,
+        /// What denies the access.
+        obstacle: Obstacle,
         /// The error of the operating system.
         source: io::Error,
     },
@@ -102,11 +109,40 @@ pub enum OpenError {
     },
 }
 
+/// The file or directory that denies access to a path.
+#[derive(Debug)]
+pub struct Obstacle {
+    /// The path itself, or the innermost directory around it that can be seen.
+    path: PathBuf,
+    /// The number of its owner, and its permission bits.
+    owner: Option<(u32, u32)>,
+}
+
+impl Obstacle {
+    /// Finds what denies access to a path.
+    fn of(path: &Path) -> Self {
+        let seen = path.ancestors().find_map(|path| Some((path, fs::symlink_metadata(path).ok()?)));
+        let (seen, metadata) = seen.unzip();
+        let owner = metadata.map(|metadata| (metadata.uid(), metadata.mode() & 0o7777));
+        Self { path: seen.unwrap_or(path).to_owned(), owner }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match self.owner {
+            Some((uid, mode)) => write!(f, "{path} belongs to user {uid} and has mode {mode:04o}"),
+            None => write!(f, "{path} cannot be seen"),
+        }
+    }
+}
+
 impl OpenError {
     pub(super) fn io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
-            ErrorKind::PermissionDenied => Self::Permission { path, source },
+            ErrorKind::PermissionDenied => Self::Permission { obstacle: Obstacle::of(&path), path, source },
             _ => Self::Io { path, source },
         }
     }
@@ -316,5 +352,29 @@ pub enum ArchiveError {
 impl ArchiveError {
     pub(super) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io { path: path.to_owned(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn err_a_missing_permission_names_the_innermost_directory_that_can_be_seen() {
+        let root = tempfile::tempdir().expect("a directory");
+        let (owner, outer) = (fs::metadata(root.path()).expect("there").uid(), root.path().join("outer"));
+        fs::create_dir(&outer).expect("created");
+        fs::set_permissions(&outer, fs::Permissions::from_mode(0o750)).expect("changed");
+        for path in [outer.join("a/b"), outer.join("a"), outer.clone()] {
+            let error = OpenError::io(&path, ErrorKind::PermissionDenied.into()).to_string();
+            let (path, outer) = (path.display(), outer.display());
+            let expected = format!(
+                "no permission to use {path}: {outer} belongs to user {owner} and has mode 0750; use the user that owns it, or \
+                 another directory"
+            );
+            assert_eq!(error, expected);
+        }
     }
 }
