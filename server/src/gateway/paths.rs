@@ -59,9 +59,10 @@ async fn alloc(
 ) -> Response {
     let (form, from) = (form(request.headers()), From::new(&request, None));
     let has_body = !request.body().is_end_stream();
+    let query = query.map_err(|rejected| bad_query(request.uri(), &rejected, ALLOC_QUERY));
     let took = async {
         let _permit = shared.calls.begin()?;
-        let Query(query) = query.map_err(|rejected| bad_query(request.uri(), &rejected, ALLOC_QUERY))?;
+        let Query(query) = query?;
         if has_body {
             let problem = "this path takes no body; write n and request_id as query parameters, such as ?n=3";
             return Err(status::from_invalid(&Invalid::new("body", problem)));
@@ -126,9 +127,10 @@ async fn inspect(
     request: Request,
 ) -> Response {
     let (form, from) = (form(request.headers()), From::new(&request, None));
+    let query = query.map_err(|rejected| bad_query(request.uri(), &rejected, INSPECT_QUERY));
     let inspected = async {
         let _permit = shared.calls.begin()?;
-        let Query(query) = query.map_err(|rejected| bad_query(request.uri(), &rejected, INSPECT_QUERY))?;
+        let Query(query) = query?;
         let ask = InspectRequest { texts: vec![text], format: query.format, ..InspectRequest::default() };
         let reply: InspectResponse = shared.calls.typed("/kent.v1.Codec/Inspect", from, &ask).await?;
         match reply.results.into_iter().next().and_then(|result| result.outcome) {
@@ -157,9 +159,10 @@ async fn classify(
     request: Request,
 ) -> Response {
     let (form, from) = (form(request.headers()), From::new(&request, None));
+    let query = query.map_err(|rejected| bad_query(request.uri(), &rejected, CLASSIFY_QUERY));
     let classified = async {
         let _permit = shared.calls.begin()?;
-        let Query(query) = query.map_err(|rejected| bad_query(request.uri(), &rejected, CLASSIFY_QUERY))?;
+        let Query(query) = query?;
         let bad_id = |problem: String| status::from_invalid(&Invalid::new("id", problem).because("BAD_ID"));
         let id = kent_codec::parse_id(&text).map_err(bad_id)?;
         let space = query.space.as_deref().unwrap_or(SPACE);

@@ -73,7 +73,8 @@ impl Peer {
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     // A constant would be made and dropped with each call.
     static NAME: HeaderName = AUTHORIZATION;
-    headers.get(&NAME).map(HeaderValue::as_bytes)
+    // A call has few headers, and comparing their names takes half the instructions of hashing one.
+    headers.iter().find(|(name, _)| **name == NAME).map(|(_, value)| value.as_bytes())
 }
 
 /// The unverified name that a caller gives itself in `kent-principal`.
