@@ -1,11 +1,8 @@
 //! The cache of a connection's last caller.
 
-use std::{
-    hint::black_box,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{hint::black_box, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 
 use super::{
@@ -14,6 +11,8 @@ use super::{
 };
 
 /// The last caller of a connection, so that hashing its token and compiling its rights happen once, not for each call.
+///
+/// The lock of parking_lot takes about thirty instructions less than that of the standard library, which checks for panics.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCaller(Mutex<Option<Remembered>>);
 
@@ -30,7 +29,7 @@ impl KnownCaller {
     /// The caller that sent this header on the connection.
     #[inline]
     pub(super) fn get(&self, generation: u64, header: Option<&[u8]>, now: Duration) -> Option<Arc<Known>> {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.0.lock();
         let Remembered { header: own, known, .. } = last.as_ref()?;
         let is_known = known.is_as_of(generation, now)
             && match (own, header) {
@@ -46,7 +45,7 @@ impl KnownCaller {
     ///
     /// [`Limited`] if the principal may not have one more connection.
     pub(super) fn set(&self, header: Option<&[u8]>, known: Arc<Known>) -> Result<(), Limited> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         let principal = &known.principal;
         let is_same = |last: &mut Remembered| Arc::ptr_eq(&last.known.principal.usage, &principal.usage);
         let open = match last.take_if(is_same) {

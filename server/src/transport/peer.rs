@@ -73,8 +73,7 @@ impl Peer {
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     // A constant would be made and dropped with each call.
     static NAME: HeaderName = AUTHORIZATION;
-    // A call has few headers, and comparing their names takes half the instructions of hashing one.
-    headers.iter().find(|(name, _)| **name == NAME).map(|(_, value)| value.as_bytes())
+    headers.get(&NAME).map(HeaderValue::as_bytes)
 }
 
 /// The unverified name that a caller gives itself in `kent-principal`.
