@@ -1,5 +1,6 @@
 //! Conversions between messages of `kent.v1` and domain types.
 
+mod ask;
 mod block;
 mod classified;
 mod command;
@@ -17,6 +18,7 @@ mod text;
 use thiserror::Error;
 use tonic::Code;
 
+pub use ask::{AskInput, AskRights, CloseInput, region_request};
 pub use block::{AllocateInput, Encoding};
 pub use classified::{Classified, short_name};
 pub use command::{region_source, region_words, space_option};
@@ -25,7 +27,7 @@ pub use free::{FreeInput, free_blocks};
 pub use import::{IMPORT_BYTES_MAX, IMPORT_REGIONS_MAX, ImportInput};
 pub use limits::{LIMIT, parse_limits};
 pub use map::{MapInput, map};
-pub use names::{CONCEALED, HEIR, RegionName, SpaceName, region_name, space_name};
+pub use names::{CONCEALED, HEIR, RegionName, RequestName, SpaceName, region_name, request_name, space_name};
 pub use range::range;
 pub use regions::{
     ClassifyInput, ComposeInput, EditInput, EditOptions, Page, SpaceInput, UndoInput, Usage, classification,

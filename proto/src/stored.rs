@@ -17,6 +17,7 @@ use thiserror::Error;
 use crate::records;
 
 mod access;
+mod ask;
 mod counter;
 mod kept;
 
@@ -24,6 +25,7 @@ pub use access::{
     decode_access, decode_budget, decode_role, decode_spent, decode_token, encode_access, encode_budget, encode_role,
     encode_spent, encode_token,
 };
+pub use ask::{Ask, AskClosed, AskOutcome, Asks, decode_ask, decode_asks, encode_ask, encode_asks};
 pub use counter::{Counter, Restored, decode_counter, decode_restores, encode_counter, encode_restores};
 pub use kept::{
     EditMade, Listed, SeriesCount, StrictGrant, Unchanged, decode_forgotten, decode_forgotten_requests, decode_grant,

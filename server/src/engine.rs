@@ -3,7 +3,10 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use kent_access::Budget;
-use kent_proto::model::{Invalid, SpaceInput};
+use kent_proto::{
+    model::{AskInput, CloseInput, Invalid, SpaceInput},
+    v1::RegionRequest,
+};
 use kent_regions::Table;
 use kent_store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,7 +20,7 @@ use crate::{
     budgets::Budgets,
     cluster::{Cluster, Watches},
     config::{AuthMode, Config},
-    error::EditError,
+    error::{AskError, EditError},
     figures::Figures,
     fill::{Fill, Selection, full_first},
     grant::{Grants, Limits, RegionGrants, SeriesGrants},
@@ -27,6 +30,7 @@ use crate::{
     readiness::Readiness,
     records::{counters::restores, failure::LoadError, founding, schema::schema_in_force},
     tables::{
+        asks::Asker,
         directory::Directory,
         edits::{EditCommand, Edited},
         past::Past,
@@ -233,6 +237,28 @@ impl Engine {
         let directory = self.directory.clone();
         let work = self.tasks.spawn_work(async move { directory.undo(&command).await });
         work.await.unwrap_or(Err(EditError::Abandoned))
+    }
+
+    /// Stores a request for a region. The work continues if its caller disconnects.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError`].
+    pub(crate) async fn ask(&self, by: Asker, input: AskInput) -> Result<RegionRequest, AskError> {
+        let directory = self.directory.clone();
+        let work = self.tasks.spawn_work(async move { directory.ask(&by, &input).await });
+        work.await.unwrap_or(Err(AskError::Abandoned))
+    }
+
+    /// Declines or withdraws a request for a region. The work continues if its caller disconnects.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError`].
+    pub(crate) async fn close_ask(&self, by: Asker, input: CloseInput) -> Result<RegionRequest, AskError> {
+        let directory = self.directory.clone();
+        let work = self.tasks.spawn_work(async move { directory.close_ask(&by, &input).await });
+        work.await.unwrap_or(Err(AskError::Abandoned))
     }
 
     /// Deletes a space, or only checks whether it can be deleted. The work continues if its caller disconnects.

@@ -1,5 +1,6 @@
 //! Errors of requests, in the daemon's terms. `status` translates them to gRPC.
 
+mod asks;
 mod exhausted;
 mod occupied;
 mod over_budget;
@@ -15,7 +16,9 @@ use kent_proto::model::{Invalid, region_source as source, region_words as argume
 use kent_regions::{Count, Edit, NotUndone, Pace, Refusal as TableRefusal, Revision};
 use thiserror::Error;
 
-pub(crate) use self::{exhausted::Exhausted, occupied::Occupied, over_budget::OverBudget, undone::Deleted};
+pub(crate) use self::{
+    asks::AskError, exhausted::Exhausted, occupied::Occupied, over_budget::OverBudget, undone::Deleted,
+};
 use crate::{
     auth::Denied,
     records::failure::{LoadError, StoreFailure},
@@ -423,6 +426,9 @@ pub(crate) enum EditError {
         /// The region.
         region: String,
     },
+    /// The request that the edit answers was not found, or is closed.
+    #[error(transparent)]
+    Ask(#[from] AskError),
     /// The table has changed since the author read it.
     #[error(
         "the table of space {space:?} is at revision {present}, not {expected}: see what has changed (kent region history --space \

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod allocator;
+mod asks;
 mod audited;
 mod callers;
 mod classify;

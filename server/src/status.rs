@@ -18,7 +18,10 @@ use tonic_types::{ErrorDetails, StatusExt, pb};
 use crate::{
     access::AccessError,
     auth::{self, Denied},
-    error::{AllocateError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, RestoreWait, SeriesError, refusal_hint},
+    error::{
+        AllocateError, AskError, EditError, Exhausted, NoSuchRegion, NoSuchSpace, RestoreWait, SeriesError,
+        refusal_hint,
+    },
     host::computing::Busy,
     records::failure::StoreFailure,
     tables::{history::HistoryError, past::PastError},
@@ -100,6 +103,7 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
             let near = nearest.as_ref().and_then(|near| suggestion(space, &rule(refusal), near.1, &near.0));
             near.map_or_else(|| status.clone(), |near| with_suggestion(&status, &near))
         }
+        EditError::Ask(error) => from_ask(error),
         EditError::Stale { present, .. } => {
             let details = reason("STALE_REVISION", [("present_revision", &present.to_string())]);
             Status::with_error_details(Code::Aborted, message, details)
@@ -117,6 +121,30 @@ pub(crate) fn from_edit(error: &EditError) -> Status {
         EditError::Damaged(_) => with_reason(Code::DataLoss, "DAMAGED", message),
         EditError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
         EditError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
+    }
+}
+
+/// The status of a page token that the method did not return.
+pub(crate) fn bad_page_token() -> Status {
+    from_invalid(&Invalid::new("page_token", "is not a token that this method returned"))
+}
+
+/// The status of a request for a region that was not stored, found or closed.
+pub(crate) fn from_ask(error: &AskError) -> Status {
+    let message = error.to_string();
+    match error {
+        AskError::Denied(denied) => from_denied(denied),
+        AskError::BadField(invalid) => from_invalid(invalid),
+        AskError::NoSuchSpace(missing) => no_such_space(missing),
+        AskError::NoSuchAsk { number, .. } => not_found("NO_SUCH_REQUEST", "request", &number.to_string(), message),
+        AskError::Closed { number, .. } => precondition("REQUEST_CLOSED", &number.to_string(), message),
+        AskError::NotYours { number, .. } => precondition("NOT_YOURS", &number.to_string(), message),
+        AskError::TooManyOfCaller { .. } | AskError::TooMany { .. } => {
+            with_reason(Code::ResourceExhausted, "TOO_MANY_REQUESTS", message)
+        }
+        AskError::Store(failure) => from_store(failure, message, Outcome::Unknown),
+        AskError::Contended { .. } => passing(Code::Aborted, "CONTENDED", message, RETRY_AFTER),
+        AskError::Abandoned => with_reason(Code::Unknown, "OUTCOME_UNKNOWN", message),
     }
 }
 

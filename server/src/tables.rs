@@ -1,5 +1,6 @@
 //! Spaces and their tables in memory, edits, and the history of tables.
 
+pub(crate) mod asks;
 mod counted;
 pub(crate) mod directory;
 pub(crate) mod edits;

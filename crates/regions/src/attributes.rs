@@ -112,7 +112,12 @@ impl Texts {
         self.owner.len() + self.description.len() + labels
     }
 
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
+    /// Checks the length and the characters of the texts.
+    ///
+    /// # Errors
+    ///
+    /// A refusal that names the rule.
+    pub fn check(&self) -> Result<(), Refusal> {
         for (name, value) in &self.labels {
             if !is_label_text(name) || !name.starts_with(|first: char| first.is_ascii_alphanumeric()) {
                 return Err(Refusal::LabelName { name: name.clone() });

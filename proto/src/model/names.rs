@@ -1,4 +1,4 @@
-//! Resource names: `spaces/SPACE` and `spaces/SPACE/regions/REGION`.
+//! Resource names: `spaces/SPACE`, `spaces/SPACE/regions/REGION` and `spaces/SPACE/requests/ID`.
 
 use kent_ids::check_name;
 
@@ -50,6 +50,31 @@ impl RegionName {
     }
 }
 
+/// The number of a request for a region, and the valid name of its space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestName {
+    /// The name of the space.
+    pub space: String,
+    /// The number of the request.
+    pub number: u64,
+}
+
+impl RequestName {
+    /// Parses `spaces/SPACE/requests/ID` from a field.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] naming the field.
+    pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
+        let wrong = || Invalid::new(field, format!("is {:?}, but must be spaces/SPACE/requests/ID", shown(name)));
+        let (space, id) =
+            name.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/requests/")).ok_or_else(wrong)?;
+        // `parse` alone accepts a sign.
+        let number = id.bytes().all(|digit| digit.is_ascii_digit()).then(|| id.parse().ok()).flatten();
+        Ok(Self { space: check_space(field, space)?, number: number.ok_or_else(wrong)? })
+    }
+}
+
 /// Checks the name of a space or region in a field.
 pub(super) fn check(field: &'static str, name: &str) -> Result<String, Invalid> {
     match check_name(name) {
@@ -85,6 +110,11 @@ pub fn space_name(space: &str) -> String {
 
 /// The text in `sealed_by` for a region whose name the caller may not know.
 pub const CONCEALED: &str = "-";
+
+/// Returns `spaces/SPACE/requests/ID`.
+pub fn request_name(space: &str, number: u64) -> String {
+    format!("spaces/{space}/requests/{number}")
+}
 
 /// `spaces/SPACE/regions/REGION`.
 pub fn region_name(space: &str, region: &str) -> String {

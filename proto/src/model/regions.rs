@@ -11,7 +11,7 @@ use prost_types::FieldMask;
 
 use super::{
     Invalid,
-    names::{RegionName, SpaceName, check, region_name, space_name},
+    names::{RegionName, RequestName, SpaceName, check, region_name, space_name},
     range::range,
 };
 use crate::{
@@ -90,6 +90,8 @@ pub struct EditOptions {
     pub request_id: String,
     /// The reason for the history.
     pub reason: String,
+    /// The number of the request for a region that the edit answers.
+    pub answers: Option<u64>,
 }
 
 /// The maximum length of a request ID, in bytes.
@@ -105,6 +107,21 @@ macro_rules! options {
     };
 }
 
+fn check_length(field: &'static str, text: &str, max: usize) -> Result<(), Invalid> {
+    match text.len() > max {
+        true => Err(Invalid::new(
+            field,
+            format!("has {}, but at most {} are allowed", counted(text.len(), "byte"), grouped(max)),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Fails if a reason or a note is too long.
+pub(super) fn check_bytes(field: &'static str, text: &str) -> Result<(), Invalid> {
+    check_length(field, text, REASON_BYTES_MAX)
+}
+
 impl EditOptions {
     pub(super) fn checked(
         validate_only: bool,
@@ -112,17 +129,10 @@ impl EditOptions {
         request_id: String,
         reason: String,
     ) -> Result<Self, Invalid> {
-        let within = |field, text: &str, max: usize| match text.len() > max {
-            true => Err(Invalid::new(
-                field,
-                format!("has {}, but at most {} are allowed", counted(text.len(), "byte"), grouped(max)),
-            )),
-            false => Ok(()),
-        };
-        within("request_id", &request_id, REQUEST_ID_BYTES_MAX)?;
-        within("reason", &reason, REASON_BYTES_MAX)?;
+        check_length("request_id", &request_id, REQUEST_ID_BYTES_MAX)?;
+        check_bytes("reason", &reason)?;
         let expected = (expected_revision != 0).then_some(Revision(expected_revision));
-        Ok(Self { validate_only, expected, request_id, reason })
+        Ok(Self { validate_only, expected, request_id, reason, answers: None })
     }
 }
 
@@ -162,7 +172,20 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
                 policy: request.policy.map(policy_input).transpose()?.unwrap_or_default(),
             },
         };
-        Ok(Self { space, edit, options: options!(request) })
+        let answers = answers(&space, &request.answers)?;
+        Ok(Self { space, edit, options: EditOptions { answers, ..options!(request) } })
+    }
+}
+
+/// Returns the number of the answered request, which must be of this space.
+fn answers(space: &str, name: &str) -> Result<Option<u64>, Invalid> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let request = RequestName::parse("answers", name)?;
+    match request.space == space {
+        true => Ok(Some(request.number)),
+        false => Err(Invalid::new("answers", format!("is a request of space {:?}, not of {space:?}", request.space))),
     }
 }
 
@@ -401,7 +424,7 @@ fn new_regions(new_regions: Vec<v1::NewRegion>) -> Result<Vec<NewRegion>, Invali
 }
 
 /// Checks the name of a new region.
-fn new_name(field: &'static str, name: &str) -> Result<String, Invalid> {
+pub(super) fn new_name(field: &'static str, name: &str) -> Result<String, Invalid> {
     check(field, name).map_err(|invalid| invalid.because("BAD_NAME"))
 }
 

@@ -3,7 +3,7 @@
 //   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
 //     127.0.0.1:7600 kent.v1.Regions/CreateRegion
 //
-// Resource names are "spaces/SPACE" and "spaces/SPACE/regions/REGION". SPACE is the name of a space. A delegated region has
+// Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of a space. A delegated region has
 // a space of its own, and its name is the outer space's name, "/" and the region's name: "spaces/default/orders".
 //
 // An edit that changes nothing makes no revision: in its response, revision and base_revision are equal.
@@ -285,6 +285,63 @@ func (MapCell_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_kent_v1_regions_proto_rawDescGZIP(), []int{14, 0}
 }
 
+type RegionRequest_State int32
+
+const (
+	RegionRequest_STATE_UNSPECIFIED RegionRequest_State = 0
+	RegionRequest_OPEN              RegionRequest_State = 1
+	// The region was made.
+	RegionRequest_MADE     RegionRequest_State = 2
+	RegionRequest_DECLINED RegionRequest_State = 3
+	// The requester withdrew the request.
+	RegionRequest_WITHDRAWN RegionRequest_State = 4
+)
+
+// Enum value maps for RegionRequest_State.
+var (
+	RegionRequest_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "OPEN",
+		2: "MADE",
+		3: "DECLINED",
+		4: "WITHDRAWN",
+	}
+	RegionRequest_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"OPEN":              1,
+		"MADE":              2,
+		"DECLINED":          3,
+		"WITHDRAWN":         4,
+	}
+)
+
+func (x RegionRequest_State) Enum() *RegionRequest_State {
+	p := new(RegionRequest_State)
+	*p = x
+	return p
+}
+
+func (x RegionRequest_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RegionRequest_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_kent_v1_regions_proto_enumTypes[4].Descriptor()
+}
+
+func (RegionRequest_State) Type() protoreflect.EnumType {
+	return &file_kent_v1_regions_proto_enumTypes[4]
+}
+
+func (x RegionRequest_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RegionRequest_State.Descriptor instead.
+func (RegionRequest_State) EnumDescriptor() ([]byte, []int) {
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{22, 0}
+}
+
 type Classification_Status int32
 
 const (
@@ -328,11 +385,11 @@ func (x Classification_Status) String() string {
 }
 
 func (Classification_Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_kent_v1_regions_proto_enumTypes[4].Descriptor()
+	return file_kent_v1_regions_proto_enumTypes[5].Descriptor()
 }
 
 func (Classification_Status) Type() protoreflect.EnumType {
-	return &file_kent_v1_regions_proto_enumTypes[4]
+	return &file_kent_v1_regions_proto_enumTypes[5]
 }
 
 func (x Classification_Status) Number() protoreflect.EnumNumber {
@@ -341,7 +398,7 @@ func (x Classification_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Classification_Status.Descriptor instead.
 func (Classification_Status) EnumDescriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{47, 0}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{52, 0}
 }
 
 type Space struct {
@@ -2145,8 +2202,12 @@ type CreateRegionRequest struct {
 	// to 40 bits, 2^30 from 50 bits.
 	Pace uint64 `protobuf:"varint,14,opt,name=pace,proto3" json:"pace,omitempty"`
 	// Create the region sealed: it grants nothing until it is unsealed.
-	Sealed        bool    `protobuf:"varint,15,opt,name=sealed,proto3" json:"sealed,omitempty"`
-	Policy        *Policy `protobuf:"bytes,16,opt,name=policy,proto3" json:"policy,omitempty"`
+	Sealed bool    `protobuf:"varint,15,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	Policy *Policy `protobuf:"bytes,16,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The open request that this region answers, "spaces/SPACE/requests/ID", in the same space. The new region gets the
+	// owner and the labels of the request. The commit that creates the region also sets the request to MADE. The region may
+	// differ from the one in the request. The caller needs `edit` for both names.
+	Answers       string `protobuf:"bytes,17,opt,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2293,6 +2354,479 @@ func (x *CreateRegionRequest) GetPolicy() *Policy {
 	return nil
 }
 
+func (x *CreateRegionRequest) GetAnswers() string {
+	if x != nil {
+		return x.Answers
+	}
+	return ""
+}
+
+// A request for a region. At most 100 requests of one principal and 1000 requests of a space are open. A closed request is
+// removed when a later one is closed, if it was closed more than 90 days ago or is beyond the newest 1000 closed ones.
+type RegionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "spaces/SPACE/requests/ID". ID is a number, and later requests have higher ones.
+	Name  string              `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	State RegionRequest_State `protobuf:"varint,2,opt,name=state,proto3,enum=kent.v1.RegionRequest_State" json:"state,omitempty"`
+	// The wanted name of the region.
+	RegionId string `protobuf:"bytes,3,opt,name=region_id,json=regionId,proto3" json:"region_id,omitempty"`
+	// The wanted width of the suffix in bits.
+	SuffixBits uint32 `protobuf:"varint,4,opt,name=suffix_bits,json=suffixBits,proto3" json:"suffix_bits,omitempty"`
+	// The wanted width of the expansion zone in bits. Absent: the operator decides.
+	ZoneBits *uint32 `protobuf:"varint,5,opt,name=zone_bits,json=zoneBits,proto3,oneof" json:"zone_bits,omitempty"`
+	// The owner and the labels that the region gets.
+	Owner  string            `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	Labels map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Why the requester needs the region.
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who asked, in the form of HistoryEntry.principal: the proved identity and the host.
+	Requester string `protobuf:"bytes,9,opt,name=requester,proto3" json:"requester,omitempty"`
+	// When the request was made, in RFC 3339 form, by the clock of the daemon that stored it.
+	CreateTime string `protobuf:"bytes,10,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// When the request was closed. Empty while it is open.
+	CloseTime string `protobuf:"bytes,11,opt,name=close_time,json=closeTime,proto3" json:"close_time,omitempty"`
+	// Who closed the request, as in requester.
+	ClosedBy string `protobuf:"bytes,12,opt,name=closed_by,json=closedBy,proto3" json:"closed_by,omitempty"`
+	// Why the request was declined or withdrawn, or the reason of the edit that made the region.
+	Note string `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`
+	// If the state is MADE: the name that the region had when it was made, "spaces/SPACE/regions/REGION".
+	Region string `protobuf:"bytes,14,opt,name=region,proto3" json:"region,omitempty"`
+	// True if the caller made this request, and so may withdraw it while it is open.
+	Mine bool `protobuf:"varint,15,opt,name=mine,proto3" json:"mine,omitempty"`
+	// True if the caller may make the region or decline the request while it is open.
+	Decidable     bool `protobuf:"varint,16,opt,name=decidable,proto3" json:"decidable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegionRequest) Reset() {
+	*x = RegionRequest{}
+	mi := &file_kent_v1_regions_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegionRequest) ProtoMessage() {}
+
+func (x *RegionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_regions_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegionRequest.ProtoReflect.Descriptor instead.
+func (*RegionRequest) Descriptor() ([]byte, []int) {
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RegionRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetState() RegionRequest_State {
+	if x != nil {
+		return x.State
+	}
+	return RegionRequest_STATE_UNSPECIFIED
+}
+
+func (x *RegionRequest) GetRegionId() string {
+	if x != nil {
+		return x.RegionId
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetSuffixBits() uint32 {
+	if x != nil {
+		return x.SuffixBits
+	}
+	return 0
+}
+
+func (x *RegionRequest) GetZoneBits() uint32 {
+	if x != nil && x.ZoneBits != nil {
+		return *x.ZoneBits
+	}
+	return 0
+}
+
+func (x *RegionRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *RegionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetRequester() string {
+	if x != nil {
+		return x.Requester
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetCreateTime() string {
+	if x != nil {
+		return x.CreateTime
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetCloseTime() string {
+	if x != nil {
+		return x.CloseTime
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetClosedBy() string {
+	if x != nil {
+		return x.ClosedBy
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *RegionRequest) GetMine() bool {
+	if x != nil {
+		return x.Mine
+	}
+	return false
+}
+
+func (x *RegionRequest) GetDecidable() bool {
+	if x != nil {
+		return x.Decidable
+	}
+	return false
+}
+
+type RequestRegionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "spaces/SPACE".
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// The wanted name of the region. The rules of CreateSpaceRequest.space_id apply.
+	RegionId string `protobuf:"bytes,2,opt,name=region_id,json=regionId,proto3" json:"region_id,omitempty"`
+	// The wanted width of the suffix in bits. Required.
+	SuffixBits *uint32 `protobuf:"varint,3,opt,name=suffix_bits,json=suffixBits,proto3,oneof" json:"suffix_bits,omitempty"`
+	// The wanted width of the expansion zone in bits. Absent: the operator decides.
+	ZoneBits *uint32 `protobuf:"varint,4,opt,name=zone_bits,json=zoneBits,proto3,oneof" json:"zone_bits,omitempty"`
+	// The owner and the labels for the region. The rules of UpdateRegionRequest apply.
+	Owner  string            `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
+	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Required: why you need the region, in at most 1024 bytes.
+	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestRegionRequest) Reset() {
+	*x = RequestRegionRequest{}
+	mi := &file_kent_v1_regions_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestRegionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestRegionRequest) ProtoMessage() {}
+
+func (x *RequestRegionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_regions_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestRegionRequest.ProtoReflect.Descriptor instead.
+func (*RequestRegionRequest) Descriptor() ([]byte, []int) {
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *RequestRegionRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *RequestRegionRequest) GetRegionId() string {
+	if x != nil {
+		return x.RegionId
+	}
+	return ""
+}
+
+func (x *RequestRegionRequest) GetSuffixBits() uint32 {
+	if x != nil && x.SuffixBits != nil {
+		return *x.SuffixBits
+	}
+	return 0
+}
+
+func (x *RequestRegionRequest) GetZoneBits() uint32 {
+	if x != nil && x.ZoneBits != nil {
+		return *x.ZoneBits
+	}
+	return 0
+}
+
+func (x *RequestRegionRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *RequestRegionRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *RequestRegionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ListRegionRequestsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "spaces/SPACE", or "spaces/SPACE/requests/ID" for one request, open or closed.
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// At most 1000. 0 means 100.
+	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the previous page. Empty for the first page.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// List closed requests, too.
+	IncludeClosed bool `protobuf:"varint,4,opt,name=include_closed,json=includeClosed,proto3" json:"include_closed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRegionRequestsRequest) Reset() {
+	*x = ListRegionRequestsRequest{}
+	mi := &file_kent_v1_regions_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRegionRequestsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRegionRequestsRequest) ProtoMessage() {}
+
+func (x *ListRegionRequestsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_regions_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRegionRequestsRequest.ProtoReflect.Descriptor instead.
+func (*ListRegionRequestsRequest) Descriptor() ([]byte, []int) {
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListRegionRequestsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListRegionRequestsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListRegionRequestsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListRegionRequestsRequest) GetIncludeClosed() bool {
+	if x != nil {
+		return x.IncludeClosed
+	}
+	return false
+}
+
+type ListRegionRequestsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Requests []*RegionRequest       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRegionRequestsResponse) Reset() {
+	*x = ListRegionRequestsResponse{}
+	mi := &file_kent_v1_regions_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRegionRequestsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRegionRequestsResponse) ProtoMessage() {}
+
+func (x *ListRegionRequestsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_regions_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRegionRequestsResponse.ProtoReflect.Descriptor instead.
+func (*ListRegionRequestsResponse) Descriptor() ([]byte, []int) {
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ListRegionRequestsResponse) GetRequests() []*RegionRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *ListRegionRequestsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type CloseRegionRequestRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "spaces/SPACE/requests/ID".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// DECLINED or WITHDRAWN.
+	State RegionRequest_State `protobuf:"varint,2,opt,name=state,proto3,enum=kent.v1.RegionRequest_State" json:"state,omitempty"`
+	// A text of at most 1024 bytes for the requester. Required for DECLINED.
+	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseRegionRequestRequest) Reset() {
+	*x = CloseRegionRequestRequest{}
+	mi := &file_kent_v1_regions_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseRegionRequestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseRegionRequestRequest) ProtoMessage() {}
+
+func (x *CloseRegionRequestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_regions_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseRegionRequestRequest.ProtoReflect.Descriptor instead.
+func (*CloseRegionRequestRequest) Descriptor() ([]byte, []int) {
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *CloseRegionRequestRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CloseRegionRequestRequest) GetState() RegionRequest_State {
+	if x != nil {
+		return x.State
+	}
+	return RegionRequest_STATE_UNSPECIFIED
+}
+
+func (x *CloseRegionRequestRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 type ExpandRegionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "spaces/SPACE/regions/REGION".
@@ -2309,7 +2843,7 @@ type ExpandRegionRequest struct {
 
 func (x *ExpandRegionRequest) Reset() {
 	*x = ExpandRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[22]
+	mi := &file_kent_v1_regions_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2855,7 @@ func (x *ExpandRegionRequest) String() string {
 func (*ExpandRegionRequest) ProtoMessage() {}
 
 func (x *ExpandRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[22]
+	mi := &file_kent_v1_regions_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2868,7 @@ func (x *ExpandRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpandRegionRequest.ProtoReflect.Descriptor instead.
 func (*ExpandRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{22}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExpandRegionRequest) GetName() string {
@@ -2395,7 +2929,7 @@ type ShrinkRegionRequest struct {
 
 func (x *ShrinkRegionRequest) Reset() {
 	*x = ShrinkRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[23]
+	mi := &file_kent_v1_regions_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2941,7 @@ func (x *ShrinkRegionRequest) String() string {
 func (*ShrinkRegionRequest) ProtoMessage() {}
 
 func (x *ShrinkRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[23]
+	mi := &file_kent_v1_regions_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2954,7 @@ func (x *ShrinkRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkRegionRequest.ProtoReflect.Descriptor instead.
 func (*ShrinkRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{23}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ShrinkRegionRequest) GetName() string {
@@ -2479,7 +3013,7 @@ type DelegateRegionRequest struct {
 
 func (x *DelegateRegionRequest) Reset() {
 	*x = DelegateRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[24]
+	mi := &file_kent_v1_regions_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +3025,7 @@ func (x *DelegateRegionRequest) String() string {
 func (*DelegateRegionRequest) ProtoMessage() {}
 
 func (x *DelegateRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[24]
+	mi := &file_kent_v1_regions_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +3038,7 @@ func (x *DelegateRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DelegateRegionRequest.ProtoReflect.Descriptor instead.
 func (*DelegateRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{24}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DelegateRegionRequest) GetName() string {
@@ -2556,7 +3090,7 @@ type SealRegionRequest struct {
 
 func (x *SealRegionRequest) Reset() {
 	*x = SealRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[25]
+	mi := &file_kent_v1_regions_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +3102,7 @@ func (x *SealRegionRequest) String() string {
 func (*SealRegionRequest) ProtoMessage() {}
 
 func (x *SealRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[25]
+	mi := &file_kent_v1_regions_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +3115,7 @@ func (x *SealRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealRegionRequest.ProtoReflect.Descriptor instead.
 func (*SealRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{25}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SealRegionRequest) GetName() string {
@@ -2635,7 +3169,7 @@ type RenameRegionRequest struct {
 
 func (x *RenameRegionRequest) Reset() {
 	*x = RenameRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[26]
+	mi := &file_kent_v1_regions_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +3181,7 @@ func (x *RenameRegionRequest) String() string {
 func (*RenameRegionRequest) ProtoMessage() {}
 
 func (x *RenameRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[26]
+	mi := &file_kent_v1_regions_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +3194,7 @@ func (x *RenameRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRegionRequest.ProtoReflect.Descriptor instead.
 func (*RenameRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{26}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RenameRegionRequest) GetName() string {
@@ -2721,7 +3255,7 @@ type DeleteRegionRequest struct {
 
 func (x *DeleteRegionRequest) Reset() {
 	*x = DeleteRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[27]
+	mi := &file_kent_v1_regions_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +3267,7 @@ func (x *DeleteRegionRequest) String() string {
 func (*DeleteRegionRequest) ProtoMessage() {}
 
 func (x *DeleteRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[27]
+	mi := &file_kent_v1_regions_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +3280,7 @@ func (x *DeleteRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRegionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{27}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeleteRegionRequest) GetName() string {
@@ -2805,7 +3339,7 @@ type UndoEditRequest struct {
 
 func (x *UndoEditRequest) Reset() {
 	*x = UndoEditRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[28]
+	mi := &file_kent_v1_regions_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +3351,7 @@ func (x *UndoEditRequest) String() string {
 func (*UndoEditRequest) ProtoMessage() {}
 
 func (x *UndoEditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[28]
+	mi := &file_kent_v1_regions_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +3364,7 @@ func (x *UndoEditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoEditRequest.ProtoReflect.Descriptor instead.
 func (*UndoEditRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{28}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *UndoEditRequest) GetName() string {
@@ -2899,7 +3433,7 @@ type UpdateRegionRequest struct {
 
 func (x *UpdateRegionRequest) Reset() {
 	*x = UpdateRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[29]
+	mi := &file_kent_v1_regions_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +3445,7 @@ func (x *UpdateRegionRequest) String() string {
 func (*UpdateRegionRequest) ProtoMessage() {}
 
 func (x *UpdateRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[29]
+	mi := &file_kent_v1_regions_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3458,7 @@ func (x *UpdateRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRegionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{29}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *UpdateRegionRequest) GetName() string {
@@ -3029,7 +3563,7 @@ type SplitRegionRequest struct {
 
 func (x *SplitRegionRequest) Reset() {
 	*x = SplitRegionRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[30]
+	mi := &file_kent_v1_regions_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3041,7 +3575,7 @@ func (x *SplitRegionRequest) String() string {
 func (*SplitRegionRequest) ProtoMessage() {}
 
 func (x *SplitRegionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[30]
+	mi := &file_kent_v1_regions_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3054,7 +3588,7 @@ func (x *SplitRegionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitRegionRequest.ProtoReflect.Descriptor instead.
 func (*SplitRegionRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{30}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SplitRegionRequest) GetName() string {
@@ -3126,7 +3660,7 @@ type AddSubregionsRequest struct {
 
 func (x *AddSubregionsRequest) Reset() {
 	*x = AddSubregionsRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[31]
+	mi := &file_kent_v1_regions_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3138,7 +3672,7 @@ func (x *AddSubregionsRequest) String() string {
 func (*AddSubregionsRequest) ProtoMessage() {}
 
 func (x *AddSubregionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[31]
+	mi := &file_kent_v1_regions_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3151,7 +3685,7 @@ func (x *AddSubregionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSubregionsRequest.ProtoReflect.Descriptor instead.
 func (*AddSubregionsRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{31}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AddSubregionsRequest) GetName() string {
@@ -3238,7 +3772,7 @@ type NewRegion struct {
 
 func (x *NewRegion) Reset() {
 	*x = NewRegion{}
-	mi := &file_kent_v1_regions_proto_msgTypes[32]
+	mi := &file_kent_v1_regions_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +3784,7 @@ func (x *NewRegion) String() string {
 func (*NewRegion) ProtoMessage() {}
 
 func (x *NewRegion) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[32]
+	mi := &file_kent_v1_regions_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +3797,7 @@ func (x *NewRegion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewRegion.ProtoReflect.Descriptor instead.
 func (*NewRegion) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{32}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NewRegion) GetRegionId() string {
@@ -3347,7 +3881,7 @@ type ImportTableRequest struct {
 
 func (x *ImportTableRequest) Reset() {
 	*x = ImportTableRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[33]
+	mi := &file_kent_v1_regions_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3893,7 @@ func (x *ImportTableRequest) String() string {
 func (*ImportTableRequest) ProtoMessage() {}
 
 func (x *ImportTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[33]
+	mi := &file_kent_v1_regions_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3906,7 @@ func (x *ImportTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportTableRequest.ProtoReflect.Descriptor instead.
 func (*ImportTableRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{33}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ImportTableRequest) GetParent() string {
@@ -3452,7 +3986,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[34]
+	mi := &file_kent_v1_regions_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3998,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[34]
+	mi := &file_kent_v1_regions_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +4011,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{34}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EditResponse) GetRegion() *Region {
@@ -3570,7 +4104,7 @@ type EditSuggestion struct {
 
 func (x *EditSuggestion) Reset() {
 	*x = EditSuggestion{}
-	mi := &file_kent_v1_regions_proto_msgTypes[35]
+	mi := &file_kent_v1_regions_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3582,7 +4116,7 @@ func (x *EditSuggestion) String() string {
 func (*EditSuggestion) ProtoMessage() {}
 
 func (x *EditSuggestion) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[35]
+	mi := &file_kent_v1_regions_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3595,7 +4129,7 @@ func (x *EditSuggestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditSuggestion.ProtoReflect.Descriptor instead.
 func (*EditSuggestion) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{35}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EditSuggestion) GetRule() string {
@@ -3757,7 +4291,7 @@ type ComposeRequest struct {
 
 func (x *ComposeRequest) Reset() {
 	*x = ComposeRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[36]
+	mi := &file_kent_v1_regions_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +4303,7 @@ func (x *ComposeRequest) String() string {
 func (*ComposeRequest) ProtoMessage() {}
 
 func (x *ComposeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[36]
+	mi := &file_kent_v1_regions_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +4316,7 @@ func (x *ComposeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComposeRequest.ProtoReflect.Descriptor instead.
 func (*ComposeRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{36}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ComposeRequest) GetName() string {
@@ -3816,7 +4350,7 @@ type ComposeResponse struct {
 
 func (x *ComposeResponse) Reset() {
 	*x = ComposeResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[37]
+	mi := &file_kent_v1_regions_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3828,7 +4362,7 @@ func (x *ComposeResponse) String() string {
 func (*ComposeResponse) ProtoMessage() {}
 
 func (x *ComposeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[37]
+	mi := &file_kent_v1_regions_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3841,7 +4375,7 @@ func (x *ComposeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComposeResponse.ProtoReflect.Descriptor instead.
 func (*ComposeResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{37}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ComposeResponse) GetComposed() []*Composed {
@@ -3863,7 +4397,7 @@ type Composed struct {
 
 func (x *Composed) Reset() {
 	*x = Composed{}
-	mi := &file_kent_v1_regions_proto_msgTypes[38]
+	mi := &file_kent_v1_regions_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3875,7 +4409,7 @@ func (x *Composed) String() string {
 func (*Composed) ProtoMessage() {}
 
 func (x *Composed) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[38]
+	mi := &file_kent_v1_regions_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3888,7 +4422,7 @@ func (x *Composed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Composed.ProtoReflect.Descriptor instead.
 func (*Composed) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{38}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Composed) GetSuffix() *Uint128 {
@@ -3926,7 +4460,7 @@ type ListHistoryRequest struct {
 
 func (x *ListHistoryRequest) Reset() {
 	*x = ListHistoryRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[39]
+	mi := &file_kent_v1_regions_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3938,7 +4472,7 @@ func (x *ListHistoryRequest) String() string {
 func (*ListHistoryRequest) ProtoMessage() {}
 
 func (x *ListHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[39]
+	mi := &file_kent_v1_regions_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3951,7 +4485,7 @@ func (x *ListHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHistoryRequest.ProtoReflect.Descriptor instead.
 func (*ListHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{39}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListHistoryRequest) GetParent() string {
@@ -3988,7 +4522,7 @@ type ListHistoryResponse struct {
 
 func (x *ListHistoryResponse) Reset() {
 	*x = ListHistoryResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[40]
+	mi := &file_kent_v1_regions_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4534,7 @@ func (x *ListHistoryResponse) String() string {
 func (*ListHistoryResponse) ProtoMessage() {}
 
 func (x *ListHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[40]
+	mi := &file_kent_v1_regions_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4547,7 @@ func (x *ListHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHistoryResponse.ProtoReflect.Descriptor instead.
 func (*ListHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{40}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListHistoryResponse) GetEntries() []*HistoryEntry {
@@ -4067,7 +4601,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_kent_v1_regions_proto_msgTypes[41]
+	mi := &file_kent_v1_regions_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4079,7 +4613,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[41]
+	mi := &file_kent_v1_regions_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4092,7 +4626,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{41}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HistoryEntry) GetRevision() uint64 {
@@ -4177,7 +4711,7 @@ type WatchTableRequest struct {
 
 func (x *WatchTableRequest) Reset() {
 	*x = WatchTableRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[42]
+	mi := &file_kent_v1_regions_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4189,7 +4723,7 @@ func (x *WatchTableRequest) String() string {
 func (*WatchTableRequest) ProtoMessage() {}
 
 func (x *WatchTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[42]
+	mi := &file_kent_v1_regions_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4202,7 +4736,7 @@ func (x *WatchTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTableRequest.ProtoReflect.Descriptor instead.
 func (*WatchTableRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{42}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WatchTableRequest) GetParent() string {
@@ -4233,7 +4767,7 @@ type WatchTableResponse struct {
 
 func (x *WatchTableResponse) Reset() {
 	*x = WatchTableResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[43]
+	mi := &file_kent_v1_regions_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4245,7 +4779,7 @@ func (x *WatchTableResponse) String() string {
 func (*WatchTableResponse) ProtoMessage() {}
 
 func (x *WatchTableResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[43]
+	mi := &file_kent_v1_regions_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4258,7 +4792,7 @@ func (x *WatchTableResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTableResponse.ProtoReflect.Descriptor instead.
 func (*WatchTableResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{43}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WatchTableResponse) GetEvent() isWatchTableResponse_Event {
@@ -4332,7 +4866,7 @@ type RegionChange struct {
 
 func (x *RegionChange) Reset() {
 	*x = RegionChange{}
-	mi := &file_kent_v1_regions_proto_msgTypes[44]
+	mi := &file_kent_v1_regions_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4344,7 +4878,7 @@ func (x *RegionChange) String() string {
 func (*RegionChange) ProtoMessage() {}
 
 func (x *RegionChange) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[44]
+	mi := &file_kent_v1_regions_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4357,7 +4891,7 @@ func (x *RegionChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionChange.ProtoReflect.Descriptor instead.
 func (*RegionChange) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{44}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RegionChange) GetBefore() *Region {
@@ -4386,7 +4920,7 @@ type ClassifyRequest struct {
 
 func (x *ClassifyRequest) Reset() {
 	*x = ClassifyRequest{}
-	mi := &file_kent_v1_regions_proto_msgTypes[45]
+	mi := &file_kent_v1_regions_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4932,7 @@ func (x *ClassifyRequest) String() string {
 func (*ClassifyRequest) ProtoMessage() {}
 
 func (x *ClassifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[45]
+	mi := &file_kent_v1_regions_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4945,7 @@ func (x *ClassifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassifyRequest.ProtoReflect.Descriptor instead.
 func (*ClassifyRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{45}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ClassifyRequest) GetParent() string {
@@ -4440,7 +4974,7 @@ type ClassifyResponse struct {
 
 func (x *ClassifyResponse) Reset() {
 	*x = ClassifyResponse{}
-	mi := &file_kent_v1_regions_proto_msgTypes[46]
+	mi := &file_kent_v1_regions_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4452,7 +4986,7 @@ func (x *ClassifyResponse) String() string {
 func (*ClassifyResponse) ProtoMessage() {}
 
 func (x *ClassifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[46]
+	mi := &file_kent_v1_regions_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4465,7 +4999,7 @@ func (x *ClassifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassifyResponse.ProtoReflect.Descriptor instead.
 func (*ClassifyResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{46}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ClassifyResponse) GetClassifications() []*Classification {
@@ -4508,7 +5042,7 @@ type Classification struct {
 
 func (x *Classification) Reset() {
 	*x = Classification{}
-	mi := &file_kent_v1_regions_proto_msgTypes[47]
+	mi := &file_kent_v1_regions_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4520,7 +5054,7 @@ func (x *Classification) String() string {
 func (*Classification) ProtoMessage() {}
 
 func (x *Classification) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[47]
+	mi := &file_kent_v1_regions_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4533,7 +5067,7 @@ func (x *Classification) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Classification.ProtoReflect.Descriptor instead.
 func (*Classification) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{47}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Classification) GetIdentifier() *Uint128 {
@@ -4620,7 +5154,7 @@ type WatchTableResponse_Snapshot struct {
 
 func (x *WatchTableResponse_Snapshot) Reset() {
 	*x = WatchTableResponse_Snapshot{}
-	mi := &file_kent_v1_regions_proto_msgTypes[50]
+	mi := &file_kent_v1_regions_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4632,7 +5166,7 @@ func (x *WatchTableResponse_Snapshot) String() string {
 func (*WatchTableResponse_Snapshot) ProtoMessage() {}
 
 func (x *WatchTableResponse_Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[50]
+	mi := &file_kent_v1_regions_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4645,7 +5179,7 @@ func (x *WatchTableResponse_Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTableResponse_Snapshot.ProtoReflect.Descriptor instead.
 func (*WatchTableResponse_Snapshot) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{43, 0}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{48, 0}
 }
 
 func (x *WatchTableResponse_Snapshot) GetRegions() []*Region {
@@ -4700,7 +5234,7 @@ type WatchTableResponse_Around struct {
 
 func (x *WatchTableResponse_Around) Reset() {
 	*x = WatchTableResponse_Around{}
-	mi := &file_kent_v1_regions_proto_msgTypes[51]
+	mi := &file_kent_v1_regions_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4712,7 +5246,7 @@ func (x *WatchTableResponse_Around) String() string {
 func (*WatchTableResponse_Around) ProtoMessage() {}
 
 func (x *WatchTableResponse_Around) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_regions_proto_msgTypes[51]
+	mi := &file_kent_v1_regions_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4725,7 +5259,7 @@ func (x *WatchTableResponse_Around) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTableResponse_Around.ProtoReflect.Descriptor instead.
 func (*WatchTableResponse_Around) Descriptor() ([]byte, []int) {
-	return file_kent_v1_regions_proto_rawDescGZIP(), []int{43, 1}
+	return file_kent_v1_regions_proto_rawDescGZIP(), []int{48, 1}
 }
 
 func (x *WatchTableResponse_Around) GetSealedBy() string {
@@ -4929,7 +5463,7 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"\tzone_bits\x18\x02 \x01(\rR\bzoneBits\x12\x14\n" +
 	"\x05block\x18\x03 \x01(\tR\x05block\"&\n" +
 	"\x10GetRegionRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xc9\x04\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xe3\x04\n" +
 	"\x13CreateRegionRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
 	"\tregion_id\x18\x02 \x01(\tR\bregionId\x12$\n" +
@@ -4951,11 +5485,72 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"splitDonor\x12\x12\n" +
 	"\x04pace\x18\x0e \x01(\x04R\x04pace\x12\x16\n" +
 	"\x06sealed\x18\x0f \x01(\bR\x06sealed\x12'\n" +
-	"\x06policy\x18\x10 \x01(\v2\x0f.kent.v1.PolicyR\x06policyB\x0e\n" +
+	"\x06policy\x18\x10 \x01(\v2\x0f.kent.v1.PolicyR\x06policy\x12\x18\n" +
+	"\aanswers\x18\x11 \x01(\tR\aanswersB\x0e\n" +
 	"\f_suffix_bitsB\f\n" +
 	"\n" +
 	"_zone_bitsB\t\n" +
-	"\a_prefix\"\xcb\x01\n" +
+	"\a_prefix\"\x94\x05\n" +
+	"\rRegionRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x1c.kent.v1.RegionRequest.StateR\x05state\x12\x1b\n" +
+	"\tregion_id\x18\x03 \x01(\tR\bregionId\x12\x1f\n" +
+	"\vsuffix_bits\x18\x04 \x01(\rR\n" +
+	"suffixBits\x12 \n" +
+	"\tzone_bits\x18\x05 \x01(\rH\x00R\bzoneBits\x88\x01\x01\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\x12:\n" +
+	"\x06labels\x18\a \x03(\v2\".kent.v1.RegionRequest.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x1c\n" +
+	"\trequester\x18\t \x01(\tR\trequester\x12\x1f\n" +
+	"\vcreate_time\x18\n" +
+	" \x01(\tR\n" +
+	"createTime\x12\x1d\n" +
+	"\n" +
+	"close_time\x18\v \x01(\tR\tcloseTime\x12\x1b\n" +
+	"\tclosed_by\x18\f \x01(\tR\bclosedBy\x12\x12\n" +
+	"\x04note\x18\r \x01(\tR\x04note\x12\x16\n" +
+	"\x06region\x18\x0e \x01(\tR\x06region\x12\x12\n" +
+	"\x04mine\x18\x0f \x01(\bR\x04mine\x12\x1c\n" +
+	"\tdecidable\x18\x10 \x01(\bR\tdecidable\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"O\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04OPEN\x10\x01\x12\b\n" +
+	"\x04MADE\x10\x02\x12\f\n" +
+	"\bDECLINED\x10\x03\x12\r\n" +
+	"\tWITHDRAWN\x10\x04B\f\n" +
+	"\n" +
+	"_zone_bits\"\xdd\x02\n" +
+	"\x14RequestRegionRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
+	"\tregion_id\x18\x02 \x01(\tR\bregionId\x12$\n" +
+	"\vsuffix_bits\x18\x03 \x01(\rH\x00R\n" +
+	"suffixBits\x88\x01\x01\x12 \n" +
+	"\tzone_bits\x18\x04 \x01(\rH\x01R\bzoneBits\x88\x01\x01\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\tR\x05owner\x12A\n" +
+	"\x06labels\x18\x06 \x03(\v2).kent.v1.RequestRegionRequest.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +
+	"\f_suffix_bitsB\f\n" +
+	"\n" +
+	"_zone_bits\"\x96\x01\n" +
+	"\x19ListRegionRequestsRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12%\n" +
+	"\x0einclude_closed\x18\x04 \x01(\bR\rincludeClosed\"x\n" +
+	"\x1aListRegionRequestsResponse\x122\n" +
+	"\brequests\x18\x01 \x03(\v2\x16.kent.v1.RegionRequestR\brequests\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"w\n" +
+	"\x19CloseRegionRequestRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x1c.kent.v1.RegionRequest.StateR\x05state\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\"\xcb\x01\n" +
 	"\x13ExpandRegionRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x17\n" +
 	"\aby_bits\x18\x02 \x01(\rR\x06byBits\x12#\n" +
@@ -5177,7 +5772,7 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"\bRESERVED\x10\x03\x12\n" +
 	"\n" +
 	"\x06MEMBER\x10\x04B\x10\n" +
-	"\x0e_issued_prefix2\xa2\r\n" +
+	"\x0e_issued_prefix2\x9b\x0f\n" +
 	"\aRegions\x12:\n" +
 	"\vCreateSpace\x12\x1b.kent.v1.CreateSpaceRequest\x1a\x0e.kent.v1.Space\x124\n" +
 	"\bGetSpace\x12\x18.kent.v1.GetSpaceRequest\x1a\x0e.kent.v1.Space\x12E\n" +
@@ -5207,7 +5802,10 @@ const file_kent_v1_regions_proto_rawDesc = "" +
 	"\vListHistory\x12\x1b.kent.v1.ListHistoryRequest\x1a\x1c.kent.v1.ListHistoryResponse\x12G\n" +
 	"\n" +
 	"WatchTable\x12\x1a.kent.v1.WatchTableRequest\x1a\x1b.kent.v1.WatchTableResponse0\x01\x12?\n" +
-	"\bClassify\x12\x18.kent.v1.ClassifyRequest\x1a\x19.kent.v1.ClassifyResponseb\x06proto3"
+	"\bClassify\x12\x18.kent.v1.ClassifyRequest\x1a\x19.kent.v1.ClassifyResponse\x12F\n" +
+	"\rRequestRegion\x12\x1d.kent.v1.RequestRegionRequest\x1a\x16.kent.v1.RegionRequest\x12]\n" +
+	"\x12ListRegionRequests\x12\".kent.v1.ListRegionRequestsRequest\x1a#.kent.v1.ListRegionRequestsResponse\x12P\n" +
+	"\x12CloseRegionRequest\x12\".kent.v1.CloseRegionRequestRequest\x1a\x16.kent.v1.RegionRequestb\x06proto3"
 
 var (
 	file_kent_v1_regions_proto_rawDescOnce sync.Once
@@ -5221,185 +5819,204 @@ func file_kent_v1_regions_proto_rawDescGZIP() []byte {
 	return file_kent_v1_regions_proto_rawDescData
 }
 
-var file_kent_v1_regions_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_kent_v1_regions_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_kent_v1_regions_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_kent_v1_regions_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_kent_v1_regions_proto_goTypes = []any{
 	(Space_TextForm)(0),                 // 0: kent.v1.Space.TextForm
 	(Region_Order)(0),                   // 1: kent.v1.Region.Order
 	(Region_Kind)(0),                    // 2: kent.v1.Region.Kind
 	(MapCell_Kind)(0),                   // 3: kent.v1.MapCell.Kind
-	(Classification_Status)(0),          // 4: kent.v1.Classification.Status
-	(*Space)(nil),                       // 5: kent.v1.Space
-	(*CreateSpaceRequest)(nil),          // 6: kent.v1.CreateSpaceRequest
-	(*DeleteSpaceRequest)(nil),          // 7: kent.v1.DeleteSpaceRequest
-	(*GetSpaceRequest)(nil),             // 8: kent.v1.GetSpaceRequest
-	(*ListSpacesRequest)(nil),           // 9: kent.v1.ListSpacesRequest
-	(*ListSpacesResponse)(nil),          // 10: kent.v1.ListSpacesResponse
-	(*Region)(nil),                      // 11: kent.v1.Region
-	(*Policy)(nil),                      // 12: kent.v1.Policy
-	(*AutoExpand)(nil),                  // 13: kent.v1.AutoExpand
-	(*FormerPrefix)(nil),                // 14: kent.v1.FormerPrefix
-	(*ListRegionsRequest)(nil),          // 15: kent.v1.ListRegionsRequest
-	(*ListRegionsResponse)(nil),         // 16: kent.v1.ListRegionsResponse
-	(*MapRegionsRequest)(nil),           // 17: kent.v1.MapRegionsRequest
-	(*MapRegionsResponse)(nil),          // 18: kent.v1.MapRegionsResponse
-	(*MapCell)(nil),                     // 19: kent.v1.MapCell
-	(*MapRegion)(nil),                   // 20: kent.v1.MapRegion
-	(*ListFreeBlocksRequest)(nil),       // 21: kent.v1.ListFreeBlocksRequest
-	(*ListFreeBlocksResponse)(nil),      // 22: kent.v1.ListFreeBlocksResponse
-	(*FreeBlock)(nil),                   // 23: kent.v1.FreeBlock
-	(*PlaceOfRegion)(nil),               // 24: kent.v1.PlaceOfRegion
-	(*GetRegionRequest)(nil),            // 25: kent.v1.GetRegionRequest
-	(*CreateRegionRequest)(nil),         // 26: kent.v1.CreateRegionRequest
-	(*ExpandRegionRequest)(nil),         // 27: kent.v1.ExpandRegionRequest
-	(*ShrinkRegionRequest)(nil),         // 28: kent.v1.ShrinkRegionRequest
-	(*DelegateRegionRequest)(nil),       // 29: kent.v1.DelegateRegionRequest
-	(*SealRegionRequest)(nil),           // 30: kent.v1.SealRegionRequest
-	(*RenameRegionRequest)(nil),         // 31: kent.v1.RenameRegionRequest
-	(*DeleteRegionRequest)(nil),         // 32: kent.v1.DeleteRegionRequest
-	(*UndoEditRequest)(nil),             // 33: kent.v1.UndoEditRequest
-	(*UpdateRegionRequest)(nil),         // 34: kent.v1.UpdateRegionRequest
-	(*SplitRegionRequest)(nil),          // 35: kent.v1.SplitRegionRequest
-	(*AddSubregionsRequest)(nil),        // 36: kent.v1.AddSubregionsRequest
-	(*NewRegion)(nil),                   // 37: kent.v1.NewRegion
-	(*ImportTableRequest)(nil),          // 38: kent.v1.ImportTableRequest
-	(*EditResponse)(nil),                // 39: kent.v1.EditResponse
-	(*EditSuggestion)(nil),              // 40: kent.v1.EditSuggestion
-	(*ComposeRequest)(nil),              // 41: kent.v1.ComposeRequest
-	(*ComposeResponse)(nil),             // 42: kent.v1.ComposeResponse
-	(*Composed)(nil),                    // 43: kent.v1.Composed
-	(*ListHistoryRequest)(nil),          // 44: kent.v1.ListHistoryRequest
-	(*ListHistoryResponse)(nil),         // 45: kent.v1.ListHistoryResponse
-	(*HistoryEntry)(nil),                // 46: kent.v1.HistoryEntry
-	(*WatchTableRequest)(nil),           // 47: kent.v1.WatchTableRequest
-	(*WatchTableResponse)(nil),          // 48: kent.v1.WatchTableResponse
-	(*RegionChange)(nil),                // 49: kent.v1.RegionChange
-	(*ClassifyRequest)(nil),             // 50: kent.v1.ClassifyRequest
-	(*ClassifyResponse)(nil),            // 51: kent.v1.ClassifyResponse
-	(*Classification)(nil),              // 52: kent.v1.Classification
-	nil,                                 // 53: kent.v1.Region.LabelsEntry
-	nil,                                 // 54: kent.v1.UpdateRegionRequest.SetLabelsEntry
-	(*WatchTableResponse_Snapshot)(nil), // 55: kent.v1.WatchTableResponse.Snapshot
-	(*WatchTableResponse_Around)(nil),   // 56: kent.v1.WatchTableResponse.Around
-	(*Uint128)(nil),                     // 57: kent.v1.Uint128
-	(*fieldmaskpb.FieldMask)(nil),       // 58: google.protobuf.FieldMask
+	(RegionRequest_State)(0),            // 4: kent.v1.RegionRequest.State
+	(Classification_Status)(0),          // 5: kent.v1.Classification.Status
+	(*Space)(nil),                       // 6: kent.v1.Space
+	(*CreateSpaceRequest)(nil),          // 7: kent.v1.CreateSpaceRequest
+	(*DeleteSpaceRequest)(nil),          // 8: kent.v1.DeleteSpaceRequest
+	(*GetSpaceRequest)(nil),             // 9: kent.v1.GetSpaceRequest
+	(*ListSpacesRequest)(nil),           // 10: kent.v1.ListSpacesRequest
+	(*ListSpacesResponse)(nil),          // 11: kent.v1.ListSpacesResponse
+	(*Region)(nil),                      // 12: kent.v1.Region
+	(*Policy)(nil),                      // 13: kent.v1.Policy
+	(*AutoExpand)(nil),                  // 14: kent.v1.AutoExpand
+	(*FormerPrefix)(nil),                // 15: kent.v1.FormerPrefix
+	(*ListRegionsRequest)(nil),          // 16: kent.v1.ListRegionsRequest
+	(*ListRegionsResponse)(nil),         // 17: kent.v1.ListRegionsResponse
+	(*MapRegionsRequest)(nil),           // 18: kent.v1.MapRegionsRequest
+	(*MapRegionsResponse)(nil),          // 19: kent.v1.MapRegionsResponse
+	(*MapCell)(nil),                     // 20: kent.v1.MapCell
+	(*MapRegion)(nil),                   // 21: kent.v1.MapRegion
+	(*ListFreeBlocksRequest)(nil),       // 22: kent.v1.ListFreeBlocksRequest
+	(*ListFreeBlocksResponse)(nil),      // 23: kent.v1.ListFreeBlocksResponse
+	(*FreeBlock)(nil),                   // 24: kent.v1.FreeBlock
+	(*PlaceOfRegion)(nil),               // 25: kent.v1.PlaceOfRegion
+	(*GetRegionRequest)(nil),            // 26: kent.v1.GetRegionRequest
+	(*CreateRegionRequest)(nil),         // 27: kent.v1.CreateRegionRequest
+	(*RegionRequest)(nil),               // 28: kent.v1.RegionRequest
+	(*RequestRegionRequest)(nil),        // 29: kent.v1.RequestRegionRequest
+	(*ListRegionRequestsRequest)(nil),   // 30: kent.v1.ListRegionRequestsRequest
+	(*ListRegionRequestsResponse)(nil),  // 31: kent.v1.ListRegionRequestsResponse
+	(*CloseRegionRequestRequest)(nil),   // 32: kent.v1.CloseRegionRequestRequest
+	(*ExpandRegionRequest)(nil),         // 33: kent.v1.ExpandRegionRequest
+	(*ShrinkRegionRequest)(nil),         // 34: kent.v1.ShrinkRegionRequest
+	(*DelegateRegionRequest)(nil),       // 35: kent.v1.DelegateRegionRequest
+	(*SealRegionRequest)(nil),           // 36: kent.v1.SealRegionRequest
+	(*RenameRegionRequest)(nil),         // 37: kent.v1.RenameRegionRequest
+	(*DeleteRegionRequest)(nil),         // 38: kent.v1.DeleteRegionRequest
+	(*UndoEditRequest)(nil),             // 39: kent.v1.UndoEditRequest
+	(*UpdateRegionRequest)(nil),         // 40: kent.v1.UpdateRegionRequest
+	(*SplitRegionRequest)(nil),          // 41: kent.v1.SplitRegionRequest
+	(*AddSubregionsRequest)(nil),        // 42: kent.v1.AddSubregionsRequest
+	(*NewRegion)(nil),                   // 43: kent.v1.NewRegion
+	(*ImportTableRequest)(nil),          // 44: kent.v1.ImportTableRequest
+	(*EditResponse)(nil),                // 45: kent.v1.EditResponse
+	(*EditSuggestion)(nil),              // 46: kent.v1.EditSuggestion
+	(*ComposeRequest)(nil),              // 47: kent.v1.ComposeRequest
+	(*ComposeResponse)(nil),             // 48: kent.v1.ComposeResponse
+	(*Composed)(nil),                    // 49: kent.v1.Composed
+	(*ListHistoryRequest)(nil),          // 50: kent.v1.ListHistoryRequest
+	(*ListHistoryResponse)(nil),         // 51: kent.v1.ListHistoryResponse
+	(*HistoryEntry)(nil),                // 52: kent.v1.HistoryEntry
+	(*WatchTableRequest)(nil),           // 53: kent.v1.WatchTableRequest
+	(*WatchTableResponse)(nil),          // 54: kent.v1.WatchTableResponse
+	(*RegionChange)(nil),                // 55: kent.v1.RegionChange
+	(*ClassifyRequest)(nil),             // 56: kent.v1.ClassifyRequest
+	(*ClassifyResponse)(nil),            // 57: kent.v1.ClassifyResponse
+	(*Classification)(nil),              // 58: kent.v1.Classification
+	nil,                                 // 59: kent.v1.Region.LabelsEntry
+	nil,                                 // 60: kent.v1.RegionRequest.LabelsEntry
+	nil,                                 // 61: kent.v1.RequestRegionRequest.LabelsEntry
+	nil,                                 // 62: kent.v1.UpdateRegionRequest.SetLabelsEntry
+	(*WatchTableResponse_Snapshot)(nil), // 63: kent.v1.WatchTableResponse.Snapshot
+	(*WatchTableResponse_Around)(nil),   // 64: kent.v1.WatchTableResponse.Around
+	(*Uint128)(nil),                     // 65: kent.v1.Uint128
+	(*fieldmaskpb.FieldMask)(nil),       // 66: google.protobuf.FieldMask
 }
 var file_kent_v1_regions_proto_depIdxs = []int32{
 	0,  // 0: kent.v1.Space.text_form:type_name -> kent.v1.Space.TextForm
 	0,  // 1: kent.v1.CreateSpaceRequest.text_form:type_name -> kent.v1.Space.TextForm
-	5,  // 2: kent.v1.ListSpacesResponse.spaces:type_name -> kent.v1.Space
+	6,  // 2: kent.v1.ListSpacesResponse.spaces:type_name -> kent.v1.Space
 	2,  // 3: kent.v1.Region.kind:type_name -> kent.v1.Region.Kind
-	14, // 4: kent.v1.Region.former_prefixes:type_name -> kent.v1.FormerPrefix
+	15, // 4: kent.v1.Region.former_prefixes:type_name -> kent.v1.FormerPrefix
 	1,  // 5: kent.v1.Region.order:type_name -> kent.v1.Region.Order
-	12, // 6: kent.v1.Region.policy:type_name -> kent.v1.Policy
-	53, // 7: kent.v1.Region.labels:type_name -> kent.v1.Region.LabelsEntry
-	13, // 8: kent.v1.Policy.auto_expand:type_name -> kent.v1.AutoExpand
-	11, // 9: kent.v1.ListRegionsResponse.regions:type_name -> kent.v1.Region
-	19, // 10: kent.v1.MapRegionsResponse.cells:type_name -> kent.v1.MapCell
-	20, // 11: kent.v1.MapRegionsResponse.around:type_name -> kent.v1.MapRegion
+	13, // 6: kent.v1.Region.policy:type_name -> kent.v1.Policy
+	59, // 7: kent.v1.Region.labels:type_name -> kent.v1.Region.LabelsEntry
+	14, // 8: kent.v1.Policy.auto_expand:type_name -> kent.v1.AutoExpand
+	12, // 9: kent.v1.ListRegionsResponse.regions:type_name -> kent.v1.Region
+	20, // 10: kent.v1.MapRegionsResponse.cells:type_name -> kent.v1.MapCell
+	21, // 11: kent.v1.MapRegionsResponse.around:type_name -> kent.v1.MapRegion
 	3,  // 12: kent.v1.MapCell.kinds:type_name -> kent.v1.MapCell.Kind
-	20, // 13: kent.v1.MapCell.region:type_name -> kent.v1.MapRegion
+	21, // 13: kent.v1.MapCell.region:type_name -> kent.v1.MapRegion
 	2,  // 14: kent.v1.MapRegion.kind:type_name -> kent.v1.Region.Kind
-	23, // 15: kent.v1.ListFreeBlocksResponse.blocks:type_name -> kent.v1.FreeBlock
-	24, // 16: kent.v1.ListFreeBlocksResponse.choice:type_name -> kent.v1.PlaceOfRegion
-	57, // 17: kent.v1.CreateRegionRequest.next:type_name -> kent.v1.Uint128
+	24, // 15: kent.v1.ListFreeBlocksResponse.blocks:type_name -> kent.v1.FreeBlock
+	25, // 16: kent.v1.ListFreeBlocksResponse.choice:type_name -> kent.v1.PlaceOfRegion
+	65, // 17: kent.v1.CreateRegionRequest.next:type_name -> kent.v1.Uint128
 	1,  // 18: kent.v1.CreateRegionRequest.order:type_name -> kent.v1.Region.Order
-	12, // 19: kent.v1.CreateRegionRequest.policy:type_name -> kent.v1.Policy
-	54, // 20: kent.v1.UpdateRegionRequest.set_labels:type_name -> kent.v1.UpdateRegionRequest.SetLabelsEntry
-	12, // 21: kent.v1.UpdateRegionRequest.policy:type_name -> kent.v1.Policy
-	58, // 22: kent.v1.UpdateRegionRequest.policy_mask:type_name -> google.protobuf.FieldMask
-	57, // 23: kent.v1.UpdateRegionRequest.next:type_name -> kent.v1.Uint128
-	37, // 24: kent.v1.SplitRegionRequest.new_regions:type_name -> kent.v1.NewRegion
-	37, // 25: kent.v1.AddSubregionsRequest.new_regions:type_name -> kent.v1.NewRegion
-	1,  // 26: kent.v1.NewRegion.order:type_name -> kent.v1.Region.Order
-	57, // 27: kent.v1.NewRegion.next:type_name -> kent.v1.Uint128
-	12, // 28: kent.v1.NewRegion.policy:type_name -> kent.v1.Policy
-	11, // 29: kent.v1.ImportTableRequest.regions:type_name -> kent.v1.Region
-	11, // 30: kent.v1.EditResponse.region:type_name -> kent.v1.Region
-	49, // 31: kent.v1.EditResponse.changes:type_name -> kent.v1.RegionChange
-	26, // 32: kent.v1.EditSuggestion.create:type_name -> kent.v1.CreateRegionRequest
-	27, // 33: kent.v1.EditSuggestion.expand:type_name -> kent.v1.ExpandRegionRequest
-	28, // 34: kent.v1.EditSuggestion.shrink:type_name -> kent.v1.ShrinkRegionRequest
-	35, // 35: kent.v1.EditSuggestion.split:type_name -> kent.v1.SplitRegionRequest
-	36, // 36: kent.v1.EditSuggestion.subdivide:type_name -> kent.v1.AddSubregionsRequest
-	34, // 37: kent.v1.EditSuggestion.update:type_name -> kent.v1.UpdateRegionRequest
-	30, // 38: kent.v1.EditSuggestion.seal:type_name -> kent.v1.SealRegionRequest
-	32, // 39: kent.v1.EditSuggestion.delete:type_name -> kent.v1.DeleteRegionRequest
-	57, // 40: kent.v1.ComposeRequest.suffixes:type_name -> kent.v1.Uint128
-	57, // 41: kent.v1.ComposeRequest.identifiers:type_name -> kent.v1.Uint128
-	43, // 42: kent.v1.ComposeResponse.composed:type_name -> kent.v1.Composed
-	57, // 43: kent.v1.Composed.suffix:type_name -> kent.v1.Uint128
-	57, // 44: kent.v1.Composed.identifier:type_name -> kent.v1.Uint128
-	46, // 45: kent.v1.ListHistoryResponse.entries:type_name -> kent.v1.HistoryEntry
-	49, // 46: kent.v1.HistoryEntry.changes:type_name -> kent.v1.RegionChange
-	55, // 47: kent.v1.WatchTableResponse.snapshot:type_name -> kent.v1.WatchTableResponse.Snapshot
-	46, // 48: kent.v1.WatchTableResponse.change:type_name -> kent.v1.HistoryEntry
-	56, // 49: kent.v1.WatchTableResponse.around:type_name -> kent.v1.WatchTableResponse.Around
-	11, // 50: kent.v1.RegionChange.before:type_name -> kent.v1.Region
-	11, // 51: kent.v1.RegionChange.after:type_name -> kent.v1.Region
-	57, // 52: kent.v1.ClassifyRequest.identifiers:type_name -> kent.v1.Uint128
-	52, // 53: kent.v1.ClassifyResponse.classifications:type_name -> kent.v1.Classification
-	57, // 54: kent.v1.Classification.identifier:type_name -> kent.v1.Uint128
-	4,  // 55: kent.v1.Classification.status:type_name -> kent.v1.Classification.Status
-	57, // 56: kent.v1.Classification.suffix:type_name -> kent.v1.Uint128
-	14, // 57: kent.v1.Classification.former_prefixes:type_name -> kent.v1.FormerPrefix
-	52, // 58: kent.v1.Classification.local:type_name -> kent.v1.Classification
-	11, // 59: kent.v1.WatchTableResponse.Snapshot.regions:type_name -> kent.v1.Region
-	6,  // 60: kent.v1.Regions.CreateSpace:input_type -> kent.v1.CreateSpaceRequest
-	8,  // 61: kent.v1.Regions.GetSpace:input_type -> kent.v1.GetSpaceRequest
-	9,  // 62: kent.v1.Regions.ListSpaces:input_type -> kent.v1.ListSpacesRequest
-	7,  // 63: kent.v1.Regions.DeleteSpace:input_type -> kent.v1.DeleteSpaceRequest
-	15, // 64: kent.v1.Regions.ListRegions:input_type -> kent.v1.ListRegionsRequest
-	25, // 65: kent.v1.Regions.GetRegion:input_type -> kent.v1.GetRegionRequest
-	17, // 66: kent.v1.Regions.MapRegions:input_type -> kent.v1.MapRegionsRequest
-	21, // 67: kent.v1.Regions.ListFreeBlocks:input_type -> kent.v1.ListFreeBlocksRequest
-	26, // 68: kent.v1.Regions.CreateRegion:input_type -> kent.v1.CreateRegionRequest
-	27, // 69: kent.v1.Regions.ExpandRegion:input_type -> kent.v1.ExpandRegionRequest
-	28, // 70: kent.v1.Regions.ShrinkRegion:input_type -> kent.v1.ShrinkRegionRequest
-	35, // 71: kent.v1.Regions.SplitRegion:input_type -> kent.v1.SplitRegionRequest
-	36, // 72: kent.v1.Regions.AddSubregions:input_type -> kent.v1.AddSubregionsRequest
-	29, // 73: kent.v1.Regions.DelegateRegion:input_type -> kent.v1.DelegateRegionRequest
-	30, // 74: kent.v1.Regions.SealRegion:input_type -> kent.v1.SealRegionRequest
-	30, // 75: kent.v1.Regions.UnsealRegion:input_type -> kent.v1.SealRegionRequest
-	31, // 76: kent.v1.Regions.RenameRegion:input_type -> kent.v1.RenameRegionRequest
-	32, // 77: kent.v1.Regions.DeleteRegion:input_type -> kent.v1.DeleteRegionRequest
-	33, // 78: kent.v1.Regions.UndoEdit:input_type -> kent.v1.UndoEditRequest
-	34, // 79: kent.v1.Regions.UpdateRegion:input_type -> kent.v1.UpdateRegionRequest
-	38, // 80: kent.v1.Regions.ImportTable:input_type -> kent.v1.ImportTableRequest
-	41, // 81: kent.v1.Regions.Compose:input_type -> kent.v1.ComposeRequest
-	44, // 82: kent.v1.Regions.ListHistory:input_type -> kent.v1.ListHistoryRequest
-	47, // 83: kent.v1.Regions.WatchTable:input_type -> kent.v1.WatchTableRequest
-	50, // 84: kent.v1.Regions.Classify:input_type -> kent.v1.ClassifyRequest
-	5,  // 85: kent.v1.Regions.CreateSpace:output_type -> kent.v1.Space
-	5,  // 86: kent.v1.Regions.GetSpace:output_type -> kent.v1.Space
-	10, // 87: kent.v1.Regions.ListSpaces:output_type -> kent.v1.ListSpacesResponse
-	5,  // 88: kent.v1.Regions.DeleteSpace:output_type -> kent.v1.Space
-	16, // 89: kent.v1.Regions.ListRegions:output_type -> kent.v1.ListRegionsResponse
-	11, // 90: kent.v1.Regions.GetRegion:output_type -> kent.v1.Region
-	18, // 91: kent.v1.Regions.MapRegions:output_type -> kent.v1.MapRegionsResponse
-	22, // 92: kent.v1.Regions.ListFreeBlocks:output_type -> kent.v1.ListFreeBlocksResponse
-	39, // 93: kent.v1.Regions.CreateRegion:output_type -> kent.v1.EditResponse
-	39, // 94: kent.v1.Regions.ExpandRegion:output_type -> kent.v1.EditResponse
-	39, // 95: kent.v1.Regions.ShrinkRegion:output_type -> kent.v1.EditResponse
-	39, // 96: kent.v1.Regions.SplitRegion:output_type -> kent.v1.EditResponse
-	39, // 97: kent.v1.Regions.AddSubregions:output_type -> kent.v1.EditResponse
-	39, // 98: kent.v1.Regions.DelegateRegion:output_type -> kent.v1.EditResponse
-	39, // 99: kent.v1.Regions.SealRegion:output_type -> kent.v1.EditResponse
-	39, // 100: kent.v1.Regions.UnsealRegion:output_type -> kent.v1.EditResponse
-	39, // 101: kent.v1.Regions.RenameRegion:output_type -> kent.v1.EditResponse
-	39, // 102: kent.v1.Regions.DeleteRegion:output_type -> kent.v1.EditResponse
-	39, // 103: kent.v1.Regions.UndoEdit:output_type -> kent.v1.EditResponse
-	39, // 104: kent.v1.Regions.UpdateRegion:output_type -> kent.v1.EditResponse
-	39, // 105: kent.v1.Regions.ImportTable:output_type -> kent.v1.EditResponse
-	42, // 106: kent.v1.Regions.Compose:output_type -> kent.v1.ComposeResponse
-	45, // 107: kent.v1.Regions.ListHistory:output_type -> kent.v1.ListHistoryResponse
-	48, // 108: kent.v1.Regions.WatchTable:output_type -> kent.v1.WatchTableResponse
-	51, // 109: kent.v1.Regions.Classify:output_type -> kent.v1.ClassifyResponse
-	85, // [85:110] is the sub-list for method output_type
-	60, // [60:85] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	13, // 19: kent.v1.CreateRegionRequest.policy:type_name -> kent.v1.Policy
+	4,  // 20: kent.v1.RegionRequest.state:type_name -> kent.v1.RegionRequest.State
+	60, // 21: kent.v1.RegionRequest.labels:type_name -> kent.v1.RegionRequest.LabelsEntry
+	61, // 22: kent.v1.RequestRegionRequest.labels:type_name -> kent.v1.RequestRegionRequest.LabelsEntry
+	28, // 23: kent.v1.ListRegionRequestsResponse.requests:type_name -> kent.v1.RegionRequest
+	4,  // 24: kent.v1.CloseRegionRequestRequest.state:type_name -> kent.v1.RegionRequest.State
+	62, // 25: kent.v1.UpdateRegionRequest.set_labels:type_name -> kent.v1.UpdateRegionRequest.SetLabelsEntry
+	13, // 26: kent.v1.UpdateRegionRequest.policy:type_name -> kent.v1.Policy
+	66, // 27: kent.v1.UpdateRegionRequest.policy_mask:type_name -> google.protobuf.FieldMask
+	65, // 28: kent.v1.UpdateRegionRequest.next:type_name -> kent.v1.Uint128
+	43, // 29: kent.v1.SplitRegionRequest.new_regions:type_name -> kent.v1.NewRegion
+	43, // 30: kent.v1.AddSubregionsRequest.new_regions:type_name -> kent.v1.NewRegion
+	1,  // 31: kent.v1.NewRegion.order:type_name -> kent.v1.Region.Order
+	65, // 32: kent.v1.NewRegion.next:type_name -> kent.v1.Uint128
+	13, // 33: kent.v1.NewRegion.policy:type_name -> kent.v1.Policy
+	12, // 34: kent.v1.ImportTableRequest.regions:type_name -> kent.v1.Region
+	12, // 35: kent.v1.EditResponse.region:type_name -> kent.v1.Region
+	55, // 36: kent.v1.EditResponse.changes:type_name -> kent.v1.RegionChange
+	27, // 37: kent.v1.EditSuggestion.create:type_name -> kent.v1.CreateRegionRequest
+	33, // 38: kent.v1.EditSuggestion.expand:type_name -> kent.v1.ExpandRegionRequest
+	34, // 39: kent.v1.EditSuggestion.shrink:type_name -> kent.v1.ShrinkRegionRequest
+	41, // 40: kent.v1.EditSuggestion.split:type_name -> kent.v1.SplitRegionRequest
+	42, // 41: kent.v1.EditSuggestion.subdivide:type_name -> kent.v1.AddSubregionsRequest
+	40, // 42: kent.v1.EditSuggestion.update:type_name -> kent.v1.UpdateRegionRequest
+	36, // 43: kent.v1.EditSuggestion.seal:type_name -> kent.v1.SealRegionRequest
+	38, // 44: kent.v1.EditSuggestion.delete:type_name -> kent.v1.DeleteRegionRequest
+	65, // 45: kent.v1.ComposeRequest.suffixes:type_name -> kent.v1.Uint128
+	65, // 46: kent.v1.ComposeRequest.identifiers:type_name -> kent.v1.Uint128
+	49, // 47: kent.v1.ComposeResponse.composed:type_name -> kent.v1.Composed
+	65, // 48: kent.v1.Composed.suffix:type_name -> kent.v1.Uint128
+	65, // 49: kent.v1.Composed.identifier:type_name -> kent.v1.Uint128
+	52, // 50: kent.v1.ListHistoryResponse.entries:type_name -> kent.v1.HistoryEntry
+	55, // 51: kent.v1.HistoryEntry.changes:type_name -> kent.v1.RegionChange
+	63, // 52: kent.v1.WatchTableResponse.snapshot:type_name -> kent.v1.WatchTableResponse.Snapshot
+	52, // 53: kent.v1.WatchTableResponse.change:type_name -> kent.v1.HistoryEntry
+	64, // 54: kent.v1.WatchTableResponse.around:type_name -> kent.v1.WatchTableResponse.Around
+	12, // 55: kent.v1.RegionChange.before:type_name -> kent.v1.Region
+	12, // 56: kent.v1.RegionChange.after:type_name -> kent.v1.Region
+	65, // 57: kent.v1.ClassifyRequest.identifiers:type_name -> kent.v1.Uint128
+	58, // 58: kent.v1.ClassifyResponse.classifications:type_name -> kent.v1.Classification
+	65, // 59: kent.v1.Classification.identifier:type_name -> kent.v1.Uint128
+	5,  // 60: kent.v1.Classification.status:type_name -> kent.v1.Classification.Status
+	65, // 61: kent.v1.Classification.suffix:type_name -> kent.v1.Uint128
+	15, // 62: kent.v1.Classification.former_prefixes:type_name -> kent.v1.FormerPrefix
+	58, // 63: kent.v1.Classification.local:type_name -> kent.v1.Classification
+	12, // 64: kent.v1.WatchTableResponse.Snapshot.regions:type_name -> kent.v1.Region
+	7,  // 65: kent.v1.Regions.CreateSpace:input_type -> kent.v1.CreateSpaceRequest
+	9,  // 66: kent.v1.Regions.GetSpace:input_type -> kent.v1.GetSpaceRequest
+	10, // 67: kent.v1.Regions.ListSpaces:input_type -> kent.v1.ListSpacesRequest
+	8,  // 68: kent.v1.Regions.DeleteSpace:input_type -> kent.v1.DeleteSpaceRequest
+	16, // 69: kent.v1.Regions.ListRegions:input_type -> kent.v1.ListRegionsRequest
+	26, // 70: kent.v1.Regions.GetRegion:input_type -> kent.v1.GetRegionRequest
+	18, // 71: kent.v1.Regions.MapRegions:input_type -> kent.v1.MapRegionsRequest
+	22, // 72: kent.v1.Regions.ListFreeBlocks:input_type -> kent.v1.ListFreeBlocksRequest
+	27, // 73: kent.v1.Regions.CreateRegion:input_type -> kent.v1.CreateRegionRequest
+	33, // 74: kent.v1.Regions.ExpandRegion:input_type -> kent.v1.ExpandRegionRequest
+	34, // 75: kent.v1.Regions.ShrinkRegion:input_type -> kent.v1.ShrinkRegionRequest
+	41, // 76: kent.v1.Regions.SplitRegion:input_type -> kent.v1.SplitRegionRequest
+	42, // 77: kent.v1.Regions.AddSubregions:input_type -> kent.v1.AddSubregionsRequest
+	35, // 78: kent.v1.Regions.DelegateRegion:input_type -> kent.v1.DelegateRegionRequest
+	36, // 79: kent.v1.Regions.SealRegion:input_type -> kent.v1.SealRegionRequest
+	36, // 80: kent.v1.Regions.UnsealRegion:input_type -> kent.v1.SealRegionRequest
+	37, // 81: kent.v1.Regions.RenameRegion:input_type -> kent.v1.RenameRegionRequest
+	38, // 82: kent.v1.Regions.DeleteRegion:input_type -> kent.v1.DeleteRegionRequest
+	39, // 83: kent.v1.Regions.UndoEdit:input_type -> kent.v1.UndoEditRequest
+	40, // 84: kent.v1.Regions.UpdateRegion:input_type -> kent.v1.UpdateRegionRequest
+	44, // 85: kent.v1.Regions.ImportTable:input_type -> kent.v1.ImportTableRequest
+	47, // 86: kent.v1.Regions.Compose:input_type -> kent.v1.ComposeRequest
+	50, // 87: kent.v1.Regions.ListHistory:input_type -> kent.v1.ListHistoryRequest
+	53, // 88: kent.v1.Regions.WatchTable:input_type -> kent.v1.WatchTableRequest
+	56, // 89: kent.v1.Regions.Classify:input_type -> kent.v1.ClassifyRequest
+	29, // 90: kent.v1.Regions.RequestRegion:input_type -> kent.v1.RequestRegionRequest
+	30, // 91: kent.v1.Regions.ListRegionRequests:input_type -> kent.v1.ListRegionRequestsRequest
+	32, // 92: kent.v1.Regions.CloseRegionRequest:input_type -> kent.v1.CloseRegionRequestRequest
+	6,  // 93: kent.v1.Regions.CreateSpace:output_type -> kent.v1.Space
+	6,  // 94: kent.v1.Regions.GetSpace:output_type -> kent.v1.Space
+	11, // 95: kent.v1.Regions.ListSpaces:output_type -> kent.v1.ListSpacesResponse
+	6,  // 96: kent.v1.Regions.DeleteSpace:output_type -> kent.v1.Space
+	17, // 97: kent.v1.Regions.ListRegions:output_type -> kent.v1.ListRegionsResponse
+	12, // 98: kent.v1.Regions.GetRegion:output_type -> kent.v1.Region
+	19, // 99: kent.v1.Regions.MapRegions:output_type -> kent.v1.MapRegionsResponse
+	23, // 100: kent.v1.Regions.ListFreeBlocks:output_type -> kent.v1.ListFreeBlocksResponse
+	45, // 101: kent.v1.Regions.CreateRegion:output_type -> kent.v1.EditResponse
+	45, // 102: kent.v1.Regions.ExpandRegion:output_type -> kent.v1.EditResponse
+	45, // 103: kent.v1.Regions.ShrinkRegion:output_type -> kent.v1.EditResponse
+	45, // 104: kent.v1.Regions.SplitRegion:output_type -> kent.v1.EditResponse
+	45, // 105: kent.v1.Regions.AddSubregions:output_type -> kent.v1.EditResponse
+	45, // 106: kent.v1.Regions.DelegateRegion:output_type -> kent.v1.EditResponse
+	45, // 107: kent.v1.Regions.SealRegion:output_type -> kent.v1.EditResponse
+	45, // 108: kent.v1.Regions.UnsealRegion:output_type -> kent.v1.EditResponse
+	45, // 109: kent.v1.Regions.RenameRegion:output_type -> kent.v1.EditResponse
+	45, // 110: kent.v1.Regions.DeleteRegion:output_type -> kent.v1.EditResponse
+	45, // 111: kent.v1.Regions.UndoEdit:output_type -> kent.v1.EditResponse
+	45, // 112: kent.v1.Regions.UpdateRegion:output_type -> kent.v1.EditResponse
+	45, // 113: kent.v1.Regions.ImportTable:output_type -> kent.v1.EditResponse
+	48, // 114: kent.v1.Regions.Compose:output_type -> kent.v1.ComposeResponse
+	51, // 115: kent.v1.Regions.ListHistory:output_type -> kent.v1.ListHistoryResponse
+	54, // 116: kent.v1.Regions.WatchTable:output_type -> kent.v1.WatchTableResponse
+	57, // 117: kent.v1.Regions.Classify:output_type -> kent.v1.ClassifyResponse
+	28, // 118: kent.v1.Regions.RequestRegion:output_type -> kent.v1.RegionRequest
+	31, // 119: kent.v1.Regions.ListRegionRequests:output_type -> kent.v1.ListRegionRequestsResponse
+	28, // 120: kent.v1.Regions.CloseRegionRequest:output_type -> kent.v1.RegionRequest
+	93, // [93:121] is the sub-list for method output_type
+	65, // [65:93] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_regions_proto_init() }
@@ -5413,9 +6030,11 @@ func file_kent_v1_regions_proto_init() {
 	file_kent_v1_regions_proto_msgTypes[15].OneofWrappers = []any{}
 	file_kent_v1_regions_proto_msgTypes[16].OneofWrappers = []any{}
 	file_kent_v1_regions_proto_msgTypes[21].OneofWrappers = []any{}
-	file_kent_v1_regions_proto_msgTypes[29].OneofWrappers = []any{}
-	file_kent_v1_regions_proto_msgTypes[32].OneofWrappers = []any{}
-	file_kent_v1_regions_proto_msgTypes[35].OneofWrappers = []any{
+	file_kent_v1_regions_proto_msgTypes[22].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[23].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[34].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[37].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[40].OneofWrappers = []any{
 		(*EditSuggestion_Create)(nil),
 		(*EditSuggestion_Expand)(nil),
 		(*EditSuggestion_Shrink)(nil),
@@ -5425,19 +6044,19 @@ func file_kent_v1_regions_proto_init() {
 		(*EditSuggestion_Seal)(nil),
 		(*EditSuggestion_Delete)(nil),
 	}
-	file_kent_v1_regions_proto_msgTypes[43].OneofWrappers = []any{
+	file_kent_v1_regions_proto_msgTypes[48].OneofWrappers = []any{
 		(*WatchTableResponse_Snapshot_)(nil),
 		(*WatchTableResponse_Change)(nil),
 		(*WatchTableResponse_Around_)(nil),
 	}
-	file_kent_v1_regions_proto_msgTypes[47].OneofWrappers = []any{}
+	file_kent_v1_regions_proto_msgTypes[52].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kent_v1_regions_proto_rawDesc), len(file_kent_v1_regions_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   52,
+			NumEnums:      6,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

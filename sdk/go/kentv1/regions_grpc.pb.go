@@ -3,7 +3,7 @@
 //   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
 //     127.0.0.1:7600 kent.v1.Regions/CreateRegion
 //
-// Resource names are "spaces/SPACE" and "spaces/SPACE/regions/REGION". SPACE is the name of a space. A delegated region has
+// Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of a space. A delegated region has
 // a space of its own, and its name is the outer space's name, "/" and the region's name: "spaces/default/orders".
 //
 // An edit that changes nothing makes no revision: in its response, revision and base_revision are equal.
@@ -40,31 +40,34 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Regions_CreateSpace_FullMethodName    = "/kent.v1.Regions/CreateSpace"
-	Regions_GetSpace_FullMethodName       = "/kent.v1.Regions/GetSpace"
-	Regions_ListSpaces_FullMethodName     = "/kent.v1.Regions/ListSpaces"
-	Regions_DeleteSpace_FullMethodName    = "/kent.v1.Regions/DeleteSpace"
-	Regions_ListRegions_FullMethodName    = "/kent.v1.Regions/ListRegions"
-	Regions_GetRegion_FullMethodName      = "/kent.v1.Regions/GetRegion"
-	Regions_MapRegions_FullMethodName     = "/kent.v1.Regions/MapRegions"
-	Regions_ListFreeBlocks_FullMethodName = "/kent.v1.Regions/ListFreeBlocks"
-	Regions_CreateRegion_FullMethodName   = "/kent.v1.Regions/CreateRegion"
-	Regions_ExpandRegion_FullMethodName   = "/kent.v1.Regions/ExpandRegion"
-	Regions_ShrinkRegion_FullMethodName   = "/kent.v1.Regions/ShrinkRegion"
-	Regions_SplitRegion_FullMethodName    = "/kent.v1.Regions/SplitRegion"
-	Regions_AddSubregions_FullMethodName  = "/kent.v1.Regions/AddSubregions"
-	Regions_DelegateRegion_FullMethodName = "/kent.v1.Regions/DelegateRegion"
-	Regions_SealRegion_FullMethodName     = "/kent.v1.Regions/SealRegion"
-	Regions_UnsealRegion_FullMethodName   = "/kent.v1.Regions/UnsealRegion"
-	Regions_RenameRegion_FullMethodName   = "/kent.v1.Regions/RenameRegion"
-	Regions_DeleteRegion_FullMethodName   = "/kent.v1.Regions/DeleteRegion"
-	Regions_UndoEdit_FullMethodName       = "/kent.v1.Regions/UndoEdit"
-	Regions_UpdateRegion_FullMethodName   = "/kent.v1.Regions/UpdateRegion"
-	Regions_ImportTable_FullMethodName    = "/kent.v1.Regions/ImportTable"
-	Regions_Compose_FullMethodName        = "/kent.v1.Regions/Compose"
-	Regions_ListHistory_FullMethodName    = "/kent.v1.Regions/ListHistory"
-	Regions_WatchTable_FullMethodName     = "/kent.v1.Regions/WatchTable"
-	Regions_Classify_FullMethodName       = "/kent.v1.Regions/Classify"
+	Regions_CreateSpace_FullMethodName        = "/kent.v1.Regions/CreateSpace"
+	Regions_GetSpace_FullMethodName           = "/kent.v1.Regions/GetSpace"
+	Regions_ListSpaces_FullMethodName         = "/kent.v1.Regions/ListSpaces"
+	Regions_DeleteSpace_FullMethodName        = "/kent.v1.Regions/DeleteSpace"
+	Regions_ListRegions_FullMethodName        = "/kent.v1.Regions/ListRegions"
+	Regions_GetRegion_FullMethodName          = "/kent.v1.Regions/GetRegion"
+	Regions_MapRegions_FullMethodName         = "/kent.v1.Regions/MapRegions"
+	Regions_ListFreeBlocks_FullMethodName     = "/kent.v1.Regions/ListFreeBlocks"
+	Regions_CreateRegion_FullMethodName       = "/kent.v1.Regions/CreateRegion"
+	Regions_ExpandRegion_FullMethodName       = "/kent.v1.Regions/ExpandRegion"
+	Regions_ShrinkRegion_FullMethodName       = "/kent.v1.Regions/ShrinkRegion"
+	Regions_SplitRegion_FullMethodName        = "/kent.v1.Regions/SplitRegion"
+	Regions_AddSubregions_FullMethodName      = "/kent.v1.Regions/AddSubregions"
+	Regions_DelegateRegion_FullMethodName     = "/kent.v1.Regions/DelegateRegion"
+	Regions_SealRegion_FullMethodName         = "/kent.v1.Regions/SealRegion"
+	Regions_UnsealRegion_FullMethodName       = "/kent.v1.Regions/UnsealRegion"
+	Regions_RenameRegion_FullMethodName       = "/kent.v1.Regions/RenameRegion"
+	Regions_DeleteRegion_FullMethodName       = "/kent.v1.Regions/DeleteRegion"
+	Regions_UndoEdit_FullMethodName           = "/kent.v1.Regions/UndoEdit"
+	Regions_UpdateRegion_FullMethodName       = "/kent.v1.Regions/UpdateRegion"
+	Regions_ImportTable_FullMethodName        = "/kent.v1.Regions/ImportTable"
+	Regions_Compose_FullMethodName            = "/kent.v1.Regions/Compose"
+	Regions_ListHistory_FullMethodName        = "/kent.v1.Regions/ListHistory"
+	Regions_WatchTable_FullMethodName         = "/kent.v1.Regions/WatchTable"
+	Regions_Classify_FullMethodName           = "/kent.v1.Regions/Classify"
+	Regions_RequestRegion_FullMethodName      = "/kent.v1.Regions/RequestRegion"
+	Regions_ListRegionRequests_FullMethodName = "/kent.v1.Regions/ListRegionRequests"
+	Regions_CloseRegionRequest_FullMethodName = "/kent.v1.Regions/CloseRegionRequest"
 )
 
 // RegionsClient is the client API for Regions service.
@@ -128,6 +131,15 @@ type RegionsClient interface {
 	WatchTable(ctx context.Context, in *WatchTableRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchTableResponse], error)
 	// Returns the regions that identifiers belong to.
 	Classify(ctx context.Context, in *ClassifyRequest, opts ...grpc.CallOption) (*ClassifyResponse, error)
+	// Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
+	// declines. The caller needs any permission for a region of the space.
+	RequestRegion(ctx context.Context, in *RequestRegionRequest, opts ...grpc.CallOption) (*RegionRequest, error)
+	// Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
+	// `edit` for the whole space, a caller sees all requests.
+	ListRegionRequests(ctx context.Context, in *ListRegionRequestsRequest, opts ...grpc.CallOption) (*ListRegionRequestsResponse, error)
+	// Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
+	// the region, name the request in CreateRegionRequest.answers.
+	CloseRegionRequest(ctx context.Context, in *CloseRegionRequestRequest, opts ...grpc.CallOption) (*RegionRequest, error)
 }
 
 type regionsClient struct {
@@ -397,6 +409,36 @@ func (c *regionsClient) Classify(ctx context.Context, in *ClassifyRequest, opts 
 	return out, nil
 }
 
+func (c *regionsClient) RequestRegion(ctx context.Context, in *RequestRegionRequest, opts ...grpc.CallOption) (*RegionRequest, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RegionRequest)
+	err := c.cc.Invoke(ctx, Regions_RequestRegion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *regionsClient) ListRegionRequests(ctx context.Context, in *ListRegionRequestsRequest, opts ...grpc.CallOption) (*ListRegionRequestsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRegionRequestsResponse)
+	err := c.cc.Invoke(ctx, Regions_ListRegionRequests_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *regionsClient) CloseRegionRequest(ctx context.Context, in *CloseRegionRequestRequest, opts ...grpc.CallOption) (*RegionRequest, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RegionRequest)
+	err := c.cc.Invoke(ctx, Regions_CloseRegionRequest_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RegionsServer is the server API for Regions service.
 // All implementations must embed UnimplementedRegionsServer
 // for forward compatibility.
@@ -458,6 +500,15 @@ type RegionsServer interface {
 	WatchTable(*WatchTableRequest, grpc.ServerStreamingServer[WatchTableResponse]) error
 	// Returns the regions that identifiers belong to.
 	Classify(context.Context, *ClassifyRequest) (*ClassifyResponse, error)
+	// Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
+	// declines. The caller needs any permission for a region of the space.
+	RequestRegion(context.Context, *RequestRegionRequest) (*RegionRequest, error)
+	// Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
+	// `edit` for the whole space, a caller sees all requests.
+	ListRegionRequests(context.Context, *ListRegionRequestsRequest) (*ListRegionRequestsResponse, error)
+	// Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
+	// the region, name the request in CreateRegionRequest.answers.
+	CloseRegionRequest(context.Context, *CloseRegionRequestRequest) (*RegionRequest, error)
 	mustEmbedUnimplementedRegionsServer()
 }
 
@@ -542,6 +593,15 @@ func (UnimplementedRegionsServer) WatchTable(*WatchTableRequest, grpc.ServerStre
 }
 func (UnimplementedRegionsServer) Classify(context.Context, *ClassifyRequest) (*ClassifyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Classify not implemented")
+}
+func (UnimplementedRegionsServer) RequestRegion(context.Context, *RequestRegionRequest) (*RegionRequest, error) {
+	return nil, status.Error(codes.Unimplemented, "method RequestRegion not implemented")
+}
+func (UnimplementedRegionsServer) ListRegionRequests(context.Context, *ListRegionRequestsRequest) (*ListRegionRequestsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRegionRequests not implemented")
+}
+func (UnimplementedRegionsServer) CloseRegionRequest(context.Context, *CloseRegionRequestRequest) (*RegionRequest, error) {
+	return nil, status.Error(codes.Unimplemented, "method CloseRegionRequest not implemented")
 }
 func (UnimplementedRegionsServer) mustEmbedUnimplementedRegionsServer() {}
 func (UnimplementedRegionsServer) testEmbeddedByValue()                 {}
@@ -1007,6 +1067,60 @@ func _Regions_Classify_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Regions_RequestRegion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RequestRegionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegionsServer).RequestRegion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Regions_RequestRegion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegionsServer).RequestRegion(ctx, req.(*RequestRegionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Regions_ListRegionRequests_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRegionRequestsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegionsServer).ListRegionRequests(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Regions_ListRegionRequests_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegionsServer).ListRegionRequests(ctx, req.(*ListRegionRequestsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Regions_CloseRegionRequest_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CloseRegionRequestRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegionsServer).CloseRegionRequest(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Regions_CloseRegionRequest_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegionsServer).CloseRegionRequest(ctx, req.(*CloseRegionRequestRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Regions_ServiceDesc is the grpc.ServiceDesc for Regions service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1109,6 +1223,18 @@ var Regions_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Classify",
 			Handler:    _Regions_Classify_Handler,
+		},
+		{
+			MethodName: "RequestRegion",
+			Handler:    _Regions_RequestRegion_Handler,
+		},
+		{
+			MethodName: "ListRegionRequests",
+			Handler:    _Regions_ListRegionRequests_Handler,
+		},
+		{
+			MethodName: "CloseRegionRequest",
+			Handler:    _Regions_CloseRegionRequest_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -220,6 +220,27 @@ pub(crate) fn fits(space: &str) -> bool {
 /// The longest key below a space is that of a dated request ID: 56 bytes plus the space's key.
 const SPACE_BYTES_MAX: usize = 180;
 
+/// The record that every change of the requests for regions of a space rewrites.
+pub(crate) fn asks(space: &str) -> Key {
+    valid(format!("asks/{space}"))
+}
+
+/// All requests for regions of a space, the oldest first.
+pub(crate) fn asks_of(space: &str) -> Key {
+    valid(format!("ask/{space}/"))
+}
+
+/// A request for a region.
+pub(crate) fn ask(space: &str, number: u64) -> Key {
+    valid(format!("ask/{space}/{number:016x}"))
+}
+
+/// The number of a key that begins with [`asks_of`].
+pub(crate) fn parse_ask(key: &Key) -> Result<u64, Malformed> {
+    let digits = key.as_str().rsplit('/').next().unwrap_or_default();
+    u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the number of a request for a region" })
+}
+
 /// A part of the record of the edit that made a revision.
 pub(crate) fn history(space: &str, revision: u64, part: u32) -> Key {
     valid(format!("history/{space}/{revision:016x}/{part:04x}"))

@@ -39,6 +39,11 @@ pub(super) fn resource(space: &str, region: &str) -> String {
     }
 }
 
+/// A request for a region, as the resource of an event.
+pub(super) fn ask_resource(space: &str, number: u64) -> String {
+    format!("request:{space}/{number}")
+}
+
 /// Writes the result of an action to the audit log.
 pub(super) fn record<T>(event: Event<'_>, answer: &Result<T, Status>, done: Outcome) {
     let status = match answer {

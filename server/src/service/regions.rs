@@ -11,20 +11,22 @@ use kent_proto::{
     },
     stored::TextForm,
     v1::{
-        self, AddSubregionsRequest, ClassifyRequest, ClassifyResponse, ComposeRequest, ComposeResponse, Composed,
-        CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, DeleteRegionRequest, DeleteSpaceRequest,
-        EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ImportTableRequest,
-        ListFreeBlocksRequest, ListFreeBlocksResponse, ListHistoryRequest, ListHistoryResponse, ListRegionsRequest,
-        ListRegionsResponse, ListSpacesRequest, ListSpacesResponse, MapRegionsRequest, MapRegionsResponse,
-        RenameRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest, UndoEditRequest,
-        UpdateRegionRequest, WatchTableRequest, WatchTableResponse, regions_server::Regions,
+        self, AddSubregionsRequest, ClassifyRequest, ClassifyResponse, CloseRegionRequestRequest, ComposeRequest,
+        ComposeResponse, Composed, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest, DeleteRegionRequest,
+        DeleteSpaceRequest, EditResponse, ExpandRegionRequest, GetRegionRequest, GetSpaceRequest, ImportTableRequest,
+        ListFreeBlocksRequest, ListFreeBlocksResponse, ListHistoryRequest, ListHistoryResponse,
+        ListRegionRequestsRequest, ListRegionRequestsResponse, ListRegionsRequest, ListRegionsResponse,
+        ListSpacesRequest, ListSpacesResponse, MapRegionsRequest, MapRegionsResponse, RegionRequest,
+        RenameRegionRequest, RequestRegionRequest, SealRegionRequest, ShrinkRegionRequest, SplitRegionRequest,
+        UndoEditRequest, UpdateRegionRequest, WatchTableRequest, WatchTableResponse, regions_server::Regions,
     },
 };
 use kent_regions::{Change, Edit, NotComposed, Prefix, Region, RegionNumber, Revision, Table};
 use tonic::{Request, Response, Status};
 
 use super::{
-    audited::{Audited, record, resource},
+    asks,
+    audited::{Audited, ask_resource, record, resource},
     callers::{Author, Session, author, caller},
     classify::classify,
     map,
@@ -122,6 +124,10 @@ impl RegionsService {
                     (_, _, true) => ("unchanged", Some(Outcome::Unchanged)),
                     _ => ("made", Some(Outcome::Done)),
                 };
+                if let (Some(outcome), Some(number)) = (audit, audited.options.answers) {
+                    let subject = ask_resource(&space.name(), number);
+                    Event::new("request.make", &audited.author.by, subject).note(&audited.resource).record(outcome);
+                }
                 if let Some(outcome) = audit {
                     audited.event().revision(Some(plan.revision.0)).record(outcome);
                 }
@@ -271,6 +277,21 @@ impl Regions for RegionsService {
 
     async fn create_region(&self, request: Request<CreateRegionRequest>) -> Answer<EditResponse> {
         self.edit(author(&self.engine, &request)?, EditInput::try_from(request.into_inner())).await
+    }
+
+    async fn request_region(&self, request: Request<RequestRegionRequest>) -> Answer<RegionRequest> {
+        asks::ask(&self.engine, request).await.map(Response::new)
+    }
+
+    async fn list_region_requests(
+        &self,
+        request: Request<ListRegionRequestsRequest>,
+    ) -> Answer<ListRegionRequestsResponse> {
+        asks::list(&self.engine, request).await.map(Response::new)
+    }
+
+    async fn close_region_request(&self, request: Request<CloseRegionRequestRequest>) -> Answer<RegionRequest> {
+        asks::close(&self.engine, request).await.map(Response::new)
     }
 
     async fn expand_region(&self, request: Request<ExpandRegionRequest>) -> Answer<EditResponse> {
@@ -552,9 +573,7 @@ fn check_past(space: &Space, revision: Revision) -> Result<(), Status> {
 
 fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {
     let after = page.after.as_deref().map(str::parse).transpose();
-    after.map_err(|_: kent_regions::BadPrefix| {
-        status::from_invalid(&Invalid::new("page_token", "is not a token that this method returned"))
-    })
+    after.map_err(|_: kent_regions::BadPrefix| status::bad_page_token())
 }
 
 /// Lists a page of the regions that the caller may read, in the order of their prefixes. Pages may show different

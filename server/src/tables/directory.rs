@@ -45,6 +45,8 @@ pub(crate) struct Directory {
     deleted: RwLock<BTreeSet<String>>,
     /// The creation of a space holds this lock.
     pub(super) making: Mutex<()>,
+    /// A change of requests for regions holds this lock.
+    pub(super) asking: Mutex<()>,
 }
 
 /// The width of the space `default`, which every store has.
@@ -64,8 +66,9 @@ impl Directory {
         let Environment { store, clock, entropy } = environment;
         let records = store.scan(&keys::SPACES).await.map_err(StoreFailure::from)?;
         let restores = restores(&*store).await?;
-        let (spaces, deleted, making) = (RwLock::default(), RwLock::default(), Mutex::default());
-        let directory = Self { store, chunk, clock, entropy, requests, restores, spaces, deleted, making };
+        let (spaces, deleted) = (RwLock::default(), RwLock::default());
+        let (making, asking) = (Mutex::default(), Mutex::default());
+        let directory = Self { store, chunk, clock, entropy, requests, restores, spaces, deleted, making, asking };
         // A space's key begins with the key of the outer space, so outer spaces come first.
         for (key, _) in &records {
             let key = keys::parse_space(key).map_err(StoreFailure::from)?;

@@ -12,7 +12,7 @@ use kent_ids::ClusterKey;
 use kent_issue::Stored;
 use kent_proto::{
     model::{EditOptions, Invalid, inner_space},
-    stored::{self, Declared, EditId, EditMade, HistoryEntry, SpaceFacts, TextForm, Unchanged},
+    stored::{self, AskClosed, AskOutcome, Declared, EditId, EditMade, HistoryEntry, SpaceFacts, TextForm, Unchanged},
 };
 use kent_regions::{Change, Count, Edit, Patch, Plan, Refusal, Region, RegionNumber, Revision, Table};
 use kent_store::{CommitError, Txn, Unknown, Version};
@@ -20,6 +20,7 @@ use tokio::sync::MutexGuard;
 use tracing::{info, warn};
 
 use super::{
+    asks::Answered,
     counted::{EditedCounter, lock_all},
     directory::Directory,
     history::{self, HistoryError},
@@ -220,7 +221,16 @@ impl Directory {
         let counters = self.counters_of(space, &command.edit);
         // No chunk of these regions is reserved until the edit is made or rejected.
         let reserving = lock_all(&counters).await;
-        let plan = self.plan_edit(space, command, &counters).await?;
+        let (_asking, answered) = match command.options.answers {
+            Some(number) => {
+                let asking = self.asking.lock().await;
+                (Some(asking), Some(self.answered(space, &command.caller, number).await?))
+            }
+            None => (None, None),
+        };
+        let furnish = |plan: &mut Plan| answered.iter().for_each(|answered| answered.furnish(plan));
+        let mut plan = self.plan_edit(space, command, &counters).await?;
+        furnish(&mut plan);
         if command.options.validate_only {
             self.inner_of(space, command, &plan).await?;
             return Ok(Some(plan));
@@ -228,8 +238,9 @@ impl Directory {
         if plan.revision == plan.base {
             return self.record_unchanged(space, command, plan).await;
         }
-        let draft = self.settle(space, command, &counters, plan).await?;
-        let outcome = self.commit(space, command, &draft).await?;
+        let mut draft = self.settle(space, command, &counters, plan).await?;
+        furnish(&mut draft.plan);
+        let outcome = self.commit(space, command, &draft, answered.as_ref()).await?;
         // Every reservation compares the region's record, so a reservation planned before the edit fails. The lock is
         // released now, because reading the table again may return a chunk, which takes this lock.
         drop(reserving);
@@ -365,8 +376,22 @@ impl Directory {
     }
 
     /// Commits the edit, if nothing that it depends on has changed.
-    async fn commit(&self, space: &Space, command: &EditCommand, draft: &Draft) -> Result<CommitOutcome, EditError> {
+    async fn commit(
+        &self,
+        space: &Space,
+        command: &EditCommand,
+        draft: &Draft,
+        answered: Option<&Answered>,
+    ) -> Result<CommitOutcome, EditError> {
         let txn = self.transaction(space, draft, command);
+        let txn = match answered {
+            Some(answered) => {
+                let how = AskOutcome::Made(command.edit.subject().to_owned());
+                let (at, by, note) = (self.unix_ms(), command.principal.clone(), command.options.reason.clone());
+                answered.close(txn, space.key(), draft.edit, AskClosed { how, at, by, note })
+            }
+            None => txn,
+        };
         let txn = match request(space, &command.options, &command.caller) {
             Some(request) => {
                 let caller = request.caller.to_string();

@@ -37,10 +37,15 @@ impl Directory {
         }
     }
 
+    /// Whether the caller may create a region of this name.
+    pub(super) fn may_create(&self, caller: &Caller, space: &str, region: &str) -> bool {
+        self.may_region(caller, Action::Edit, space, region)
+    }
+
     /// Fails if the caller may not create a region of this name. The refusal names a pattern, because a permission for one region can
     /// be given only after the region exists.
-    fn check_creation(&self, caller: &Caller, space: &str, region: &str) -> Result<(), Denied> {
-        match self.may_region(caller, Action::Edit, space, region) {
+    pub(super) fn check_creation(&self, caller: &Caller, space: &str, region: &str) -> Result<(), Denied> {
+        match self.may_create(caller, space, region) {
             true => Ok(()),
             false => {
                 let pattern = Resource::Regions { space: space.to_owned(), prefix: region.to_owned() };
@@ -57,6 +62,15 @@ impl Directory {
     /// Fails if the caller may not take this action on any region of a space.
     pub(crate) fn check_some(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Denied> {
         self.check_by_key(caller, action, space, |key| Target::Some { space: key })
+    }
+
+    /// Fails if the caller has no permission for any region of a space. The refusal is that of a caller that may not read.
+    pub(crate) fn check_member(&self, caller: &Caller, space: &str) -> Result<(), Denied> {
+        let others = [Action::Edit, Action::Allocate, Action::Lease];
+        match others.iter().any(|action| self.check_some(caller, *action, space).is_ok()) {
+            true => Ok(()),
+            false => self.check_some(caller, Action::Read, space),
+        }
     }
 
     /// Fails if the caller may not take this action on a space itself.

@@ -373,7 +373,7 @@ class GetRegionRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class CreateRegionRequest(_message.Message):
-    __slots__ = ("parent", "region_id", "suffix_bits", "zone_bits", "prefix", "next", "auto_split", "validate_only", "expected_revision", "order", "request_id", "reason", "split_donor", "pace", "sealed", "policy")
+    __slots__ = ("parent", "region_id", "suffix_bits", "zone_bits", "prefix", "next", "auto_split", "validate_only", "expected_revision", "order", "request_id", "reason", "split_donor", "pace", "sealed", "policy", "answers")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     REGION_ID_FIELD_NUMBER: _ClassVar[int]
     SUFFIX_BITS_FIELD_NUMBER: _ClassVar[int]
@@ -390,6 +390,7 @@ class CreateRegionRequest(_message.Message):
     PACE_FIELD_NUMBER: _ClassVar[int]
     SEALED_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     parent: str
     region_id: str
     suffix_bits: int
@@ -406,7 +407,118 @@ class CreateRegionRequest(_message.Message):
     pace: int
     sealed: bool
     policy: Policy
-    def __init__(self, parent: _Optional[str] = ..., region_id: _Optional[str] = ..., suffix_bits: _Optional[int] = ..., zone_bits: _Optional[int] = ..., prefix: _Optional[str] = ..., next: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., auto_split: bool = ..., validate_only: bool = ..., expected_revision: _Optional[int] = ..., order: _Optional[_Union[Region.Order, str]] = ..., request_id: _Optional[str] = ..., reason: _Optional[str] = ..., split_donor: _Optional[str] = ..., pace: _Optional[int] = ..., sealed: bool = ..., policy: _Optional[_Union[Policy, _Mapping]] = ...) -> None: ...
+    answers: str
+    def __init__(self, parent: _Optional[str] = ..., region_id: _Optional[str] = ..., suffix_bits: _Optional[int] = ..., zone_bits: _Optional[int] = ..., prefix: _Optional[str] = ..., next: _Optional[_Union[_types_pb2.Uint128, _Mapping]] = ..., auto_split: bool = ..., validate_only: bool = ..., expected_revision: _Optional[int] = ..., order: _Optional[_Union[Region.Order, str]] = ..., request_id: _Optional[str] = ..., reason: _Optional[str] = ..., split_donor: _Optional[str] = ..., pace: _Optional[int] = ..., sealed: bool = ..., policy: _Optional[_Union[Policy, _Mapping]] = ..., answers: _Optional[str] = ...) -> None: ...
+
+class RegionRequest(_message.Message):
+    __slots__ = ("name", "state", "region_id", "suffix_bits", "zone_bits", "owner", "labels", "reason", "requester", "create_time", "close_time", "closed_by", "note", "region", "mine", "decidable")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATE_UNSPECIFIED: _ClassVar[RegionRequest.State]
+        OPEN: _ClassVar[RegionRequest.State]
+        MADE: _ClassVar[RegionRequest.State]
+        DECLINED: _ClassVar[RegionRequest.State]
+        WITHDRAWN: _ClassVar[RegionRequest.State]
+    STATE_UNSPECIFIED: RegionRequest.State
+    OPEN: RegionRequest.State
+    MADE: RegionRequest.State
+    DECLINED: RegionRequest.State
+    WITHDRAWN: RegionRequest.State
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    SUFFIX_BITS_FIELD_NUMBER: _ClassVar[int]
+    ZONE_BITS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUESTER_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_BY_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    MINE_FIELD_NUMBER: _ClassVar[int]
+    DECIDABLE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    state: RegionRequest.State
+    region_id: str
+    suffix_bits: int
+    zone_bits: int
+    owner: str
+    labels: _containers.ScalarMap[str, str]
+    reason: str
+    requester: str
+    create_time: str
+    close_time: str
+    closed_by: str
+    note: str
+    region: str
+    mine: bool
+    decidable: bool
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[_Union[RegionRequest.State, str]] = ..., region_id: _Optional[str] = ..., suffix_bits: _Optional[int] = ..., zone_bits: _Optional[int] = ..., owner: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., reason: _Optional[str] = ..., requester: _Optional[str] = ..., create_time: _Optional[str] = ..., close_time: _Optional[str] = ..., closed_by: _Optional[str] = ..., note: _Optional[str] = ..., region: _Optional[str] = ..., mine: bool = ..., decidable: bool = ...) -> None: ...
+
+class RequestRegionRequest(_message.Message):
+    __slots__ = ("parent", "region_id", "suffix_bits", "zone_bits", "owner", "labels", "reason")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    SUFFIX_BITS_FIELD_NUMBER: _ClassVar[int]
+    ZONE_BITS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    region_id: str
+    suffix_bits: int
+    zone_bits: int
+    owner: str
+    labels: _containers.ScalarMap[str, str]
+    reason: str
+    def __init__(self, parent: _Optional[str] = ..., region_id: _Optional[str] = ..., suffix_bits: _Optional[int] = ..., zone_bits: _Optional[int] = ..., owner: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ListRegionRequestsRequest(_message.Message):
+    __slots__ = ("parent", "page_size", "page_token", "include_closed")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_CLOSED_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    page_size: int
+    page_token: str
+    include_closed: bool
+    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_closed: bool = ...) -> None: ...
+
+class ListRegionRequestsResponse(_message.Message):
+    __slots__ = ("requests", "next_page_token")
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedCompositeFieldContainer[RegionRequest]
+    next_page_token: str
+    def __init__(self, requests: _Optional[_Iterable[_Union[RegionRequest, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class CloseRegionRequestRequest(_message.Message):
+    __slots__ = ("name", "state", "note")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    state: RegionRequest.State
+    note: str
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[_Union[RegionRequest.State, str]] = ..., note: _Optional[str] = ...) -> None: ...
 
 class ExpandRegionRequest(_message.Message):
     __slots__ = ("name", "by_bits", "validate_only", "expected_revision", "request_id", "reason")

@@ -159,6 +159,21 @@ class RegionsStub(object):
                 request_serializer=kent_dot_v1_dot_regions__pb2.ClassifyRequest.SerializeToString,
                 response_deserializer=kent_dot_v1_dot_regions__pb2.ClassifyResponse.FromString,
                 _registered_method=True)
+        self.RequestRegion = channel.unary_unary(
+                '/kent.v1.Regions/RequestRegion',
+                request_serializer=kent_dot_v1_dot_regions__pb2.RequestRegionRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_regions__pb2.RegionRequest.FromString,
+                _registered_method=True)
+        self.ListRegionRequests = channel.unary_unary(
+                '/kent.v1.Regions/ListRegionRequests',
+                request_serializer=kent_dot_v1_dot_regions__pb2.ListRegionRequestsRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_regions__pb2.ListRegionRequestsResponse.FromString,
+                _registered_method=True)
+        self.CloseRegionRequest = channel.unary_unary(
+                '/kent.v1.Regions/CloseRegionRequest',
+                request_serializer=kent_dot_v1_dot_regions__pb2.CloseRegionRequestRequest.SerializeToString,
+                response_deserializer=kent_dot_v1_dot_regions__pb2.RegionRequest.FromString,
+                _registered_method=True)
 
 
 class RegionsServicer(object):
@@ -346,6 +361,30 @@ class RegionsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestRegion(self, request, context):
+        """Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
+        declines. The caller needs any permission for a region of the space.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRegionRequests(self, request, context):
+        """Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
+        `edit` for the whole space, a caller sees all requests.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CloseRegionRequest(self, request, context):
+        """Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
+        the region, name the request in CreateRegionRequest.answers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RegionsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -473,6 +512,21 @@ def add_RegionsServicer_to_server(servicer, server):
                     servicer.Classify,
                     request_deserializer=kent_dot_v1_dot_regions__pb2.ClassifyRequest.FromString,
                     response_serializer=kent_dot_v1_dot_regions__pb2.ClassifyResponse.SerializeToString,
+            ),
+            'RequestRegion': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestRegion,
+                    request_deserializer=kent_dot_v1_dot_regions__pb2.RequestRegionRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_regions__pb2.RegionRequest.SerializeToString,
+            ),
+            'ListRegionRequests': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRegionRequests,
+                    request_deserializer=kent_dot_v1_dot_regions__pb2.ListRegionRequestsRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_regions__pb2.ListRegionRequestsResponse.SerializeToString,
+            ),
+            'CloseRegionRequest': grpc.unary_unary_rpc_method_handler(
+                    servicer.CloseRegionRequest,
+                    request_deserializer=kent_dot_v1_dot_regions__pb2.CloseRegionRequestRequest.FromString,
+                    response_serializer=kent_dot_v1_dot_regions__pb2.RegionRequest.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1150,6 +1204,87 @@ class Regions(object):
             '/kent.v1.Regions/Classify',
             kent_dot_v1_dot_regions__pb2.ClassifyRequest.SerializeToString,
             kent_dot_v1_dot_regions__pb2.ClassifyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestRegion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kent.v1.Regions/RequestRegion',
+            kent_dot_v1_dot_regions__pb2.RequestRegionRequest.SerializeToString,
+            kent_dot_v1_dot_regions__pb2.RegionRequest.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRegionRequests(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kent.v1.Regions/ListRegionRequests',
+            kent_dot_v1_dot_regions__pb2.ListRegionRequestsRequest.SerializeToString,
+            kent_dot_v1_dot_regions__pb2.ListRegionRequestsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CloseRegionRequest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kent.v1.Regions/CloseRegionRequest',
+            kent_dot_v1_dot_regions__pb2.CloseRegionRequestRequest.SerializeToString,
+            kent_dot_v1_dot_regions__pb2.RegionRequest.FromString,
             options,
             channel_credentials,
             insecure,

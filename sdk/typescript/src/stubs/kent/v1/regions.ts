@@ -29,7 +29,7 @@ import { Uint128 } from "./types.js";
  *   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
  *     127.0.0.1:7600 kent.v1.Regions/CreateRegion
  *
- * Resource names are "spaces/SPACE" and "spaces/SPACE/regions/REGION". SPACE is the name of a space. A delegated region has
+ * Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of a space. A delegated region has
  * a space of its own, and its name is the outer space's name, "/" and the region's name: "spaces/default/orders".
  *
  * An edit that changes nothing makes no revision: in its response, revision and base_revision are equal.
@@ -498,7 +498,121 @@ export interface CreateRegionRequest {
   pace: bigint;
   /** Create the region sealed: it grants nothing until it is unsealed. */
   sealed: boolean;
-  policy: Policy | undefined;
+  policy:
+    | Policy
+    | undefined;
+  /**
+   * The open request that this region answers, "spaces/SPACE/requests/ID", in the same space. The new region gets the
+   * owner and the labels of the request. The commit that creates the region also sets the request to MADE. The region may
+   * differ from the one in the request. The caller needs `edit` for both names.
+   */
+  answers: string;
+}
+
+/**
+ * A request for a region. At most 100 requests of one principal and 1000 requests of a space are open. A closed request is
+ * removed when a later one is closed, if it was closed more than 90 days ago or is beyond the newest 1000 closed ones.
+ */
+export interface RegionRequest {
+  /** "spaces/SPACE/requests/ID". ID is a number, and later requests have higher ones. */
+  name: string;
+  state: RegionRequest_State;
+  /** The wanted name of the region. */
+  regionId: string;
+  /** The wanted width of the suffix in bits. */
+  suffixBits: number;
+  /** The wanted width of the expansion zone in bits. Absent: the operator decides. */
+  zoneBits?:
+    | number
+    | undefined;
+  /** The owner and the labels that the region gets. */
+  owner: string;
+  labels: { [key: string]: string };
+  /** Why the requester needs the region. */
+  reason: string;
+  /** Who asked, in the form of HistoryEntry.principal: the proved identity and the host. */
+  requester: string;
+  /** When the request was made, in RFC 3339 form, by the clock of the daemon that stored it. */
+  createTime: string;
+  /** When the request was closed. Empty while it is open. */
+  closeTime: string;
+  /** Who closed the request, as in requester. */
+  closedBy: string;
+  /** Why the request was declined or withdrawn, or the reason of the edit that made the region. */
+  note: string;
+  /** If the state is MADE: the name that the region had when it was made, "spaces/SPACE/regions/REGION". */
+  region: string;
+  /** True if the caller made this request, and so may withdraw it while it is open. */
+  mine: boolean;
+  /** True if the caller may make the region or decline the request while it is open. */
+  decidable: boolean;
+}
+
+export enum RegionRequest_State {
+  UNSPECIFIED = 0,
+  OPEN = 1,
+  /** MADE - The region was made. */
+  MADE = 2,
+  DECLINED = 3,
+  /** WITHDRAWN - The requester withdrew the request. */
+  WITHDRAWN = 4,
+  UNRECOGNIZED = -1,
+}
+
+export interface RegionRequest_LabelsEntry {
+  key: string;
+  value: string;
+}
+
+export interface RequestRegionRequest {
+  /** "spaces/SPACE". */
+  parent: string;
+  /** The wanted name of the region. The rules of CreateSpaceRequest.space_id apply. */
+  regionId: string;
+  /** The wanted width of the suffix in bits. Required. */
+  suffixBits?:
+    | number
+    | undefined;
+  /** The wanted width of the expansion zone in bits. Absent: the operator decides. */
+  zoneBits?:
+    | number
+    | undefined;
+  /** The owner and the labels for the region. The rules of UpdateRegionRequest apply. */
+  owner: string;
+  labels: { [key: string]: string };
+  /** Required: why you need the region, in at most 1024 bytes. */
+  reason: string;
+}
+
+export interface RequestRegionRequest_LabelsEntry {
+  key: string;
+  value: string;
+}
+
+export interface ListRegionRequestsRequest {
+  /** "spaces/SPACE", or "spaces/SPACE/requests/ID" for one request, open or closed. */
+  parent: string;
+  /** At most 1000. 0 means 100. */
+  pageSize: number;
+  /** The next_page_token of the previous page. Empty for the first page. */
+  pageToken: string;
+  /** List closed requests, too. */
+  includeClosed: boolean;
+}
+
+export interface ListRegionRequestsResponse {
+  requests: RegionRequest[];
+  /** Empty on the last page. */
+  nextPageToken: string;
+}
+
+export interface CloseRegionRequestRequest {
+  /** "spaces/SPACE/requests/ID". */
+  name: string;
+  /** DECLINED or WITHDRAWN. */
+  state: RegionRequest_State;
+  /** A text of at most 1024 bytes for the requester. Required for DECLINED. */
+  note: string;
 }
 
 export interface ExpandRegionRequest {
@@ -3408,6 +3522,7 @@ function createBaseCreateRegionRequest(): CreateRegionRequest {
     pace: 0n,
     sealed: false,
     policy: undefined,
+    answers: "",
   };
 }
 
@@ -3466,6 +3581,9 @@ export const CreateRegionRequest: MessageFns<CreateRegionRequest> = {
     }
     if (message.policy !== undefined) {
       Policy.encode(message.policy, writer.uint32(130).fork()).join();
+    }
+    if (message.answers !== "") {
+      writer.uint32(138).string(message.answers);
     }
     return writer;
   },
@@ -3611,6 +3729,14 @@ export const CreateRegionRequest: MessageFns<CreateRegionRequest> = {
             message.policy = Policy.decode(reader, reader.uint32());
             continue;
           }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.answers = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3648,6 +3774,779 @@ export const CreateRegionRequest: MessageFns<CreateRegionRequest> = {
     message.policy = (object.policy !== undefined && object.policy !== null)
       ? Policy.fromPartial(object.policy)
       : undefined;
+    message.answers = object.answers ?? "";
+    return message;
+  },
+};
+
+function createBaseRegionRequest(): RegionRequest {
+  return {
+    name: "",
+    state: 0,
+    regionId: "",
+    suffixBits: 0,
+    zoneBits: undefined,
+    owner: "",
+    labels: {},
+    reason: "",
+    requester: "",
+    createTime: "",
+    closeTime: "",
+    closedBy: "",
+    note: "",
+    region: "",
+    mine: false,
+    decidable: false,
+  };
+}
+
+export const RegionRequest: MessageFns<RegionRequest> = {
+  encode(message: RegionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.state !== 0) {
+      writer.uint32(16).int32(message.state);
+    }
+    if (message.regionId !== "") {
+      writer.uint32(26).string(message.regionId);
+    }
+    if (message.suffixBits !== 0) {
+      writer.uint32(32).uint32(message.suffixBits);
+    }
+    if (message.zoneBits !== undefined) {
+      writer.uint32(40).uint32(message.zoneBits);
+    }
+    if (message.owner !== "") {
+      writer.uint32(50).string(message.owner);
+    }
+    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
+      RegionRequest_LabelsEntry.encode({ key: key as any, value }, writer.uint32(58).fork()).join();
+    });
+    if (message.reason !== "") {
+      writer.uint32(66).string(message.reason);
+    }
+    if (message.requester !== "") {
+      writer.uint32(74).string(message.requester);
+    }
+    if (message.createTime !== "") {
+      writer.uint32(82).string(message.createTime);
+    }
+    if (message.closeTime !== "") {
+      writer.uint32(90).string(message.closeTime);
+    }
+    if (message.closedBy !== "") {
+      writer.uint32(98).string(message.closedBy);
+    }
+    if (message.note !== "") {
+      writer.uint32(106).string(message.note);
+    }
+    if (message.region !== "") {
+      writer.uint32(114).string(message.region);
+    }
+    if (message.mine !== false) {
+      writer.uint32(120).bool(message.mine);
+    }
+    if (message.decidable !== false) {
+      writer.uint32(128).bool(message.decidable);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RegionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRegionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.state = reader.int32() as any;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.regionId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.suffixBits = reader.uint32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.zoneBits = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.owner = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            const entry7 = RegionRequest_LabelsEntry.decode(reader, reader.uint32());
+            if (entry7.value !== undefined) {
+              message.labels[entry7.key] = entry7.value;
+            }
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.requester = reader.string();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.createTime = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.closeTime = reader.string();
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.closedBy = reader.string();
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.note = reader.string();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.region = reader.string();
+            continue;
+          }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.mine = reader.bool();
+            continue;
+          }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.decidable = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RegionRequest>): RegionRequest {
+    return RegionRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RegionRequest>): RegionRequest {
+    const message = createBaseRegionRequest();
+    message.name = object.name ?? "";
+    message.state = object.state ?? 0;
+    message.regionId = object.regionId ?? "";
+    message.suffixBits = object.suffixBits ?? 0;
+    message.zoneBits = object.zoneBits ?? undefined;
+    message.owner = object.owner ?? "";
+    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
+      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+        if (value !== undefined) {
+          acc[key] = globalThis.String(value);
+        }
+        return acc;
+      },
+      {},
+    );
+    message.reason = object.reason ?? "";
+    message.requester = object.requester ?? "";
+    message.createTime = object.createTime ?? "";
+    message.closeTime = object.closeTime ?? "";
+    message.closedBy = object.closedBy ?? "";
+    message.note = object.note ?? "";
+    message.region = object.region ?? "";
+    message.mine = object.mine ?? false;
+    message.decidable = object.decidable ?? false;
+    return message;
+  },
+};
+
+function createBaseRegionRequest_LabelsEntry(): RegionRequest_LabelsEntry {
+  return { key: "", value: "" };
+}
+
+export const RegionRequest_LabelsEntry: MessageFns<RegionRequest_LabelsEntry> = {
+  encode(message: RegionRequest_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RegionRequest_LabelsEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRegionRequest_LabelsEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RegionRequest_LabelsEntry>): RegionRequest_LabelsEntry {
+    return RegionRequest_LabelsEntry.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RegionRequest_LabelsEntry>): RegionRequest_LabelsEntry {
+    const message = createBaseRegionRequest_LabelsEntry();
+    message.key = object.key ?? "";
+    message.value = object.value ?? "";
+    return message;
+  },
+};
+
+function createBaseRequestRegionRequest(): RequestRegionRequest {
+  return { parent: "", regionId: "", suffixBits: undefined, zoneBits: undefined, owner: "", labels: {}, reason: "" };
+}
+
+export const RequestRegionRequest: MessageFns<RequestRegionRequest> = {
+  encode(message: RequestRegionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.parent !== "") {
+      writer.uint32(10).string(message.parent);
+    }
+    if (message.regionId !== "") {
+      writer.uint32(18).string(message.regionId);
+    }
+    if (message.suffixBits !== undefined) {
+      writer.uint32(24).uint32(message.suffixBits);
+    }
+    if (message.zoneBits !== undefined) {
+      writer.uint32(32).uint32(message.zoneBits);
+    }
+    if (message.owner !== "") {
+      writer.uint32(42).string(message.owner);
+    }
+    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
+      RequestRegionRequest_LabelsEntry.encode({ key: key as any, value }, writer.uint32(50).fork()).join();
+    });
+    if (message.reason !== "") {
+      writer.uint32(58).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RequestRegionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRequestRegionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.parent = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.regionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.suffixBits = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.zoneBits = reader.uint32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.owner = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            const entry6 = RequestRegionRequest_LabelsEntry.decode(reader, reader.uint32());
+            if (entry6.value !== undefined) {
+              message.labels[entry6.key] = entry6.value;
+            }
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RequestRegionRequest>): RequestRegionRequest {
+    return RequestRegionRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RequestRegionRequest>): RequestRegionRequest {
+    const message = createBaseRequestRegionRequest();
+    message.parent = object.parent ?? "";
+    message.regionId = object.regionId ?? "";
+    message.suffixBits = object.suffixBits ?? undefined;
+    message.zoneBits = object.zoneBits ?? undefined;
+    message.owner = object.owner ?? "";
+    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
+      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+        if (value !== undefined) {
+          acc[key] = globalThis.String(value);
+        }
+        return acc;
+      },
+      {},
+    );
+    message.reason = object.reason ?? "";
+    return message;
+  },
+};
+
+function createBaseRequestRegionRequest_LabelsEntry(): RequestRegionRequest_LabelsEntry {
+  return { key: "", value: "" };
+}
+
+export const RequestRegionRequest_LabelsEntry: MessageFns<RequestRegionRequest_LabelsEntry> = {
+  encode(message: RequestRegionRequest_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RequestRegionRequest_LabelsEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRequestRegionRequest_LabelsEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RequestRegionRequest_LabelsEntry>): RequestRegionRequest_LabelsEntry {
+    return RequestRegionRequest_LabelsEntry.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RequestRegionRequest_LabelsEntry>): RequestRegionRequest_LabelsEntry {
+    const message = createBaseRequestRegionRequest_LabelsEntry();
+    message.key = object.key ?? "";
+    message.value = object.value ?? "";
+    return message;
+  },
+};
+
+function createBaseListRegionRequestsRequest(): ListRegionRequestsRequest {
+  return { parent: "", pageSize: 0, pageToken: "", includeClosed: false };
+}
+
+export const ListRegionRequestsRequest: MessageFns<ListRegionRequestsRequest> = {
+  encode(message: ListRegionRequestsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.parent !== "") {
+      writer.uint32(10).string(message.parent);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(16).uint32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(26).string(message.pageToken);
+    }
+    if (message.includeClosed !== false) {
+      writer.uint32(32).bool(message.includeClosed);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListRegionRequestsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListRegionRequestsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.parent = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.pageSize = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.includeClosed = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListRegionRequestsRequest>): ListRegionRequestsRequest {
+    return ListRegionRequestsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListRegionRequestsRequest>): ListRegionRequestsRequest {
+    const message = createBaseListRegionRequestsRequest();
+    message.parent = object.parent ?? "";
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
+    message.includeClosed = object.includeClosed ?? false;
+    return message;
+  },
+};
+
+function createBaseListRegionRequestsResponse(): ListRegionRequestsResponse {
+  return { requests: [], nextPageToken: "" };
+}
+
+export const ListRegionRequestsResponse: MessageFns<ListRegionRequestsResponse> = {
+  encode(message: ListRegionRequestsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.requests) {
+      RegionRequest.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListRegionRequestsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListRegionRequestsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.requests.push(RegionRequest.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListRegionRequestsResponse>): ListRegionRequestsResponse {
+    return ListRegionRequestsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListRegionRequestsResponse>): ListRegionRequestsResponse {
+    const message = createBaseListRegionRequestsResponse();
+    message.requests = object.requests?.map((e) => RegionRequest.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseCloseRegionRequestRequest(): CloseRegionRequestRequest {
+  return { name: "", state: 0, note: "" };
+}
+
+export const CloseRegionRequestRequest: MessageFns<CloseRegionRequestRequest> = {
+  encode(message: CloseRegionRequestRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.state !== 0) {
+      writer.uint32(16).int32(message.state);
+    }
+    if (message.note !== "") {
+      writer.uint32(26).string(message.note);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CloseRegionRequestRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCloseRegionRequestRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.state = reader.int32() as any;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.note = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CloseRegionRequestRequest>): CloseRegionRequestRequest {
+    return CloseRegionRequestRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CloseRegionRequestRequest>): CloseRegionRequestRequest {
+    const message = createBaseCloseRegionRequestRequest();
+    message.name = object.name ?? "";
+    message.state = object.state ?? 0;
+    message.note = object.note ?? "";
     return message;
   },
 };
@@ -7253,6 +8152,48 @@ export const RegionsService = {
     responseSerialize: (value: ClassifyResponse): Buffer => Buffer.from(ClassifyResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ClassifyResponse => ClassifyResponse.decode(value),
   },
+  /**
+   * Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
+   * declines. The caller needs any permission for a region of the space.
+   */
+  requestRegion: {
+    path: "/kent.v1.Regions/RequestRegion" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RequestRegionRequest): Buffer => Buffer.from(RequestRegionRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RequestRegionRequest => RequestRegionRequest.decode(value),
+    responseSerialize: (value: RegionRequest): Buffer => Buffer.from(RegionRequest.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RegionRequest => RegionRequest.decode(value),
+  },
+  /**
+   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
+   * `edit` for the whole space, a caller sees all requests.
+   */
+  listRegionRequests: {
+    path: "/kent.v1.Regions/ListRegionRequests" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListRegionRequestsRequest): Buffer =>
+      Buffer.from(ListRegionRequestsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListRegionRequestsRequest => ListRegionRequestsRequest.decode(value),
+    responseSerialize: (value: ListRegionRequestsResponse): Buffer =>
+      Buffer.from(ListRegionRequestsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListRegionRequestsResponse => ListRegionRequestsResponse.decode(value),
+  },
+  /**
+   * Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
+   * the region, name the request in CreateRegionRequest.answers.
+   */
+  closeRegionRequest: {
+    path: "/kent.v1.Regions/CloseRegionRequest" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CloseRegionRequestRequest): Buffer =>
+      Buffer.from(CloseRegionRequestRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CloseRegionRequestRequest => CloseRegionRequestRequest.decode(value),
+    responseSerialize: (value: RegionRequest): Buffer => Buffer.from(RegionRequest.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RegionRequest => RegionRequest.decode(value),
+  },
 } as const;
 
 export interface RegionsServer extends UntypedServiceImplementation {
@@ -7329,6 +8270,21 @@ export interface RegionsServer extends UntypedServiceImplementation {
   watchTable: handleServerStreamingCall<WatchTableRequest, WatchTableResponse>;
   /** Returns the regions that identifiers belong to. */
   classify: handleUnaryCall<ClassifyRequest, ClassifyResponse>;
+  /**
+   * Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
+   * declines. The caller needs any permission for a region of the space.
+   */
+  requestRegion: handleUnaryCall<RequestRegionRequest, RegionRequest>;
+  /**
+   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
+   * `edit` for the whole space, a caller sees all requests.
+   */
+  listRegionRequests: handleUnaryCall<ListRegionRequestsRequest, ListRegionRequestsResponse>;
+  /**
+   * Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
+   * the region, name the request in CreateRegionRequest.answers.
+   */
+  closeRegionRequest: handleUnaryCall<CloseRegionRequestRequest, RegionRequest>;
 }
 
 export interface RegionsClient extends Client {
@@ -7742,6 +8698,63 @@ export interface RegionsClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ClassifyResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
+   * declines. The caller needs any permission for a region of the space.
+   */
+  requestRegion(
+    request: RequestRegionRequest,
+    callback: (error: ServiceError | null, response: RegionRequest) => void,
+  ): ClientUnaryCall;
+  requestRegion(
+    request: RequestRegionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RegionRequest) => void,
+  ): ClientUnaryCall;
+  requestRegion(
+    request: RequestRegionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RegionRequest) => void,
+  ): ClientUnaryCall;
+  /**
+   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
+   * `edit` for the whole space, a caller sees all requests.
+   */
+  listRegionRequests(
+    request: ListRegionRequestsRequest,
+    callback: (error: ServiceError | null, response: ListRegionRequestsResponse) => void,
+  ): ClientUnaryCall;
+  listRegionRequests(
+    request: ListRegionRequestsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListRegionRequestsResponse) => void,
+  ): ClientUnaryCall;
+  listRegionRequests(
+    request: ListRegionRequestsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListRegionRequestsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
+   * the region, name the request in CreateRegionRequest.answers.
+   */
+  closeRegionRequest(
+    request: CloseRegionRequestRequest,
+    callback: (error: ServiceError | null, response: RegionRequest) => void,
+  ): ClientUnaryCall;
+  closeRegionRequest(
+    request: CloseRegionRequestRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RegionRequest) => void,
+  ): ClientUnaryCall;
+  closeRegionRequest(
+    request: CloseRegionRequestRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RegionRequest) => void,
   ): ClientUnaryCall;
 }
 
