@@ -7,6 +7,7 @@ mod context;
 mod debug;
 mod list;
 mod region;
+mod request;
 mod value;
 
 use std::{ffi::OsString, num::NonZeroU64, path::PathBuf, time::Duration};
@@ -26,6 +27,7 @@ pub(crate) use self::{
         CreateArgs, DeleteArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand,
         RenameArgs, ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs, UndoArgs,
     },
+    request::{ApproveArgs, AskArgs, RequestCommand},
     value::{NewRegion, parse_space},
 };
 use self::{
@@ -35,6 +37,7 @@ use self::{
     context::CONTEXT_HELP,
     debug::DEBUG_HELP,
     region::REGION_HELP,
+    request::REQUEST_HELP,
     value::{
         parse_count, parse_duration, parse_name, parse_request_id, parse_revision, parse_revision_or_0, parse_source,
         parse_timestamp_width, parse_width,
@@ -150,6 +153,8 @@ pub(crate) enum DaemonCommand {
     Space(SpaceCommand),
     #[command(subcommand, after_help = REGION_HELP)]
     Region(Box<RegionCommand>),
+    #[command(subcommand, after_help = REQUEST_HELP)]
+    Request(Box<RequestCommand>),
     #[command(subcommand, after_help = SERIES_HELP)]
     Series(SeriesCommand),
     #[command(subcommand, after_help = TABLE_HELP)]

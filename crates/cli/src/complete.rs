@@ -28,6 +28,7 @@ use crate::connect::{Credentials, Endpoints};
 use crate::contexts::Contexts;
 use crate::failure::Failure;
 use crate::names;
+use crate::request;
 use crate::settings;
 
 /// The variable that names the shell in a request for a completion.
@@ -135,6 +136,7 @@ enum Named {
     Source,
     Context,
     Token,
+    Request,
     Role,
     /// A role or a token.
     Holder,
@@ -146,7 +148,9 @@ impl Named {
     /// command.
     fn by(group: &str, command: &str, argument: &str) -> Option<Self> {
         match (group, command, argument) {
-            (_, "create", "name" | "series") => None,
+            (_, "create" | "ask", "name" | "series") => None,
+            ("request", _, "id") => Some(Self::Request),
+            ("request", _, "name") => None,
             (_, "alloc", "source") => Some(Self::Source),
             ("region", _, "name") | (_, _, "split_donor") => Some(Self::Region),
             ("space", _, "name") | (_, _, "space") => Some(Self::Space),
@@ -284,6 +288,7 @@ impl Names<'_> {
                 self.add_all(access::role_names(&daemon).await.ok()?)?;
                 return self.add_all(access::token_ids(&daemon).await.ok()?);
             }
+            Named::Request => return self.add_all(request::ids(space, &daemon).await.ok()?),
             Named::Role => return self.add_all(access::role_names(&daemon).await.ok()?),
             Named::Permission => self.add_resources(&daemon).await,
             Named::Context => Ok(()),
@@ -343,6 +348,9 @@ mod tests {
         for (group, command, argument, expected) in [
             ("region", "show", "name", Some(Named::Region)),
             ("region", "create", "name", None),
+            ("region", "ask", "name", None),
+            ("request", "approve", "id", Some(Named::Request)),
+            ("request", "approve", "name", None),
             ("region", "create", "split_donor", Some(Named::Region)),
             ("region", "rename", "new_name", None),
             ("region", "ls", "space", Some(Named::Space)),

@@ -60,9 +60,24 @@ pub(crate) async fn create(args: &CreateArgs, daemon: &Daemon, out: &mut Out) ->
             Ok(answer) => write(&answer.into_inner(), out),
         },
         false => {
-            let made = make(edit, call, out).await?;
+            let made = make(edit, call, out).await.map_err(|failure| ask_instead(args, failure))?;
             write(&made, out)
         }
+    }
+}
+
+/// Tells a caller that may not create the region how to ask for it.
+fn ask_instead(args: &CreateArgs, failure: Failure) -> Failure {
+    let CreateArgs { name, suffix, .. } = args;
+    match failure {
+        Failure::Refused(mut refusal) if refusal.reason.as_deref() == Some("PERMISSION_DENIED") => {
+            let space = names::space_option(&args.edit.space.space);
+            refusal.advice.push(format!(
+                "to ask an operator for the region: kent region ask {name} --suffix {suffix} --reason TEXT{space}"
+            ));
+            Failure::Refused(refusal)
+        }
+        other => other,
     }
 }
 
@@ -318,7 +333,8 @@ fn new_regions(new_regions: &[args::NewRegion]) -> Vec<NewRegion> {
     new_regions.iter().map(new_region).collect()
 }
 
-fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
+/// Prints the result of an edit, and warnings about a new region.
+pub(crate) fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     if out.is_json() {
         out.json(&to_json(response))?;
     } else {
@@ -358,7 +374,7 @@ fn chosen(response: &EditResponse, new_regions: &[args::NewRegion]) -> Vec<Strin
 }
 
 /// Renders every changed region before and after the edit, the freed prefixes, and the revision.
-fn render(response: &EditResponse, palette: Palette) -> String {
+pub(crate) fn render(response: &EditResponse, palette: Palette) -> String {
     if response.revision == response.base_revision {
         let nothing = palette.paint(Role::Warning, "nothing changed");
         let confirmation = unconfirmed(response, palette);

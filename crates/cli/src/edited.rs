@@ -1,7 +1,8 @@
 //! For each editing command, the command that shows whether the edit was made if no answer arrived.
 
 use crate::args::{
-    BudgetCommand, DaemonCommand, RegionCommand, RoleCommand, SeriesCommand, SpaceCommand, TableCommand, TokenCommand,
+    ApproveArgs, BudgetCommand, DaemonCommand, EditArgs, RegionCommand, RequestCommand, RoleCommand, SeriesCommand,
+    SpaceCommand, TableCommand, TokenCommand,
 };
 use crate::failure::Edit;
 use crate::names;
@@ -14,6 +15,15 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
         DaemonCommand::Space(SpaceCommand::Create(args)) if !args.dry_run => shown_by("kent space ls"),
         DaemonCommand::Space(SpaceCommand::Delete(args)) if !args.dry_run => shown_by("kent space ls"),
         DaemonCommand::Series(SeriesCommand::Create(_) | SeriesCommand::Forget(_)) => shown_by("kent series ls"),
+        DaemonCommand::Request(command) => match &**command {
+            RequestCommand::Approve(args) if args.edit.dry_run => None,
+            RequestCommand::Approve(ApproveArgs { id, edit: EditArgs { space, .. }, .. })
+            | RequestCommand::Decline { id, space, .. }
+            | RequestCommand::Withdraw { id, space, .. } => {
+                shown_by(&format!("kent request show {id}{}", names::space_option(&space.space)))
+            }
+            RequestCommand::Ls { .. } | RequestCommand::Show { .. } => None,
+        },
         DaemonCommand::Token(command) => match command {
             TokenCommand::Create(_) | TokenCommand::Rotate(_) | TokenCommand::Revoke { .. } => {
                 shown_by("kent token ls")
@@ -46,6 +56,10 @@ pub(crate) fn find_out(command: &DaemonCommand) -> Option<Edit> {
 
 fn of_region(command: &RegionCommand) -> Option<Edit> {
     let (name, edit) = match command {
+        RegionCommand::Ask(args) => {
+            let command = format!("kent request ls{}", names::space_option(&args.space.space));
+            return Some(Edit { command, is_named: false });
+        }
         RegionCommand::Create(args) if !args.plan => (&*args.name, &args.edit),
         RegionCommand::Expand(args) | RegionCommand::Shrink(args) => (&*args.name, &args.edit),
         RegionCommand::Split(args) => (&*args.name, &args.edit),

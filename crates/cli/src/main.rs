@@ -41,6 +41,7 @@ mod plan;
 mod prefix;
 mod reach;
 mod region;
+mod request;
 mod series;
 mod settings;
 mod space;
@@ -195,6 +196,7 @@ async fn call_daemon(command: DaemonCommand, client: &Client, out: &mut Out) -> 
         }
         DaemonCommand::Space(command) => space::run(&command, &client.connect().await?, out).await,
         DaemonCommand::Region(command) => region::run(&command, &client.connect().await?, out).await,
+        DaemonCommand::Request(command) => request::run(&command, &client.connect().await?, out).await,
         DaemonCommand::Series(command) => series::run(&command, &client.connect().await?, out).await,
         DaemonCommand::Table(command) => transfer::run(&command, &client.connect().await?, out).await,
         DaemonCommand::Watch(args) => history::watch(&args, client, out).await,

@@ -2,7 +2,7 @@
 //! the command line. Variables and the current context apply anyway.
 
 /// The commands that connect to a daemon.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "alloc",
     "backup",
     "budget",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 17] = [
     "doctor",
     "log-level",
     "region",
+    "request",
     "role",
     "series",
     "space",

@@ -15,6 +15,7 @@ use crate::names;
 use crate::number;
 use crate::output::{Out, Role};
 use crate::pages::nested;
+use crate::request as asking;
 use crate::tree::{self, View};
 
 /// The number of siblings that a tree draws without `--all`.
@@ -26,6 +27,7 @@ pub(crate) async fn run(command: &RegionCommand, daemon: &Daemon, out: &mut Out)
         RegionCommand::Tree(args) => draw(args, daemon, out).await,
         RegionCommand::Show(args) => show(args, daemon, out).await,
         RegionCommand::Create(args) => edit::create(args, daemon, out).await,
+        RegionCommand::Ask(args) => asking::ask(args, daemon, out).await,
         RegionCommand::Expand(args) => edit::expand(args, daemon, out).await,
         RegionCommand::Split(args) => edit::split(args, daemon, out).await,
         RegionCommand::Subdivide(args) => edit::subdivide(args, daemon, out).await,

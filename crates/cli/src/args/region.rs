@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::InSpace;
 use super::list::{LS_HELP, LsArgs};
+use super::request::AskArgs;
 use super::value::{
     Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_pace, parse_positive, parse_region,
     parse_request_id, parse_revision, parse_u128, parse_width,
@@ -28,6 +29,7 @@ pub(crate) enum RegionCommand {
     #[command(visible_aliases = ["get", "describe"], after_help = "Example:\n  kent region show orders")]
     Show(ShowArgs),
     Create(CreateArgs),
+    Ask(AskArgs),
     /// Move bits from a region's expansion zone to its suffix. Each bit doubles the capacity.
     ///
     /// The prefix and every identifier stay unchanged.
@@ -78,6 +80,7 @@ pub(crate) enum RegionCommand {
 pub(super) const REGION_HELP: &str = "\
 Examples:
   kent region create orders --suffix 40
+  kent region ask returns --suffix 32 --reason 'returned parcels'
   kent region tree
   kent region expand orders --by 2 --dry-run
   kent region split orders --by 1 --new returns:38

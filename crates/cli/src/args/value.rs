@@ -190,6 +190,11 @@ pub(super) fn parse_lines(text: &str) -> Result<usize, String> {
     within(text, 0, usize::MAX as u128).ok_or_else(|| "expected a number of lines, such as 20".to_owned())
 }
 
+/// Parses the number of something, which is at least 1.
+pub(super) fn parse_number(text: &str) -> Option<u64> {
+    within(text, 1, u64::MAX.into())
+}
+
 /// Parses a number of at least 1, such as a number of levels.
 pub(super) fn parse_positive(text: &str) -> Result<u32, String> {
     let most = u32::MAX;

@@ -1,0 +1,152 @@
+//! The arguments of `kent region ask` and `kent request`.
+
+use clap::{Args, Subcommand};
+
+use super::{
+    InSpace,
+    access::FormArg,
+    region::EditArgs,
+    value::{Bits, parse_bits, parse_label, parse_number, parse_region},
+};
+
+/// Ask for a region that you may not create yourself.
+///
+/// An operator of the space sees the request, and makes the region or declines. `kent request ls` shows what became of
+/// it. You need any permission for a region of the space.
+#[derive(Debug, Args)]
+#[command(after_help = ASK_HELP)]
+pub(crate) struct AskArgs {
+    /// The wanted name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or digit.
+    #[arg(value_parser = parse_region)]
+    pub(crate) name: String,
+    /// The wanted width of the suffix in bits: the region can issue 2^S identifiers.
+    #[arg(long, value_name = "S", value_parser = parse_bits, allow_negative_numbers = true)]
+    pub(crate) suffix: u32,
+    /// The wanted width of the expansion zone in bits, reserved for growth [default: the operator decides].
+    #[arg(long, value_name = "Z", value_parser = parse_bits, allow_negative_numbers = true)]
+    pub(crate) zone: Option<u32>,
+    /// Why you need the region. An operator decides by it.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// The owner of the region.
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) owner: String,
+    /// A label of the region. Repeat the option for more labels.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub(crate) labels: Vec<(String, Option<String>)>,
+    #[command(flatten)]
+    pub(crate) space: InSpace,
+}
+
+const ASK_HELP: &str = "\
+Examples:
+  kent region ask returns --suffix 32 --reason 'returned parcels of the shop'
+  kent region ask returns --suffix 32 --zone 8 --owner team-a --reason 'returned parcels' --space parts
+  kent request ls                              what became of it";
+
+/// Show and answer requests for regions, which callers make with `kent region ask`.
+///
+/// You see your own requests, and those for regions that you may create.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RequestCommand {
+    /// List requests, the newest first.
+    #[command(
+        visible_alias = "list",
+        after_help = "Examples:\n  kent request ls\n  kent request ls --all -o wide\n  kent request ls --json"
+    )]
+    Ls {
+        /// List closed requests, too.
+        #[arg(long)]
+        all: bool,
+        /// The form of the output; json is the same as --json.
+        #[arg(short, long, value_name = "FORM", default_value = "table")]
+        output: FormArg,
+        #[command(flatten)]
+        space: InSpace,
+    },
+    /// Show everything about one request.
+    #[command(visible_alias = "get", after_help = "Example:\n  kent request show 7")]
+    Show {
+        /// The request, as `kent request ls` shows it.
+        #[arg(value_parser = parse_id)]
+        id: u64,
+        #[command(flatten)]
+        space: InSpace,
+    },
+    Approve(ApproveArgs),
+    /// Decline a request. The requester sees the reason.
+    #[command(after_help = "Example:\n  kent request decline 7 --reason 'use the region orders'")]
+    Decline {
+        /// The request, as `kent request ls` shows it.
+        #[arg(value_parser = parse_id)]
+        id: u64,
+        /// Why you decline.
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        #[command(flatten)]
+        space: InSpace,
+    },
+    /// Withdraw a request of your own.
+    #[command(after_help = "Example:\n  kent request withdraw 7")]
+    Withdraw {
+        /// The request, as `kent request ls` shows it.
+        #[arg(value_parser = parse_id)]
+        id: u64,
+        /// Why you withdraw it.
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        reason: String,
+        #[command(flatten)]
+        space: InSpace,
+    },
+}
+
+pub(super) const REQUEST_HELP: &str = "\
+Examples:
+  kent region ask returns --suffix 32 --reason 'returned parcels of the shop'
+  kent request ls
+  kent request approve 7 --dry-run
+  kent request approve 7
+  kent request decline 7 --reason 'use the region orders'
+  kent request withdraw 7";
+
+/// Make the region that a request asks for. Shows it first, and asks on a terminal.
+///
+/// The region gets the owner and the labels of the request. The request is closed in the same commit, so a crash leaves
+/// both or neither. The options change what is made; without --reason, the history records the reason of the request.
+#[derive(Debug, Args)]
+#[command(after_help = APPROVE_HELP)]
+pub(crate) struct ApproveArgs {
+    /// The request, as `kent request ls` shows it.
+    #[arg(value_parser = parse_id)]
+    pub(crate) id: u64,
+    /// Give the region this name instead.
+    #[arg(long, value_name = "REGION", value_parser = parse_region)]
+    pub(crate) name: Option<String>,
+    /// Make the suffix this wide instead, in bits.
+    #[arg(long, value_name = "S", value_parser = parse_bits, allow_negative_numbers = true)]
+    pub(crate) suffix: Option<u32>,
+    /// Make the expansion zone this wide instead, in bits.
+    #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = parse_bits, allow_negative_numbers = true)]
+    pub(crate) zone: Option<u32>,
+    /// The prefix as zeros and ones, or like 0xb4/6 [default: the daemon chooses]. It determines the expansion zone.
+    #[arg(long, value_name = "BITS")]
+    pub(crate) prefix: Option<Bits>,
+    /// If no prefix is free, split the region that loses the least capacity.
+    #[arg(long, conflicts_with = "split_donor")]
+    pub(crate) auto_split: bool,
+    /// If no prefix is free, split this region.
+    #[arg(long, value_name = "REGION", value_parser = parse_region)]
+    pub(crate) split_donor: Option<String>,
+    #[command(flatten)]
+    pub(crate) edit: EditArgs,
+}
+
+const APPROVE_HELP: &str = "\
+Examples:
+  kent request approve 7 --dry-run
+  kent request approve 7 --suffix 28 --reason 'smaller, as discussed' --yes";
+
+fn parse_id(text: &str) -> Result<u64, String> {
+    parse_number(text)
+        .ok_or_else(|| "expected the number of a request, such as 7 (`kent request ls` lists them)".to_owned())
+}
