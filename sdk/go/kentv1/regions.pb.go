@@ -4078,7 +4078,7 @@ func (x *EditResponse) GetEffectiveWithinMs() uint64 {
 }
 
 // A detail of the status of a refused edit: the most similar edit that is legal. The daemon has planned this edit for the same caller,
-// and at that moment it was legal. reason, request_id, expected_revision and validate_only of the edit are empty.
+// and at that moment it was legal. reason, request_id, expected_revision, validate_only and answers of the edit are empty.
 type EditSuggestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The rule that the refused edit breaks: the reason of the ErrorInfo, such as ZONE_TOO_SMALL.

@@ -6,21 +6,26 @@ import { AppContext } from "./app-state.ts";
 import { EditDialog } from "./edits/dialog.tsx";
 import type { EditIntent } from "./edits/intent.ts";
 import { format } from "./lib/format.ts";
-import { mayAnywhere } from "./lib/rights.ts";
+import { labelOf } from "./lib/requests.ts";
+import { hasRegions, mayAnywhere } from "./lib/rights.ts";
 import { HistoryPage } from "./pages/history.tsx";
 import { InspectPage } from "./pages/inspect.tsx";
 import { LivePage } from "./pages/live.tsx";
 import { MapPage } from "./pages/map.tsx";
 import { RegionPage } from "./pages/region.tsx";
+import { RequestsPage } from "./pages/requests.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { linkTo, type Route, useRoute } from "./router.ts";
 import { keep, kept } from "./ui/kept.ts";
 import { Check } from "./ui/parts.tsx";
+import { useRequests } from "./ui/requests.ts";
 import { Empty, Loading } from "./ui/states.tsx";
 import { ThemeChoice } from "./ui/theme.tsx";
 import { Toasts } from "./ui/toast.tsx";
 
 const DEFAULT_SPACE = "default";
+/** How often the navigation counts the requests. */
+const REQUESTS_MS = 15_000;
 const EXPIRY_WARNING_MS = 60 * 60 * 1000;
 
 /** The console. */
@@ -66,6 +71,14 @@ function Frame({ who, onSignOut }: { who: Who; onSignOut: () => void }) {
   const [made, setMade] = useState(0);
   const app = useMemo(() => ({ who, readOnly, edit: setIntent }), [who, readOnly]);
   const space = route.path[0] ?? DEFAULT_SPACE;
+  const requests = useRequests({
+    space,
+    includeClosed: false,
+    news: made,
+    everyMs: REQUESTS_MS,
+    has: hasRegions(who.permissions),
+  });
+  const again = useCallback(() => setMade((before) => before + 1), []);
 
   useEffect(() => {
     document.title = `${titleOf(route)} · Kent`;
@@ -92,6 +105,8 @@ function Frame({ who, onSignOut }: { who: Who; onSignOut: () => void }) {
               ["map", "Map", linkTo("map", [space])],
               ["history", "History", linkTo("history", [space])],
               ["inspect", "Inspector", linkTo("inspect")],
+              // A user without any permission in the space has no requests there.
+              ...(requests.value ? [["requests", labelOf(requests.value), linkTo("requests", [space])] as const] : []),
             ] as const
           ).map(([page, label, link]) => (
             <a key={page} href={link} aria-current={pageOf(route) === page ? "page" : undefined}>
@@ -110,15 +125,9 @@ function Frame({ who, onSignOut }: { who: Who; onSignOut: () => void }) {
         />
       </header>
       <main id="content" tabIndex={-1}>
-        <Page route={route} space={space} key={`${route.page} ${route.path.join("/")}`} made={made} />
+        <Page route={route} space={space} key={`${route.page} ${route.path.join("/")}`} made={made} onDone={again} />
       </main>
-      {intent && (
-        <EditDialog
-          intent={intent}
-          onClose={() => setIntent(undefined)}
-          onMade={() => setMade((before) => before + 1)}
-        />
-      )}
+      {intent && <EditDialog intent={intent} onClose={() => setIntent(undefined)} onMade={again} />}
       <Toasts />
     </AppContext.Provider>
   );
@@ -138,18 +147,22 @@ function titleOf({ page, path }: Route): string {
     map: "Map",
     history: "History",
     inspect: "Inspector",
+    requests: "Requests",
     region: path[1] ?? "Region",
   };
   return names[page] ?? "Live";
 }
 
-function Page({ route, space, made }: { route: Route; space: string; made: number }) {
+function Page(props: { route: Route; space: string; made: number; onDone: () => void }) {
+  const { route, space, made, onDone } = props;
   switch (route.page) {
     case "":
     case "live":
       return <LivePage />;
     case "map":
-      return <MapPage space={space} params={route.params} made={made} />;
+      return <MapPage space={space} params={route.params} made={made} onDone={onDone} />;
+    case "requests":
+      return <RequestsPage space={space} made={made} onDone={onDone} />;
     case "region":
       return <RegionPage space={space} region={route.path[1] ?? ""} params={route.params} made={made} />;
     case "history":

@@ -13,6 +13,7 @@ beforeAll(async () => {
   daemon = await Daemon.start();
   guarded = await Daemon.start("--auth", "required");
   for (const one of [daemon, guarded]) fill(one);
+  askFor(daemon);
 });
 
 afterAll(async () => {
@@ -35,6 +36,14 @@ function fill(one: Daemon) {
   region("create", "archive", "--prefix", "010", "--suffix", "50");
   region("seal", "archive", "--reason", "the audit of the year");
   one.kent("alloc", "region:events", "-n", "3000");
+}
+
+/** Asks for two regions, one with everything that a request can have. */
+function askFor(one: Daemon) {
+  const ask = (...args: string[]) => one.kent("region", "ask", ...args);
+  ask("team-d-returns", "--suffix", "24", "--reason", "returned parcels");
+  const more = ["--zone", "8", "--owner", "team-d", "--label", "env=prod"];
+  ask("team-d-parts", "--suffix", "32", ...more, "--reason", "The catalog of the new shop needs numbers of its own.");
 }
 
 const at = (one: Daemon, hash: string) => `${one.http}/console/#/${hash}`;
@@ -265,6 +274,77 @@ describe("the console", () => {
     await context.close();
   });
 
+  test("ok_a_team_asks_for_a_region_and_an_operator_makes_it", async () => {
+    const [asker, operator] = [await open(browser), await open(browser)];
+    await signIn(asker.page, guarded, guarded.token("team-b", "read:region:default/team-b-*"));
+    await asker.page.goto(at(guarded, "map/default"));
+    await asker.page.getByRole("button", { name: "Ask for a region" }).click();
+    const asks = asker.page.getByRole("dialog");
+    await asks.getByLabel("Name").fill("team-b-tools");
+    await asks.getByLabel("Suffix bits").fill("20");
+    await asks.getByLabel("Reason").fill("team B has tools, too");
+    await asks.getByRole("button", { name: "Ask", exact: true }).click();
+    await asks.waitFor({ state: "detached" });
+    await asker.page.getByRole("link", { name: "Requests", exact: true }).click();
+    await asker.page.getByText("team B has tools, too").waitFor();
+    expect(await asker.page.getByRole("button", { name: /Preview and make|Decline/ }).count()).toBe(0);
+
+    await signIn(operator.page, guarded, guarded.token("olga", "admin:*"));
+    await operator.page.getByRole("link", { name: "Requests (1)" }).click();
+    await operator.page.getByRole("button", { name: "Preview and make team-b-tools" }).click();
+    const creates = operator.page.getByRole("dialog");
+    expect(await creates.getByLabel("Name").inputValue()).toBe("team-b-tools");
+    expect(await creates.getByLabel("Suffix bits").inputValue()).toBe("20");
+    expect(await creates.getByLabel("Reason").inputValue()).toMatch(/^request \d+: team B has tools, too$/);
+    await creates.getByText("not there yet").waitFor();
+    await creates.getByRole("button", { name: "Create", exact: true }).click();
+    await creates.waitFor({ state: "detached" });
+    await operator.page.getByText("No open requests").waitFor();
+    await operator.page.getByRole("link", { name: "Requests", exact: true }).waitFor();
+
+    await asker.page.getByLabel("Closed ones, too").check();
+    await asker.page.getByText("made", { exact: true }).waitFor();
+    await asker.page.getByRole("link", { name: "team-b-tools" }).click();
+    await asker.page.getByText("Last identifier").waitFor();
+    expect([...asker.errors, ...operator.errors]).toEqual([]);
+    await asker.context.close();
+    await operator.context.close();
+  });
+
+  test("ok_a_request_is_declined_with_a_reason_and_another_one_withdrawn", async () => {
+    const [asker, operator] = [await open(browser), await open(browser)];
+    await signIn(asker.page, guarded, guarded.token("team-c", "read:region:default/team-c-*"));
+    await asker.page.goto(at(guarded, "requests/default"));
+    await asker.page.getByText("No open requests").waitFor();
+    for (const name of ["team-c-one", "team-c-two"]) {
+      await asker.page.getByRole("button", { name: "Ask for a region" }).click();
+      const asks = asker.page.getByRole("dialog");
+      await asks.getByLabel("Name").fill(name);
+      await asks.getByLabel("Reason").fill(`${name} is needed`);
+      await asker.page.keyboard.press("Enter");
+      await asks.waitFor({ state: "detached" });
+    }
+    await asker.page.getByRole("button", { name: "Withdraw team-c-two" }).click();
+    await asker.page.getByRole("dialog").getByRole("button", { name: "Withdraw", exact: true }).click();
+    await asker.page.getByText("team-c-two is needed").waitFor({ state: "detached" });
+
+    await signIn(operator.page, guarded, guarded.token("otto", "edit:space:default", "read:space:default"));
+    await operator.page.goto(at(guarded, "requests/default"));
+    await operator.page.getByRole("button", { name: "Decline team-c-one" }).click();
+    const declines = operator.page.getByRole("dialog");
+    expect(await declines.getByRole("button", { name: "Decline", exact: true }).isDisabled()).toBe(true);
+    await declines.getByLabel("Reason").fill("use team-c-parts");
+    await declines.getByRole("button", { name: "Decline", exact: true }).click();
+    await declines.waitFor({ state: "detached" });
+    await asker.page.getByLabel("Closed ones, too").check();
+    await asker.page.getByText("declined", { exact: true }).waitFor();
+    await asker.page.getByText("use team-c-parts").waitFor();
+    await asker.page.getByText("withdrawn", { exact: true }).waitFor();
+    expect([...asker.errors, ...operator.errors]).toEqual([]);
+    await asker.context.close();
+    await operator.context.close();
+  });
+
   test("ok_a_read_only_browser_offers_no_edits", async () => {
     const { page, context } = await open(browser);
     await page.goto(at(daemon, "region/default/orders"));
@@ -370,6 +450,30 @@ const SCREENS: Screen[] = [
     hash: "inspect?ids=12970366926827028480+281474976710656+42+nonsense!",
     ready: (page) => page.getByRole("heading", { name: "Region" }).waitFor(),
   },
+  {
+    name: "requests",
+    hash: "requests/default",
+    ready: (page) => page.getByRole("button", { name: "Preview and make team-d-parts" }).waitFor(),
+  },
+  {
+    name: "requests-empty",
+    hash: "requests/default%2Fbolts",
+    ready: (page) => page.getByText("No open requests").waitFor(),
+  },
+  { name: "requests-missing", hash: "requests/nowhere", ready: (page) => page.getByRole("alert").waitFor() },
+  {
+    name: "request-decline",
+    hash: "requests/default",
+    ready: (page) => page.getByRole("button", { name: "Decline team-d-parts" }).click(),
+  },
+  {
+    name: "request-make",
+    hash: "requests/default",
+    ready: async (page) => {
+      await page.getByRole("button", { name: "Preview and make team-d-parts" }).click();
+      await page.getByText("not there yet").waitFor();
+    },
+  },
   { name: "no-page", hash: "nowhere", ready: (page) => page.getByText("There is no such page").waitFor() },
   {
     name: "edit-split",
@@ -426,6 +530,14 @@ describe.each(LOOKS)("screens in $theme colors, $width pixels wide", (look) => {
     await shoot(page, "sign-in", look);
     await expectAccessible(page, "sign-in");
     await signIn(page, guarded, guarded.token("team-b", "read:region:default/team-b-*"));
+    await page.goto(at(guarded, "requests/default"));
+    await page.getByRole("button", { name: "Ask for a region" }).click();
+    await page.getByRole("dialog").getByLabel("Suffix bits").fill("x");
+    await page.locator(".field-problem").first().waitFor();
+    await shoot(page, "request-ask", look);
+    await expectAccessible(page, "request-ask");
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.goto(at(guarded, "live"));
     await page.getByText("You may not see this").first().waitFor();
     await shoot(page, "no-permission", look);
     await expectAccessible(page, "no-permission");
@@ -439,6 +551,11 @@ describe.each(LOOKS)("screens in $theme colors, $width pixels wide", (look) => {
     await page.getByText("Loading the map").waitFor({ state: "attached" });
     await shoot(page, "loading", look);
     await expectAccessible(page, "loading");
+    await page.goto(at(daemon, "requests/default"));
+    await page.getByText("Loading the requests").waitFor({ state: "attached" });
+    await shoot(page, "requests-loading", look);
+    await expectAccessible(page, "requests-loading");
+    await page.goto(at(daemon, "map/default"));
     await page.unroute("**/kent.v1.**");
     await page.route("**/console/session", (route) => route.abort());
     await page.reload();

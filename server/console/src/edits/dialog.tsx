@@ -4,6 +4,7 @@ import { regions } from "../api/calls.ts";
 import { type Refused, refusedBy } from "../api/refused.ts";
 import type { EditResponse } from "../gen/kent/v1/regions_pb.ts";
 import { format } from "../lib/format.ts";
+import { reasonOf } from "../lib/requests.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { useLoad, useRested } from "../ui/load.ts";
 import { Field } from "../ui/parts.tsx";
@@ -14,6 +15,11 @@ import { Form } from "./form.tsx";
 import { type EditIntent, OPS } from "./intent.ts";
 
 const REST_MS = 250;
+/** The reason that the form begins with. */
+function reasonBefore(intent: EditIntent): string {
+  return intent.op === "create" && intent.request ? reasonOf(intent.request) : "";
+}
+
 /** The rule that an edit breaks if the table has changed since its preview. */
 const STALE = "STALE_REVISION";
 
@@ -29,7 +35,7 @@ export function EditDialog({
 }) {
   const [draft, setDraft] = useState<Draft>(() => draftOf(intent));
   const [touched, setTouched] = useState(false);
-  const [reason, setReason] = useState("");
+  const [reason, setReason] = useState(() => reasonBefore(intent));
   const [making, setMaking] = useState(false);
   const [failed, setFailed] = useState<Refused>();
   const [isStale, setIsStale] = useState(false);
@@ -87,6 +93,12 @@ export function EditDialog({
     <Dialog title={`${title} ${what}`} onClose={onClose}>
       <form class="edit" onSubmit={make} id={formId}>
         <p class="quiet-text">{does}</p>
+        {intent.op === "create" && intent.request && (
+          <p class="notice">
+            This answers the request of {intent.request.requester || "an unknown user"}.
+            {intent.request.owner !== "" && ` The owner becomes ${intent.request.owner}.`}
+          </p>
+        )}
         <Form
           draft={draft}
           bits={intent.bits}

@@ -5,6 +5,7 @@ import {
   Region_Kind,
   type RegionChange,
   RegionChangeSchema,
+  RegionRequestSchema,
   RegionSchema,
 } from "../gen/kent/v1/regions_pb.ts";
 import { differences, policyOf, stateOf } from "./describe.ts";
@@ -34,6 +35,18 @@ describe("drafts", () => {
     expect(draftOf({ op: "split", ...intent })).toMatchObject({ region: "orders", by: "1", parts: [{ suffix: "20" }] });
     expect(toCall(draftOf({ op: "expand", ...intent })).ok).toBe(true);
     expect(toCall(draftOf({ op: "undo", space: "default", bits: 64 })).ok).toBe(true);
+  });
+
+  test("ok_the_form_of_a_request_asks_for_the_same_region", () => {
+    const request = create(RegionRequestSchema, {
+      name: "spaces/default/requests/7",
+      regionId: "returns",
+      suffixBits: 32,
+      zoneBits: 0,
+    });
+    const draft = draftOf({ op: "create", space: "default", bits: 64, request });
+    expect(draft).toMatchObject({ region: "returns", suffix: "32", zone: "0", answers: "spaces/default/requests/7" });
+    expect(toCall(draft).ok).toBe(true);
   });
 
   test("err_each_bad_field_is_named", () => {

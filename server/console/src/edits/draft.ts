@@ -38,6 +38,8 @@ export interface Draft {
   unused: boolean;
   newName: string;
   parts: NewDraft[];
+  /** The resource name of the request that a new region answers; empty if it answers none. */
+  answers: string;
   owner: string;
   description: string;
   cap: string;
@@ -81,6 +83,7 @@ const BLANK: Omit<Draft, "op" | "space"> = {
   unused: false,
   newName: "",
   parts: [],
+  answers: "",
   owner: "",
   description: "",
   cap: "",
@@ -96,6 +99,16 @@ const BLANK: Omit<Draft, "op" | "space"> = {
 export function draftOf(intent: EditIntent): Draft {
   const draft: Draft = { ...BLANK, op: intent.op, space: intent.space };
   if (intent.op === "create") {
+    const { request } = intent;
+    if (request) {
+      return {
+        ...draft,
+        region: request.regionId,
+        suffix: String(request.suffixBits),
+        zone: request.zoneBits === undefined ? "" : String(request.zoneBits),
+        answers: request.name,
+      };
+    }
     const room = intent.bits - (intent.prefix?.length ?? 0);
     return {
       ...draft,
@@ -179,6 +192,7 @@ export function toCall(draft: Draft): Checked {
         order: ORDERS[draft.order],
         autoSplit: draft.autoSplit,
         sealed: draft.sealed,
+        answers: draft.answers,
       };
       send = (regions, common, options) => regions.createRegion({ ...request, ...common }, options);
       break;

@@ -1,5 +1,5 @@
 // The edits that the console offers.
-import type { Region } from "../gen/kent/v1/regions_pb.ts";
+import type { Region, RegionRequest } from "../gen/kent/v1/regions_pb.ts";
 import { Region_Kind } from "../gen/kent/v1/regions_pb.ts";
 
 /** A kind of edit. */
@@ -19,7 +19,7 @@ export type Op =
 
 /** An edit that the user wants to make, for which the dialog opens. */
 export type EditIntent =
-  | { op: "create"; space: string; bits: number; prefix?: string }
+  | { op: "create"; space: string; bits: number; prefix?: string; request?: RegionRequest }
   | { op: "undo"; space: string; bits: number }
   | { op: Exclude<Op, "create" | "undo">; space: string; bits: number; region: Region };
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { may, mayAnywhere, type Target } from "./rights.ts";
+import { hasRegions, may, mayAnywhere, type Target } from "./rights.ts";
 
 const orders: Target = { kind: "region", space: "default", region: "orders" };
 const shop: Target = { kind: "space", space: "shop" };
@@ -25,6 +25,13 @@ describe("rights", () => {
     [[], "read", orders, false],
   ] as const)("ok_%j_for_%s_of_%o_is_%s", (permissions, action, target, expected) => {
     expect(may(permissions, action, target)).toBe(expected);
+  });
+
+  test("ok_who_has_a_permission_for_regions_may_ask", () => {
+    for (const permission of ["allocate:region:default/orders", "lease:*", "read:space:shop", "admin:*"])
+      expect(hasRegions([permission])).toBe(true);
+    for (const permission of ["allocate:uuidv7", "operate:*", "inspect:*"])
+      expect(hasRegions([permission])).toBe(false);
   });
 
   test("ok_a_right_on_any_region_is_a_right_anywhere", () => {

@@ -28,6 +28,11 @@ export function mayAnywhere(permissions: readonly string[], action: Action): boo
   });
 }
 
+/** Whether one of the permissions is for regions, so that the daemon lets the user ask for one. */
+export function hasRegions(permissions: readonly string[]): boolean {
+  return permissions.some((permission) => /^(allocate|lease|read|edit|admin):(\*|space:|region:)/.test(permission));
+}
+
 function covers(resource: string, target: Target): boolean {
   if (resource === "*") return true;
   switch (target.kind) {

@@ -2,6 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { useApp, useMay } from "../app-state.ts";
+import { AskDialog } from "../edits/ask.tsx";
 import { OPS, opsFor } from "../edits/intent.ts";
 import type { MapCell } from "../gen/kent/v1/regions_pb.ts";
 import { format } from "../lib/format.ts";
@@ -23,7 +24,8 @@ import { TimeSlider } from "./time-slider.tsx";
 const ROWS_MAX = 200;
 
 /** The page. Its address contains the whole state of the page. */
-export function MapPage({ space, params, made }: { space: string; params: URLSearchParams; made: number }) {
+export function MapPage(props: { space: string; params: URLSearchParams; made: number; onDone: () => void }) {
+  const { space, params, made, onDone } = props;
   const app = useApp();
   const may = useMay();
   const edited = useEdits(space);
@@ -33,6 +35,7 @@ export function MapPage({ space, params, made }: { space: string; params: URLSea
   const scale: Scale = params.get("scale") === "width" ? "width" : "log";
   const picked = params.get("pick") ?? undefined;
   const [pointed, setPointed] = useState<MapCell>();
+  const [asks, setAsks] = useState(false);
   const load = useLoad(
     (signal) => askMap(space, root, at, signal),
     [space, root, at, at === 0n ? edited?.revision : 0, made],
@@ -87,6 +90,11 @@ export function MapPage({ space, params, made }: { space: string; params: URLSea
             Create a region
           </button>
         )}
+        {!mayCreate && !app.readOnly && (
+          <button type="button" class="primary" onClick={() => setAsks(true)}>
+            Ask for a region
+          </button>
+        )}
       </header>
       <Crumbs part={part} root={root} link={(prefix) => link({ prefix, pick: undefined })} />
       {load.refused ? (
@@ -127,6 +135,7 @@ export function MapPage({ space, params, made }: { space: string; params: URLSea
         onMove={(revision) => replaceRoute(link({ at: revision === 0n ? undefined : revision.toString() }))}
       />
       {part && <Cells part={part} onPick={(prefix) => replaceRoute(link({ pick: prefix }))} />}
+      {asks && <AskDialog space={space} onClose={() => setAsks(false)} onDone={onDone} />}
       {part?.partial && <p class="quiet-text">You may read only some regions. The other regions look free.</p>}
     </div>
   );

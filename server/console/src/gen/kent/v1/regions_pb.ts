@@ -2419,7 +2419,7 @@ export const EditResponseSchema: GenMessage<EditResponse> = /*@__PURE__*/
 
 /**
  * A detail of the status of a refused edit: the most similar edit that is legal. The daemon has planned this edit for the same caller,
- * and at that moment it was legal. reason, request_id, expected_revision and validate_only of the edit are empty.
+ * and at that moment it was legal. reason, request_id, expected_revision, validate_only and answers of the edit are empty.
  *
  * @generated from message kent.v1.EditSuggestion
  */
