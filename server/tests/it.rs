@@ -49,6 +49,7 @@ mod it {
     mod raw;
     mod recorder;
     mod refusals;
+    mod requests;
     mod restore;
     mod retention;
     mod revocation;

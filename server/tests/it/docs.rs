@@ -54,7 +54,7 @@ const MASKS: [(&str, &str); 26] = [
     (r" records, \d+ B$", " records, <size>"),
     (r" -> \d{6,}, \d{6,} skipped$", " -> <number>, <number> skipped"),
     // The name of the user.
-    (r" by \w+ from 127\.0\.0\.1", " by <name> from 127.0.0.1"),
+    (r"\b\w+ from 127\.0\.0\.1", "<name> from 127.0.0.1"),
     // Output about tokens.
     (r"\b[0-9a-f]{12}\b", "<token>"),
     // Output about the audit log.
