@@ -41,7 +41,7 @@ pub(crate) struct AskArgs {
 const ASK_HELP: &str = "\
 Examples:
   kent region ask returns --suffix 32 --reason 'returned parcels of the shop'
-  kent region ask returns --suffix 32 --zone 8 --owner team-a --reason 'returned parcels' --space parts
+  kent region ask bolts --suffix 32 --zone 8 --owner team-a --reason 'a catalog' --space parts
   kent request ls                              what became of it";
 
 /// Show and answer requests for regions, which callers make with `kent region ask`.
