@@ -124,12 +124,12 @@ impl RegionsService {
                     (_, _, true) => ("unchanged", Some(Outcome::Unchanged)),
                     _ => ("made", Some(Outcome::Done)),
                 };
+                if let Some(outcome) = audit {
+                    audited.event().revision(Some(plan.revision.0)).record(outcome);
+                }
                 if let (Some(outcome), Some(number)) = (audit, audited.options.answers) {
                     let subject = ask_resource(&space.name(), number);
                     Event::new("request.make", &audited.author.by, subject).note(&audited.resource).record(outcome);
-                }
-                if let Some(outcome) = audit {
-                    audited.event().revision(Some(plan.revision.0)).record(outcome);
                 }
                 self.engine.metrics().edited(operation, outcome);
                 let name = space.name();
