@@ -3,19 +3,26 @@
 //! A block can be [walked](Block::walk), one identifier after another, or [packed](Block::pack_into) into bytes. Both
 //! use the same function, so the results differ only in their random tails. Blocks whose runs do not overlap have no
 //! identifier in common, for any random tails. The identifiers of a block ascend, except those of `uuidv1`,
-//! `uid11-fullrand` and scrambled regions. Xids ascend from millisecond to millisecond.
+//! `uid11-fullrand` and scrambled regions. Xids ascend from millisecond to millisecond. Those of a custom layout have
+//! the order that [`Layout::ascends`](crate::layout::Layout::ascends) returns.
 
 mod maker;
 
-use alloc::vec::Vec;
+use alloc::{
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 
 use rand_core::Rng;
 use thiserror::Error;
 
 use self::maker::{LARGE_BATCH, Maker};
 use crate::{
+    error::CodecError,
     formats::Format,
     id::{Id, IdKind},
+    layout::{Granted, LayoutConstants},
     line::Position,
     series::Series,
     slot::{ClusterKey, Slot, SlotConstants},
@@ -44,6 +51,8 @@ pub enum BlockSource {
     Region(RegionConstants),
     /// Numbers of a series, with the cluster's key, which is used only if the series needs it.
     Series(Series, ClusterKey),
+    /// Positions of a custom layout. They are shared among the parts of a block, since they are large.
+    Layout(Arc<LayoutConstants>),
 }
 
 /// The fencing token of a block. Of two blocks with the same subject, the block with the lower token is outdated:
@@ -111,6 +120,24 @@ pub enum BlockError {
         /// The number of positions.
         count: u64,
     },
+    /// The run goes past the last position of the layout.
+    #[error(
+        "{count} positions from {first} go past the end of the layout {:?}, whose positions are below {end}",
+        layout
+    )]
+    BeyondLayout {
+        /// The text of the layout.
+        layout: String,
+        /// The first position.
+        first: Position,
+        /// The number of positions.
+        count: u64,
+        /// One more than the last position of the layout.
+        end: Position,
+    },
+    /// The constants do not fit the layout.
+    #[error(transparent)]
+    BadLayoutConstants(#[from] CodecError),
     /// The space's width is not 1 to 128, or the suffix is wider than the space.
     #[error(
         "the space has {bits} bits and the suffix {suffix_bits}: a space has 1 to 128 bits, and a suffix is not wider than its space"
@@ -187,6 +214,21 @@ impl Block {
         }
     }
 
+    /// Creates a block of `count` positions of a custom layout, starting at `first`.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`BlockError::Empty`], [`BlockError::BadLayoutConstants`] or [`BlockError::BeyondLayout`].
+    pub fn layout(constants: LayoutConstants, first: Position, count: u64) -> Result<Self, BlockError> {
+        let last = last_of(first, count)?;
+        constants.check()?;
+        let end = constants.layout.end();
+        match last {
+            Some(last) if last < end => Ok(Self { source: BlockSource::Layout(Arc::new(constants)), first, count }),
+            _ => Err(BlockError::BeyondLayout { layout: constants.layout.to_string(), first, count, end }),
+        }
+    }
+
     /// Returns the source of the positions, with its constants.
     pub const fn source(&self) -> &BlockSource {
         &self.source
@@ -196,14 +238,18 @@ impl Block {
     pub const fn format(&self) -> Option<Format> {
         match &self.source {
             BlockSource::Slot(format, _) => Some(*format),
-            BlockSource::Region(_) | BlockSource::Series(..) => None,
+            BlockSource::Region(_) | BlockSource::Series(..) | BlockSource::Layout(_) => None,
         }
     }
 
     /// Returns the slot's constants, if the block was granted through one.
-    pub const fn slot_constants(&self) -> Option<&SlotConstants> {
+    pub fn slot_constants(&self) -> Option<&SlotConstants> {
         match &self.source {
             BlockSource::Slot(_, constants) => Some(constants),
+            BlockSource::Layout(constants) => match &constants.granted {
+                Granted::Slot(constants) => Some(constants),
+                Granted::Counter(_) => None,
+            },
             BlockSource::Region(_) | BlockSource::Series(..) => None,
         }
     }
@@ -211,8 +257,16 @@ impl Block {
     /// Returns the region's constants, if the block holds suffixes of a region.
     pub const fn region_constants(&self) -> Option<&RegionConstants> {
         match &self.source {
-            BlockSource::Slot(..) | BlockSource::Series(..) => None,
+            BlockSource::Slot(..) | BlockSource::Series(..) | BlockSource::Layout(_) => None,
             BlockSource::Region(constants) => Some(constants),
+        }
+    }
+
+    /// Returns the layout's constants, if the block holds positions of a custom layout.
+    pub fn layout_constants(&self) -> Option<&LayoutConstants> {
+        match &self.source {
+            BlockSource::Slot(..) | BlockSource::Region(_) | BlockSource::Series(..) => None,
+            BlockSource::Layout(constants) => Some(constants),
         }
     }
 
@@ -237,6 +291,7 @@ impl Block {
             BlockSource::Slot(format, _) => format.kind(),
             BlockSource::Region(constants) => IdKind::Number { bits: constants.bits },
             BlockSource::Series(series, _) => series.kind(),
+            BlockSource::Layout(constants) => IdKind::Number { bits: constants.layout.bits() },
         }
     }
 
@@ -246,16 +301,16 @@ impl Block {
             BlockSource::Slot(format, _) => format.width_bytes(),
             BlockSource::Region(constants) => usize::from(constants.bits.div_ceil(8)),
             BlockSource::Series(series, _) => series.width_bytes(),
+            BlockSource::Layout(constants) => usize::from(constants.layout.bits().div_ceil(8)),
         }
     }
 
-    /// Returns the block's fencing token and its subject. A series has no fencing token, because its counter never
-    /// changes owner.
-    pub const fn fencing(&self) -> Option<Fencing> {
+    /// Returns the block's fencing token and its subject. A series and a layout without a time have no fencing token,
+    /// because their counters never change owner.
+    pub fn fencing(&self) -> Option<Fencing> {
         match &self.source {
-            BlockSource::Slot(_, constants) => {
-                Some(Fencing { subject: FencingSubject::Slot(constants.slot), token: constants.epoch.get() })
-            }
+            BlockSource::Slot(_, constants) => Some(fencing_of(constants)),
+            BlockSource::Layout(_) => self.slot_constants().map(fencing_of),
             BlockSource::Region(constants) => {
                 Some(Fencing { subject: FencingSubject::Region(constants.number), token: constants.revision })
             }
@@ -267,6 +322,7 @@ impl Block {
     pub fn instant(&self) -> Option<UnixNanos> {
         match &self.source {
             BlockSource::Slot(format, _) => Some(format.line().instant(self.first)),
+            BlockSource::Layout(constants) => constants.layout.instant(self.first),
             BlockSource::Region(_) | BlockSource::Series(..) => None,
         }
     }
@@ -331,6 +387,10 @@ impl Block {
     }
 }
 
+fn fencing_of(constants: &SlotConstants) -> Fencing {
+    Fencing { subject: FencingSubject::Slot(constants.slot), token: constants.epoch.get() }
+}
+
 /// Returns the last of `count` positions, or `None` if its number does not fit 128 bits.
 fn last_of(first: Position, count: u64) -> Result<Option<Position>, BlockError> {
     let more = count.checked_sub(1).ok_or(BlockError::Empty)?;
@@ -390,4 +450,4 @@ impl<R: Rng> ExactSizeIterator for Walk<R> {}
 impl<R: Rng> core::iter::FusedIterator for Walk<R> {}
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -228,7 +228,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Returns the permutation of `param`: the cached one, or a new one from `make`. A walk uses only one key and one
     /// label, so `param` identifies the permutation.
-    fn permutation(&mut self, param: u64, make: impl FnOnce() -> NarrowPermutation) -> NarrowPermutation {
+    pub(crate) fn permutation(&mut self, param: u64, make: impl FnOnce() -> NarrowPermutation) -> NarrowPermutation {
         match self.permutation {
             Some((known, permutation)) if known == param => permutation,
             _ => self.permutation.insert((param, make())).1,

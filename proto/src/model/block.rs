@@ -176,6 +176,10 @@ impl From<&Block> for v1::Block {
                 series: series.token(),
                 cluster_key: key_if(series.uses_key(), key),
             }),
+            // No message carries a custom layout yet, and no daemon grants one: receivers reject a block without constants.
+            BlockSource::Layout(_) => {
+                return Self { first: Some(block.first().get().into()), count: block.count(), constants: None };
+            }
         };
         Self { first: Some(block.first().get().into()), count: block.count(), constants: Some(constants) }
     }

@@ -31,7 +31,7 @@ impl Maker {
     pub(super) fn new(block: &Block) -> Self {
         let encoder = match &block.source {
             BlockSource::Series(series, key) => Some(series.encoder(key)),
-            BlockSource::Slot(..) | BlockSource::Region(_) => None,
+            BlockSource::Slot(..) | BlockSource::Region(_) | BlockSource::Layout(_) => None,
         };
         let source = block.source.clone();
         let (scratch, scrambler) = (Scratch::default(), Scrambler::default());
@@ -69,7 +69,7 @@ impl Maker {
                     },
                 );
             }
-            BlockSource::Region(_) | BlockSource::Series(..) => {
+            BlockSource::Region(_) | BlockSource::Series(..) | BlockSource::Layout(_) => {
                 let made = self.make(rng, values);
                 write_bytes(&values[..made], width, bytes);
                 return made;
@@ -99,6 +99,12 @@ impl Maker {
                         values.iter_mut().for_each(|value| *value |= base);
                     }
                 }
+            }
+            BlockSource::Layout(constants) => {
+                let mut tails = [0; N];
+                draw_tails::<N>(rng, constants.layout.tail_bits(), &mut tails[..made]);
+                values.iter_mut().zip(tails).for_each(|(value, tail)| *value = u128::from(tail));
+                constants.fill(self.next, &mut self.scratch, values);
             }
             BlockSource::Series(..) => {
                 if let Some(encoder) = &self.encoder {

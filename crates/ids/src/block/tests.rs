@@ -9,7 +9,7 @@ use crate::{ClockSeq, ClusterKey, Node, SlotEpoch};
 
 /// Reproducible random bits from a seed (splitmix64).
 #[derive(Clone)]
-pub(super) struct Seeded(pub(super) u64);
+pub(crate) struct Seeded(pub(crate) u64);
 
 impl TryRng for Seeded {
     type Error = Infallible;

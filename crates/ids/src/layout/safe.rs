@@ -1,0 +1,162 @@
+//! Checks that a layout can be issued safely, and says how fast and for how long.
+//!
+//! A layout can make each identifier at most once by its construction. The checks here keep an operator from creating a
+//! layout that cannot serve: one without room for every slot in use, or one that ends soon.
+
+use thiserror::Error;
+
+use super::{Layout, plan::Time};
+use crate::{
+    time::{NANOS_PER_SECOND, UnixNanos},
+    words::{counted, grouped},
+};
+
+/// The shortest time that a new layout must last: 365 days, in nanoseconds.
+const MIN_LIFE_NANOS: i128 = 365 * 86_400 * NANOS_PER_SECOND;
+/// The smallest number of ticks a second of a layout without a counter.
+const MIN_TICKS_A_SECOND: u128 = 1_000;
+
+/// What a safe layout can issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Safe {
+    /// The layout has a time.
+    Timed {
+        /// The number of identifiers that one slot can issue in a second.
+        per_second: u128,
+        /// The number of slots that fit the layout.
+        slots: u8,
+        /// The end of the last tick.
+        end: UnixNanos,
+        /// The order of a block's identifiers.
+        order: Ascends,
+    },
+    /// The layout has no time: one durable counter counts its identifiers.
+    Counted {
+        /// The number of identifiers that the layout can issue in all.
+        total: u128,
+        /// The order of a block's identifiers.
+        order: Ascends,
+    },
+}
+
+/// The order of the identifiers of a block, as numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ascends {
+    /// Each identifier is larger than the one before.
+    Always,
+    /// The identifiers of a later tick are larger; those of one tick have no order.
+    ByTick,
+    /// The identifiers have no order.
+    Never,
+}
+
+/// The reason why a layout is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Unsafe {
+    /// The layout has no room for the slots in use.
+    #[error(
+        "the layout has room for {}, but {in_use} can be in use: make the field slot wider, as in slot:10, or its base smaller",
+        counted(room, "slot")
+    )]
+    TooFewSlots {
+        /// The number of slots that fit the layout.
+        room: u8,
+        /// The number of slots that can be in use.
+        in_use: u8,
+    },
+    /// The layout has neither a counter nor short ticks.
+    #[error(
+        "without a counter, a slot issues one identifier a tick, which makes only {}: add a counter, as in counter:12, or use ticks of at most 1ms",
+        a_second(*per_second)
+    )]
+    TooSlow {
+        /// The number of identifiers that one slot can issue in a second.
+        per_second: u128,
+    },
+    /// The time of the layout has not begun.
+    #[error("the epoch of the layout is {}, which is in the future: use an epoch in the past", shown(*epoch))]
+    NotBegun {
+        /// The instant at which tick 0 begins.
+        epoch: UnixNanos,
+    },
+    /// The time of the layout ends too soon.
+    #[error(
+        "the time of the layout ends at {}, but must last for at least another year: widen the field time, or use a later epoch or longer ticks",
+        shown(*end)
+    )]
+    EndsTooSoon {
+        /// The end of the last tick.
+        end: UnixNanos,
+    },
+}
+
+fn a_second(per_second: u128) -> alloc::string::String {
+    alloc::format!("{} a second", grouped(per_second))
+}
+
+fn shown(at: UnixNanos) -> alloc::string::String {
+    at.rfc3339(0).unwrap_or_else(|| alloc::format!("Unix second {}", at.get().div_euclid(NANOS_PER_SECOND)))
+}
+
+impl Layout {
+    /// Checks that the layout can be issued safely from `now` on, through the slots below `in_use`.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first reason of [`Unsafe`] that applies.
+    pub fn check(&self, in_use: u8, now: UnixNanos) -> Result<Safe, Unsafe> {
+        let order = self.ascends();
+        let Some((time, line)) = self.plan.time.zip(self.line()) else {
+            return Ok(Safe::Counted { total: self.end().get(), order });
+        };
+        let slots = self.slots();
+        if slots < in_use {
+            return Err(Unsafe::TooFewSlots { room: slots, in_use });
+        }
+        let ticks_a_second = NANOS_PER_SECOND as u128 / u128::from(line.tick_nanos()); // OK because the constant is positive
+        let per_second = ticks_a_second << line.counter_bits();
+        if self.plan.counter_bits == 0 && ticks_a_second < MIN_TICKS_A_SECOND {
+            return Err(Unsafe::TooSlow { per_second });
+        }
+        if now < time.epoch {
+            return Err(Unsafe::NotBegun { epoch: time.epoch });
+        }
+        let end = time.end();
+        match end < now.offset(MIN_LIFE_NANOS) {
+            true => Err(Unsafe::EndsTooSoon { end }),
+            false => Ok(Safe::Timed { per_second, slots, end, order }),
+        }
+    }
+
+    /// Returns the order of the identifiers of a block, as numbers.
+    pub fn ascends(&self) -> Ascends {
+        let plan = &self.plan;
+        let shift = |place: super::plan::Place| place.shift;
+        let (random, permuted) = (plan.random.map(shift), plan.permuted.map(shift));
+        let (time, counter) = (plan.time.map(|time| time.place.shift), plan.counter.map(shift));
+        // A field is above another one if its shift is larger. A missing field is below all.
+        let noise = random.max(permuted);
+        match (time, counter) {
+            (Some(time), Some(counter)) if time < counter => Ascends::Never,
+            (Some(time), _) if noise > Some(time) => Ascends::Never,
+            (Some(_), Some(counter)) if noise > Some(counter) => Ascends::ByTick,
+            (Some(_), None) if permuted.is_some() => Ascends::ByTick,
+            (None, Some(counter)) if noise > Some(counter) => Ascends::Never,
+            (None, None) => Ascends::Never,
+            _ => Ascends::Always,
+        }
+    }
+
+    /// Returns the end of the last tick, or `None` if the layout has no time.
+    pub fn ends(&self) -> Option<UnixNanos> {
+        self.plan.time.map(Time::end)
+    }
+}
+
+impl Time {
+    /// Returns the end of the last tick.
+    fn end(self) -> UnixNanos {
+        // OK because 2^64 days are far below 2^127 nanoseconds.
+        self.epoch.offset((i128::from(self.tick_nanos)) << self.place.bits)
+    }
+}
