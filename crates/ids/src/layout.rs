@@ -21,6 +21,7 @@ mod parse;
 mod plan;
 mod read;
 mod safe;
+mod text;
 
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
@@ -31,6 +32,7 @@ pub use self::{
     error::LayoutError,
     field::{FieldKind, LayoutField},
     safe::{Ascends, Safe, Unsafe},
+    text::{Digits, MAX_PREFIX_LEN, Spelling, SpellingError, Width},
 };
 use crate::line::Line;
 
