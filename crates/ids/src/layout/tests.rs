@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Block, BlockError, ClockSeq, ClusterKey, ErrorCode, FencingSubject, FieldValue, Id, IdKind, Node, Position, Slot,
-    SlotConstants, SlotEpoch, UnixNanos, UnixSeconds, block::tests::Seeded,
+    Block, BlockError, ClockSeq, ClusterKey, ErrorCode, FencingSubject, FieldValue, Format, Id, IdKind, Node, Position,
+    Slot, SlotConstants, SlotEpoch, UnixNanos, UnixSeconds, block::tests::Seeded,
 };
 
 const SECOND: i128 = 1_000_000_000;
@@ -303,6 +303,26 @@ fn ok_a_permuted_field_is_the_permutation_of_slot_and_counter() {
         expected,
         "the slot has a field of its own"
     );
+}
+
+/// These built-in formats are layouts. The others divide a field, store fractions of a second, or have another label for
+/// their permutation.
+#[test]
+fn ok_built_in_formats_that_are_layouts() {
+    for (token, text) in [
+        ("uid11-snowish", "zero:1 time:41:1ms@2011-11-11T11:11:11.111Z slot:10 counter:12"),
+        ("uid11-ts-seq-rand", "time:42:1ms@2011-11-11T11:11:11.111Z counter:12 slot:6 random:4"),
+    ] {
+        let (format, layout) = (Format::by_token(token).expect(token), layout(text));
+        assert_eq!((layout.line(), layout.tail_bits()), (Some(format.line()), format.tail_bits()));
+        for (number, position, tail) in [(0, 0, 0), (5, 1 << 40, 0), (63, (1 << 41) - 1, (1 << format.tail_bits()) - 1)]
+        {
+            let constants = constants(&layout, slot(number), 0);
+            let Granted::Slot(slot_constants) = &constants.granted else { unreachable!("a layout with a time") };
+            let id = format.encode(slot_constants, Position::new(position), tail).map(|id| id.to_u128());
+            assert_eq!(Layout::encode(&constants, Position::new(position), tail), id, "{token}");
+        }
+    }
 }
 
 #[test]
