@@ -19,6 +19,7 @@ mod field;
 mod instant;
 mod parse;
 mod plan;
+mod preset;
 mod read;
 mod safe;
 mod text;
@@ -31,6 +32,7 @@ pub use self::{
     encode::{Granted, Issued, LayoutConstants},
     error::LayoutError,
     field::{FieldKind, LayoutField},
+    preset::{Fit, Preset, PresetError, fits},
     safe::{Ascends, Safe, Unsafe},
     text::{Digits, MAX_PREFIX_LEN, Spelling, SpellingError, Width},
 };
