@@ -89,7 +89,7 @@ impl LayoutConstants {
                 layout = shown(layout)
             ),
             Granted::Slot(SlotConstants { slot, .. }) if slot.get() >= slots => {
-                format!("the slot is {slot}, but {:?} has room only for the slots below {slots}", shown(layout))
+                format!("the slot is {slot}, but {:?} can hold only the slots below {slots}", shown(layout))
             }
             _ => match layout.plan.tag {
                 Some(place) if *tag > place.max() => {

@@ -41,8 +41,10 @@ pub enum FieldKind {
     Counter,
     /// `random:46`: random bits, at most 64.
     Random,
-    /// `permuted:22`: a keyed permutation of the counter, as in Kent's xid. The key and the tick choose the
-    /// permutation. If the layout has a time and no field for the slot, the upper 6 of the permuted bits are the slot.
+    /// `permuted:22`: a keyed permutation of the counter, as in Kent's xid. The value is [`permute`](crate::permute())
+    /// of the counter with the label `layout01`, the tick as the parameter (0 without a time) and the field's width. If
+    /// the layout has a time and no field for the slot, the upper 6 of the permuted bits are the slot, and the others
+    /// the counter.
     Permuted,
     /// `shard:13`: a number that the request names, such as Instagram's logical shard.
     Shard,

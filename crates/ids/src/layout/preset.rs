@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn ok_presets_are_layouts_with_room_for_every_slot() {
+    fn ok_presets_are_layouts_that_hold_every_slot() {
         // 2026-11-25T00:00:00Z.
         let now = UnixNanos::new(1_795_564_800 * NANOS_PER_SECOND);
         for preset in Preset::all() {

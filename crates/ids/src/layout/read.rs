@@ -9,6 +9,7 @@ use super::{
 use crate::{
     error::{CodecError, ErrorCode},
     field::{BitRange, Field},
+    slot::Slot,
     time::UnixNanos,
 };
 
@@ -45,6 +46,16 @@ impl Layout {
             fields.extend(number(kind, value)?);
         }
         Ok(fields)
+    }
+
+    /// Returns the extra fields that an identifier of this layout has *if* Kent issued it: the slot, if a field shows it.
+    /// The bits do not prove that Kent issued the identifier. The result is empty if Kent cannot have issued it.
+    pub fn issued_fields(&self, id: u128) -> Vec<Field> {
+        let slot = self.plan.slot.and_then(|place| place.get(id).checked_sub(self.plan.slot_base));
+        match slot.and_then(|slot| u8::try_from(slot).ok()).filter(|slot| *slot < Slot::COUNT && self.fits(id)) {
+            Some(slot) => Vec::from([Field::small("kent_slot", slot, "if Kent issued it: its slot")]),
+            None => Vec::new(),
+        }
     }
 
     /// Returns the time in an identifier, or `None` if the layout has no time.

@@ -1,14 +1,17 @@
 //! Checks that a layout can be issued safely, and says how fast and for how long.
 //!
 //! A layout can make each identifier at most once by its construction. The checks here keep an operator from creating a
-//! layout that cannot serve: one without room for every slot in use, or one that ends soon.
+//! layout that cannot serve: one that cannot hold every slot in use, or one that ends soon.
+
+use alloc::{format, string::String};
+use core::fmt;
 
 use thiserror::Error;
 
 use super::{Layout, plan::Time};
 use crate::{
     time::{NANOS_PER_SECOND, UnixNanos},
-    words::{counted, grouped},
+    words::counted,
 };
 
 /// The shortest time that a new layout must last: 365 days, in nanoseconds.
@@ -53,21 +56,21 @@ pub enum Ascends {
 /// The reason why a layout is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unsafe {
-    /// The layout has no room for the slots in use.
+    /// The layout cannot hold the slots in use.
     #[error(
-        "the layout has room for {}, but {in_use} can be in use: make the field slot wider, as in slot:10, or its base smaller",
-        counted(room, "slot")
+        "the layout can hold only {}, but {in_use} can be in use: make the field slot wider, as in slot:10, or its base smaller",
+        counted(slots, "slot")
     )]
     TooFewSlots {
         /// The number of slots that fit the layout.
-        room: u8,
+        slots: u8,
         /// The number of slots that can be in use.
         in_use: u8,
     },
     /// The layout has neither a counter nor short ticks.
     #[error(
         "without a counter, a slot issues one identifier a tick, which makes only {}: add a counter, as in counter:12, or use ticks of at most 1ms",
-        a_second(*per_second)
+        counted_a_second(*per_second)
     )]
     TooSlow {
         /// The number of identifiers that one slot can issue in a second.
@@ -90,12 +93,38 @@ pub enum Unsafe {
     },
 }
 
-fn a_second(per_second: u128) -> alloc::string::String {
-    alloc::format!("{} a second", grouped(per_second))
+fn counted_a_second(per_second: u128) -> String {
+    format!("{} a second", counted(per_second, "identifier"))
 }
 
-fn shown(at: UnixNanos) -> alloc::string::String {
-    at.rfc3339(0).unwrap_or_else(|| alloc::format!("Unix second {}", at.get().div_euclid(NANOS_PER_SECOND)))
+impl fmt::Display for Safe {
+    /// Says what the layout can issue and until when, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timed { per_second, slots, end, order } => write!(
+                f,
+                "each of up to {} issues up to {}, until {}; {order}",
+                counted(slots, "slot"),
+                counted_a_second(*per_second),
+                shown(*end)
+            ),
+            Self::Counted { total, order } => write!(f, "up to {} in all; {order}", counted(total, "identifier")),
+        }
+    }
+}
+
+impl fmt::Display for Ascends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Always => "the identifiers of a block ascend",
+            Self::ByTick => "the identifiers of a block ascend from tick to tick",
+            Self::Never => "the identifiers of a block do not ascend",
+        })
+    }
+}
+
+fn shown(at: UnixNanos) -> String {
+    at.rfc3339(0).unwrap_or_else(|| format!("Unix second {}", at.get().div_euclid(NANOS_PER_SECOND)))
 }
 
 impl Layout {
@@ -111,7 +140,7 @@ impl Layout {
         };
         let slots = self.slots();
         if slots < in_use {
-            return Err(Unsafe::TooFewSlots { room: slots, in_use });
+            return Err(Unsafe::TooFewSlots { slots, in_use });
         }
         let ticks_a_second = NANOS_PER_SECOND as u128 / u128::from(line.tick_nanos()); // OK because the constant is positive
         let per_second = ticks_a_second << line.counter_bits();

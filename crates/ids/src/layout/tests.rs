@@ -335,7 +335,7 @@ fn err_constants_that_do_not_fit_the_layout() {
         "time:41:1ms slot:3 counter:1",
         slot(8),
         0,
-        "the slot is 8, but \"time:41:1ms@1970-01-01 slot:3 counter:1\" has room only for the slots below 8",
+        "the slot is 8, but \"time:41:1ms@1970-01-01 slot:3 counter:1\" can hold only the slots below 8",
     );
     check("counter:4", slot(0), 1, "the value is 1, but \"counter:4\" has no field shard or tag");
     check("counter:4 tag:3", slot(0), 8, "the value is 8, but must be from 0 to 7 to fit the 3 bits of the layout");
@@ -428,22 +428,39 @@ fn ok_safe_layouts() {
 }
 
 #[test]
+fn ok_a_safe_layout_says_what_it_can_issue() {
+    for (text, message) in [
+        (
+            "zero:1 time:41:1ms@2015-01-01 slot:10 counter:12",
+            "each of up to 64 slots issues up to 4_096_000 identifiers a second, until 2084-09-06T15:47:35Z; the identifiers of a block ascend",
+        ),
+        (
+            "time:42:1ms@2011-11-11T11:11:11.111Z permuted:22 slot:2",
+            "each of up to 4 slots issues up to 4_194_304_000 identifiers a second, until 2151-03-25T18:46:22Z; the identifiers of a block ascend from tick to tick",
+        ),
+        ("permuted:20", "up to 1_048_576 identifiers in all; the identifiers of a block do not ascend"),
+    ] {
+        assert_eq!(layout(text).check(0, NOW).expect(text).to_string(), message);
+    }
+}
+
+#[test]
 fn err_layouts_that_are_not_safe() {
     for (text, in_use, message) in [
         (
             "time:41:1ms@2015-01-01 slot:5 counter:12",
             64,
-            "the layout has room for 32 slots, but 64 can be in use: make the field slot wider, as in slot:10, or its base smaller",
+            "the layout can hold only 32 slots, but 64 can be in use: make the field slot wider, as in slot:10, or its base smaller",
         ),
         (
             "time:41:1ms@2015-01-01 counter:12",
             2,
-            "the layout has room for 1 slot, but 2 can be in use: make the field slot wider, as in slot:10, or its base smaller",
+            "the layout can hold only 1 slot, but 2 can be in use: make the field slot wider, as in slot:10, or its base smaller",
         ),
         (
             "time:41:10ms@2015-01-01 slot:10",
             64,
-            "without a counter, a slot issues one identifier a tick, which makes only 100 a second: add a counter, as in counter:12, or use ticks of at most 1ms",
+            "without a counter, a slot issues one identifier a tick, which makes only 100 identifiers a second: add a counter, as in counter:12, or use ticks of at most 1ms",
         ),
         (
             "time:41:1ms@2027-01-01 slot:10 counter:12",
@@ -482,6 +499,9 @@ fn ok_the_fields_of_an_identifier() {
     assert_eq!(layout("const:4:9 counter:4").read(0x81).expect_err("another constant").code(), ErrorCode::ReservedBits);
     let ranges: Vec<_> = layout(text).bit_ranges().iter().map(|range| (range.first, range.last, range.label)).collect();
     assert_eq!(ranges, [(0, 0, "zero"), (1, 41, "time"), (42, 51, "slot"), (52, 63, "counter")]);
+    let kent_slot = |id| layout("time:41:1ms slot:10:512 counter:12").issued_fields(id).pop().map(|field| field.value);
+    assert_eq!(kent_slot(515 << 12), Some(FieldValue::Small(3)));
+    assert_eq!((kent_slot(511 << 12), kent_slot(576 << 12), kent_slot(1 << 70 | 515 << 12)), (None, None, None));
     for (tick, digits) in [
         ("1d", 0),
         ("1s", 0),
@@ -614,11 +634,11 @@ proptest! {
     #[test]
     fn ok_each_second_has_positions_of_its_own(layout in layouts(), second in 1_500_000_000..1_800_000_000_i64) {
         let seconds = [second, second + 1].map(UnixSeconds::new);
-        let room = Some(layout.slots()).filter(|_| layout.plan.counter_bits > 0);
-        if let (Some(line), Some(room)) = (layout.line(), room) {
+        let slots = Some(layout.slots()).filter(|_| layout.plan.counter_bits > 0);
+        if let (Some(line), Some(slots)) = (layout.line(), slots) {
             let [from, to] = seconds.map(|second| line.after_second(second));
             let whole = Position::ZERO < from && to < line.end();
-            if let (true, Ok(Safe::Timed { per_second, .. })) = (whole, layout.check(room, seconds[0].nanos())) {
+            if let (true, Ok(Safe::Timed { per_second, .. })) = (whole, layout.check(slots, seconds[0].nanos())) {
                 prop_assert_eq!(to.since(from), per_second);
             }
         }
