@@ -3,12 +3,15 @@
 //! Only the form of the text decides. Kent does not guess between formats with the same version bits, since a wrong
 //! guess would show a wrong but plausible date. Whitespace is not trimmed.
 
+mod layouts;
+
 use kent_ids::{
     Codec, CodecError, ErrorCode, Family, FieldValue, Format, Id, Inputs, NoInputs, Uid11, Uuid, Xid, dce, extuuid,
     nearly_uuid, uid11::prefix_range,
 };
 use serde::Serialize;
 
+pub use self::layouts::inspect_layout;
 use crate::{
     error::VerbError,
     foreign::{self, Foreign},
@@ -111,7 +114,8 @@ impl Inputs for Reading {
 
 /// Inspects a text as described by `reading`. If `reading` names no format, uses the first that fits: an EXTUUID, a
 /// UUID (with hyphens, in braces, as a URN, or 32 hexadecimal digits), an integer (hexadecimal after `0x`, or decimal),
-/// a uid11 (11 characters), or a foreign format such as a ULID. [`Inspection::also`] has the other formats that fit.
+/// a uid11 (11 characters), a foreign format such as a ULID, or a preset of layouts such as a TSID. [`Inspection::also`]
+/// has the other formats that fit.
 ///
 /// # Errors
 ///
@@ -134,7 +138,9 @@ fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     }
     let mut inspection = guess(text, reading)?;
     let others = foreign::guesses(text).filter(|other| other.token != inspection.format);
-    inspection.also = others.map(|other| other.as_alternative()).collect();
+    let format = format!("{} ", inspection.format);
+    let presets = layouts::alternatives(text).filter(|other| !other.starts_with(&format));
+    inspection.also = others.map(|other| other.as_alternative()).chain(presets).collect();
     Ok(inspection)
 }
 
@@ -165,12 +171,15 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
         let because = found.because.to_owned();
         return Ok(inspect_foreign(text, found, because));
     }
+    if let Some(found) = layouts::guess(text) {
+        return Ok(found);
+    }
     if let Some(problem) = nearly_uuid(text) {
         return Err(CodecError::new(ErrorCode::Unrecognised, problem));
     }
     let message = "the text is not a UUID (36 characters, or 32 hexadecimal digits), a uid11 (11 base-58 characters), an integer, the text \
                    of an EXTUUID (extuuid:...), or an identifier in a foreign format: a ULID (26 characters), TypeID (type_ and 26 characters), \
-                   KSUID (27), rs/xid (20), ObjectId (24 hexadecimal digits) or NanoID (21)";
+                   KSUID (27), rs/xid (20), ObjectId (24 hexadecimal digits), NanoID (21), TSID (13) or push ID (20)";
     Err(CodecError::new(ErrorCode::Unrecognised, message))
 }
 
@@ -227,8 +236,12 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
     if let Some(found) = foreign::read_as(token, text) {
         return Ok(inspect_foreign(text, found?, "read as this format on request".to_owned()));
     }
+    if let Some(found) = layouts::read_as(token, text) {
+        return found;
+    }
     let codec = Codec::by_token(token).ok_or_else(|| {
-        let known: Vec<_> = Codec::all().map(|codec| codec.token()).chain(foreign::tokens()).collect();
+        let own = Codec::all().map(|codec| codec.token());
+        let known: Vec<_> = own.chain(foreign::tokens()).chain(layouts::tokens()).collect();
         let message = format!("there is no format {token:?}: use one of {}", known.join(", "));
         CodecError::new(ErrorCode::BadFormat, message)
     })?;

@@ -7,6 +7,7 @@
 //! | answer one line of the line protocol | [`answer_line`], [`answer_into`] |
 //! | answer one verb, given its input as JSON | [`answer`] |
 //! | guess the format of a text, and show its fields | [`inspect`] |
+//! | show the fields of an identifier of a custom layout | [`inspect_layout`] |
 //! | make an identifier from its fields | [`encode`] |
 //! | read an identifier of a space | [`parse_id`] |
 //!
@@ -23,7 +24,7 @@ mod verbs;
 
 pub use encode::{Encoded, encode};
 pub use error::VerbError;
-pub use inspect::{BitRange, Field, Inspection, Reading, inspect};
+pub use inspect::{BitRange, Field, Inspection, Reading, inspect, inspect_layout};
 pub use line::{answer, answer_into, answer_line};
 pub use number::{TypedId, parse_id, parse_number};
 

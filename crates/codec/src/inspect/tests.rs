@@ -49,7 +49,8 @@ fn ok_identifiers_in_foreign_formats() {
 fn ok_other_possible_formats_are_listed() {
     let number = inspect("175928847299117063").expect("an integer");
     assert_eq!(number.format, "integer");
-    assert_eq!(number.also.len(), 4, "{:?}", number.also);
+    assert_eq!(number.also.len(), 7, "{:?}", number.also);
+    assert_eq!(number.also[4], "snowflake-mastodon of 2055-01-25T03:39:30.946Z (--as snowflake-mastodon)");
     assert_eq!(number.also[1], "snowflake-discord of 2016-04-30T11:18:25.796Z (--as snowflake-discord)");
     assert!(inspect("42").expect("an integer").also.is_empty());
     let digits = inspect("507170771234567890123456").expect("an integer");
@@ -60,6 +61,39 @@ fn ok_other_possible_formats_are_listed() {
     assert_eq!(snowflake.time.as_deref(), Some("2016-04-30T11:18:25.796Z"));
     let refused = super::inspect("x", &reading).expect_err("not a number");
     assert_eq!(refused.code, "bad-syntax", "{refused}");
+}
+
+#[test]
+fn ok_identifiers_of_presets() {
+    check("0E72ZM0FF1400", "tsid", "0E72ZM0FF1400", Some("2023-11-14T22:13:20.123Z"));
+    check_field("0E72ZM0FF1400", "slot", Some("777"));
+    check_field("0E72ZM0FF1400", "kent_slot", None);
+    check_as("7", reading("snowflake-mastodon"), "counter", "7");
+    check_as("7", reading("snowflake-mastodon"), "kent_slot", "0");
+    check_as("1169786042799259000", reading("leaf-snowflake"), "time", "2019-09-06T01:35:00.834Z");
+    let push = inspect("-NjEtLWvgggggggggggg").expect("a push ID");
+    assert_eq!((push.format.as_str(), push.time.as_deref()), ("pushid", Some("2023-11-14T22:13:20.123Z")));
+    let error = super::inspect("x", &reading("tsid")).expect_err("one character");
+    assert_eq!(error.code, "bad-length", "{error}");
+    // Too many texts of 22 characters have the form of ksuid-128.
+    check_err("0izJUh2m0yhj9Amv4aWRtn", ErrorCode::Unrecognised);
+}
+
+#[test]
+fn ok_identifiers_of_a_custom_layout() {
+    let layout = "zero:1 time:31:1s@2015-01-01 slot:10:512 counter:12".parse().expect("a layout");
+    let spelling = "base58 prefix:ord_".parse().expect("a spelling");
+    let text = kent_ids::layout::Spelling::text(&spelling, 100 << 22 | 515 << 12 | 7, 54);
+    let found = inspect_layout(&text, "layout:orders", &layout, &spelling).expect(&text);
+    assert_eq!((found.format.as_str(), found.canonical.as_str()), ("layout:orders", text.as_str()));
+    assert_eq!((found.time.as_deref(), found.hex.as_str()), (Some("2015-01-01T00:01:40Z"), "00000019203007"));
+    let fields: Vec<_> = found.fields.iter().map(|field| (field.name.as_str(), field.value.as_str())).collect();
+    let time = ("time", "2015-01-01T00:01:40Z");
+    assert_eq!(fields, [time, ("ticks", "100"), ("slot", "515"), ("counter", "7"), ("kent_slot", "3")]);
+    let bits: Vec<_> = found.layout.iter().map(|range| (range.label.as_str(), range.bits.len())).collect();
+    assert_eq!(bits, [("zero", 1), ("time", 31), ("slot", 10), ("counter", 12)]);
+    let error = inspect_layout("usr_1", "layout:orders", &layout, &spelling).expect_err("another prefix");
+    assert_eq!(error.code, "bad-syntax", "{error}");
 }
 
 #[test]
