@@ -1,6 +1,9 @@
 //! Turns positions into identifiers, and identifiers into what they were made from.
 
-use alloc::format;
+use alloc::{
+    format,
+    string::{String, ToString},
+};
 
 use super::{
     Layout,
@@ -70,8 +73,8 @@ impl Granted {
 }
 
 impl LayoutConstants {
-    /// Returns whether positions of the layout can be issued with these constants: a layout with a time takes them from
-    /// a slot that fits it, and any other layout from a counter. The tag must fit, too.
+    /// Checks that positions of the layout can be issued with these constants: a layout with a time takes them from a
+    /// slot that fits it, and any other layout from a counter. The value that the request names must fit, too.
     ///
     /// # Errors
     ///
@@ -80,14 +83,12 @@ impl LayoutConstants {
         let Self { layout, granted, tag } = self;
         let slots = layout.slots();
         let problem = match granted {
-            Granted::Slot(_) if slots == 0 => format!(
-                "{layout:?} has no time, so a counter grants its identifiers, not a slot",
-                layout = shown(layout)
-            ),
-            Granted::Counter(_) if slots > 0 => format!(
-                "{layout:?} has a time, so a slot grants its identifiers, not a counter",
-                layout = shown(layout)
-            ),
+            Granted::Slot(_) if slots == 0 => {
+                format!("{:?} has no time, so a counter grants its identifiers, not a slot", shown(layout))
+            }
+            Granted::Counter(_) if slots > 0 => {
+                format!("{:?} has a time, so a slot grants its identifiers, not a counter", shown(layout))
+            }
             Granted::Slot(SlotConstants { slot, .. }) if slot.get() >= slots => {
                 format!("the slot is {slot}, but {:?} can hold only the slots below {slots}", shown(layout))
             }
@@ -151,8 +152,8 @@ impl LayoutConstants {
 }
 
 /// Returns the text of a layout, for errors.
-fn shown(layout: &Layout) -> alloc::string::String {
-    alloc::string::ToString::to_string(layout)
+fn shown(layout: &Layout) -> String {
+    layout.to_string()
 }
 
 impl Time {
