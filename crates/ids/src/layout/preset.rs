@@ -2,7 +2,8 @@
 //!
 //! A preset has the project's fields, so the project's readers find the time, the machine and the counter where they
 //! expect them. Where a project has no machine number or draws random bits, Kent puts the slot and a counter there. The
-//! file `preset/vectors.tsv` has identifiers that the projects' libraries or documents give, which the tests read.
+//! file `preset/vectors.tsv` has identifiers that the projects' libraries or documents give, or that follow from their
+//! formulas. The tests read it.
 
 use alloc::{string::String, vec::Vec};
 
@@ -265,7 +266,7 @@ mod tests {
         layout::{Granted, LayoutConstants},
     };
 
-    /// Identifiers from the libraries and documents of the projects, one a line: the name of a preset, the text, the
+    /// Identifiers of the projects, one a line: the name of a preset, the text, the
     /// value in hexadecimal, the time, fields as `name=value`, and the source.
     const VECTORS: &str = include_str!("preset/vectors.tsv");
     /// 2100-01-01T00:00:00Z.
