@@ -494,17 +494,21 @@ impl Cluster {
 
     fn note(&self) -> ReplicaNote {
         let held = self.slots.held();
+        let (applied, figures) = {
+            let state = self.lock();
+            (state.applied, state.figures)
+        };
         ReplicaNote {
             address: self.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             schema: self.schema,
             slot: held.map(|held| held.slot),
             reserved_until: held.map_or(0, |held| held.record.reserved_until.get()),
-            applied: self.lock().applied.get(),
+            applied: applied.get(),
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
             window: self.touch.window(),
             access: self.access.snapshot().version().get(),
-            figures: self.lock().figures,
+            figures,
         }
     }
 
