@@ -178,15 +178,17 @@ async fn ok_a_crash_leaves_both_or_neither() {
         }
         let mut regions = daemon.regions();
         let requests: Vec<_> = asked.iter().map(|asked| answer(&asked.region_id, &asked.name)).collect();
-        let making = tokio::spawn(async move {
+        let making = async {
             for request in requests {
                 // The last calls fail, because the daemon is killed.
                 let _ = regions.create_region(request).await;
             }
-        });
-        tokio::time::sleep(std::time::Duration::from_millis(round * 3)).await;
-        daemon.kill();
-        making.await.expect("ended");
+        };
+        let killing = async {
+            tokio::time::sleep(std::time::Duration::from_millis(round * 3)).await;
+            daemon.kill();
+        };
+        tokio::join!(making, killing);
         let daemon = Daemon::start(dir.path());
         for asked in &asked {
             let state = find(&daemon, &nobody, &asked.name).await.expect("kept").state();
@@ -295,7 +297,7 @@ async fn ok_a_backup_has_the_requests() {
     let output = restore(&file, &restored, &["--clock-error", "0s", "--yes"]);
     assert!(output.status.success(), "{}", said(&output));
     let daemon = Daemon::start(&restored);
-    assert_eq!(list(&daemon, &nobody, false).await.expect("listed"), [asked.clone()]);
+    assert_eq!(list(&daemon, &nobody, false).await.expect("listed"), std::slice::from_ref(&asked));
     let next = ask(&daemon, &nobody, "parts").await.expect("asked");
     assert_ne!(next.name, asked.name);
 }
@@ -315,7 +317,7 @@ async fn ok_replicas_see_each_others_requests() {
     assert!(open.wait().await.success());
     let (one, two) = (replica("required"), replica("required"));
     let asked = ask(&one, &admin, "returns").await.expect("asked");
-    assert_eq!(list(&two, &admin, false).await.expect("listed"), [asked.clone()]);
+    assert_eq!(list(&two, &admin, false).await.expect("listed"), std::slice::from_ref(&asked));
     // Requests and answers of both replicas at once.
     let (one, two) = (&one, &two);
     let admin = &admin;
