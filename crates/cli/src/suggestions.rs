@@ -105,6 +105,8 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
         if !before.is_empty() {
             whole.push_str(match name {
                 _ if before.ends_with(" -n ") || before.ends_with(" +") => SAMPLES[0],
+                // Options right after a word.
+                _ if before.ends_with(|last: char| last.is_ascii_lowercase()) => "",
                 "resource" => RESOURCE,
                 _ => sample,
             });
@@ -112,6 +114,15 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
         rest = after;
     }
     whole.push_str(rest);
+    // A text in quotes is one word.
+    let mut is_quoted = false;
+    let whole: String = whole
+        .chars()
+        .map(|mark| {
+            is_quoted ^= mark == '\'';
+            if is_quoted && mark == ' ' { '_' } else { mark }
+        })
+        .collect();
     let filled = |word: &str| match word.trim_matches(['"', '\'']) {
         "HOST:PORT" => "127.0.0.1:7600".to_owned(),
         "RESOURCE" => RESOURCE.to_owned(),

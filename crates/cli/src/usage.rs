@@ -355,7 +355,10 @@ mod tests {
                 "kent region set r --order scrambled",
                 &["--order cannot be changed after the creation of a region", "kent region set orders"][..],
             ),
-            ("kent region create r --suffix 4 --owner ops", &["--owner is an option of `kent region set`"]),
+            (
+                "kent region create r --suffix 4 --owner ops",
+                &["--owner is an option of `kent region ask` and `kent region set`"],
+            ),
             (
                 "kent completions tcsh",
                 &["possible values: bash, elvish, fish, powershell, zsh", "for example: kent completions fish"],
