@@ -1,6 +1,7 @@
 //! The command line: every command, its arguments and its help text, as clap derives them.
 
 mod access;
+mod ask;
 mod audit;
 mod budget;
 mod context;
@@ -18,6 +19,7 @@ use kent_ids::{DEFAULT_SPACE, Series, Source};
 
 pub(crate) use self::{
     access::{FormArg, RoleCommand, RoleSetArgs, TokenCommand, TokenCreateArgs, TokenRotateArgs},
+    ask::AskArgs,
     audit::{AuditCommand, AuditTailArgs},
     budget::BudgetCommand,
     context::{ContextCommand, ContextSetArgs},
@@ -27,7 +29,7 @@ pub(crate) use self::{
         CreateArgs, DeleteArgs, EditArgs, HistoryArgs, IdArgs, NamedArgs, OrderArg, PolicyArgs, RegionCommand,
         RenameArgs, ResizeArgs, SetArgs, ShowArgs, SplitArgs, SubdivideArgs, TreeArgs, UndoArgs,
     },
-    request::{ApproveArgs, AskArgs, RequestCommand},
+    request::{ApproveArgs, RequestCommand},
     value::{NewRegion, parse_space},
 };
 use self::{

@@ -196,12 +196,16 @@ async fn ok_free_blocks_come_in_pages() {
         (ListFreeBlocksRequest { page_token: "after:x".to_owned(), ..ask.clone() }, "page_token"),
         (ListFreeBlocksRequest { page_token: "2".to_owned(), ..ask.clone() }, "page_token"),
         (ListFreeBlocksRequest { zone_bits: Some(1), ..ask.clone() }, "zone_bits"),
+        (
+            ListFreeBlocksRequest { suffix_bits: Some(4_000_000_000), ..ask.clone() },
+            "is 4000000000, but must be 0 to 128",
+        ),
         (ListFreeBlocksRequest { parent: String::new(), ..ask.clone() }, "parent"),
     ] {
         let refused = regions.list_free_blocks(bad).await.expect_err(field);
         assert!(refused.code() == Code::InvalidArgument && refused.message().contains(field), "{refused}");
     }
-    let wide = ListFreeBlocksRequest { at_least_bits: 4_000_000_000, suffix_bits: Some(4_000_000_000), ..ask };
+    let wide = ListFreeBlocksRequest { at_least_bits: 128, suffix_bits: Some(128), ..ask };
     let none = regions.list_free_blocks(wide).await.expect("an empty page").into_inner();
     assert!(none.blocks.is_empty() && none.choice.is_none());
 }

@@ -84,7 +84,7 @@ async fn err_edits() {
     check(edit(prefix(&"1".repeat(65))).await, bad, "prefix", "64");
     let suffix = |bits| CreateRegionRequest { suffix_bits: Some(bits), ..create("s") };
     check(edit(suffix(65)).await, Code::FailedPrecondition, "NO_FREE_PREFIX", "an identifier here has 64");
-    check(edit(suffix(u32::MAX)).await, Code::FailedPrecondition, "NO_FREE_PREFIX", "an identifier here has 64");
+    check(edit(suffix(u32::MAX)).await, bad, "suffix_bits", "is 4294967295, but must be 0 to 128");
     let both = CreateRegionRequest { zone_bits: Some(3), ..prefix("11") };
     check(edit(both).await, bad, "zone_bits", "prefix");
     let stale = CreateRegionRequest { expected_revision: 99, ..create("late") };

@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::InSpace;
+use super::ask::AskArgs;
 use super::list::{LS_HELP, LsArgs};
-use super::request::AskArgs;
 use super::value::{
     Bits, NewRegion, parse_auto_expand, parse_bits, parse_chunk, parse_label, parse_pace, parse_positive, parse_region,
     parse_request_id, parse_revision, parse_u128, parse_width,
