@@ -114,7 +114,7 @@ impl<const FIRST: u64> EncodeMetric for Latency<FIRST> {
         let up_to =
             |at: usize| -> u64 { observed.buckets[(at * STEP).saturating_sub(STEP - 1)..=at * STEP].iter().sum() };
         let mut buckets: Vec<(f64, u64)> = bounds.enumerate().map(|(at, bound)| (bound, up_to(at))).collect();
-        buckets.push((f64::MAX, observed.buckets[BUCKETS - 1]));
+        buckets.push((f64::INFINITY, observed.buckets[BUCKETS - 1]));
         encoder.encode_histogram::<NoLabelSet>(observed.sum.as_secs_f64(), observed.count(), &buckets, None)
     }
 
