@@ -23,9 +23,7 @@ export function Form(props: FormProps) {
           <Text {...props} name="region" label="Name" autofocus />
           <div class="fields">
             <Text {...props} name="suffix" label="Suffix bits" number hint="2^bits identifiers" />
-            {draft.prefix === "" && (
-              <Text {...props} name="zone" label="Zone bits" number hint="empty: up to 8" />
-            )}
+            {draft.prefix === "" && <Text {...props} name="zone" label="Zone bits" number hint="empty: up to 8" />}
           </div>
           <Text {...props} name="prefix" label="Prefix" hint="zeros and ones; empty: the daemon chooses" />
           <Choice
