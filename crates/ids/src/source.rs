@@ -299,6 +299,8 @@ mod tests {
         ] {
             check_err(token, &["there is no source \"", token, "\": ", hint, known].concat());
         }
+        check_err("region:b/a", "write a region of another space as region:NAME@SPACE, here region:a@b");
+        check_err("region:b/c/a", "write a region of another space as region:NAME@SPACE, here region:a@b/c");
         let check_err = |text: &str, message: &str| {
             let rule =
                 "; a name has 1 to 63 of a-z A-Z 0-9 - _ . and begins with a letter or a digit, as in region:orders";
@@ -308,8 +310,6 @@ mod tests {
         check_err("region:a@", "space \"\": the name is empty");
         check_err("region:-a", "region \"-a\": a name must begin with one of a-z A-Z 0-9");
         check_err("region:a b", "region \"a b\": ' ' is not one of a-z A-Z 0-9 - _ .");
-        check_err("region:b/a", "write a region of another space as region:NAME@SPACE, here region:a@b");
-        check_err("region:b/c/a", "write a region of another space as region:NAME@SPACE, here region:a@b/c");
         check_err("region:b/a@c", "region \"b/a\": '/' is not one of a-z A-Z 0-9 - _ .");
         check_err("region:a@b@c", "space \"b@c\": '@' is not one of a-z A-Z 0-9 - _ .");
         check_err("region:é", "region \"é\": 'é' is not one of a-z A-Z 0-9 - _ .");

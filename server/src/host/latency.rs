@@ -157,7 +157,7 @@ mod tests {
         let (mut registry, mut text) = (Registry::default(), String::new());
         registry.register("x", "X", latency);
         encode(&mut text, &registry).expect("text");
-        for line in ["x_sum 5.00001", "x_count 5", "x_bucket{le=\"1e-6\"} 1", "x_bucket{le=\"+Inf\"} 5"] {
+        for line in ["x_sum 5.00001", "x_count 5", "x_bucket{le=\"0.000001\"} 1", "x_bucket{le=\"+Inf\"} 5"] {
             assert!(text.contains(line), "{text}");
         }
         let counts: Vec<&str> = text.lines().filter(|line| line.starts_with("x_bucket")).collect();
