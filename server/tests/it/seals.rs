@@ -208,7 +208,7 @@ async fn draw_until(
                 }
                 ids.extend(super::harness::identifiers(granted.get_ref()));
             }
-            // `Unknown`: etcd replied too late, so nobody knows whether a strict grant was committed.
+            // `Unknown`: etcd replied too late, so it is not known whether a strict grant was committed.
             Err(status) if matches!(status.code(), Code::FailedPrecondition | Code::Unavailable | Code::Unknown) => {
                 sleep(Duration::from_millis(1)).await;
             }
