@@ -1,8 +1,8 @@
-//! Who a caller is, and what it may do.
+//! Identifies callers and their permissions.
 //!
-//! A caller proves who it is by a token, by its certificate, or by the Unix socket of the daemon's own user. [`Auth`]
-//! identifies the caller of each call, without asking the store. A connection remembers its last caller, so most calls
-//! compare a header and two numbers.
+//! A caller proves its identity with a token or a certificate, or by connecting to the Unix socket as the daemon's own
+//! user. [`Auth`] identifies the caller of each call without reading the store. A connection caches its last caller, so
+//! most calls only compare a header, the generation of the access table and a time.
 
 mod cache;
 mod caller;
@@ -35,36 +35,37 @@ pub(crate) struct Auth {
     table: Arc<AccessTable>,
     budgets: Arc<Budgets>,
     clock: Arc<dyn Clock>,
-    /// When this replica last reached the store, if other replicas share it.
+    /// When this replica last reached the store; `None` if no other replica can share the store.
     touch: Option<Arc<Touch>>,
     usages: Usages,
 }
 
-/// What a call presents about its caller.
+/// What a call presents to prove its caller's identity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credentials<'c> {
-    /// The header `authorization`.
+    /// The `authorization` header.
     pub(crate) header: Option<&'c [u8]>,
     /// The name in the caller's certificate, which a CA of `--tls-client-ca` has signed.
     pub(crate) certificate: Option<&'c str>,
-    /// Whether the caller has a certificate without a name that counts.
+    /// Whether the caller has a certificate with neither a URI nor a DNS name.
     pub(crate) is_nameless: bool,
     /// Whether the connection comes from the daemon's own user through its Unix socket.
     pub(crate) is_local: bool,
-    /// The address of the connection's other end.
+    /// The peer address of the connection.
     pub(crate) address: Option<Address>,
     /// The cached caller of the connection.
     pub(crate) known: Option<&'c KnownCaller>,
 }
 
 impl<'c> Credentials<'c> {
-    /// The credentials of a call without a connection.
+    /// The credentials of a call whose connection is unknown.
     pub(crate) const fn unknown(header: Option<&'c [u8]>) -> Self {
         Self { header, certificate: None, is_nameless: false, is_local: false, address: None, known: None }
     }
 }
 
-/// After this time a caller is identified again, so that a step of the clock does not make a token valid for longer.
+/// The time after which a caller is identified again. This bounds how long a cached caller stays valid after its token
+/// expires, if the wall clock steps forward.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
 impl Auth {
@@ -95,7 +96,7 @@ impl Auth {
         self.usages.refused()
     }
 
-    /// This replica's shares of budgets.
+    /// This replica's shares of the budgets.
     pub(crate) fn budgets(&self) -> &Arc<Budgets> {
         &self.budgets
     }
@@ -142,29 +143,29 @@ impl Auth {
         Ok(Caller::identified(known))
     }
 
-    /// The caller that a connection remembers, if the credentials of the call are the same and no token or role has changed
-    /// since. Most calls need no more than this to find their caller.
+    /// The caller that a connection remembers, if the credentials of the call are the same and no token or role has
+    /// changed since. Most calls find their caller this way.
     #[inline]
     pub(crate) fn remembered(&self, known: &KnownCaller, header: Option<&[u8]>, now: Duration) -> Option<Caller> {
         let known = known.get(self.table.generation(), header, now)?;
         self.is_in_touch().then(|| Caller::identified(known))
     }
 
-    /// Whether the caller of a long call is still the same: its token is not revoked and has not ended, and no rights
-    /// have changed since.
+    /// Whether a caller that was identified earlier is still valid: no token or role has changed since, and the caller
+    /// need not be identified again.
     #[inline]
     pub(crate) fn is_current(&self, caller: &Caller, now: Duration) -> bool {
         let is_current = |known: &Known| known.is_as_of(self.table.generation(), now) && self.is_in_touch();
         caller.known().is_none_or(is_current)
     }
 
-    /// Whether this replica's tokens and roles are recent enough to serve callers.
+    /// Whether this replica's copy of the tokens and roles is recent enough to serve callers.
     #[inline]
     fn is_in_touch(&self) -> bool {
         self.touch.as_ref().is_none_or(|touch| touch.is_recent())
     }
 
-    /// Finds the principal of a token, and how long the token is valid.
+    /// Returns the principal of a token, and how long the token remains valid.
     fn by_token(
         &self,
         header: &[u8],
@@ -193,7 +194,8 @@ impl Auth {
         Ok((Principal { name, identity, rights: Rights::new(rights), roles, expires, limits, usage, purse }, left))
     }
 
-    /// Finds the principal of a certificate. The connection ends when the certificate expires.
+    /// Returns the principal of a certificate. It has no time limit, because the connection ends when the certificate
+    /// expires.
     fn by_certificate(&self, name: &str, steady: Duration) -> (Principal, Duration) {
         let snapshot = self.table.snapshot();
         let roles: Vec<_> = snapshot.roles().filter(|role| role.has_certificate(name)).collect();
@@ -225,7 +227,7 @@ impl Auth {
     }
 }
 
-/// The token in a header `authorization: Bearer TOKEN`.
+/// The token in an `authorization: Bearer TOKEN` header.
 fn bearer(header: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = header.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())

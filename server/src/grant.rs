@@ -66,11 +66,11 @@ pub(crate) struct Limits {
 /// The maximum number of identifiers as text in one reply.
 pub(crate) const TEXTS_MAX: u64 = 10_000;
 
-/// The minimum number of attempts at a reservation that conflicts with others; attempts continue until the caller's
+/// The minimum number of attempts at a grant before it fails because of conflicts; attempts continue until the caller's
 /// deadline.
 const ATTEMPTS: u32 = 16;
 
-/// The backoff doubles its upper bound from 2 ms to 64 ms; a commit takes about 1 ms.
+/// The upper bound of the backoff doubles from 2 ms to 64 ms; a commit takes about 1 ms.
 const BACK_OFF_MIN_MICROS: u64 = 500;
 const BACK_OFF_DOUBLINGS: u32 = 7;
 
@@ -106,7 +106,7 @@ impl Grants {
                         return Ok(TryGrant::Granted(Granted { block, clock_epoch }, now));
                     }
                     Err(refusal) if refusal.is_passing() => {
-                        // The keeper finds no slot before the wait after a restore is over.
+                        // The slot keeper finds no slot until the wait after a restore is over.
                         if let Some(wait) = self.slots.restore_wait() {
                             return Err(wait.into());
                         }
@@ -186,7 +186,7 @@ impl Grants {
         }
     }
 
-    /// Waits for the clock, a chunk, a budget or a commit. Waiting for the clock or a commit can return a block.
+    /// Waits for the clock, a chunk, a budget or a commit. All waits except that for a chunk can return a block.
     async fn wait(
         &self,
         request: &AllocateInput,
@@ -213,8 +213,8 @@ impl Grants {
         }
     }
 
-    /// Waits for a share of a budget. If too little is left, returns what was granted earlier under the same request
-    /// ID, because a repeat takes nothing from the budget.
+    /// Waits for a share of a budget. If too little is left, returns the block that was granted earlier under the same
+    /// request ID, if there is one, because a repeated request takes nothing from the budget.
     async fn reserve_budget(
         &self,
         request: &AllocateInput,
@@ -276,10 +276,10 @@ impl Grants {
         error
     }
 
-    /// The text form of the numbers of a source. Only spaces have forms other than decimal.
+    /// The text form of a source's numbers. Only spaces have forms other than decimal.
     pub(crate) fn text_form(&self, source: &Source) -> TextForm {
         match source {
-            // A space that was deleted after the grant makes no difference to the identifiers.
+            // If the space was deleted after the grant, its identifiers are written as decimal numbers.
             Source::Region { space, .. } => self.regions.text_form(space).unwrap_or_default(),
             Source::Format(_) | Source::Series(_) => TextForm::Decimal,
         }
@@ -300,7 +300,7 @@ impl Grants {
         let width = match &request.source {
             Source::Format(format) => format.width_bytes(),
             Source::Series(series) => series.width_bytes(),
-            // The width depends on the space. `RegionGrants` checks it after the caller's permission.
+            // The width depends on the space, so `RegionGrants` checks the count, after the caller's permission.
             Source::Region { .. } => return Ok(()),
         };
         check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")
@@ -316,7 +316,7 @@ fn not_reserved(not: NotReserved, account: &Account, from: Source, requested: u6
     }
 }
 
-/// The action that a request needs: leases need an action of their own, because they contain keys.
+/// The action that a request needs. Leases have a separate action, because they contain keys.
 const fn action(request: &AllocateInput) -> Action {
     match request.encoding {
         Encoding::Lease => Action::Lease,
@@ -324,7 +324,7 @@ const fn action(request: &AllocateInput) -> Action {
     }
 }
 
-/// Fails if the caller may not have identifiers of a format or a series. A region is checked when it is looked up.
+/// Fails if the caller may not request identifiers of a format or a series. A region is checked when it is looked up.
 fn check_source(request: &AllocateInput, caller: &Caller) -> Result<(), Denied> {
     let target = match &request.source {
         Source::Format(format) => Target::Format(*format),
@@ -334,7 +334,7 @@ fn check_source(request: &AllocateInput, caller: &Caller) -> Result<(), Denied> 
     caller.check(action(request), target, || ("", ""))
 }
 
-/// Checks how many identifiers are requested at once.
+/// Fails if a request asks for more than `max` identifiers.
 pub(crate) fn check_max(count: u64, max: u64, scope: &str) -> Result<(), Invalid> {
     match count > max {
         true => Err(Invalid::new(

@@ -10,9 +10,11 @@ use super::{
     usage::{Limited, Open, OpenKind},
 };
 
-/// The last caller of a connection, so that hashing its token and compiling its rights happen once, not for each call.
+/// The last caller of a connection, cached so that its token is hashed and its rights are compiled once, not for each
+/// call.
 ///
-/// The lock of parking_lot takes about thirty instructions less than that of the standard library, which checks for panics.
+/// The `Mutex` of parking_lot takes about thirty instructions fewer than that of the standard library, which checks for
+/// poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCaller(Mutex<Option<Remembered>>);
 
@@ -57,14 +59,14 @@ impl KnownCaller {
     }
 }
 
-/// Compares headers in a time that does not depend on where they differ, because several callers may share a connection
-/// through a proxy. The loop takes 16 bytes at a time, because each call compares headers.
+/// Compares headers in constant time, because several callers may share a connection through a proxy. The loop compares
+/// 16 bytes at a time, because it runs in each call.
 #[inline]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
-    // For a known length, the compiler generates a comparison without a loop.
+    // If the length is known at compile time, the compiler generates a comparison without a loop.
     if let (Ok(one), Ok(other)) = (<&[u8; USUAL_BYTES]>::try_from(one), <&[u8; USUAL_BYTES]>::try_from(other)) {
         return is_same_text(one, other);
     }
@@ -74,7 +76,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 /// The length of `Bearer kent_ID_SECRET` in bytes.
 const USUAL_BYTES: usize = 89;
 
-/// Compares texts of the same length.
+/// Compares byte strings of the same length.
 #[inline(always)]
 fn is_same_text(one: &[u8], other: &[u8]) -> bool {
     let (Some(tail), Some(other_tail)) = (one.last_chunk(), other.last_chunk()) else {
@@ -82,9 +84,9 @@ fn is_same_text(one: &[u8], other: &[u8]) -> bool {
     };
     let ((words, _), (other_words, _)) = (one.as_chunks(), other.as_chunks());
     // Combine all bytes without a branch. One barrier at the end keeps the compiler from adding branches. The crate
-    // subtle has a barrier for each comparison.
+    // subtle has a barrier for each comparison, which is slower.
     let mut differing = u128::from_ne_bytes(*tail) ^ u128::from_ne_bytes(*other_tail);
-    // `zip` would be compiled separately, as a function that is called.
+    // `zip` would compile to a function call.
     let mut other_words = other_words.iter();
     for one in words {
         let Some(other) = other_words.next() else { return false };

@@ -18,42 +18,42 @@ use crate::{
 pub(crate) struct Principal {
     /// `token:ID (NAME)` or `certificate:NAME`.
     pub(crate) name: String,
-    /// `token:ID` or `certificate:NAME`: the owner of its request IDs. Rotating a token does not change it.
+    /// `token:ID` or `certificate:NAME`, which owns the principal's request IDs. Rotating the token does not change it.
     pub(crate) identity: String,
     pub(crate) rights: Rights,
-    /// The names of its roles.
+    /// The names of the principal's roles.
     pub(crate) roles: Vec<String>,
-    /// When its token ends, in milliseconds since 1970.
+    /// When the token expires, in milliseconds since 1970.
     pub(crate) expires: Option<i64>,
     pub(crate) limits: Limits,
-    /// What the caller uses of its limits, on all its connections.
+    /// The usage that counts against the principal's limits, on all its connections.
     pub(super) usage: Arc<Usage>,
-    /// How many identifiers the caller may take in total.
+    /// The budgets, which limit how many identifiers the principal may take in total.
     pub(crate) purse: Purse,
 }
 
-/// A principal, as it was identified on a connection.
+/// A principal that was identified on a connection.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(super) principal: Principal,
     pub(super) address: Option<Address>,
-    /// The generation of the table of tokens and roles that its rights come from.
+    /// The generation of the access table that the principal's rights come from.
     pub(super) generation: u64,
-    /// When the principal must be identified again, on the steady clock. Each call compares this time, so it is in
-    /// whole seconds. It is rounded down, because identifying a caller too early does no harm.
+    /// When the principal must be identified again, in seconds on the steady clock, so that each call compares only an
+    /// integer. Rounded down, because identifying a caller too early does no harm.
     pub(super) until: u64,
 }
 
 impl Known {
-    /// Whether the principal was identified by this generation of the table of tokens and roles, and need not be
-    /// identified again at `now`.
+    /// Whether the principal was identified with this generation of the access table, and need not be identified again
+    /// at `now`.
     #[inline]
     pub(super) fn is_as_of(&self, generation: u64, now: Duration) -> bool {
         self.generation == generation && now.as_secs() < self.until
     }
 }
 
-/// The caller of a call, and what it may do. The type is small, because each call moves a value of it.
+/// The caller of a call, and its permissions. The type is small, because each call moves a value of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     who: Who,
@@ -65,7 +65,7 @@ pub(crate) struct Caller {
 enum Who {
     /// The daemon itself.
     Daemon,
-    /// Anyone, because the daemon asks for no credentials.
+    /// Anyone, because the daemon requires no credentials.
     Anyone,
     /// The daemon's own user.
     Local,
@@ -76,7 +76,7 @@ impl Caller {
     /// The daemon itself.
     pub(crate) const DAEMON: Self = Self::of(Who::Daemon);
 
-    /// Anyone, because the daemon asks for no credentials.
+    /// Anyone, because the daemon requires no credentials.
     pub(crate) const ANYONE: Self = Self::of(Who::Anyone);
     pub(super) const LOCAL: Self = Self::of(Who::Local);
 
@@ -89,12 +89,12 @@ impl Caller {
         Self::of(Who::Known(known))
     }
 
-    /// Adds facts about the call to the caller's refusals.
+    /// Adds facts about the call to any refusal of the caller.
     pub(crate) fn asking(self, asked: Arc<Asked>) -> Self {
         Self { asked: Some(asked), ..self }
     }
 
-    /// Adds the request ID to the caller's refusals.
+    /// Adds the request ID to any refusal of the caller.
     pub(crate) fn with_request_id(self, request_id: &str) -> Self {
         match &self.asked {
             Some(asked) if !request_id.is_empty() => {
@@ -129,7 +129,7 @@ impl Caller {
         }
     }
 
-    /// The proved name, if there is one.
+    /// The caller's name, if the caller has proved it.
     pub(crate) fn proved(&self) -> Option<&str> {
         match &self.who {
             Who::Anyone => None,

@@ -16,29 +16,29 @@ use crate::{
     host::address::Address,
 };
 
-/// A refusal because of who the caller is.
+/// The refusal of a call because of its caller.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Denied {
-    /// The caller has shown no credential.
+    /// The caller presented no credential.
     #[error(
         "this daemon answers only callers that it knows: send a token (kent --token-file FILE, KENT_TOKEN_FILE, or the header \
          authorization: Bearer kent_...); the daemon's own user creates the first one on a Unix socket of --listen or, without one, on \
          kent.sock in the data directory (kent token create NAME --allow 'admin:*' --endpoint unix:DATA/kent.sock)"
     )]
     NoCredential(DeniedTo),
-    /// The caller has shown a certificate without a name that counts.
+    /// The caller presented a certificate with neither a URI nor a DNS name.
     #[error(
         "your certificate has neither a URI nor a DNS name, so it does not identify you (its common name does not count): use one with \
          such a name, which a role lists (kent role set NAME --certificate NAME_IN_CERTIFICATE), or send a token (kent --token-file FILE)"
     )]
     NamelessCertificate(DeniedTo),
-    /// There is no such token, or its secret is wrong.
+    /// The token is unknown or malformed, or its secret is wrong.
     #[error(
         "the token is not valid: send the header authorization: Bearer kent_ID_SECRET with the whole token; if the header has this form, \
          there is no such token, or its secret is wrong"
     )]
     BadCredential(DeniedTo),
-    /// The caller has the secret of a token that has ended.
+    /// The secret of the token is correct, but the token is no longer valid.
     #[error(
         "{who} is {why}: ask an operator for another token (kent token create NAME --allow ACTION:RESOURCE --token-file FILE)",
         who = .0.principal, why = .1
@@ -51,7 +51,7 @@ pub(crate) enum Denied {
         who = .0.principal, what = .1, quoted = quoted(.1)
     )]
     Missing(DeniedTo, String),
-    /// The caller has used up a limit.
+    /// The caller has reached one of its limits.
     #[error("{who} {what} (`kent whoami` shows the limits)", who = .0.principal, what = .1)]
     Limited(DeniedTo, Limited),
     /// The store was unreachable for longer than the window, so tokens may have been revoked.
@@ -62,7 +62,7 @@ pub(crate) enum Denied {
     OutOfTouch(DeniedTo),
 }
 
-/// A permission as a word of a command: shells replace an unquoted `*` by names of files.
+/// Quotes a permission for use in a command, because shells expand an unquoted `*` to file names.
 fn quoted(permission: &str) -> String {
     if permission.contains('*') { format!("'{permission}'") } else { permission.to_owned() }
 }
@@ -70,7 +70,7 @@ fn quoted(permission: &str) -> String {
 /// The caller that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeniedTo {
-    /// The proved identity; empty if there is no proof.
+    /// The name that the caller has proved; empty if it has proved no name.
     pub(crate) principal: Box<str>,
     pub(crate) address: Option<Address>,
     /// The method and the request ID, if the daemon knows them.
@@ -82,9 +82,9 @@ pub(crate) struct DeniedTo {
 pub(crate) struct Asked {
     /// The method, such as `kent.v1.Regions/CreateRegion`; empty if there is no such method.
     pub(crate) method: &'static str,
-    /// The name that the caller gives itself, which proves nothing.
+    /// The unverified name that the caller gives itself.
     pub(crate) on_behalf_of: String,
-    /// The ID that the caller gave the request; empty until its message is read.
+    /// The request ID; empty until the message of the request is read.
     pub(crate) request_id: String,
 }
 

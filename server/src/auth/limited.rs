@@ -15,7 +15,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// [`Denied::Limited`] if the caller makes more calls than it may.
+    /// [`Denied::Limited`] if the caller makes more calls than its limit allows.
     #[inline]
     pub(crate) fn charge_call(&self, now: Duration) -> Result<(), Denied> {
         self.charge(LimitKind::Calls, 1, now).map(drop)

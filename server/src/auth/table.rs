@@ -1,7 +1,7 @@
 //! The tokens, roles and budgets of the store, in memory.
 //!
 //! Every change compares and rewrites one record (`access/version`), so changes are made one after another. Other
-//! replicas follow the changes by a watch. The watch reports this record after the other records of the same commit.
+//! replicas follow the changes through a watch, which reports this record after the other records of the same commit.
 
 use std::{
     collections::BTreeMap,
@@ -34,9 +34,9 @@ pub(crate) struct AccessTable {
     generation: AtomicU64,
     /// Publishes the generation.
     changed: watch::Sender<u64>,
-    /// Set if this replica could not apply a change of another replica.
+    /// Set if `present` may lack a change; then the next refresh reads everything again.
     is_stale: AtomicBool,
-    /// A change holds this lock.
+    /// Held during a change.
     changing: Mutex<()>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Write {
     NoBudget(Holder, BudgetId),
 }
 
-/// The maximum number of attempts at a change that conflicts with those of other replicas.
+/// The maximum number of attempts at a change that conflicts with changes of other replicas.
 const ATTEMPTS: u32 = 16;
 
 impl Snapshot {
@@ -99,7 +99,7 @@ impl Snapshot {
         self.budgets.range(first..).take_while(move |((of, _), _)| of == holder).map(|(_, budget)| budget)
     }
 
-    /// The removal of all budgets of a holder, for the change that removes the holder.
+    /// The writes that remove all budgets of a holder, for the change that removes the holder.
     pub(crate) fn no_budgets_of(&self, holder: &Holder) -> impl Iterator<Item = Write> {
         self.budgets_of(holder).map(|budget| Write::NoBudget(holder.clone(), budget.id()))
     }
@@ -177,7 +177,7 @@ impl AccessTable {
             }
             let change = EditId(entropy::bytes(&*self.entropy));
             let txn = Txn::new().expect(keys::ACCESS_VERSION, present.version);
-            // The record of the version is the last write, so that a watch reports it last.
+            // The version's record is written last, so that a watch reports it last.
             let txn = writes.iter().fold(txn, record).put(keys::ACCESS_VERSION, stored::encode_access(change));
             match self.store.commit(txn).await {
                 Ok(made) => {
@@ -207,7 +207,7 @@ impl AccessTable {
         }
     }
 
-    /// Reads everything again, if anything has changed.
+    /// Reads everything again if anything has changed.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl AccessTable {
         if !self.is_stale.load(Ordering::Acquire) && self.snapshot().version >= version {
             return Ok(());
         }
-        // Clear the flag first, so that a failure meanwhile sets it again.
+        // Clear the flag before the read, so that a change that cannot be applied during the read sets it again.
         self.is_stale.store(false, Ordering::Release);
         match read(&*self.store).await {
             Ok(read) => {
@@ -255,9 +255,11 @@ impl AccessTable {
         followed.is_ok()
     }
 
-    /// Returns the write that a record stands for, unless the record is older than the snapshot.
+    /// Decodes a record into a write. Returns `None` if the record is older than the snapshot, or is the version's
+    /// record.
     fn put(&self, key: &kent_store::Key, versioned: &Versioned) -> Result<Option<Write>, ()> {
-        // Apply a record of the last change again, because other records of the same commit may still be missing.
+        // Records of the snapshot's own version are applied as well, because some records of that commit may still be
+        // missing.
         if versioned.version < self.snapshot().version {
             return Ok(None);
         }
@@ -291,15 +293,15 @@ impl AccessTable {
     fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut present));
-        // The lock is still held, so that no caller with rights of the previous generation is remembered under this
-        // one.
+        // The generation grows under the lock, so that no caller is cached with the new generation and the previous
+        // rights.
         let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
         drop(present);
         self.changed.send_replace(generation);
     }
 }
 
-/// Reads all tokens, roles and budgets of one version.
+/// Reads all tokens, roles and budgets as of one version.
 async fn read(store: &dyn Store) -> Result<Snapshot, StoreFailure> {
     loop {
         let version = async || {
@@ -319,7 +321,7 @@ async fn read(store: &dyn Store) -> Result<Snapshot, StoreFailure> {
                 AccessKey::Version => {}
             }
         }
-        // The records are read one after another. If a change came in between, read them again.
+        // The records are read one after another. If they changed meanwhile, read them again.
         if version().await? == snapshot.version {
             return Ok(snapshot);
         }

@@ -57,17 +57,17 @@ impl Daemon {
 
     fn identify(&self, header: Option<&str>, certificate: Option<&str>) -> Result<Caller, Denied> {
         let header = header.map(str::as_bytes);
-        // A connection keeps its certificate.
+        // The certificate of a connection never changes, so calls with a certificate do not share the cached caller.
         let known = certificate.is_none().then_some(&self.known);
         let shown = Credentials { certificate, known, ..Credentials::unknown(header) };
         let fresh = self.auth.identify(&Credentials { known: None, ..shown }, self.clock.steady());
         let caller = self.auth.identify(&shown, self.clock.steady());
-        // The caller that the connection remembers changes no answer.
+        // The cached caller must not change the answer.
         assert_eq!(caller.as_ref().map(|it| it.name().to_owned()), fresh.as_ref().map(|it| it.name().to_owned()));
         caller
     }
 
-    /// Whether a token may have UUIDs, or why it is refused.
+    /// Whether a token may allocate UUIDs, or why it is refused.
     fn may(&self, token: &Presented) -> Result<bool, Denied> {
         let caller = self.identify(Some(&format!("Bearer {}", token.reveal())), None)?;
         let format = Format::by_token("uuidv7").expect("a format");
@@ -258,7 +258,7 @@ async fn ok_changes_of_other_replicas_are_followed_in_any_order() {
     assert_eq!((daemon.may(&presented(1)), table.snapshot().version().get()), (Ok(true), 5));
     assert!(table.follow(&record(7, Some(Refused::Revoked))) && table.follow(&last(7)));
     assert!(daemon.may(&presented(1)).is_err());
-    // A late report of an earlier change does not undo the later one.
+    // A late report of an earlier change does not undo a later one.
     assert!(table.follow(&record(5, None)) && table.follow(&last(5)));
     assert!(daemon.may(&presented(1)).is_err());
     assert_eq!(table.snapshot().version().get(), 7);

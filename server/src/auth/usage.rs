@@ -1,7 +1,7 @@
-//! What each principal uses of its limits on this replica.
+//! The usage that counts against each principal's limits on this replica.
 //!
 //! All connections of a principal share one [`Usage`]. A usage stays in memory as long as a connection holds it or a
-//! bucket is not full, so that a caller cannot reset its limits by connecting again.
+//! bucket is not full, so that a caller cannot reset its limits by reconnecting.
 
 use std::{
     collections::HashMap,
@@ -33,11 +33,11 @@ struct Refusals([AtomicU64; LimitKind::ALL.len()]);
 #[derive(Debug, Default)]
 struct Known {
     by_name: HashMap<String, Arc<Usage>>,
-    /// The number of principals at which the next sweep forgets the idle ones.
+    /// The number of principals that triggers the next sweep, which forgets idle principals.
     sweep_at: usize,
 }
 
-/// What one principal uses.
+/// The usage of one principal.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     ids: Bucket,
@@ -47,26 +47,26 @@ pub(crate) struct Usage {
     refusals: Arc<Refusals>,
 }
 
-/// An open stream or connection of a principal, until it is dropped.
+/// Counts a stream or connection of a principal as open until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Open {
     usage: Arc<Usage>,
     kind: OpenKind,
 }
 
-/// The kinds of things that a principal may have open.
+/// What a principal can have open.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OpenKind {
     Stream,
     Connection,
 }
 
-/// A limit that refuses a call.
+/// The limit because of which a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limited {
     pub(crate) kind: LimitKind,
     pub(crate) limit: NonZeroU64,
-    /// The time until the limit admits the call, if it is a limit per second.
+    /// The time until the limit admits the call; `None` unless it is a limit per second.
     pub(crate) wait: Option<Duration>,
 }
 
@@ -85,13 +85,13 @@ impl Usages {
 
     /// The usage of a principal, at `now` on the steady clock.
     pub(super) fn of(&self, name: &str, now: Duration) -> Arc<Usage> {
-        // OK because no change stops halfway.
+        // OK because a panic cannot leave the map half changed.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(usage) = known.by_name.get(name) {
             return usage.clone();
         }
         if known.by_name.len() >= known.sweep_at {
-            // A usage that only this map holds gets another holder only here, under the lock.
+            // Only this method, under the lock, hands out a usage that nothing but this map holds.
             known.by_name.retain(|_, usage| Arc::strong_count(usage) > 1 || !usage.is_idle(now));
             known.sweep_at = SWEEP_MIN.max(2 * known.by_name.len());
         }
@@ -176,7 +176,7 @@ impl Drop for Open {
     }
 }
 
-/// The predicate of a sentence about a principal.
+/// Formats the predicate of a sentence whose subject is the principal.
 impl fmt::Display for Limited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = self.limit;

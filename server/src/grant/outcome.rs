@@ -13,7 +13,7 @@ use crate::{
     tables::space::Space,
 };
 
-/// The outcome of an attempt that is not rejected.
+/// The outcome of an attempt at a grant, unless the request is rejected.
 #[derive(Debug)]
 pub(crate) enum TryGrant<T> {
     /// The granted value, and the time of the grant on the steady clock.
@@ -34,7 +34,8 @@ pub(crate) enum Wait {
     Series(Series),
     /// The commit that makes a strict grant durable.
     Strict(PendingGrant),
-    /// A share of a budget. A grant from this strict region may have been made already, under the same request ID.
+    /// A share of a budget. For a request with a request ID, also the strict region, which may have granted the request
+    /// earlier.
     Budget(Arc<Account>, Option<(Arc<Space>, RegionNumber)>),
 }
 

@@ -60,10 +60,10 @@ pub(crate) struct RegionGrants {
     cluster: Option<Arc<Cluster>>,
 }
 
-/// The time for which the next commit waits for more strict requests to share it.
+/// How long the next commit waits for more strict requests.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// The interval at which the task that commits for all requests checks for requests whose wait is over.
+/// How often the leader of a queue checks for requests whose wait limit has passed.
 const WAIT_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The principal of edits that the daemon makes on its own.
@@ -88,7 +88,8 @@ impl RegionGrants {
         self.directory.find(space).ok().map(|space| space.text_form())
     }
 
-    /// Grants a block of a region's suffixes from the chunk in memory; otherwise the caller has to wait for a chunk or a commit.
+    /// Grants a block of a region's suffixes from the chunk in memory, or returns the event that the caller has to wait
+    /// for.
     pub(crate) fn try_grant(
         &self,
         (space_name, region): (&str, &str),
@@ -132,9 +133,9 @@ impl RegionGrants {
     }
 
     /// Cuts `count` suffixes off the chunk in memory, if it holds enough. The table is locked during the cut, so no
-    /// thread cuts from a region after a seal is applied to the table. Cuts nothing for a strict region or a request
-    /// ID. Charges the caller's budgets for the region that is found, or returns the budget whose share on this replica
-    /// is too small.
+    /// thread cuts from a region after a seal is applied to the table. Cuts nothing if the region is strict or the
+    /// request has a request ID. Charges the caller's budgets, or returns the budget whose share on this replica is too
+    /// small.
     fn cut(
         &self,
         space: &Space,
@@ -149,7 +150,7 @@ impl RegionGrants {
                 Some((facts, first_name)) => (Some(facts.number.0), *first_name),
                 None => (None, region),
             };
-            // Check this first, so that the answer does not depend on the region.
+            // Check the permission first, so that a refusal does not reveal whether the region exists.
             let target = Target::Region { space: space.key(), number, first_name };
             caller.check(action, target, || (space_name, region))?;
             let facts = match check(found.map(|(facts, _)| facts)) {
@@ -188,7 +189,8 @@ impl RegionGrants {
             let ahead = self.clone().reserve_ahead(space.clone(), facts.number);
             self.tasks.spawn_work_local(ahead);
         }
-        // Edits treat a chunk as issued and never take it away. A block outside the region is a bug, and must not be granted.
+        // Edits treat the suffixes of a chunk as issued, so a block outside the region is a bug and must not be
+        // granted.
         let block = Block::region(facts.constants, first, count.get()).map(Some).or_else(|_| {
             // An edit may have expanded the region since we read it, and the counter may have passed the old end.
             match granting(space, facts.number) {
@@ -199,14 +201,15 @@ impl RegionGrants {
             }
         })?;
         let Some(block) = block else { return Ok(None) };
-        // If this thread was paused after it read the region, the cut suffixes become a gap instead of a block.
+        // Check again, because this thread may have been paused after it read the region. If so, the cut suffixes
+        // become a gap.
         self.check_touch()?;
         let now = self.clock.steady();
         cell.granted(count.get(), now);
         Ok(Some((block, now)))
     }
 
-    /// Fails if edits of other replicas may be missing.
+    /// Fails if this replica may have missed edits of other replicas.
     fn check_touch(&self) -> Result<(), AllocateError> {
         match self.cluster.as_ref().is_none_or(|cluster| cluster.is_in_touch()) {
             true => Ok(()),
@@ -224,8 +227,8 @@ impl RegionGrants {
             is_due.then(|| region.name.clone())
         });
         let Some(region) = due else { return false };
-        // Do not expand a region whose counter position is unknown since a restore, because the region grants nothing.
-        // If this read fails, the grant reports the error of the store.
+        // Do not expand a region whose counter position is unknown since a restore, because such a region grants
+        // nothing. If the read fails, the grant reports the store's error.
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await;
         if !read.is_ok_and(|read| !self.directory.is_unsure(&read)) {
             return false;
@@ -258,7 +261,8 @@ impl RegionGrants {
         }
     }
 
-    /// Expands a region if its policy requires it for these requests: for all together or, if it can never hold that many, for one.
+    /// Expands a region if its policy requires it for these requests: for all of them together or, if the region can
+    /// never hold that many, for one of them.
     async fn expand_for(&self, space: &Space, number: RegionNumber, requests: &[QueuedRequest]) -> bool {
         let total = requests.iter().fold(0, |total: u64, request| total.saturating_add(request.count.get()));
         for count in iter::once(total).chain(requests.iter().map(|request| request.count.get())) {
@@ -269,7 +273,8 @@ impl RegionGrants {
         false
     }
 
-    /// Queues one attempt at a strict grant, which is durable before it is answered and is made only once for each request ID.
+    /// Queues one attempt at a strict grant. A strict grant is durable before it is answered, and is made only once for
+    /// each request ID.
     fn enqueue(
         &self,
         space: &Arc<Space>,
@@ -323,7 +328,7 @@ impl RegionGrants {
                     Ok(granted) => break granted,
                     Err(_) => {
                         let now = self.clock.steady();
-                        // The commit is in progress, and may succeed.
+                        // The commit is in progress and may still succeed.
                         waiters.iter_mut().for_each(|waiter| waiter.expire(now, AllocateError::OutcomeUnknown));
                         cell.with_queue(|queue| queue.expire(now));
                     }
@@ -333,7 +338,7 @@ impl RegionGrants {
                 Ok(outcomes) => outcomes,
                 Err(AllocateError::Store(failure)) => {
                     if matches!(failure, StoreFailure::Replaced { .. }) {
-                        // The callers may be gone, so the error alone would not stop the daemon.
+                        // The callers may have disconnected, so returning the error would not stop the daemon.
                         self.tasks.fail_broken(&failure);
                     }
                     requests.iter().map(|_| Err(failure.clone().into())).collect()
@@ -341,7 +346,7 @@ impl RegionGrants {
                 // Each request gets the reason when it tries again.
                 Err(_) => requests.iter().map(|_| Ok(None)).collect(),
             };
-            // The next commit can begin while the answers go out.
+            // The next commit can begin while the answers are sent.
             self.tasks.spawn_work_local(answer_in_batches(waiters, outcomes));
             Self::gather(&cell, requests.len()).await;
         }
@@ -375,7 +380,8 @@ impl RegionGrants {
             return try_again();
         }
         let reserving = cell.reserving.lock().await;
-        // The commit compares what the check has read, so it fails if a seal comes in between.
+        // The commit compares the versions of the records that this check has read, so it fails if the region is sealed
+        // meanwhile.
         let guarded = space.guarded_facts(number).filter(|(facts, _)| facts.granting.is_ok());
         let Some((facts, guards)) = guarded else { return try_again() };
         // Return the rest of a chunk that was reserved before the region became strict, so that it does not become a
@@ -401,7 +407,7 @@ impl RegionGrants {
         }
         let block = |first, count| {
             Block::region(facts.constants, first, count).map(Some).map_err(|broken| {
-                // The caller may be gone, so the error alone would not stop the daemon.
+                // The caller may have disconnected, so returning the error would not stop the daemon.
                 self.tasks.fail_broken(&broken);
                 AllocateError::Broken(broken)
             })
@@ -442,7 +448,8 @@ impl RegionGrants {
         }
     }
 
-    /// Waits for edits of this daemon that are in progress, and reads the tables of this space and those around it again.
+    /// Waits for edits of this daemon that are in progress, and reads the tables of this space and of its outer spaces
+    /// again.
     async fn follow_all(&self, space: &Space) -> Result<(), AllocateError> {
         let contended = |_| AllocateError::Contended { attempts: 1 };
         self.directory.refresh(space).await.map_err(contended)?;
@@ -510,8 +517,7 @@ impl RegionGrants {
             }
             Attempt::Conflict(key) if key != record.key => {
                 // Release the counter's lock before waiting for the edit's lock, because edits take the two locks in
-                // the opposite order. Afterwards an edit of this daemon is applied; if there was none, another replica
-                // edited the table.
+                // the opposite order.
                 drop(reserving);
                 self.follow(&space, &facts).await
             }
@@ -555,8 +561,8 @@ impl RegionGrants {
     }
 }
 
-/// The counter of a region, guarded by the region's record: a reservation fails if the region's capacity changes. A seal of a
-/// region around it does not matter to a reservation, because each grant from the chunk checks for it.
+/// The counter of a region, guarded by the region's record: a reservation fails if the region's capacity changes. A
+/// seal of an enclosing region does not fail a reservation, because each grant from the chunk checks for seals.
 fn record(space: &Space, facts: &RegionFacts) -> Record {
     Record {
         key: keys::counter(space.key(), facts.number.0),
@@ -576,7 +582,8 @@ const fn chunk(policy: ChunkPolicy, default: Chunk) -> Chunk {
     }
 }
 
-/// Returns the facts of the region if it grants. Otherwise [`refused`] picks an error that tells only what the caller may know.
+/// Returns the facts of the region if it grants. The reason for a refusal is left to [`refused`], which reveals only
+/// what the caller may know.
 fn granting(space: &Space, number: RegionNumber) -> Option<RegionFacts> {
     check(space.facts_of(number)).ok()
 }
@@ -587,8 +594,8 @@ fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>>
     facts.granting.map(|()| facts).map_err(Some)
 }
 
-/// The error of a region that does not grant or does not exist. It does not name other regions that the caller may not
-/// know. The function locks tables to look up names, so the caller must not hold a table's lock.
+/// The error for a region that does not grant or does not exist. The error names no other region that the caller may
+/// not know. The function locks tables to look up names, so the caller must not hold a table's lock.
 fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &Caller) -> AllocateError {
     let name = space.name();
     match reason {
@@ -614,7 +621,7 @@ fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &
 struct Cut {
     facts: RegionFacts,
     cell: Arc<Cell>,
-    /// The first suffix that was cut, and whether the chunk is running low, or `None` if the chunk did not hold enough.
+    /// The first suffix that was cut, and whether the chunk is running low; `None` if nothing was cut.
     first: Option<(Position, bool)>,
 }
 

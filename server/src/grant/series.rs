@@ -1,9 +1,9 @@
 //! Grants from series: sources with a durable counter and no region.
 //!
-//! Only *listed* series issue identifiers. A request for a series that is not listed lists it, up to
-//! `--series-on-demand` series. Operators can list more, and can forget any of them. Forgetting removes only the
-//! listing: the counter's record stays, so a series that is listed again continues where it stopped. A reservation
-//! compares the version of the listing, so that other replicas notice a change.
+//! Except for the built-in series, only *listed* series issue identifiers. A request for a series that is not listed
+//! lists it, up to `--series-on-demand` series. Operators can list more, and can forget any of them. Forgetting removes
+//! only the listing: the counter's record stays, so a series that is listed again continues where it stopped. A
+//! reservation compares the version of the listing, so that other replicas notice a change.
 
 use std::{
     collections::BTreeMap,
@@ -39,13 +39,13 @@ pub(crate) struct SeriesGrants {
     clock: Arc<dyn Clock>,
     key: ClusterKey,
     chunk: Chunk,
-    /// The maximum number of series that requests create.
+    /// The maximum number of series that requests can create.
     on_demand_max: u64,
     tasks: Tasks,
     pacing: Arc<Pacing>,
     /// Ordered, so that a simulated run is repeatable.
     known: Arc<Mutex<BTreeMap<Series, Known>>>,
-    /// A change of the listing by this daemon holds this lock.
+    /// Held while this daemon changes the listing.
     listing: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct SeriesGrants {
 #[derive(Clone, Debug)]
 struct Known {
     cell: Arc<Cell>,
-    /// The version of its listing; absent for the built-in series.
+    /// The version of the listing; absent for the built-in series.
     listed: Version,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct ListedSeries {
     pub(crate) series: Series,
     /// Numbers below this one are issued or reserved.
     pub(crate) reserved: Count,
-    /// Whether a request created it.
+    /// Whether a request created the series.
     pub(crate) on_demand: bool,
 }
 
@@ -74,7 +74,7 @@ const ATTEMPTS: u32 = 16;
 const OPERATOR_SERIES_MAX: u64 = 1_000_000;
 
 impl SeriesGrants {
-    /// Checks the counters of all series, and starts with none in memory.
+    /// Checks that the counters of all series are readable. Starts with no series in memory.
     pub(crate) async fn load(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -154,8 +154,8 @@ impl SeriesGrants {
         }
     }
 
-    /// Returns the series, and lists it first if necessary, or `None` if other replicas change the listing at the same
-    /// time.
+    /// Returns the series, and lists it first if necessary. Returns `None` if another replica changes the listing at
+    /// the same time.
     async fn get_or_list(&self, series: &Series) -> Result<Option<Known>, AllocateError> {
         if let Some(known) = self.known(series) {
             return Ok(Some(known));
@@ -181,8 +181,8 @@ impl SeriesGrants {
         }))
     }
 
-    /// Lists a series for an operator. A series that a request created becomes one that an operator created; other
-    /// series do not change.
+    /// Lists a series for an operator. A series that a request created counts as created by an operator afterward. A
+    /// series that an operator created does not change.
     pub(crate) async fn create(&self, series: &Series) -> Result<ListedSeries, SeriesError> {
         if is_builtin(series) {
             return Err(SeriesError::AlwaysThere { series: series.clone() });
@@ -267,8 +267,8 @@ impl SeriesGrants {
     }
 
     /// Changes the listing of a series and the number of listed series in one commit. Returns the new version of the
-    /// listing. Returns `None` if another replica changed it first or the outcome is unknown: then the caller reads the
-    /// listing again.
+    /// listing, or `None` if another replica changed the listing first or the outcome is unknown. The caller then reads
+    /// the listing again.
     async fn list(
         &self,
         series: &Series,
@@ -341,7 +341,7 @@ impl SeriesGrants {
     }
 }
 
-/// Whether the series is built in: such a series is not listed, and not counted.
+/// Whether the series is built in. A built-in series is neither listed nor counted.
 const fn is_builtin(series: &Series) -> bool {
     matches!(series, Series::FullRand)
 }

@@ -24,7 +24,7 @@ use crate::{
 
 const CHUNK: u64 = 64;
 
-/// A clock that stands still, so that a chunk is used up in zero time.
+/// A clock that stands still, so that a chunk seems to be used up instantly.
 #[derive(Debug)]
 struct FixedClock;
 
@@ -81,7 +81,7 @@ async fn wait_until(is_so: impl AsyncFn() -> bool) {
     panic!("it never is so");
 }
 
-/// Waits until the daemon's chunk of one source has this many numbers left.
+/// Waits until one of the daemon's chunks has `count` numbers left.
 async fn wait_until_left(node: &Node, count: u64) {
     wait_until(async || status(node).await.chunks.iter().any(|chunk| chunk.left == count.to_string())).await;
 }
@@ -112,7 +112,8 @@ async fn ok_the_next_chunk_is_reserved_before_the_present_one_is_used_up() {
     }
 }
 
-/// A strict grant whose commit is not answered may have been made. A caller that believes it was refused leaves a gap.
+/// A strict grant whose commit gets no answer may have been made. A caller that treats the grant as refused leaves a
+/// gap.
 #[tokio::test]
 async fn err_a_strict_grant_of_unknown_outcome_is_unknown() {
     let slow = || Fault::DelayBefore(Box::pin(time::sleep(Duration::from_secs(3))));
@@ -142,7 +143,7 @@ async fn err_a_strict_grant_of_unknown_outcome_is_unknown() {
     assert_eq!(refused.code(), Code::Unknown, "{refused}");
 }
 
-/// During the wait after a restore, every source tells the same, at once, and so does the status.
+/// During the wait after a restore, every source refuses immediately with the same reason, which the status also shows.
 #[tokio::test]
 async fn err_the_wait_after_a_restore_is_one_reason_for_all_sources() {
     let second = |ahead: i128| FixedClock.wall().offset(ahead * 1_000_000_000);
@@ -157,7 +158,8 @@ async fn err_the_wait_after_a_restore_is_one_reason_for_all_sources() {
         let node = start(&disk, FixedClock).await;
         make_strict(&node).await;
         create(&node, "plain").await;
-        // A counter that is missing after a restore counts as used up to the restore, and this clock does not move on.
+        // Create the counters before the restore. Afterward, a missing counter of a series would count as having used
+        // its pace until the restore, and grant nothing while this clock stands still.
         for source in ["region:r", "region:plain", "serial:GBP"] {
             draw(&node, source, 1).await.expect("granted");
         }
@@ -183,7 +185,7 @@ async fn err_the_wait_after_a_restore_is_one_reason_for_all_sources() {
         }
         disk.reopen().commit(txn).await.expect("committed");
         let node = restart(&disk, FixedClock).await;
-        // The first reading of the clock needs the slots.
+        // Nothing is granted until the keeper has read the slots and checked the clock.
         wait_until(async || status(&node).await.reasons.iter().all(|reason| !reason.contains("no slot"))).await;
         for source in ["uuidv7", "region:r", "region:plain", "serial:GBP"] {
             match (draw(&node, source, 1).await, wait) {
