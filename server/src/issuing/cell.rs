@@ -1,4 +1,4 @@
-//! One durable counter and this daemon's chunk of it, for regions and series.
+//! The durable counter of a region or series, and this daemon's chunk of it.
 
 use std::{
     num::NonZeroU64,
@@ -33,7 +33,7 @@ pub(crate) struct Cell {
     strict: Mutex<Queue>,
     /// Whether the next chunk is being reserved before the current one is used up.
     is_ahead: AtomicBool,
-    /// Held while a chunk is reserved, or while an edit reads the number of issued positions.
+    /// Held while a chunk is reserved or returned, and during an edit that depends on the number of issued positions.
     pub(crate) reserving: tokio::sync::Mutex<()>,
 }
 
@@ -44,9 +44,9 @@ pub(crate) enum Attempt {
     Reserved(Stored<Count>),
     /// Another daemon, or an edit, changed this record first.
     Conflict(Key),
-    /// The capacity or the pace of the counter does not allow it.
+    /// The capacity or the pace of the counter does not allow the chunk.
     Refused(CounterRefusal),
-    /// After a restore the position of the counter is not known.
+    /// The position of the counter is unknown since a restore.
     Unsure,
 }
 
@@ -73,12 +73,12 @@ impl Cell {
         }
     }
 
-    /// Records a grant of `count` positions, for the rate.
+    /// Adds a grant of `count` positions to the rate.
     pub(crate) fn granted(&self, count: u64, now: Duration) {
         self.rate.lock().unwrap_or_else(PoisonError::into_inner).add(count, now);
     }
 
-    /// The mean rate of grants over the last minutes, in positions per second.
+    /// The mean rate of grants over the last five minutes, in positions per second.
     pub(crate) fn rate(&self, now: Duration) -> f64 {
         self.rate.lock().unwrap_or_else(PoisonError::into_inner).per_second(now)
     }
@@ -88,8 +88,8 @@ impl Cell {
         act(&mut self.counter.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Cuts `count` positions below `limit` off the chunk, if it holds enough. Returns the first one, and whether the next chunk
-    /// should be reserved.
+    /// Cuts `count` positions below `limit` off the chunk, if it holds enough. Returns the first position, and whether
+    /// the next chunk should be reserved.
     pub(crate) fn cut(&self, count: NonZeroU64, limit: Position) -> Option<(Position, bool)> {
         self.with(|counter| Some((counter.grant_below(limit, count.get()).ok()?, counter.is_low())))
     }
@@ -99,7 +99,7 @@ impl Cell {
         !self.is_ahead.load(Relaxed) && !self.is_ahead.swap(true, Relaxed)
     }
 
-    /// Marks the reservation of the next chunk as finished.
+    /// Allows [`Cell::begin_ahead`] to return true again, after a chunk was reserved.
     pub(crate) fn end_ahead(&self) {
         self.is_ahead.store(false, Relaxed);
     }
@@ -109,7 +109,7 @@ impl Cell {
         act(&mut self.strict.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Tries to reserve a chunk of at least `count` positions. The caller must hold the lock `reserving`.
+    /// Tries to reserve a chunk of at least `count` positions. The caller must hold the `reserving` lock.
     pub(crate) async fn try_reserve(
         &self,
         store: &dyn Store,
@@ -133,7 +133,7 @@ impl Cell {
         self.commit(store, record, plan, &ON_DEMAND).await
     }
 
-    /// Checks a counter's record that was read: see [`Counter::check`].
+    /// Checks that a counter's record was not rolled back: see [`Counter::check`].
     pub(crate) fn check(&self, key: &Key, read: &stored::Counter) -> Result<(), StoreFailure> {
         let checked = self.with(|counter| counter.check(position(read.reserved)));
         checked.map_err(|broken| StoreFailure::rolled_back(key, broken))
@@ -141,7 +141,7 @@ impl Cell {
 
     /// Tries to reserve the next chunk before the current chunk is used up, and returns the counter's new value.
     /// Returns `None` if no new chunk is needed, or if another daemon also reserves from the counter. The caller must
-    /// hold the lock `reserving`.
+    /// hold the `reserving` lock.
     pub(crate) async fn try_reserve_ahead(
         &self,
         store: &dyn Store,
@@ -178,7 +178,8 @@ impl Cell {
                 Ok(Attempt::Reserved(Stored { version, value: counter.reserved }))
             }
             Err(CommitError::Conflict { key, .. }) => Ok(Attempt::Conflict(key)),
-            // If a commit with an unknown outcome succeeded, its chunk is a gap: the next attempt reads the counter again.
+            // If a commit with an unknown outcome succeeded, its chunk becomes a gap, because the next attempt reads
+            // the counter again.
             Err(error) => {
                 if let CommitError::Unknown(unknown) = &error {
                     warn!(key = %record.key, %unknown, "the outcome of a reservation is unknown; it may leave a gap");
@@ -199,8 +200,8 @@ impl Cell {
         }
     }
 
-    /// Returns the rest of the chunk to the store, unless another daemon has reserved since, and returns the counter's
-    /// new value. Nothing more is granted from the chunk. If the commit fails, the rest of the chunk is a gap.
+    /// Gives the rest of the chunk back to the store, unless another daemon has reserved since. Returns the counter's
+    /// new value. Nothing more is granted from the chunk. If the commit fails, the rest of the chunk becomes a gap.
     pub(crate) async fn give_back(&self, store: &dyn Store, key: &Key) -> Option<Stored<Count>> {
         let plan = self.with(|counter| counter.plan_give_back())?;
         let counter = to_record(&plan);

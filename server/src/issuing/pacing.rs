@@ -1,4 +1,4 @@
-//! The time that limits how fast counters move, and the limits after a restore.
+//! Limits the pace of counters, and what they issue after a restore.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::{
     issuing::{record::Record, slots::Slots},
 };
 
-/// The pace of all counters of a daemon.
+/// The state that limits the pace of a daemon's counters.
 #[derive(Debug)]
 pub(crate) struct Pacing {
     clock: Arc<dyn Clock>,
@@ -35,8 +35,8 @@ impl Pacing {
         Ok(self.slots.check_restored()?)
     }
 
-    /// Returns the value of a counter's record. After a restore, a missing record may have been lost; then this returns the highest
-    /// value that the counter can have had.
+    /// Returns the value of a counter's record. If a restore may have lost the record, the returned value is past
+    /// everything that can have been issued, or is marked as unsure.
     pub(crate) fn effective(&self, read: Stored<stored::Counter>, record: &Record) -> Stored<stored::Counter> {
         if read.version != 0 {
             return read;
@@ -64,7 +64,7 @@ impl Pacing {
         }
     }
 
-    /// Returns the bound of a reservation from a counter that has used its pace until `paid`.
+    /// Returns the bound of a reservation from a counter whose pace is used up until the time `paid`.
     pub(crate) fn bound(&self, capacity: Position, pace: Pace, paid: UnixNanos) -> Bound {
         let (wall, steady) = (self.slots.trusted_now(), self.clock.steady());
         let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The queue of strict grants: requests that arrive while a commit is in progress share the next one.
+//! The queue of strict grants: requests that arrive while a commit is in progress share the next commit.
 
 use std::{collections::VecDeque, mem, num::NonZeroU64, time::Duration};
 
@@ -10,22 +10,22 @@ use tokio::{sync::oneshot, task};
 use super::requests::{Request, RequestKind};
 use crate::{budgets::Charge, error::AllocateError, host::deadline::WaitLimit};
 
-/// The maximum number of requests that share a commit. With the counter, the guards, and the floor and number of
-/// request IDs, this stays below etcd's limit of 128 operations.
+/// The maximum number of requests that share a commit. Together with the operations on the counter, the guards, and the
+/// floor and count of request IDs, this stays below etcd's limit of 128 operations.
 const SHARED_MAX: usize = 100;
 
 /// The number of requests that are answered before the task yields.
 const ANSWER_BATCH: usize = 8;
 
-/// The requests that wait for a commit. While a commit is in progress, more requests gather and share the next one.
+/// The requests that wait for a commit.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<(QueuedRequest, Waiter)>,
     /// Whether a leader commits for the waiting requests.
     is_led: bool,
-    /// The number of waiting requests at which the leader wants to be notified.
+    /// The number of waiting requests at which to notify the leader.
     gathering: Option<(usize, oneshot::Sender<()>)>,
-    /// The state after the last commit. If another replica has changed it since, the next commit conflicts.
+    /// The state after the last commit. If another replica has changed the counter since, the next commit conflicts.
     last: Option<StrictState>,
 }
 
@@ -36,8 +36,7 @@ pub(crate) struct QueuedRequest {
     pub(crate) count: NonZeroU64,
     /// The request ID, if there is one.
     pub(crate) request: Option<Request>,
-    /// What the request has taken from the caller's budgets. The charge is returned unless the commit of the grant may
-    /// have been made.
+    /// What the request has taken from the caller's budgets. It is returned unless the grant may have been committed.
     pub(crate) charge: Charge,
 }
 
@@ -48,7 +47,7 @@ pub(crate) struct Waiter {
     wait_limit: WaitLimit,
 }
 
-/// The future answer to a request, within its caller's deadline.
+/// The answer to a request, which arrives within the caller's deadline.
 #[derive(Debug)]
 #[must_use = "dropping it abandons the request"]
 pub(crate) struct PendingGrant(oneshot::Receiver<Outcome>);
@@ -95,7 +94,8 @@ impl Queue {
         (PendingGrant(receiver), !mem::replace(&mut self.is_led, true))
     }
 
-    /// Removes and returns the requests that share the next commit, without abandoned ones. If there are none, the leader is done.
+    /// Removes and returns the requests that share the next commit, without abandoned ones. If none are left, the
+    /// leader is done.
     pub(crate) fn next(&mut self, now: Duration) -> (Vec<QueuedRequest>, Vec<Waiter>) {
         self.expire(now);
         let shared: (Vec<_>, Vec<_>) = self.waiting.drain(..self.waiting.len().min(SHARED_MAX)).unzip();
@@ -103,7 +103,7 @@ impl Queue {
         shared
     }
 
-    /// Answers the requests whose wait limit is over, and removes them and abandoned requests.
+    /// Answers the requests whose wait limit has passed, and removes them and the abandoned ones.
     pub(crate) fn expire(&mut self, now: Duration) {
         self.waiting.retain_mut(|(_, waiter)| {
             waiter.expire(now, AllocateError::Late);
@@ -121,7 +121,7 @@ impl Waiter {
         }
     }
 
-    /// Answers with an error if the wait limit is over.
+    /// Answers with an error if the wait limit has passed.
     pub(crate) fn expire(&mut self, now: Duration, error: AllocateError) {
         if self.wait_limit.left(now).is_zero() {
             self.answer(Err(error));

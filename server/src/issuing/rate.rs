@@ -1,21 +1,21 @@
-//! The mean rate of an event over the last minutes.
+//! The mean rate of an event over the last five minutes.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// The counts of the last minutes, in steps of [`STEP`].
+/// The counts of the last five minutes, in steps of [`STEP`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rate {
-    /// The number of the step, and its count.
+    /// The number and the count of each step.
     steps: VecDeque<(u64, f64)>,
 }
 
 /// The duration of a step.
 const STEP: Duration = Duration::from_secs(10);
-/// The number of steps in the mean: five minutes.
+/// The number of steps in the mean, which cover five minutes.
 const STEPS: u64 = 30;
 
 impl Rate {
-    /// Counts `count` more at `now`, on any clock that never goes back.
+    /// Counts `count` more events at `now`, on a clock that never goes back.
     pub(crate) fn add(&mut self, count: u64, now: Duration) {
         let step = number(now);
         self.forget(step);
@@ -26,11 +26,11 @@ impl Rate {
         }
     }
 
-    /// The mean rate per second since the first count in the window.
+    /// The mean rate per second since the first step that is kept.
     pub(crate) fn per_second(&mut self, now: Duration) -> f64 {
         self.forget(number(now));
         let Some((first, _)) = self.steps.front() else { return 0.0 };
-        let began = STEP.as_secs_f64() * *first as f64; // OK for the same reason
+        let began = STEP.as_secs_f64() * *first as f64; // OK because a rate needs few digits
         let sum: f64 = self.steps.iter().map(|(_, sum)| sum).sum();
         sum / (now.as_secs_f64() - began).max(1.0)
     }

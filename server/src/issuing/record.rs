@@ -4,7 +4,7 @@ use kent_ids::Position;
 use kent_regions::Pace;
 use kent_store::{Key, Version};
 
-/// The durable side of a counter: its key and its bounds.
+/// The key of a counter's record, and the counter's bounds.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) key: Key,
@@ -16,7 +16,7 @@ pub(crate) struct Record {
     pub(crate) capacity: Position,
     /// The maximum rate of the counter.
     pub(crate) pace: Pace,
-    /// Whether the counter belongs to a region. After a restore whose tables are known, a region without a counter is
-    /// new, so its counter was not lost.
+    /// Whether the counter belongs to a region. After a restore that lost no edits, a region without a counter is new,
+    /// so its counter was not lost.
     pub(crate) is_of_table: bool,
 }

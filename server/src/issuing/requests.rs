@@ -35,7 +35,7 @@ pub(crate) struct Request {
 pub(crate) enum RequestKind {
     /// The ID is kept until the floor passes it.
     Dated(DatedRequest),
-    /// The ID is kept permanently. The key is that of the counter of such request IDs.
+    /// The ID is kept permanently. The key is that of the record that counts such request IDs.
     Undated(Key),
 }
 
@@ -147,7 +147,7 @@ impl Requests {
 /// The maximum number of records that one commit removes.
 const REMOVALS_PER_COMMIT: usize = 100;
 
-/// Removes records that are no longer written.
+/// Removes records. It compares no versions, because nothing writes these records any more.
 pub(crate) async fn remove(store: &dyn Store, keys: &[Key]) -> Result<(), StoreFailure> {
     for some in keys.chunks(REMOVALS_PER_COMMIT) {
         store.commit(some.iter().cloned().fold(Txn::new(), Txn::delete)).await?;
@@ -160,8 +160,8 @@ pub(crate) fn expect_floor(txn: Txn, version: u64) -> Txn {
     txn.expect(keys::FORGOTTEN, Version::new(version))
 }
 
-/// Updates the number of undated request IDs in the commit that writes their records. `version` is that of the last
-/// count.
+/// Updates the number of undated request IDs in the commit that writes their records. `version` is the version of the
+/// previous count.
 pub(crate) fn count_undated(txn: Txn, key: Key, version: u64, count: u64) -> Txn {
     txn.expect(key.clone(), Version::new(version)).put(key, stored::encode_undated(count))
 }

@@ -1,7 +1,7 @@
 //! Grants time-based identifiers: the issuer behind a lock, and the keeper, a task that supplies it with a slot and a window.
 //!
-//! A grant does no I/O. Only the keeper accesses the store: it takes a slot, extends its window before the window ends, takes
-//! another slot when the clock went back or the slot was lost, and returns the rest of the window when it stops.
+//! A grant does no I/O. Only the keeper accesses the store: it takes a slot, extends its window before the window ends,
+//! takes another slot when the clock goes back or the slot is lost, and returns the rest of the window when it stops.
 
 use std::{
     num::NonZeroU64,
@@ -65,7 +65,7 @@ pub(crate) struct HeldSlot {
     pub(crate) slot: Slot,
     /// Its record.
     pub(crate) record: SlotRecord,
-    /// The time for which it can still be used without the store.
+    /// How long the slot can still be used without reaching the store.
     pub(crate) window_left: Duration,
 }
 
@@ -164,7 +164,7 @@ impl Slots {
         Some(HeldSlot { slot, record: *record, window_left })
     }
 
-    /// The reason that the wall clock is not trusted.
+    /// The reason why the wall clock is not trusted.
     pub(crate) fn quarantine(&self) -> Option<Quarantine> {
         let mut state = self.lock();
         // OK because only the state that the reading updates matters.
@@ -172,7 +172,7 @@ impl Slots {
         state.trusted.quarantine()
     }
 
-    /// The current time, if the clock is trusted, or `None` before the first slot.
+    /// The current time; `None` if the clock is not trusted, or before it is first checked.
     pub(crate) fn trusted_now(&self) -> Option<UnixNanos> {
         let mut state = self.lock();
         if !state.trusted.has_started() {
@@ -181,7 +181,8 @@ impl Slots {
         self.now(&mut state).ok()
     }
 
-    /// Fails until the wait after a restore is over (`--clock-error`): a lost host whose clock was ahead may have issued up to that time.
+    /// Fails until the wait after a restore is over (`--clock-error`): a lost host whose clock was ahead may have
+    /// issued identifiers up to that time.
     pub(crate) fn check_restored(&self) -> Result<(), RestoreWait> {
         let Some(until) = self.restored_until else { return Ok(()) };
         match self.trusted_now() {
@@ -190,7 +191,8 @@ impl Slots {
         }
     }
 
-    /// The wait after a restore, if it explains that there is no slot. A clock that is not trusted has a reason of its own.
+    /// The wait after a restore, if it is the reason why there is no slot. Returns `None` if the clock is not trusted,
+    /// because that is a different reason.
     pub(crate) fn restore_wait(&self) -> Option<RestoreWait> {
         self.check_restored().err().filter(|wait| wait.now.is_some())
     }
@@ -220,7 +222,7 @@ impl Slots {
         self.lock().issuer.clock().epoch()
     }
 
-    /// The tolerance and the window of the clock.
+    /// The tolerance for clock steps, and the length of a window.
     pub(crate) fn policy(&self) -> ClockPolicy {
         *self.lock().issuer.policy()
     }
@@ -229,7 +231,8 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// If the slot records cannot be trusted. Then the slot is dropped, and the store must no longer be changed.
+    /// If the slot records cannot be trusted. Then the slot is dropped, and the daemon must no longer write to the
+    /// store.
     pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) -> Result<(), StoreFailure> {
         loop {
             if let Err(error) = self.supply().await {
@@ -252,11 +255,11 @@ impl Slots {
         Ok(())
     }
 
-    /// Takes a slot if the daemon holds none, or extends its window if that is due.
+    /// Takes a slot if the daemon holds none. Otherwise extends the window if an extension is due.
     async fn supply(&self) -> Result<(), StoreFailure> {
         let extension = {
             let mut state = self.lock();
-            // Before the first slot there is no time to compare a reading with.
+            // Every reading is accepted before the first slot is taken, because `take` checks the clock first.
             match self.now(&mut state) {
                 Ok(now) => {
                     if let Some(back) = state.issuer.observe(now) {
@@ -357,7 +360,7 @@ impl Slots {
         }
     }
 
-    /// Reads the slot's record to find out whether our commit succeeded, or another replica has taken the slot.
+    /// Reads the slot's record to find out whether our commit succeeded or another replica has taken the slot.
     async fn reread(&self, slot: Slot) -> Result<(), StoreFailure> {
         let read = match self.store.get(&keys::slot(slot)).await? {
             Some(versioned) => Some(stored_slot(&versioned)?),

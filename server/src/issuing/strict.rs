@@ -1,6 +1,6 @@
-//! Strict regions: commits of the grants that `kent_issue` plans ([`StrictState::plan`]).
+//! Commits the strict grants that `kent_issue` plans ([`StrictState::plan`]).
 //!
-//! Requests that arrive while a commit is in progress share the next one ([`queue`](super::queue)).
+//! Requests that arrive while a commit is in progress share the next commit ([`queue`](super::queue)).
 
 use futures_util::future::try_join_all;
 use kent_ids::Position;
@@ -49,12 +49,12 @@ pub(crate) enum Granted {
     Refused(StrictRefusal),
     /// The request needs another attempt.
     Again,
-    /// The commit failed or its outcome is unknown. A retry with the same request ID finds out.
+    /// The commit failed or its outcome is unknown. A retry with the same request ID shows whether the grant was made.
     Failed(StoreFailure),
 }
 
-/// Attempts several grants in one commit, which moves the counter of `cell` and records each grant with a request ID.
-/// `last` is the state after the last commit, which saves a read of the store.
+/// Attempts several grants in one commit, which moves the counter of `cell` and records each grant that has a request
+/// ID. `last` is the state after the last commit, which saves a read of the store.
 pub(crate) async fn grant(
     store: &dyn Store,
     (cell, record): (&Cell, &Record),

@@ -8,7 +8,7 @@ use kent_store::{Key, Store, Versioned};
 
 use super::{failure::StoreFailure, keys};
 
-/// Reads a counter, with the version for a commit to compare.
+/// Reads a counter, and the version that a commit compares.
 pub(crate) async fn read_counter(store: &dyn Store, key: &Key) -> Result<Stored<stored::Counter>, StoreFailure> {
     match store.get(key).await? {
         Some(Versioned { version, value }) => {

@@ -1,4 +1,4 @@
-//! Errors from reading and writing the store, and from starting on it.
+//! Errors from reading and writing the store, and from loading its state at the start.
 
 use kent_issue::RolledBack;
 use kent_proto::stored::Malformed;
@@ -22,13 +22,13 @@ pub enum StoreFailure {
         "the store was replaced or rolled back while this daemon was running ({found}): stop all replicas before you start one again"
     )]
     Replaced {
-        /// The record that shows it.
+        /// The record that shows that the store was replaced or rolled back.
         found: String,
     },
 }
 
 impl StoreFailure {
-    /// The failure for a counter whose record holds an older value than the daemon has seen.
+    /// The failure for a counter whose record holds an older value than one that the daemon has seen.
     pub(crate) fn rolled_back(key: &Key, broken: RolledBack) -> Self {
         Self::Replaced { found: format!("{key}: {broken}") }
     }
@@ -50,14 +50,14 @@ pub enum LoadError {
     /// A record cannot be read or written.
     #[error("the state in the store cannot be used")]
     Store(#[from] StoreFailure),
-    /// A table breaks its own rules.
+    /// A table breaks an invariant.
     #[error(
         "the table of space {space:?} is damaged ({damage}); nothing was overwritten: restore the store from a backup"
     )]
     Table {
         /// The name of the space.
         space: String,
-        /// The rule that is broken.
+        /// The broken invariant.
         damage: kent_regions::Damage,
     },
     /// A restore or a migration was interrupted.

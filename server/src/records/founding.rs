@@ -1,9 +1,10 @@
-//! Decides whether a store is complete, so that a daemon may issue from it or it may be copied.
+//! Decides whether a store is complete. No daemon may issue from an incomplete store, and an incomplete store must not
+//! be copied.
 //!
-//! The commit that writes the record `cluster` completes a store. A daemon initializes a new store with that commit, and writes
-//! nothing before it. A restore or a migration ([`filling`](crate::maintenance::filling)) marks the store first, and writes
-//! `cluster` last, in the commit that removes the mark. Each of the two compares the key that the other creates, so only one of
-//! them succeeds.
+//! The commit that writes the record `cluster` completes a store. A daemon initializes a new store with that commit,
+//! and writes nothing before it. A restore or a migration ([`filling`](crate::maintenance::filling)) marks the store
+//! first, and writes `cluster` last, in the commit that removes the mark. The initialization and the mark each compare
+//! the key that the other creates, so only one of them succeeds.
 
 use kent_ids::ClusterKey;
 use kent_proto::stored;
@@ -40,9 +41,8 @@ pub enum NotWhole {
     Empty,
 }
 
-/// Reads the key of the keyed permutation, with the version of its record; in a new store, draws the key and stores it
-/// first. A daemon writes nothing to a new store before the key. The record never changes, so another version means
-/// another store.
+/// Reads the cluster key and the version of its record. In a new store, draws the key and stores it before anything
+/// else. The record never changes, so a different version means that the store was replaced.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub(crate) async fn load_or_found(
         let drawn = stored::encode_cluster(&ClusterKey::new(entropy::bytes(entropy)));
         let unmarked = Txn::new().expect(keys::CLUSTER, Version::ABSENT).expect(keys::RESTORING, Version::ABSENT);
         match store.commit(unmarked.put(keys::CLUSTER, drawn)).await {
-            // Read the key back: it is ours or another replica's, or the store is marked.
+            // Read the key again: it is ours or another replica's, unless the store is marked.
             Ok(_) | Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
             Err(error) => return Err(StoreFailure::from(error).into()),
         }

@@ -7,9 +7,9 @@ use kent_proto::stored::Malformed;
 use kent_regions::RegionNumber;
 use kent_store::Key;
 
-/// The key of the keyed permutation, shared by all daemons on the store.
+/// The cluster key, which is the key of the keyed permutation and is shared by all daemons on the store.
 pub(crate) const CLUSTER: Key = Key::from_static("cluster");
-/// The number of starts of the store.
+/// The number of times that a daemon has started on the store.
 pub(crate) const BOOTS: Key = Key::from_static("boots");
 /// The directories of the store's witnesses.
 pub(crate) const WITNESSES: Key = Key::from_static("witnesses");
@@ -19,7 +19,7 @@ pub(crate) const RESTORING: Key = Key::from_static("restoring");
 pub(crate) const RESTORES: Key = Key::from_static("restores");
 /// Present in a store that was migrated: nothing more is issued from it.
 pub(crate) const MOVED: Key = Key::from_static("moved");
-/// The schema with which replicas write records: the newest one that all of them support.
+/// The schema of the records that replicas write: the newest one that all replicas support.
 pub(crate) const IN_FORCE: Key = Key::from_static("schema");
 /// All slots.
 pub(crate) const SLOTS: Key = Key::from_static("slot/");
@@ -77,7 +77,7 @@ pub(crate) fn parse_spent(key: &Key) -> Result<BudgetId, Malformed> {
     id.ok_or(Malformed { what: "the key of what is used of a budget" })
 }
 
-/// Parses the end of the key of a budget.
+/// Parses the part of a budget's key that names its holder and its ID.
 fn parse_budget(rest: &str) -> Option<AccessKey<'_>> {
     let (holder, id) = rest.rsplit_once('/')?;
     let holder = holder.replacen('/', ":", 1).parse().ok()?;
@@ -99,7 +99,7 @@ pub(crate) fn parse_access(key: &Key) -> Result<AccessKey<'_>, Malformed> {
 
 /// The floor of dated request IDs.
 pub(crate) const FORGOTTEN: Key = Key::from_static("forgotten");
-/// The records of all dated request IDs, the oldest first.
+/// The records of all dated request IDs, oldest first.
 pub(crate) const DATED: Key = Key::from_static("dated/");
 
 /// All series.
@@ -115,7 +115,7 @@ pub(crate) fn listed(series: &Series) -> Key {
     valid(format!("{LISTED_SERIES}{}", series.stored_name()))
 }
 
-/// The series of a key that begins with [`LISTED_SERIES`].
+/// Parses the series in a key that begins with [`LISTED_SERIES`].
 pub(crate) fn parse_listed(key: &Key) -> Result<Series, Malformed> {
     let token = key.as_str().strip_prefix(LISTED_SERIES.as_str()).and_then(|token| token.parse().ok());
     token.ok_or(Malformed { what: "the name of a listed series" })
@@ -126,7 +126,7 @@ pub(crate) fn series(series: &Series) -> Key {
     valid(format!("series/{}", series.stored_name()))
 }
 
-/// The series of a key that begins with [`SERIES`].
+/// Parses the series in a key that begins with [`SERIES`].
 pub(crate) fn parse_series(key: &Key) -> Result<Series, Malformed> {
     let token = key.as_str().strip_prefix(SERIES.as_str()).and_then(|token| token.parse().ok());
     token.ok_or(Malformed { what: "the name of a series" })
@@ -137,7 +137,7 @@ pub(crate) fn slot(slot: Slot) -> Key {
     valid(format!("slot/{:02}", slot.get()))
 }
 
-/// The slot of a key that begins with [`SLOTS`].
+/// Parses the slot in a key that begins with [`SLOTS`].
 pub(crate) fn parse_slot(key: &Key) -> Result<Slot, Malformed> {
     let number = key.as_str().strip_prefix(SLOTS.as_str()).and_then(|digits| digits.parse().ok());
     number.and_then(|number| Slot::new(number).ok()).ok_or(Malformed { what: "the number of a slot" })
@@ -148,7 +148,7 @@ pub(crate) fn space(space: &str) -> Key {
     valid(format!("space/{space}"))
 }
 
-/// The name of the space of a key that begins with [`SPACES`].
+/// Parses the space's key in a key that begins with [`SPACES`].
 pub(crate) fn parse_space(key: &Key) -> Result<&str, Malformed> {
     key.as_str().strip_prefix(SPACES.as_str()).ok_or(Malformed { what: "the key of a space" })
 }
@@ -173,7 +173,7 @@ pub(crate) fn counter(space: &str, number: u64) -> Key {
     valid(format!("counter/{space}/{number:016x}"))
 }
 
-/// The space's key and the region's number of a key that begins with [`COUNTERS`].
+/// Parses the space's key and the region's number in a key that begins with [`COUNTERS`].
 pub(crate) fn parse_counter(key: &Key) -> Option<(&str, RegionNumber)> {
     let (space, digits) = key.as_str().strip_prefix(COUNTERS.as_str())?.rsplit_once('/')?;
     Some((space, RegionNumber(u64::from_str_radix(digits, 16).ok()?)))
@@ -184,23 +184,25 @@ pub(crate) fn present(name: &str) -> Key {
     valid(format!("present/{name}"))
 }
 
-/// The name of the replica of a key that begins with [`PRESENT`].
+/// Parses the replica's name in a key that begins with [`PRESENT`].
 pub(crate) fn parse_present(key: &Key) -> Result<&str, Malformed> {
     key.as_str().strip_prefix(PRESENT.as_str()).ok_or(Malformed { what: "the name of a replica" })
 }
 
-/// The region's number at the end of a key of [`regions`] or [`counters`].
+/// Parses the region's number at the end of a key that begins with [`regions`] or [`counters`].
 pub(crate) fn parse_number(key: &Key) -> Result<u64, Malformed> {
     let digits = key.as_str().rsplit('/').next().unwrap_or_default();
     u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the number of a region" })
 }
 
-/// The key of a delegated region's space, from the key of the space around it. Names contain no `~`, so the key is unique.
+/// The key of a delegated region's space, made of the outer space's key and the region's number. Names contain no `~`,
+/// so the key is unique.
 pub(crate) fn inner_space(space: &str, number: u64) -> String {
     format!("{space}~{number:016x}")
 }
 
-/// The key of the outer space and the number of the delegated region, if this is the key of a delegated space.
+/// Parses the outer space's key and the delegated region's number in the key of a delegated region's space. Returns
+/// `None` for another space.
 pub(crate) fn parse_inner_space(space: &str) -> Result<Option<(&str, u64)>, Malformed> {
     match space.rsplit_once('~') {
         None => Ok(None),
@@ -211,21 +213,21 @@ pub(crate) fn parse_inner_space(space: &str) -> Result<Option<(&str, u64)>, Malf
     }
 }
 
-/// Whether all keys below this space's key are within the store's limit. The limit allows about seven levels of
-/// delegation.
+/// Whether all keys that contain this space's key stay within the store's length limit, which allows about seven levels
+/// of delegation.
 pub(crate) fn fits(space: &str) -> bool {
     space.len() <= SPACE_BYTES_MAX
 }
 
-/// The longest key below a space is that of a dated request ID: 56 bytes plus the space's key.
+/// The longest key that contains a space's key is that of a dated request ID: 56 bytes plus the space's key.
 const SPACE_BYTES_MAX: usize = 180;
 
-/// The record that every change of the requests for regions of a space rewrites.
+/// The record that every change of a space's requests for regions rewrites.
 pub(crate) fn asks(space: &str) -> Key {
     valid(format!("asks/{space}"))
 }
 
-/// All requests for regions of a space, the oldest first.
+/// All of a space's requests for regions, oldest first.
 pub(crate) fn asks_of(space: &str) -> Key {
     valid(format!("ask/{space}/"))
 }
@@ -235,13 +237,13 @@ pub(crate) fn ask(space: &str, number: u64) -> Key {
     valid(format!("ask/{space}/{number:016x}"))
 }
 
-/// The number of a key that begins with [`asks_of`].
+/// Parses the request's number in a key that begins with [`asks_of`].
 pub(crate) fn parse_ask(key: &Key) -> Result<u64, Malformed> {
     let digits = key.as_str().rsplit('/').next().unwrap_or_default();
     u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the number of a request for a region" })
 }
 
-/// A part of the record of the edit that made a revision.
+/// One part of the record of the edit that made a revision.
 pub(crate) fn history(space: &str, revision: u64, part: u32) -> Key {
     valid(format!("history/{space}/{revision:016x}/{part:04x}"))
 }
@@ -251,12 +253,12 @@ pub(crate) fn is_history(key: &Key) -> bool {
     key.as_str().starts_with("history/")
 }
 
-/// All records of edits of a space, the oldest first.
+/// The records of all edits of a space, oldest first.
 pub(crate) fn histories(space: &str) -> Key {
     valid(format!("history/{space}/"))
 }
 
-/// The revision and the part of a key that begins with [`histories`].
+/// Parses the revision and the number of the part in a key that begins with [`histories`].
 pub(crate) fn parse_history(key: &Key) -> Result<(u64, u32), Malformed> {
     let mut ends = key.as_str().rsplitn(3, '/');
     let part = ends.next().and_then(|digits| u32::from_str_radix(digits, 16).ok());
@@ -264,7 +266,7 @@ pub(crate) fn parse_history(key: &Key) -> Result<(u64, u32), Malformed> {
     revision.zip(part).ok_or(Malformed { what: "the key of the record of an edit" })
 }
 
-/// The record of the edits of a space that are forgotten: those up to a revision.
+/// The record of the revision up to which a space's edits are forgotten.
 pub(crate) fn oldest(space: &str) -> Key {
     valid(format!("oldest/{space}"))
 }
@@ -274,7 +276,7 @@ pub(crate) fn history_parts(space: &str, revision: u64) -> Key {
     valid(format!("history/{space}/{revision:016x}/"))
 }
 
-/// The owner of request IDs: the edits of a space, or the strict grants of a region.
+/// The scope in which request IDs are unique: the edits of a space, or the strict grants of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestScope<'s> {
     pub(crate) space: &'s str,
@@ -307,18 +309,19 @@ impl RequestScope<'_> {
     }
 }
 
-/// The request ID of a key that begins with [`DATED`].
+/// Parses the request ID in a key that begins with [`DATED`].
 pub(crate) fn parse_dated(key: &Key) -> Result<DatedRequest, Malformed> {
     let digits = key.as_str().strip_prefix(DATED.as_str()).and_then(|rest| rest.split('/').next());
     digits.and_then(DatedRequest::parse).ok_or(Malformed { what: "the key of a dated request_id" })
 }
 
-/// Hashes a request ID to 32 hexadecimal digits, because it may hold any bytes and exceed the length of a key.
+/// Hashes a request ID to 32 hexadecimal digits, because a request ID may contain any bytes and may be longer than a
+/// key can be.
 fn digest(request_id: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, request_id.as_bytes()).simple().to_string()
 }
 
-/// Makes a key of checked names and numbers: at most 63 printable bytes for each name.
+/// Makes a key from names and numbers that were checked before: a name has at most 63 bytes, all printable.
 fn valid(path: String) -> Key {
     Key::new(path).expect("OK because names are checked before they come here, and numbers have a fixed width")
 }

@@ -1,4 +1,4 @@
-//! The schema of records in force.
+//! The schema in force for the records of a store.
 
 use kent_proto::stored;
 use kent_store::{Store, Version};

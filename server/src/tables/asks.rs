@@ -1,4 +1,4 @@
-//! Requests for regions: a caller that may not create a region asks for it.
+//! Requests for regions: a caller that may not create a region can request it.
 //!
 //! Requests are few, so they are read from the store whenever they are needed. Every change of the requests of a space
 //! compares and rewrites one record (`asks/SPACE`), so the limits hold for all replicas together.
@@ -25,16 +25,17 @@ use crate::{
 const OPEN_EACH_MAX: usize = 100;
 /// The maximum number of open requests in a space.
 const OPEN_MAX: usize = 1000;
-/// The number of closed requests of a space that are kept.
+/// The maximum number of closed requests to keep in a space.
 const CLOSED_MAX: usize = 1000;
-/// The time for which a closed request is kept, in milliseconds: 90 days.
+/// How long a closed request is kept, in milliseconds: 90 days.
 const CLOSED_FOR: i64 = 90 * 86_400_000;
-/// The maximum number of closed requests that one commit removes. Each commit closes one, so the rest goes later.
+/// The maximum number of closed requests that one commit removes. Each commit closes only one request, so later commits
+/// remove the rest.
 const REMOVED_MAX: usize = 32;
-/// The maximum number of attempts at a change that conflicts with others.
+/// The maximum number of attempts at a change that conflicts with other changes.
 const ATTEMPTS: u32 = 16;
 
-/// The author of a change, whose permissions decide, and its description for people.
+/// The author of a change: the caller, whose permissions decide, and a description for people.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker {
     pub(crate) caller: Caller,
@@ -45,7 +46,7 @@ pub(crate) struct Asker {
 struct Present {
     next: u64,
     version: Version,
-    /// By number, the oldest first.
+    /// The requests in the order of their numbers, oldest first.
     asks: Vec<(u64, Ask)>,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct Listing {
 }
 
 impl Directory {
-    /// Stores a request for a region. If the caller has the same request open already, returns that one.
+    /// Stores a request for a region. If the caller already has the same request open, returns the open request.
     pub(crate) async fn ask(&self, by: &Asker, input: &AskInput) -> Result<RegionRequest, AskError> {
         self.check_member(&by.caller, &input.space)?;
         let space = self.find(&input.space)?;
@@ -104,7 +105,7 @@ impl Directory {
         Ok(self.message(&space, &by.caller, number, &ask))
     }
 
-    /// Declines or withdraws a request. Repeating this changes nothing.
+    /// Declines or withdraws a request. Repeating the call changes nothing.
     pub(crate) async fn close_ask(&self, by: &Asker, input: &CloseInput) -> Result<RegionRequest, AskError> {
         let CloseInput { name, how, note } = input;
         self.check_member(&by.caller, &name.space)?;
@@ -134,7 +135,8 @@ impl Directory {
         Ok(self.message(&space, &by.caller, number, &ask))
     }
 
-    /// Lists the requests of a space that the caller may see, the newest first: at most `most`, and one more if there are more.
+    /// Lists the requests of a space that the caller may see, newest first. Returns up to `most` requests, plus one if
+    /// there are more.
     pub(crate) async fn asks(
         &self,
         caller: &Caller,
@@ -158,7 +160,7 @@ impl Directory {
         Ok(listed.map(|(number, ask)| self.message(&space, caller, *number, ask)).collect())
     }
 
-    /// The open request that an edit answers. The caller must be allowed to create its region.
+    /// The open request that an edit answers. The caller must be allowed to create the requested region.
     pub(super) async fn answered(&self, space: &Space, caller: &Caller, number: u64) -> Result<Answered, AskError> {
         let present = self.read_asks(space).await?;
         let ask = self.visible(space, caller, &present, number)?.clone();
@@ -169,7 +171,8 @@ impl Directory {
         }
     }
 
-    /// Commits the change that `plan` makes of the present requests: its writes and the next number, or `None` for no change.
+    /// Commits the change that `plan` derives from the current requests. The plan contains the writes and the next
+    /// number, or `None` for no change.
     async fn change_asks<T>(
         &self,
         space: &Space,
@@ -203,7 +206,7 @@ impl Directory {
     }
 
     async fn read_asks(&self, space: &Space) -> Result<Present, StoreFailure> {
-        // If a change comes in between, the commit of a plan fails because of the earlier version.
+        // If the requests change during the scan, the commit of a plan fails, because it compares this version.
         let (next, version) = match self.last_change(space).await? {
             Some((asks, version)) => (asks.next, version),
             None => (FIRST, Version::ABSENT),
@@ -244,7 +247,7 @@ impl Directory {
     }
 
     pub(super) fn unix_ms(&self) -> i64 {
-        // OK because the wall clock is within centuries of 1970; a wrong time is still recorded.
+        // OK because the wall clock is within centuries of 1970; otherwise, a wrong time is recorded.
         i64::try_from(self.clock.wall().get() / 1_000_000).unwrap_or(i64::MAX)
     }
 }
@@ -259,7 +262,7 @@ impl Present {
         txn.expect(key.clone(), self.version).put(key, stored::encode_asks(Asks { next, last_change }))
     }
 
-    /// Adds a request that is being closed, and removes closed ones that are too old or too many.
+    /// Adds a request that is being closed to the commit, and removes closed requests that are too old or too many.
     fn close(&self, txn: Txn, space: &str, number: u64, ask: &Ask) -> Txn {
         let txn = txn.put(keys::ask(space, number), stored::encode_ask(ask));
         let now = ask.closed.as_ref().map_or(0, |closed| closed.at);
@@ -291,7 +294,7 @@ impl Answered {
     }
 }
 
-/// Fails if no region of the space can be as wide as the request wants.
+/// Fails if the requested region is wider than the space.
 fn check_width(space: &Arc<Space>, input: &AskInput) -> Result<(), Invalid> {
     let bits = space.read(Table::bits);
     let wanted = u32::from(input.suffix) + u32::from(input.zone.unwrap_or(0));

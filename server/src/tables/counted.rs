@@ -1,4 +1,4 @@
-//! The counters that an edit depends on: how many suffixes of the regions that it shrinks, divides or deletes are issued.
+//! The counters that an edit depends on, for example the counter of a region that the edit shrinks, divides or deletes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio::sync::MutexGuard;
 use super::{directory::Directory, space::Space};
 use crate::{issuing::cell::Cell, records::failure::StoreFailure};
 
-/// A region whose counter an edit depends on, and its counter.
+/// The number of a region whose counter an edit depends on, and the counter.
 pub(super) type EditedCounter = (RegionNumber, Arc<Cell>);
 
 impl Directory {
@@ -38,7 +38,8 @@ impl Directory {
         numbers.into_iter().map(|number| (number, space.cell(number, self.chunk))).collect()
     }
 
-    /// Reads the counters of the regions that an edit has created, or of the heirs of regions that have closed since.
+    /// Reads the counters of the regions that an edit has created, or the heirs' counters for regions that have closed
+    /// since.
     pub(super) async fn read_created(&self, space: &Space, changes: &[Change]) -> Result<(), StoreFailure> {
         let created = changes.iter().filter(|change| change.creates()).map(|change| change.number);
         let numbers: Vec<RegionNumber> = space.read(|table| {
@@ -64,13 +65,14 @@ impl Directory {
     /// Whether an edit depends on a counter whose position is unknown after a restore.
     pub(super) fn needs_sure(&self, edit: &Edit, number: RegionNumber, read: &Stored<stored::Counter>) -> bool {
         // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant
-        // still checks this. A delegation starts a new space, and a deletion frees the prefix, so both are checked
+        // still detects the loss. A delegation starts a new space, and a deletion frees the prefix, so both are checked
         // here. A declaration sets the position of the missing counter.
         match edit {
             // The region issues nothing until the position of the counter is known.
             Edit::Undelegate { .. } => false,
             Edit::Delegate { .. } | Edit::Delete { .. } => self.is_unsure(read),
-            // A region that is closed has its counter in another region.
+            // Only regions that the reversal deletes need the check: the counter of a region that it closes continues
+            // in the heir.
             Edit::Revert { changes } => {
                 let is_deleted = changes.iter().any(|change| change.number == number && change.creates());
                 is_deleted && self.is_unsure(read)

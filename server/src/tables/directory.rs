@@ -43,17 +43,18 @@ pub(crate) struct Directory {
     spaces: RwLock<BTreeMap<String, Arc<Space>>>,
     /// The keys of deleted spaces, whose records stay.
     deleted: RwLock<BTreeSet<String>>,
-    /// The creation of a space holds this lock.
+    /// Held during the creation of a space.
     pub(super) making: Mutex<()>,
-    /// A change of requests for regions holds this lock.
+    /// Held during a change of requests for regions.
     pub(super) asking: Mutex<()>,
 }
 
 /// The width of the space `default`, which every store has.
 const DEFAULT_BITS: u32 = 64;
 
-/// The maximum number of spaces, including those of delegated regions and the records of deleted ones: each space keeps a table
-/// in memory, and each record stays permanently. Replicas that create spaces at the same time can exceed it slightly.
+/// The maximum number of spaces, including the spaces of delegated regions and the records of deleted spaces, because
+/// each space has a table in memory and each record stays permanently. Replicas that create spaces at the same time can
+/// exceed the maximum slightly.
 const SPACES_MAX: usize = 10_000;
 
 impl Directory {
@@ -85,7 +86,8 @@ impl Directory {
         }
     }
 
-    /// Finds a space by name. The name of a delegated region's space is a path through the tables.
+    /// Finds a space by name. The name of a delegated region's space is a path: the name of the outermost space and the
+    /// names of the delegated regions.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Space>, NoSuchSpace> {
         let missing = || NoSuchSpace { space: name.to_owned() };
         let mut names = name.split('/');
@@ -107,14 +109,14 @@ impl Directory {
         self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// All spaces, by name.
+    /// All spaces, sorted by name.
     pub(crate) fn spaces(&self) -> Vec<Arc<Space>> {
         let mut spaces: Vec<_> = self.spaces.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         spaces.sort_by_cached_key(|space| space.name());
         spaces
     }
 
-    /// Creates a space with this table. A dry run only checks whether it can be created.
+    /// Creates a space with this table. A dry run only checks whether the space can be created.
     pub(crate) async fn create_space(
         &self,
         name: &str,
@@ -143,7 +145,7 @@ impl Directory {
             Err(CommitError::Conflict { .. }) => self.adopt_space(name, edit).await,
             Err(CommitError::Unknown(unknown)) => match self.vacant(name).await {
                 Ok(None) => self.adopt_space(name, edit).await,
-                // The commit may still arrive.
+                // The commit may still take effect.
                 Ok(Some(_)) | Err(_) => Err(StoreFailure::from(CommitError::Unknown(unknown)).into()),
             },
             Err(error) => Err(StoreFailure::from(error).into()),
@@ -158,12 +160,12 @@ impl Directory {
         if is_free { Ok(()) } else { Err(EditError::TooManySpaces { max: SPACES_MAX }) }
     }
 
-    /// Whether this is the space that callers find under its key, and not one that was deleted meanwhile.
+    /// Whether callers still find this space under its key. Otherwise the space was deleted meanwhile.
     pub(super) fn is_current(&self, space: &Arc<Space>) -> bool {
         self.by_key(space.key()).is_some_and(|current| Arc::ptr_eq(&current, space))
     }
 
-    /// Removes a space that its record marks as deleted at this revision.
+    /// Removes a space whose record marks the space as deleted at this revision.
     pub(super) fn remove(&self, space: &Space, revision: Revision) {
         let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
         // Another space of this name may have been created meanwhile.
@@ -191,7 +193,7 @@ impl Directory {
         }
     }
 
-    /// Adds a space, unless a follower has added it meanwhile, so that all callers share one `Space`.
+    /// Adds a space, unless another task has added it meanwhile, so that all callers share one `Space`.
     pub(super) fn insert(&self, key: &str, state: State) -> Result<Arc<Space>, StoreFailure> {
         let outer = match keys::parse_inner_space(key)? {
             None => None,
@@ -217,7 +219,7 @@ impl Directory {
         ClusterKey::new(entropy::bytes(&*self.entropy))
     }
 
-    /// Draws an identity for an edit, which identifies the edit if the store's answer is lost.
+    /// Draws an ID for an edit, which shows whether the edit was made if the store's answer is lost.
     pub(super) fn new_edit(&self) -> EditId {
         EditId(entropy::bytes(&*self.entropy))
     }

@@ -22,7 +22,7 @@ use crate::{
 const STEPS_MAX: u64 = 1000;
 
 impl Directory {
-    /// Updates a table in memory from the store. The caller must hold the lock `editing`.
+    /// Updates a table in memory from the store. The caller must hold the `editing` lock.
     pub(crate) async fn reload(&self, space: &Space) -> Result<(), EditError> {
         let read = self.store.get(&keys::space(space.key())).await.map_err(StoreFailure::from)?;
         let missing = Malformed { what: "the record of a space is missing" };
@@ -41,8 +41,8 @@ impl Directory {
         self.reload(space).await
     }
 
-    /// Applies a space record that another replica has written: a new space, edits of one, or its deletion. Returns true if another
-    /// replica may be waiting for our confirmation.
+    /// Applies a space record that another replica has written: a new space, edits of a space, or its deletion. Returns
+    /// true if another replica may be waiting for our confirmation.
     pub(crate) async fn follow(&self, key: &Key, record: &Versioned) -> Result<bool, LoadError> {
         let key = keys::parse_space(key).map_err(StoreFailure::from)?;
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
@@ -76,8 +76,8 @@ impl Directory {
         self.catch_up(&space, record).await
     }
 
-    /// Applies the edits up to a record of the space one by one from its history, or reads the whole table if there are too many.
-    /// Returns true if another replica may be waiting for our confirmation.
+    /// Applies the edits up to this record of the space one by one from the history, or reads the whole table if there
+    /// are too many. Returns true if another replica may be waiting for our confirmation.
     async fn catch_up(&self, space: &Space, record: &Versioned) -> Result<bool, LoadError> {
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;
         let mut is_awaited = false;
@@ -117,13 +117,14 @@ impl Directory {
         let declared = entry.declared.is_some();
         let is_awaited = declared || entry.changes.iter().any(Change::may_stop_grants);
         let mut plan = Plan::made(revision, entry.changes);
-        // The history does not contain counters. The commit compared them, so a deleted heir had issued nothing since.
+        // The history does not contain counters. The current counter is correct for a deleted heir: the edit's commit
+        // compared the counter, so the heir has issued nothing since.
         space.read(|table| {
             for before in plan.changes.iter_mut().filter(|it| it.after.is_none()).filter_map(|it| it.before.as_mut()) {
                 before.issued = table.get(before.number).map_or(before.issued, |present| present.issued);
             }
         });
-        // The identity matters only for the latest edit, and only that one is known.
+        // The ID matters only for the latest edit, and only that edit's ID is known.
         let edit = if revision == facts.revision { facts.last_edit } else { EditId::default() };
         if space.apply(&plan, version, edit).is_err() {
             return Ok(None);

@@ -56,7 +56,7 @@ impl Directory {
     }
 
     /// Checks that a space exists and has no regions, after reading the latest edits of other replicas. The caller must
-    /// hold the lock `editing`.
+    /// hold the `editing` lock.
     pub(super) async fn check_unused(&self, space: &Arc<Space>) -> Result<(), EditError> {
         self.reload(space).await?;
         if !self.is_current(space) {
@@ -82,7 +82,7 @@ impl Directory {
                 let is_made =
                     read.and_then(|read| stored::decode_space(&read.value).ok()).is_some_and(|now| now == facts);
                 if !is_made {
-                    // The commit may still arrive.
+                    // The commit may still take effect.
                     return Err(StoreFailure::from(CommitError::Unknown(unknown)).into());
                 }
             }

@@ -27,17 +27,17 @@ pub(crate) struct UndoCommand {
     /// The region; `None` for the whole table.
     pub(crate) region: Option<String>,
     pub(crate) options: EditOptions,
-    /// The author of the reversal.
+    /// The author of the reversal, for the history.
     pub(crate) principal: String,
     /// The author, whose permissions decide whether the reversal is allowed.
     pub(crate) caller: Caller,
 }
 
-/// The maximum number of the table's edits to read to find the last one of a region.
+/// The maximum number of edits to read in search of the last edit of a region.
 const SCAN_MAX: usize = 20_000;
 
 impl Directory {
-    /// Reverts the last edit and, unless it is a dry run, commits the reversal. With a request ID the reversal is made
+    /// Reverts the last edit and, unless it is a dry run, commits the reversal. With a request ID, the reversal is made
     /// only once.
     pub(crate) async fn undo(&self, command: &UndoCommand) -> Result<Edited, EditError> {
         match &command.region {
@@ -72,7 +72,7 @@ impl Directory {
                     }
                     return Ok(Edited { space: space.clone(), plan, again: false });
                 }
-                // Another replica made an edit after the reversal was found.
+                // Another replica made an edit after the reversal was planned.
                 Ok(None) => {}
                 Err(EditError::Stale { .. }) if command.options.expected.is_none() => {}
                 Err(error) => return Err(error),
@@ -82,7 +82,8 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// The edit that reverts the last one of a table at revision `base`, and is valid only for that revision.
+    /// The edit that reverts the last edit of a table or of one region. It is valid only for the revision `base` of the
+    /// table.
     async fn reversal(
         &self,
         space: &Arc<Space>,
@@ -100,7 +101,8 @@ impl Directory {
             rests.push((*number, cell.rest_of(read)));
         }
         let edit = match entry.follows {
-            // A restore seals the regions, because edits may be lost. Only the operator may unseal them, to declare that the table is right.
+            // A restore seals the regions, because edits may be lost. Only an operator may unseal them, to confirm that
+            // the table is correct.
             Some(_) => Err(NotUndone::NoEdit),
             None => space.read_as_if(&rests, |table| table.undo(&changes, entry.declared.is_some())),
         };
@@ -160,7 +162,8 @@ impl Directory {
     }
 }
 
-/// The regions whose counters decide whether an edit can be reverted: the only changed one, or those of [`reverted_counters`].
+/// The regions whose counters decide whether an edit can be reverted: the only changed region, or the regions of
+/// [`reverted_counters`].
 fn counted(changes: &[Change]) -> Vec<RegionNumber> {
     match changes {
         [only] => only.after.iter().map(|after| after.number).collect(),
@@ -174,8 +177,8 @@ fn shortens(change: &Change) -> bool {
     sides.is_some_and(|(before, after)| before.prefix.len() < after.prefix.len())
 }
 
-/// Sets the counter that an all-zero subregion inherited, if the edit closed the region with the number `closed`. The
-/// history does not contain counters, but the counter of the closed region has not changed since.
+/// Sets the counter that an all-zero subregion inherited, if the edit closed the region `closed`. The history does not
+/// contain counters, but the counter of the closed region has not changed since.
 fn set_inherited(changes: &mut [Change], closed: RegionNumber, reserved: Count) {
     let closed = changes.iter().find(|change| change.number == closed).and_then(|change| change.after.as_ref());
     let Some(zero) = closed.filter(|it| it.kind == Kind::Closed).map(|it| it.prefix.zeros(it.sub_bits)) else { return };
@@ -186,7 +189,7 @@ fn set_inherited(changes: &mut [Change], closed: RegionNumber, reserved: Count) 
     }
 }
 
-/// Whether a change affects a region that had this name before or after it.
+/// Whether a change affects a region that had this name before or after the change.
 fn concerns(change: &Change, name: &str) -> bool {
     change.before.iter().chain(&change.after).any(|region| region.name == name)
 }

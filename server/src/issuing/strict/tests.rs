@@ -1,4 +1,4 @@
-//! Attempts at strict grants on a store in memory.
+//! Tests of strict grants on a store in memory.
 
 use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 const NOW: UnixNanos = UnixNanos::new(1_800_000_000 * 1_000_000_000);
-/// Version 7 UUIDs with the current time: the first 48 bits are milliseconds.
+/// Version 7 UUIDs with the time `NOW`: the first 48 bits are milliseconds.
 const DATED: [&str; 2] = ["01a3185c-5000-7000-8000-000000000001", "01a3185c-5000-7000-8000-000000000002"];
 
 /// A clock that stands still.
@@ -155,7 +155,7 @@ async fn ok_the_state_after_the_last_commit_replaces_a_read_and_is_checked() {
     let second = region.attempt(&[named(4, "b", 1), request(98)], Some(first)).await;
     assert_eq!(describe(&second), ["from 3", "again"], "only a read of the store shows that it is full");
     assert_eq!((region.counter().await.reserved, region.undated().await), (Count::Below(7), 2));
-    // The earlier state is out of date.
+    // The state after the first commit is out of date.
     let third = region.attempt(&[request(1), request(1)], Some(first)).await;
     assert_eq!((describe(&third), third.conflict), (vec!["again".to_owned(); 2], Some(region.record.key.clone())));
     assert_eq!((third.left.is_none(), region.counter().await.reserved), (true, Count::Below(7)));
@@ -232,7 +232,7 @@ async fn ok_only_dated_request_ids_below_the_floor_are_forgotten() {
 
 #[tokio::test]
 async fn ok_grants_respect_the_pace() {
-    // A burst may use up 1024 seconds of the pace.
+    // A burst may use what the pace allows in 1024 seconds.
     let mut region = Region::at(Counter::NEW, 1).await;
     region.record.capacity = Position::new(10_000);
     let attempted = region.attempt(&[request(1000), request(25), request(24), request(1)], None).await;
@@ -287,7 +287,7 @@ async fn err_a_request_id_belongs_to_the_caller_who_used_it_first() {
         assert!(first[0].starts_with("from") && first[1] == "again", "{first:?}");
         let again = describe(&region.attempt(&together, None).await);
         assert_eq!(again, [format!("before {}", first[0]), "of another caller".to_owned()]);
-        // The answer does not tell the number of identifiers, either.
+        // The refusal does not reveal the number of identifiers, either.
         let other = describe(&region.attempt(&[named_by("", 4, id, 1), named_by("token:b", 5, id, 1)], None).await);
         assert_eq!(other, ["of another caller", "of another caller"]);
     }
