@@ -71,8 +71,8 @@ impl Directory {
             // The region issues nothing until the position of the counter is known.
             Edit::Undelegate { .. } => false,
             Edit::Delegate { .. } | Edit::Delete { .. } => self.is_unsure(read),
-            // Only regions that the reversal deletes need the check: the counter of a region that it closes continues
-            // in the heir.
+            // Only regions that the reversal deletes need the check: the counter of a closed region continues in its
+            // heir.
             Edit::Revert { changes } => {
                 let is_deleted = changes.iter().any(|change| change.number == number && change.creates());
                 is_deleted && self.is_unsure(read)

@@ -1,9 +1,9 @@
 //! Edits of tables.
 //!
-//! An edit is first planned on the table in memory. Then the daemon returns the rest of its chunk, reads the counter that the edit
-//! depends on, and plans the edit again. It commits the edit under the revision of the plan, together with every region that the
-//! edit changes. Only then is the edit applied to the table in memory. An edit that depends on issued suffixes holds the
-//! lock of the region's counter from before the first plan until after the commit.
+//! An edit is first planned on the table in memory. Then the daemon returns the rest of its chunk, reads the counter
+//! that the edit depends on, and plans the edit again. It commits the edit as the next revision, together with every
+//! region that the edit changes. Only then does it apply the edit to the table in memory. An edit that depends on
+//! issued suffixes holds the lock of the region's counter from before the first plan until after the commit.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct EditCommand {
     pub(crate) space: String,
-    /// The region's number, if the caller knows it; the region may have been renamed meanwhile.
+    /// The region's number, if it is known: the region may have been renamed meanwhile.
     pub(crate) number: Option<RegionNumber>,
     pub(crate) edit: Edit,
     pub(crate) options: EditOptions,
@@ -65,7 +65,7 @@ pub(crate) struct Edited {
     pub(crate) again: bool,
 }
 
-/// The change to a delegated region's space: the start of a delegation creates it, the end deletes it.
+/// The creation of a delegated region's space at the start of the delegation, or its deletion at the end.
 enum Inner {
     Made { key: String, place: Vacant, table: Box<Table>, constants: (ClusterKey, TextForm) },
     Deleted { space: Arc<Space>, version: Version, facts: SpaceFacts },
@@ -90,11 +90,11 @@ enum CommitOutcome {
     Unknown(Unknown),
 }
 
-/// The maximum number of attempts at an edit that conflicts with others.
+/// The maximum number of attempts at an edit that conflicts with other edits.
 pub(super) const ATTEMPTS: u32 = 5;
 
 impl Directory {
-    /// Plans an edit and, unless it is a dry run, commits it. With a request ID the edit is made only once.
+    /// Plans an edit and, unless it is a dry run, commits it. With a request ID, the edit is made only once.
     pub(crate) async fn edit(&self, command: &EditCommand) -> Result<Edited, EditError> {
         self.check_named(&command.caller, &command.space, &command.edit)?;
         let space = self.find(&command.space)?;
@@ -126,9 +126,9 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Checks that the numbers that a repeated command declares already count as issued. It checks the numbers of new
-    /// regions and, if the earlier edit changed nothing, all other declared numbers. The earlier edit's record does not
-    /// contain the numbers that it declared, but counters never go back, so those numbers still count as issued.
+    /// Checks that the numbers declared by a repeated command already count as issued: the numbers of new regions and,
+    /// if the earlier edit changed nothing, all other declared numbers. The earlier edit's record does not contain its
+    /// declared numbers, but counters never go back, so these numbers still count as issued.
     async fn check_declared(
         &self,
         space: &Arc<Space>,
@@ -138,7 +138,7 @@ impl Directory {
         let other = || EditError::from(Invalid::new("request_id", "was used before, with another value of --next"));
         let hold = |earlier: &Plan| space.read(|table| command.edit.floors_hold(table, &earlier.changes));
         if !hold(earlier) {
-            // Another replica may have made the edit, and its counters may not have arrived here.
+            // Another replica may have made the edit, and this replica may not know the counters yet.
             self.read_created(space, &earlier.changes).await?;
             if !hold(earlier) {
                 return Err(other());
@@ -158,8 +158,8 @@ impl Directory {
         }
     }
 
-    /// Waits for other edits of the space, and reads the edits of other replicas. Otherwise the edit could fail because
-    /// of an unknown region or a stale revision.
+    /// Waits for other edits of the space, and reads the edits of other replicas. Without this, the edit could fail
+    /// because of an unknown region or a stale revision.
     pub(super) async fn begin_editing<'s>(&self, space: &'s Arc<Space>) -> Result<MutexGuard<'s, ()>, EditError> {
         let editing = space.editing.lock().await;
         if self.store.peers().is_some() {
@@ -171,7 +171,8 @@ impl Directory {
         }
     }
 
-    /// Returns the effect of an edit that was made earlier under the same request ID. Fails if that was not the same edit.
+    /// Returns the effect of an edit that was made earlier under the same request ID. Fails if that edit was a
+    /// different one.
     pub(super) async fn find_earlier_edit(
         &self,
         space: &Space,
@@ -199,7 +200,7 @@ impl Directory {
             };
         }
         if space.read(Table::revision) < revision {
-            // The commit of that edit seemed lost, but arrived later.
+            // The outcome of that edit's commit was unknown, and the commit took effect later.
             self.reload(space).await?;
         }
         let entry = match history::expected(&*self.store, space, revision).await {
@@ -219,7 +220,7 @@ impl Directory {
     /// Attempts the edit once; returns `None` if another edit changed the records meanwhile.
     pub(super) async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
         let counters = self.counters_of(space, &command.edit);
-        // No chunk of these regions is reserved until the edit is made or rejected.
+        // This daemon reserves no chunk of these regions until the edit is committed or rejected.
         let reserving = lock_all(&counters).await;
         let (_asking, answered) = match command.options.answers {
             Some(number) => {
@@ -242,7 +243,7 @@ impl Directory {
         furnish(&mut draft.plan);
         let outcome = self.commit(space, command, &draft, answered.as_ref()).await?;
         // Every reservation compares the region's record, so a reservation planned before the edit fails. The lock is
-        // released now, because reading the table again may return a chunk, which takes this lock.
+        // released now, because reading the table again may return a chunk, which needs this lock.
         drop(reserving);
         self.adopt(space, command, draft, outcome).await
     }
@@ -255,8 +256,8 @@ impl Directory {
         }
     }
 
-    /// Plans the edit as if the rest of this daemon's chunk were returned. It writes nothing: a rejected edit or a dry run does not
-    /// return the chunk.
+    /// Plans the edit as if the rest of this daemon's chunk were returned. Writes nothing, so that a rejected edit or a
+    /// dry run does not return the chunk.
     async fn plan_edit(
         &self,
         space: &Space,
@@ -283,17 +284,18 @@ impl Directory {
         if counters.is_empty() {
             return self.check_sure(space, plan);
         }
-        // A declaration of the numbers up to the counter confirms a counter that was uncertain after a restore.
+        // A declaration that changes no number is still an edit if it confirms a counter that is unsure after a
+        // restore.
         if !command.edit.names_a_floor() || is_unsure || !plan.changes_nothing() {
             return Ok(plan);
         }
         self.check_not_below(name, command, &plan)?;
-        // Another replica may hold a chunk below the number. The edit makes that replica drop the chunk.
+        // Another replica may hold a chunk below the declared number. The edit makes that replica drop the chunk.
         let is_in_effect = self.store.peers().is_none() || self.is_just_declared(space, &plan).await?;
         Ok(if is_in_effect { plan.without_effect() } else { plan })
     }
 
-    /// Refuses to declare numbers below the counter as issued. On a shared store, such a declaration would be an edit,
+    /// Refuses a declared number that is below the counter. On a shared store, such a declaration would be an edit,
     /// because replicas may hold chunks of these numbers. On an embedded store, it would change nothing.
     fn check_not_below(&self, space: String, command: &EditCommand, plan: &Plan) -> Result<(), EditError> {
         let Edit::Update { name, patch: Patch { next: Some(next), .. } } = &command.edit else { return Ok(()) };
@@ -344,9 +346,9 @@ impl Directory {
         unsure.map_or(Ok(plan), |region| Err(EditError::Unsure { space: space.name(), region }))
     }
 
-    /// Returns the rest of this daemon's chunks, so that the edit depends on the issued suffixes and not on the reserved
-    /// ones, and plans the edit again. The plan uses exactly the counter that its commit compares, not a later value that a
-    /// follower reports meanwhile.
+    /// Returns the rest of this daemon's chunks, so that the edit depends on the issued suffixes and not on the
+    /// reserved ones, and plans the edit again. The plan uses exactly the counter that its commit compares, not a later
+    /// value that a watch reports meanwhile.
     async fn settle(
         &self,
         space: &Space,
@@ -434,7 +436,8 @@ impl Directory {
                     // The store has the edit, but the counters in memory do not fit it. The store takes precedence.
                     warn!(space = space.name(), %refusal, "a committed edit does not fit the table in memory");
                     if let Err(error) = self.reload(space).await {
-                        // The edit is made. The next commit compares versions, and reads the table again.
+                        // The edit was made. The next edit compares versions, so it conflicts and reads the table
+                        // again.
                         warn!(space = space.name(), %error, "cannot read the table again yet");
                     }
                 }
@@ -463,7 +466,8 @@ impl Directory {
         Ok(Some(plan))
     }
 
-    /// Adopts the changes of inner spaces from the store. Returns false if this edit did not make one of the new spaces.
+    /// Adopts the changes of inner spaces from the store. Returns false if one of the new spaces was not created by
+    /// this edit.
     async fn adopt_inner(&self, inner: &[Inner], edit: EditId) -> bool {
         for inner in inner {
             match inner {
@@ -518,21 +522,22 @@ impl Directory {
             let (_, version) = space.versions(change.number);
             txn = txn.expect(key.clone(), version);
             let Some(after) = &change.after else {
-                // The commit compares the counter, so nothing has been reserved since it was read. Every reservation compares the
-                // region's record, so nothing is reserved later. The counter's record, if any, stays, as all counters do.
+                // The commit compares the counter, so nothing has been reserved since it was read. Every reservation
+                // compares the region's record, so nothing is reserved later. The counter's record, if there is one,
+                // stays, like the records of all counters.
                 txn = txn.delete(key);
                 continue;
             };
             txn = txn.put(key, stored::encode_region(after));
             // When a region closes, its all-zero subregion inherits the counter, if the counter has a record. When the
-            // edit that closed the region is reverted, the counter comes back.
+            // edit that closed the region is reverted, the region gets the counter back.
             let moved = plan.counter_move.filter(|moved| moved.to == change.number);
             let inherited = moved.and_then(|moved| settled(moved.from)).filter(|from| from.version != 0);
             let (key, reserved) = (keys::counter(id, change.number.0), after.issued);
             let is_unsure = plan.unsure.contains(&change.number);
             match inherited {
                 Some(from) => {
-                    // The version is compared below if the region was there before.
+                    // If the region existed before, the version is compared below.
                     txn = if change.before.is_none() { txn.expect(key.clone(), Version::ABSENT) } else { txn };
                     txn = txn.put(key, stored::encode_counter(&stored::Counter { reserved, ..from.value }));
                 }
@@ -550,8 +555,8 @@ impl Directory {
                 let declared = stored::Counter { reserved: declared, unsure: false, ..settled.value };
                 txn = txn.put(keys::counter(id, number.0), stored::encode_counter(&declared));
             }
-            // After a restore, the lost space of the region may have had regions, and these may have issued the
-            // region's suffixes.
+            // A restore may have lost regions in the delegated region's space, which may have issued the region's
+            // suffixes.
             let unsure = stored::Counter { unsure: true, ..settled.value };
             let is_undelegated = matches!(command.edit, Edit::Undelegate { .. });
             if is_undelegated && self.may_have_lost_edits() && settled.version != 0 {
@@ -563,7 +568,7 @@ impl Directory {
             Some(Declared { before, after })
         });
         let entry = HistoryEntry {
-            // OK because the wall clock is within centuries of 1970; a wrong time is still recorded.
+            // OK because the wall clock is within centuries of 1970; otherwise, a wrong time is recorded.
             unix_nanos: i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX),
             principal: command.principal.clone(),
             operation: command.edit.operation().to_owned(),
@@ -646,10 +651,11 @@ fn plan((space, key): (&str, &str), table: &Table, command: &EditCommand) -> Res
     }
 }
 
-/// Returns the nearest edit that is legal and that the caller may make, unless it tells the caller of regions that it may not read.
+/// Returns the nearest edit that is legal and that the caller may make, unless that reveals regions that the caller may
+/// not read.
 fn nearest(table: &Table, key: &str, command: &EditCommand, refusal: &Refusal) -> Option<Edit> {
     let (edit, plan) = table.nearest(&command.edit, refusal)?;
-    // A place is free because no other region has it.
+    // The place of a new region reveals that no other region is there.
     let is_placed = matches!(edit, Edit::Create { .. });
     let may_know = !is_placed || command.caller.may(Action::Read, Target::Table { space: key });
     (may_know && may_make(key, &command.caller, &plan)).then_some(edit)
@@ -682,7 +688,7 @@ mod tests {
         };
         assert_eq!(planned(None).expect("by name"), busy);
         assert_eq!(planned(Some(busy)).expect("by number"), busy);
-        // The policy required the expansion of another region, which had this name at that time.
+        // The policy required the expansion of another region, which had the name `busy` at that time.
         assert!(matches!(planned(Some(other)), Err(EditError::Refused { .. })));
     }
 }

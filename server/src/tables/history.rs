@@ -1,6 +1,7 @@
 //! The history of edits: one record for each revision, written in the commit of the edit. The last `--history-keep` edits are kept.
 //!
-//! The store records which edits are forgotten before it removes their records, so a missing record always has a known reason.
+//! The revision up to which edits are forgotten is stored before their records are removed, so a missing record always
+//! has a known reason.
 
 use kent_issue::{Forgotten, Stored};
 use kent_proto::stored::{self, HistoryEntry, Malformed};
@@ -65,13 +66,13 @@ pub(crate) async fn versioned(
     let version = first.version;
     match stored::decode_history(parts.iter().map(|(_, part)| part.value.as_ref())) {
         Ok(entry) => Ok(Some((entry, version))),
-        // Several commits may remove the records of a large edit.
+        // The record of a large edit may be removed in several commits, so parts of it may be missing.
         Err(_) if revision <= oldest(store, space).await? => Ok(None),
         Err(malformed) => Err(malformed.into()),
     }
 }
 
-/// Reads the edit that made a revision, which must exist in the table.
+/// Reads the edit that made a revision. The revision must not be later than the current one.
 pub(crate) async fn expected(
     store: &dyn Store,
     space: &Space,
@@ -90,7 +91,7 @@ pub(crate) async fn check(store: &dyn Store, space: &Space, after: Revision) -> 
     if after < oldest { Err(ForgottenRevision { oldest }.into()) } else { Ok(()) }
 }
 
-/// The oldest revision that the table can be shown at.
+/// The oldest revision at which the table can be shown.
 pub(crate) async fn oldest(store: &dyn Store, space: &Space) -> Result<Revision, StoreFailure> {
     Ok(Revision(forgotten(store, space).await?.value.through))
 }
@@ -102,8 +103,8 @@ async fn forgotten(store: &dyn Store, space: &Space) -> Result<Stored<Forgotten>
     })
 }
 
-/// Removes the oldest edits of a table beyond the last `keep`: at most one page. Returns the revision up to which edits
-/// are then forgotten, and whether there may be more to remove.
+/// Removes the oldest edits of a table, up to one page, and keeps the last `keep` edits. Returns the revision up to
+/// which edits are then forgotten, and whether there may be more to remove.
 pub(crate) async fn forget(store: &dyn Store, space: &Space, keep: u64) -> Result<(Forgotten, bool), StoreFailure> {
     let before = forgotten(store, space).await?;
     let present = space.read(kent_regions::Table::revision).0;

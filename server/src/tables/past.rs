@@ -1,8 +1,8 @@
 //! Tables at earlier revisions.
 //!
-//! A past table is computed once, from the current table and the edits since. It is kept for the following pages, so
-//! that each of them costs only its own regions. One table is computed at a time, and the last two are kept. Unchanged
-//! regions are shared with the current table.
+//! A past table is computed once, from the current table and the edits since. It is kept for later pages, so that a
+//! page costs only its own regions. One table is computed at a time, and the last two are kept. Unchanged regions are
+//! shared with the current table.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -28,7 +28,7 @@ const KEPT_MAX: usize = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     kept: Mutex<VecDeque<Arc<PastTable>>>,
-    /// The computation of a table holds this lock.
+    /// Held during the computation of a table.
     making: tokio::sync::Mutex<()>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct PastTable {
     regions: Vec<Arc<Region>>,
     /// Indexes into `regions`, in the order of the regions' numbers.
     by_number: Vec<u32>,
-    /// For maps, made for the first one.
+    /// The chart for maps, built for the first map.
     chart: OnceLock<Chart>,
 }
 
@@ -74,7 +74,7 @@ impl Past {
         }
         history::check(store, space, revision).await?;
         let _making = self.making.lock().await;
-        // Another caller may have computed it while we waited.
+        // Another caller may have computed the table while we waited.
         if let Some(kept) = self.kept(space, revision) {
             return Ok(kept);
         }
@@ -87,7 +87,7 @@ impl Past {
         Ok(made)
     }
 
-    /// Returns the table if it is kept, and marks it as the one requested most recently.
+    /// Returns the table if it is kept, and marks it as the most recently requested one.
     fn kept(&self, space: &Space, revision: Revision) -> Option<Arc<PastTable>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|table| table.space == space.key() && table.revision == revision)?;
@@ -97,7 +97,7 @@ impl Past {
     }
 }
 
-/// Dropping a large table takes a long time, so it yields.
+/// Dropping a large table takes a long time, so the loop yields.
 impl Drop for PastTable {
     fn drop(&mut self) {
         let mut yields = YieldEvery::new(STEPS);
@@ -108,7 +108,7 @@ impl Drop for PastTable {
 /// The number of regions to process before yielding: about 20 microseconds of work.
 const STEPS: u32 = 512;
 
-/// Undoes the edits since the revision, the last one first.
+/// Computes the table at a revision by undoing the edits since then, last one first.
 async fn make(
     store: &dyn Store,
     computing: &Computing,
@@ -164,7 +164,7 @@ impl PastTable {
         self.chart.get_or_init(|| Chart::new(bits, yielding(self.regions.iter().cloned(), STEPS)))
     }
 
-    /// The name that a region had.
+    /// The name of a region at this revision.
     pub(crate) fn name_of(&self, number: RegionNumber) -> Option<&str> {
         let region = |at: &u32| &self.regions[*at as usize];
         let at = self.by_number.binary_search_by_key(&number, |at| region(at).number).ok()?;

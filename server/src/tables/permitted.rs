@@ -64,7 +64,7 @@ impl Directory {
         self.check_by_key(caller, action, space, |key| Target::Some { space: key })
     }
 
-    /// Fails if the caller has no permission for any region of a space. The refusal is that of a caller that may not read.
+    /// Fails if the caller has no permission for any region of a space. The refusal names the permission to read.
     pub(crate) fn check_member(&self, caller: &Caller, space: &str) -> Result<(), Denied> {
         let others = [Action::Edit, Action::Allocate, Action::Lease];
         match others.iter().any(|action| self.check_some(caller, *action, space).is_ok()) {
@@ -112,8 +112,8 @@ impl Directory {
     }
 }
 
-/// Fails if the caller may not edit one of the regions that a plan changes, including new regions, donors, and the
-/// regions of an edit that was made earlier.
+/// Fails unless the caller may edit all regions that a plan changes, including new regions, donors, and the regions of
+/// an edit that was made earlier.
 pub(super) fn check_plan(space: &Space, caller: &Caller, plan: &Plan) -> Result<(), Denied> {
     match may_make(space.key(), caller, plan) {
         true => Ok(()),
@@ -132,7 +132,7 @@ pub(super) fn may_make(space: &str, caller: &Caller, plan: &Plan) -> bool {
     caller.principal().is_none() || plan.changes.iter().all(is_allowed)
 }
 
-/// Removes the names of regions that the caller may not read from a refusal.
+/// Removes from a refusal the names of regions that the caller may not know.
 pub(super) fn conceal(table: &Table, space: &str, caller: &Caller, mut refusal: Refusal) -> Refusal {
     if caller.may(Action::Read, Target::Table { space }) {
         return refusal;
@@ -161,7 +161,7 @@ pub(super) fn conceal(table: &Table, space: &str, caller: &Caller, mut refusal: 
     refusal
 }
 
-/// Replaces, in a refusal, the name of a region that the caller may not read.
+/// The replacement for the name of a region that the caller may not know.
 const UNKNOWN: &str = "(another region)";
 
 /// Whether the caller may read a region.

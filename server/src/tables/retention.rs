@@ -1,6 +1,6 @@
 //! Removes expired request IDs and old edits in the background, a page at a time.
 //!
-//! Every replica does this, possibly at the same time: each removes only records below a durable floor.
+//! All replicas can do this at the same time, because each removes only records below a durable floor.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ pub(crate) struct Retention {
 #[derive(Debug, Default)]
 struct Edits(HashMap<String, Forgotten>);
 
-/// The longest time between two checks; shorter retentions are checked more often.
+/// The maximum interval between two checks; a short retention is checked more often.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// After each page the task pauses for this multiple of the time that the page took.
 const PAUSE_FACTOR: u32 = 3;
@@ -76,7 +76,7 @@ impl Retention {
         Ok(())
     }
 
-    /// Runs a step and then pauses, because others need the store as well.
+    /// Runs a step and then pauses, so that other tasks can use the store.
     async fn run_and_pause<T>(&self, step: impl Future<Output = Result<T, StoreFailure>>) -> Result<T, StoreFailure> {
         let began = self.clock.steady();
         let done = step.await;

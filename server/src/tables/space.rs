@@ -35,8 +35,8 @@ use crate::{
 /// One space.
 #[derive(Debug)]
 pub(crate) struct Space {
-    /// The key of the space's records. It never changes. It is the name of the space or, for a delegated region's
-    /// space, the key of the outer space and the region's number.
+    /// The key of the space's records, which never changes: the name of the space or, for a delegated region's space,
+    /// the key of the outer space and the region's number.
     key: String,
     /// The outer space of a delegated region's space, and the region there.
     outer: Option<(Arc<Space>, RegionNumber)>,
@@ -44,17 +44,16 @@ pub(crate) struct Space {
     counters: Mutex<BTreeMap<RegionNumber, Arc<Cell>>>,
     /// Publishes the newest revision.
     newest: watch::Sender<Revision>,
-    /// An edit holds this lock.
+    /// Held during an edit.
     pub(crate) editing: tokio::sync::Mutex<()>,
-    /// The construction of an index holds this lock.
+    /// Held during the construction of an index.
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The numbers of counters and regions to list while holding their lock once. Listing that many takes about ten
-/// microseconds.
+/// The numbers of counters and regions to list at a time, while their lock is held. This takes about ten microseconds.
 const CELLS_PER_LOCK: usize = 256;
 const REGIONS_PER_LOCK: usize = 1024;
-/// After this many attempts, a table that keeps changing is listed while its lock is held.
+/// The maximum number of attempts to list a table in parts. If the table keeps changing, it is then listed as a whole.
 const LISTING_ATTEMPTS: usize = 3;
 
 /// A table, and the versions of the records that it came from.
@@ -78,7 +77,7 @@ impl Space {
         Self { key, outer, state, counters, newest, editing: tokio::sync::Mutex::default(), indexing: Arc::default() }
     }
 
-    /// The key of its records.
+    /// The key of the space's records.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
@@ -195,7 +194,7 @@ impl Space {
         }
     }
 
-    /// Reads a region's counter, and stores its value.
+    /// Reads a region's counter, and stores its value in the table.
     pub(crate) async fn refresh_reserved(
         &self,
         store: &dyn Store,
@@ -206,8 +205,8 @@ impl Space {
         Ok(read)
     }
 
-    /// Returns the rest of a region's chunk to the store; see [`Cell::give_back`]. The counter of a closed region stays, because its
-    /// heir has inherited it, and an undo compares the two.
+    /// Returns the rest of a region's chunk to the store; see [`Cell::give_back`]. The counter of a closed region does
+    /// not change, because its heir has inherited it, and an undo compares the two counters.
     pub(crate) async fn give_back(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
         if self.read(|table| table.get(number).is_some_and(|region| region.kind == Kind::Closed)) {
             return;
@@ -217,8 +216,8 @@ impl Space {
         }
     }
 
-    /// Returns the rest of a region's chunk to the store if its policy no longer allows it: the region is strict now, or has a cap
-    /// below the end of the chunk.
+    /// Returns the rest of a region's chunk to the store if the region's policy no longer allows the chunk: the region
+    /// is strict now, or has a cap below the end of the chunk.
     pub(crate) async fn give_back_forbidden(&self, store: &dyn Store, number: RegionNumber) {
         let cell = self.counters.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
         let Some(cell) = cell else { return };
@@ -226,7 +225,7 @@ impl Space {
         self.give_back_forbidden_of(store, number, &cell).await;
     }
 
-    /// Like [`Space::give_back_forbidden`], for a caller that holds the lock `reserving`.
+    /// Like [`Space::give_back_forbidden`], for a caller that holds the `reserving` lock.
     pub(crate) async fn give_back_forbidden_of(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
         let Some(facts) = self.facts_of(number) else { return };
         let is_forbidden =
@@ -248,7 +247,7 @@ impl Space {
         self.indexing.clone().try_lock_owned().ok()
     }
 
-    /// Uses this index, if it has the table's revision.
+    /// Uses this index if it was built for the table's current revision.
     pub(crate) fn set_index(&self, index: Arc<Index>) {
         self.state_mut().table.set_index(index);
     }
@@ -268,7 +267,7 @@ impl Space {
         counters.entry(number).or_insert_with(|| Arc::new(Cell::new(policy))).clone()
     }
 
-    /// Lists all counters that have been used, a few at a time, because grants need the lock.
+    /// Lists all counters in memory. It locks them for a few at a time, because grants need the lock.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (RegionNumber, Arc<Cell>)> {
         let (mut some, mut after) = (Vec::new().into_iter(), Bound::Unbounded);
         iter::from_fn(move || {
@@ -283,8 +282,8 @@ impl Space {
         })
     }
 
-    /// Lists all regions of one revision in the order of their prefixes. It locks the table for a few regions at a time, because
-    /// grants need the lock, unless the table keeps changing.
+    /// Lists all regions of one revision in the order of their prefixes. Unless the table keeps changing, it is locked
+    /// for a few regions at a time, because grants need the lock.
     pub(crate) async fn listing(&self) -> (Vec<Arc<Region>>, Revision) {
         for _ in 0..LISTING_ATTEMPTS {
             let (revision, mut regions) = (self.read(Table::revision), Vec::<Arc<Region>>::new());
@@ -307,13 +306,13 @@ impl Space {
         self.read(|table| (table.iter_after(None).cloned().collect(), table.revision()))
     }
 
-    /// Lists some of the regions in the order of their prefixes, beginning after this one. An empty list means that
-    /// none are left.
+    /// Lists some of the regions in the order of their prefixes, beginning after the prefix `after`. An empty list
+    /// means that no regions are left.
     pub(crate) fn some_after(&self, after: Option<Prefix>) -> Vec<Arc<Region>> {
         self.read(|table| table.iter_after(after).take(REGIONS_PER_LOCK).cloned().collect())
     }
 
-    /// The use of a region by this daemon at `now`, on the steady clock.
+    /// This daemon's usage of a region at `now`, on the steady clock.
     pub(crate) fn usage(&self, number: RegionNumber, now: Duration) -> Usage {
         let counters = self.counters();
         let usage = |cell: &Arc<Cell>| Usage { unused: cell.with(|counter| counter.left()), rate: cell.rate(now) };
@@ -356,7 +355,7 @@ impl State {
                 return Ok(None);
             }
             let state = Self::assemble(store, name, &before).await;
-            // The records are read one after another. If an edit came in between, read them again.
+            // The records are read one after another. If an edit was committed meanwhile, read them again.
             let after = read().await?;
             if after.is_some_and(|after| after.version == before.version) {
                 return state.map(Some);
@@ -398,7 +397,7 @@ impl State {
     }
 }
 
-/// Encodes the record of a space at the revision that `plan` makes, or at the current one without a plan.
+/// Encodes the record of a space at the revision that `plan` makes or, without a plan, at the current revision.
 pub(crate) fn space_record(
     table: &Table,
     plan: Option<&Plan>,

@@ -1,4 +1,4 @@
-//! Several daemons on one store: concurrent edits and grants, and lost answers of the store.
+//! Several daemons on one store: concurrent edits and grants, and lost answers from the store.
 
 mod guessed;
 mod hostile;
@@ -94,13 +94,13 @@ async fn expanding(node: &Node) {
     assert_eq!(get(node).await.suffix_bits, 2);
 }
 
-/// Several requests at the same time need the suffix that makes the region expand.
+/// Several concurrent requests need the suffix that makes the region expand.
 #[tokio::test]
 async fn ok_concurrent_requests_expand_a_region_once() {
     let disk = disk();
     let node = start(&disk, small_chunks()).await;
     expanding(&node).await;
-    // A commit takes some time, as on a disk.
+    // A commit takes some time, as it does on a disk.
     disk.plan(|operation| match operation {
         Operation::Commit(_) => Fault::DelayBefore(Box::pin(time::sleep(Duration::from_millis(5)))),
         _ => Fault::None,
@@ -111,7 +111,7 @@ async fn ok_concurrent_requests_expand_a_region_once() {
     assert_eq!(get(&node).await.suffix_bits, 4, "by two bits, and never beyond four");
 }
 
-/// This is the previous test on two replicas, with one request on each.
+/// Like the previous test, but on two replicas, with one request on each.
 #[tokio::test]
 async fn ok_two_replicas_expand_a_region_once() {
     let disk = disk();
@@ -138,14 +138,15 @@ async fn ok_no_chunk_is_reserved_after_a_region_became_strict() {
     let space = one.engine().directory().find("default").expect("there");
     let number = space.read(|table| table.named("r").map(|region| region.number)).expect("there");
     let cell = space.cell(number, Chunk::default());
-    // This simulates another reservation, or an edit that depends on the counter, that is in progress.
+    // Simulate another reservation, or an edit that depends on the counter, in progress.
     let held = cell.reserving.lock().await;
     let mut asked = pin!(draw(&one));
     assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     for _ in 0..10 {
         task::yield_now().await;
     }
-    // The edit is made and applied. Its answer waits for the lock, to give the chunk back.
+    // The edit is committed and applied. Its answer waits for the lock, because the chunk is given back before the
+    // answer.
     let mut setting = pin!(set(&one, Policy { strict: true, ..Policy::default() }));
     while space.facts_of(number).is_none_or(|facts| facts.chunk != ChunkPolicy::Strict) {
         time::timeout(Duration::from_millis(1), setting.as_mut()).await.expect_err("it waits");
@@ -159,11 +160,11 @@ async fn ok_no_chunk_is_reserved_after_a_region_became_strict() {
     }
     let counter = read_counter(&disk, &keys::counter("default", number.0)).await.expect("read").value;
     assert_eq!(counter.reserved, Count::Below(1));
-    // The first replica has crashed or is slow, so it receives no more requests.
+    // The first replica receives no more requests, as if it had crashed or were slow.
     assert_eq!(draw(&other).await.expect("granted"), 1, "no gap");
 }
 
-/// The answer to an edit's commit is lost, and the store is unavailable for the following read.
+/// The answer to an edit's commit is lost, and the store is unavailable for the next read.
 #[tokio::test]
 async fn err_an_edit_that_may_have_been_made_is_unknown_while_the_store_is_unavailable() {
     let disk = disk();
@@ -187,8 +188,8 @@ async fn err_an_edit_that_may_have_been_made_is_unknown_while_the_store_is_unava
     assert_eq!(refused.code(), Code::Unknown, "UNAVAILABLE would mean that nothing was done");
 }
 
-/// After a restore that may have lost edits, a region of the same name may have existed and issued. So a new region must not be
-/// delegated as if it were unused.
+/// After a restore that may have lost edits, a region of the same name may have existed and may have issued
+/// identifiers. So a new region must not be delegated as if it were unused.
 #[tokio::test]
 async fn err_after_a_restore_a_new_region_needs_a_floor_before_it_is_delegated() {
     let disk = disk();
@@ -207,7 +208,7 @@ async fn err_after_a_restore_a_new_region_needs_a_floor_before_it_is_delegated()
     node.regions().delegate_region(delegate()).await.expect("delegated");
 }
 
-/// An edit and the follower both add the same delegated space.
+/// An edit and the task that follows other replicas both add the same delegated space.
 #[tokio::test]
 async fn ok_a_space_that_is_added_twice_is_shared() {
     let node = start(&disk(), Settings::default()).await;
@@ -219,7 +220,7 @@ async fn ok_a_space_that_is_added_twice_is_shared() {
     assert!(Arc::ptr_eq(&first, &second));
 }
 
-/// A number is declared as issued on one replica while another one has a chunk below it.
+/// Numbers are declared as issued on one replica while another replica has a chunk of these numbers.
 #[tokio::test]
 async fn ok_no_replica_grants_numbers_declared_as_issued() {
     let disk = disk();
@@ -235,7 +236,7 @@ async fn ok_no_replica_grants_numbers_declared_as_issued() {
     assert!(draw(&other).await.expect("granted") >= 5000, "suffixes below 5000 count as issued");
 }
 
-/// The commit of a new space never arrives at the store.
+/// The commit of a new space never reaches the store.
 #[tokio::test]
 async fn err_a_space_that_was_not_created_is_not_reported_as_damage() {
     let disk = disk();

@@ -1,4 +1,4 @@
-//! Retention on replicas of one store whose clocks differ.
+//! Tests of retention, on replicas whose clocks differ.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -91,7 +91,7 @@ impl Replicas {
     }
 }
 
-/// A version 7 UUID with this second as its time.
+/// A version 7 UUID whose time is this second.
 fn dated(seconds: i64, number: u64) -> String {
     let millis = format!("{:012x}", seconds * 1000);
     format!("{}-{}-7000-8000-{number:012x}", &millis[..8], &millis[8..])
@@ -114,7 +114,7 @@ async fn make_strict(node: &Node, region: &str, prefix: &str) {
     node.regions().update_region(Request::new(update)).await.expect("strict");
 }
 
-/// The number that is granted under a request ID.
+/// Requests one number under a request ID, and returns the number.
 async fn draw(node: &Node, region: &str, request_id: &str) -> Result<u64, Status> {
     let source = format!("region:{region}");
     let request = AllocateRequest { source, count: 1, request_id: request_id.to_owned(), ..Default::default() };
@@ -154,7 +154,7 @@ async fn err_a_forgotten_request_id_is_not_granted_again() {
     // The other replica has not read the new floor yet, but its commit detects the change.
     check_refused(draw(&other, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
     check_refused(draw(&one, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
-    // A replica that starts does not trust its clock either.
+    // A replica that starts later also uses the stored floor.
     let third = replicas.start(&behind).await;
     check_refused(draw(&third, "r", &id).await, Code::FailedPrecondition, "REQUEST_TOO_OLD");
     assert_eq!(draw(&other, "r", &dated(NOW + 10, 2)).await.expect("granted"), 1, "no number was used meanwhile");
@@ -209,7 +209,7 @@ async fn err_undated_request_ids_beyond_the_limit_are_refused() {
     assert_eq!(draw(&one, "s", "order 3").await.expect("another region"), 0);
 }
 
-/// The numbers that are granted from a source: the first, and the count.
+/// Requests numbers of a source, and returns the first number and the count.
 async fn lease(node: &Node, source: &str, count: u64) -> Result<(u64, u64), Status> {
     let request = AllocateRequest { source: source.to_owned(), count, ..Default::default() };
     let granted = node.allocator().allocate(Request::new(request)).await?.into_inner();
@@ -256,7 +256,7 @@ async fn err_invented_symbols_do_not_lock_out_operators() {
         }
         check_refused(lease(node, "serial:X5", 1).await, Code::ResourceExhausted, "TOO_MANY_SERIES");
     }
-    // An operator creates a series, or takes one over. Then requests can create another.
+    // An operator creates a series, and takes over one that a request created. Then requests can create one more.
     make_series(&other, "serial:X5").await;
     lease(&one, "serial:X5", 1).await.expect("made");
     make_series(&other, "serial:X4").await;
@@ -284,7 +284,8 @@ async fn ok_a_forgotten_series_continues_where_it_was() {
         let reserved: u64 = forget_series(&one, "serial:AB").await.expect("forgotten").parse().expect("a number");
         assert!(granted.iter().all(|(first, count)| first + count <= reserved), "{reserved}");
         granted.push(lease(&other, "serial:AB", 1).await.expect("granted"));
-        // When it needs another chunk, it notices, and the series is listed again.
+        // When the other replica needs another chunk, it notices that the series was forgotten, and lists the series
+        // again.
         granted.push(lease(&other, "serial:AB", 2000).await.expect("granted"));
         assert_eq!(list_series(&one).await, [("serial:AB".to_owned(), true)]);
         check_refused(forget_series(&one, "serial:CD").await, Code::NotFound, "NO_SUCH_SERIES");
@@ -301,7 +302,7 @@ async fn ok_a_forgotten_series_continues_where_it_was() {
 
 const SPACE: &str = "spaces/default";
 
-/// Renames the only region to its name of this round.
+/// Renames the only region from its name of the previous round to its name of this round.
 async fn rename(node: &Node, round: u64, request_id: &str) -> Result<u64, Status> {
     let rename = RenameRegionRequest {
         name: format!("{SPACE}/regions/r{}", round - 1),
@@ -319,7 +320,7 @@ async fn name_at(node: &Node, at_revision: u64) -> Result<String, Status> {
     Ok(regions.into_iter().map(|region| region.name).collect())
 }
 
-/// The first revision that a watcher after this revision receives.
+/// The first revision that a watch after this revision reports.
 async fn watch(node: &Node, after_revision: u64) -> Result<u64, Status> {
     let watch = WatchTableRequest { parent: SPACE.to_owned(), after_revision };
     let mut events = Box::pin(node.regions().watch_table(Request::new(watch)).await?.into_inner());
@@ -344,7 +345,7 @@ async fn ok_the_last_edits_are_kept_and_older_ones_are_reported_as_deleted() {
         ..CreateRegionRequest::default()
     };
     one.regions().create_region(Request::new(create)).await.expect("created");
-    // Both replicas together write more than a page of records.
+    // Together, the replicas write more than one page of records.
     for round in 2..=last {
         let node = if round % 2 == 0 { &one } else { &other };
         assert_eq!(rename(node, round, &format!("rename {round}")).await.expect("renamed"), round);

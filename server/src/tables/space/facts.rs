@@ -1,7 +1,7 @@
-//! The facts about a region that a grant needs, read together with the tables around its space.
+//! The facts about a region that a grant needs, including the seals in the outer spaces.
 //!
-//! A seal covers the spaces below it. So a grant from an inner space locks the tables of all spaces around it, and no seal is
-//! applied to any of them in the middle of a grant.
+//! A seal of a delegated region, or of a region around it, also covers the delegated region's space. So a grant from
+//! this space locks the tables of all outer spaces, and no seal is applied to any of them in the middle of a grant.
 
 use std::{
     iter,
@@ -32,7 +32,7 @@ pub(crate) struct RegionFacts {
     pub(crate) expandable_bits: u8,
     /// The number of suffixes that may be issued.
     pub(crate) limit: Count,
-    /// Whether the cap sets this limit.
+    /// Whether the region's cap sets `limit`.
     pub(crate) is_capped: bool,
     /// One past the last suffix that can be granted.
     pub(crate) capacity: Position,
@@ -40,7 +40,7 @@ pub(crate) struct RegionFacts {
     pub(crate) pace: Pace,
 }
 
-/// A table that is locked for reading, and a region of it.
+/// A table that is locked for reading, and one of its regions.
 struct Level<'a> {
     space: &'a Space,
     state: RwLockReadGuard<'a, State>,
@@ -48,8 +48,8 @@ struct Level<'a> {
 }
 
 impl Space {
-    /// Runs `act` with the facts of a region and its first name while the table and those around it are locked, so that no edit is
-    /// applied in between.
+    /// Runs `act` with the facts of a region and its first name while the table and those of the outer spaces are
+    /// locked, so that no edit is applied meanwhile.
     pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<(RegionFacts, &str)>) -> T) -> T {
         let (around, state) = (self.lock_around(), self.state());
         act(state.table.named(region).ok().map(|region| (state.facts(region, &around), region.first_name())))
@@ -61,10 +61,10 @@ impl Space {
         state.table.get(number).map(|region| state.facts(region, &around))
     }
 
-    /// Returns the facts of a region, and the records that a commit must compare so that it fails if a seal has covered
-    /// the region since. These are the records of the region and of all regions that contain it. If a region lies
-    /// inside two or more others of its space, the space's record replaces theirs, because a transaction can compare
-    /// only a few records.
+    /// Returns the facts of a region, and the records that a commit must compare so that it fails if the region has
+    /// been sealed since, directly or by a region around it. These are the records of the region and of all regions
+    /// that contain it. If two or more regions of its space contain the region, the space's record replaces theirs,
+    /// because a transaction can compare only a few records.
     pub(crate) fn guarded_facts(&self, number: RegionNumber) -> Option<(RegionFacts, Vec<(Key, Version)>)> {
         let (around, state) = (self.lock_around(), self.state());
         let facts = state.facts(state.table.get(number)?, &around);
@@ -76,7 +76,7 @@ impl Space {
         Some((facts, guards))
     }
 
-    /// The sealed region that covers a region, and its space.
+    /// The sealed region that covers a region, and the space of the sealed region.
     pub(crate) fn sealed_by(&self, number: RegionNumber) -> Option<(&Self, Region)> {
         let seal = {
             let (around, state) = (self.lock_around(), self.state());
@@ -85,12 +85,12 @@ impl Space {
         self.find_seal(seal)
     }
 
-    /// The sealed region that covers the whole space of a delegated region, and its space.
+    /// The sealed region that covers this whole space, and the space of that region.
     pub(crate) fn sealed_around(&self) -> Option<(&Self, Region)> {
         self.outer.as_ref().and_then(|(outer, number)| outer.sealed_by(*number))
     }
 
-    /// The region of a seal, and its space.
+    /// The region that a seal belongs to, and the space of that region.
     pub(crate) fn find_seal(&self, seal: Seal) -> Option<(&Self, Region)> {
         let mut space = self;
         for _ in 0..seal.outward {
@@ -100,13 +100,13 @@ impl Space {
         Some((space, region))
     }
 
-    /// The spaces around this one, the innermost first.
+    /// The outer spaces of this space, innermost first.
     pub(crate) fn around(&self) -> impl Iterator<Item = &Arc<Self>> {
         iter::successors(self.outer.as_ref(), |(space, _)| space.outer.as_ref()).map(|(space, _)| space)
     }
 
-    /// Locks the tables of the spaces around this one, outermost first, as all code that locks several tables does. Returns each
-    /// with the delegated region in it.
+    /// Locks the tables of the outer spaces, outermost first, as all code that locks several tables does. Returns each
+    /// table with its delegated region that contains this space.
     fn lock_around(&self) -> Vec<Level<'_>> {
         let Some((outer, region)) = &self.outer else { return Vec::new() };
         let mut around = outer.lock_around();
@@ -116,7 +116,7 @@ impl Space {
 }
 
 impl State {
-    /// The seal that covers a region of this table, given the tables around it, outermost first.
+    /// The seal that covers a region of this table, given the tables of the outer spaces, outermost first.
     fn seal_over(&self, region: &Region, around: &[Level<'_>]) -> Option<Seal> {
         let outward = around.iter().rev().filter_map(|level| {
             let table = &level.state.table;
@@ -125,7 +125,8 @@ impl State {
         Seal::over(iter::once((&self.table, region)).chain(outward))
     }
 
-    /// Adds the records that change if a seal covers a region of this table: see [`Space::guarded_facts`].
+    /// Adds the records that change when a region of this table is sealed, directly or by a region around it: see
+    /// [`Space::guarded_facts`].
     fn guard(&self, space: &str, number: RegionNumber, guards: &mut Vec<(Key, Version)>) {
         let region = |number: RegionNumber| (keys::region(space, number.0), self.region_version(number));
         guards.push(region(number));

@@ -1,4 +1,5 @@
-//! Tests of the records that a strict grant compares: a seal of any region around it must make its commit fail.
+//! Tests of the records that a strict grant compares: a seal of the region or of any region around it must make the
+//! grant's commit fail.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ fn name(space: &str, region: &str) -> String {
     format!("spaces/{space}/regions/{region}")
 }
 
-/// Starts a daemon with the region `a`, which contains `b`, which contains `c`, which contains `d`. `d` is delegated, and its space
-/// has the region `e`, which contains `f`.
+/// Starts a daemon with the nested regions `a`, `b`, `c` and `d`, outermost first. `d` is delegated, and its space has
+/// the region `e`, which contains `f`.
 async fn nested(disk: &MemoryStore) -> Node {
     let config = Config::check(Settings::default()).expect("valid");
     let (store, clock, entropy) = (

@@ -1,5 +1,5 @@
-//! A refused call makes the same operations on the store whether a name exists or not. Otherwise the time of the answer would tell
-//! whether the name exists.
+//! A refused call performs the same store operations whether a name exists or not. Otherwise, the response time would
+//! reveal whether the name exists.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +15,8 @@ use tonic::metadata::MetadataMap;
 use super::*;
 use crate::{access::NewToken, auth::Caller, config::AuthMode, service::AccessService};
 
-/// A daemon that requires credentials, and the operations on its store that are not about the daemon itself.
+/// A daemon that requires credentials, and the operations on its store, except those that the daemon performs on its
+/// own slot and starts.
 struct Counted {
     node: Node,
     operations: Arc<Mutex<Vec<String>>>,
@@ -55,15 +56,14 @@ impl Counted {
         self.node.engine().access().create_token(&Caller::DAEMON, new).await.expect("made").0
     }
 
-    /// The refusal of a call, and the operations on the store that it made.
+    /// The code of a refused call, and the store operations that the call performed.
     async fn refused<T>(&self, call: impl Future<Output = Result<T, Status>>) -> (Code, Vec<String>) {
         self.operations.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let refused = call.await.err().expect("the caller may not do this");
         (refused.code(), self.operations.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Makes calls that name this region, space, role and token. Returns the code and the store's operations of each
-    /// call.
+    /// Makes calls that name this region, space, role or token. Returns the code and the store operations of each call.
     async fn costs(&self, by: &Presented, name: &str, token: &str) -> Vec<(&'static str, Code, Vec<String>)> {
         let (regions, allocator) = (self.node.regions(), self.node.allocator());
         let access = AccessService::new(self.node.engine().clone());
@@ -72,7 +72,8 @@ impl Counted {
         let mut costs = Vec::new();
         macro_rules! cost {
             ($service:ident . $method:ident ( $message:expr )) => {
-                // The daemon itself may read meanwhile, so the try with the fewest operations counts.
+                // The daemon itself may read from the store meanwhile, so the attempt with the fewest operations
+                // counts.
                 let (message, mut least) = ($message, None::<(Code, Vec<String>)>);
                 for _ in 0..TRIES {
                     let mut request = Request::new(message.clone());
@@ -146,7 +147,8 @@ async fn err_a_refused_caller_costs_the_same_operations_whether_a_name_exists_or
     by_admin(put.metadata_mut());
     AccessService::new(daemon.node.engine().clone()).put_role(put).await.expect("put");
     let other = daemon.token(&["operate:*"], &[]).await;
-    // Callers without a right to the region: the first has no right to any region, the others have rights to other regions.
+    // Callers without a right to the region: the first has no right to any region, and the others have rights to other
+    // regions.
     for permissions in [
         &["allocate:uuidv7"][..],
         &["allocate:region:default/own", "edit:region:default/own", "read:region:default/own"],
@@ -157,7 +159,8 @@ async fn err_a_refused_caller_costs_the_same_operations_whether_a_name_exists_or
         let absent = daemon.costs(&by, "absent", "0123456789ab").await;
         assert_eq!(present, absent, "{permissions:?}");
         assert!(present.iter().all(|(_, code, _)| *code == Code::PermissionDenied), "{present:#?}");
-        // A refusal in a table or of a grant reads nothing. A change of tokens first reads whether others have changed them.
+        // A refused edit or grant reads nothing. A change of tokens first reads whether another replica has changed
+        // them.
         let has_admin = permissions[0].starts_with("admin:");
         for (method, _, operations) in present {
             let is_read = operations.iter().all(|it| it == "get access/version");

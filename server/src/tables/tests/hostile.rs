@@ -19,7 +19,7 @@ async fn set_strict(node: &Node, strict: bool) {
     update(node, UpdateRegionRequest { policy, policy_mask, ..Default::default() }).await.expect("set");
 }
 
-/// Writes a lower counter, as if etcd had been rolled back a moment ago, and other replicas had reserved since.
+/// Writes a lower counter, as if etcd had been rolled back, and other replicas had reserved suffixes since.
 async fn roll_back(disk: &MemoryStore, number: u64, reserved: u128) {
     let key = keys::counter("default", number);
     let counter = read_counter(disk, &key).await.expect("read").value;
@@ -27,7 +27,7 @@ async fn roll_back(disk: &MemoryStore, number: u64, reserved: u128) {
     disk.commit(Txn::new().put(key, kent_proto::stored::encode_counter(&lower))).await.expect("committed");
 }
 
-/// A strict region keeps no chunk, but the daemon knows what it has granted, even while the region was not strict.
+/// A strict region keeps no chunk, but the daemon knows what it has granted, including while the region was not strict.
 #[tokio::test]
 async fn err_a_strict_region_does_not_continue_below_what_its_daemon_has_granted() {
     for (before, after) in [(true, true), (true, false), (false, true)] {
@@ -51,7 +51,7 @@ async fn err_a_strict_region_does_not_continue_below_what_its_daemon_has_granted
     }
 }
 
-/// A deletion frees the prefix for other regions.
+/// A deletion would free the prefix, and another region could issue the granted number again.
 #[tokio::test]
 async fn err_a_region_is_not_deleted_if_its_daemon_has_granted_more_than_the_store_says() {
     for strict in [false, true] {
@@ -67,7 +67,7 @@ async fn err_a_region_is_not_deleted_if_its_daemon_has_granted_more_than_the_sto
 }
 
 /// A script with a fixed request ID creates a region whose numbers below `--next` are in use, and runs again with
-/// another number.
+/// another `--next`.
 #[tokio::test]
 async fn err_a_request_id_of_a_new_region_is_not_used_again_for_another_counter() {
     let node = start(&disk(), small_chunks()).await;
@@ -107,7 +107,7 @@ async fn err_a_request_id_of_a_new_region_is_not_used_again_for_another_counter(
         let divide = AddSubregionsRequest { name: name(), by_bits: 1, new_regions, request_id, ..Default::default() };
         assert_eq!(regions.add_subregions(Request::new(divide)).await.is_ok(), fits, "{next}");
     }
-    // This region closes after its creation, and its heir continues the counter.
+    // The region `w` closes after its creation, and its heir continues the counter.
     regions.create_region(Request::new(create(5, "w", "w"))).await.expect("created");
     let new_regions = vec![new(0, "x", "0"), new(0, "y", "1")];
     let new_regions = new_regions.into_iter().map(|new| NewRegion { suffix_bits: Some(20), ..new }).collect();
@@ -118,7 +118,7 @@ async fn err_a_request_id_of_a_new_region_is_not_used_again_for_another_counter(
     regions.create_region(Request::new(create(6, "w", "w"))).await.expect_err("another number");
 }
 
-/// The answer to a creation was lost, and the client asks another replica, where the counter has not arrived yet.
+/// The answer to a creation was lost, and the client retries on another replica, which does not know the counter yet.
 #[tokio::test]
 async fn ok_a_creation_with_a_counter_is_repeated_at_a_replica_that_does_not_know_the_counter() {
     let disk = disk();
@@ -147,7 +147,7 @@ async fn ok_a_creation_with_a_counter_is_repeated_at_a_replica_that_does_not_kno
     }
 }
 
-/// Numbers are declared as issued while another replica has a chunk below them. The record of the edit is removed
+/// Numbers are declared as issued while another replica has a chunk of these numbers. The record of the edit is removed
 /// before that replica reads it, so the replica reads the whole table.
 #[tokio::test]
 async fn ok_a_replica_that_reads_a_whole_table_again_drops_its_chunks() {
@@ -172,15 +172,15 @@ async fn ok_a_replica_that_reads_a_whole_table_again_drops_its_chunks() {
     assert!(draw(&other).await.expect("granted") >= 5000, "suffixes below 5000 count as issued");
 }
 
-/// Another replica has reserved suffixes, but the watch was interrupted and has missed the reservation. An export is
-/// imported elsewhere, so it must not show an earlier counter.
+/// Another replica has reserved suffixes, but the watch was interrupted and has missed the reservation. An export may
+/// be imported elsewhere, so it must not contain an outdated counter.
 #[tokio::test]
 async fn ok_an_exact_list_has_counters_that_no_watch_has_reported() {
     let disk = disk();
     let node = start(&disk, Settings::default()).await;
     make(&node, 32, 4).await;
     time::sleep(Duration::from_millis(200)).await;
-    // There is no pause in which the watch could see the change.
+    // There is no pause between the change and the compaction in which the watch could report the change.
     let (number, counter) = (get(&node).await.number, kent_proto::stored::Counter::NEW);
     let reserved = kent_proto::stored::Counter { reserved: Count::Below(1024), ..counter };
     let record = kent_proto::stored::encode_counter(&reserved);
@@ -199,7 +199,8 @@ async fn list_exactly(node: &Node) -> Vec<(String, String, bool)> {
     regions.into_iter().map(|region| (short(region.name), region.reserved, region.needs_floor)).collect()
 }
 
-/// A region of a restored store issues nothing before its operator names a floor, nor does its imported copy in another store.
+/// A region of a restored store issues nothing until an operator declares a floor. The same applies to a copy of the
+/// region that is imported into another store.
 #[tokio::test]
 async fn err_an_imported_region_needs_a_floor_if_it_says_so() {
     for (of_region, reserved) in [(false, "0"), (false, "7"), (true, "0"), (true, "7")] {
@@ -229,8 +230,8 @@ async fn err_an_imported_region_needs_a_floor_if_it_says_so() {
     }
 }
 
-/// A restore seals the only region. By unsealing it, the operator declares that the table is right. An undo must not
-/// declare that.
+/// A restore seals the only region. By unsealing the region, the operator confirms that the table is correct. An undo
+/// must not confirm that.
 #[tokio::test]
 async fn err_a_restore_is_not_undone() {
     let disk = disk();
@@ -259,7 +260,7 @@ async fn err_a_restore_is_not_undone() {
 }
 
 /// The answer to an edit that depends on the counter is lost, so the table is read again. The region has a cap, so its
-/// chunk is then returned. This return must not block the edit or later edits of the space.
+/// chunk is then returned. Returning the chunk must not block the edit or later edits of the space.
 #[tokio::test]
 async fn ok_an_edit_of_a_capped_region_without_an_answer_ends() {
     let disk = disk();

@@ -1,6 +1,6 @@
-//! Random edits of all kinds on two replicas, with grants and restarts, and with commits whose answers are lost or that arrive late.
-//! No number of a space is granted twice, even if the space was deleted and created again, and nothing is granted under a seal that
-//! is in effect.
+//! Random edits of all kinds on two replicas, with grants and restarts, and with commits that arrive late or whose
+//! answers are lost. No number of a space is granted twice, even if the space was deleted and created again, and
+//! nothing is granted under a seal that is in effect.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use tonic::async_trait;
 use super::*;
 use crate::{host::tasks::Tasks, records::failure::LoadError};
 
-/// A store that makes some commits late, after it has told their callers that the outcome is unknown.
+/// A store that applies some commits late, after it has reported their outcome as unknown.
 #[derive(Debug)]
 struct Late {
     disk: Arc<MemoryStore>,
@@ -91,7 +91,7 @@ async fn start_late(disk: &MemoryStore, faults: &mut Dice) -> Node {
     }
 }
 
-/// The width of the space `s`, so small that prefixes and numbers are soon used again.
+/// The width of the space `s`. It is small, so that prefixes and numbers are soon reused.
 const BITS: u32 = 14;
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const RUNS: u64 = 10;
@@ -118,7 +118,8 @@ impl Dice {
     }
 }
 
-/// The state that all runs of a test share: the numbers granted in `s`, and an earlier export.
+/// The state of a run: the numbers granted in `s`, the latest export of each space, and how often each operation
+/// succeeded.
 #[derive(Default)]
 struct Kept {
     granted: BTreeSet<u128>,
@@ -142,7 +143,7 @@ fn base(region: &Region, bits: u32) -> u128 {
     prefix << (bits - u32::try_from(region.prefix.len()).expect("few"))
 }
 
-/// Takes up to three numbers, and records them as granted in `s`.
+/// Requests up to three numbers, and records them as granted in `s`.
 async fn grant(node: &Node, dice: &mut Dice, kept: &mut Kept) {
     let (space, region) = pick(node, dice).await;
     let outer = space.strip_prefix("s/").map(|outer| outer.to_owned());
@@ -163,14 +164,14 @@ async fn grant(node: &Node, dice: &mut Dice, kept: &mut Kept) {
     };
     let Some(Identifiers::Lease(lease)) = granted.into_inner().identifiers else { panic!("expected a lease") };
     let block = kent_ids::Block::try_from(lease).expect("a block");
-    // Numbers of regions have no random tails.
+    // Identifiers of regions contain no random bits.
     for id in block.walk(rand::rng()).map(|id| id.to_u128() + around) {
         assert!(kept.granted.insert(id), "{id} was granted twice, the second time from {source}");
     }
     *kept.made.entry("grant").or_default() += 1;
 }
 
-/// The space `s` or that of a region in it, and usually one of its regions.
+/// Picks the space `s` or the space of a delegated region in it, and a name, usually that of an existing region there.
 async fn pick(node: &Node, dice: &mut Dice) -> (String, &'static str) {
     let name = |region: &Region| NAMES.into_iter().find(|name| region.name.ends_with(&format!("/{name}")));
     let mut space = "s".to_owned();
@@ -185,7 +186,7 @@ async fn pick(node: &Node, dice: &mut Dice) -> (String, &'static str) {
     (space, region)
 }
 
-/// Makes a random edit. Most are refused.
+/// Attempts a random edit. Most attempts are refused.
 async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Region>>>) -> (&'static str, bool) {
     let (regions, by_bits) = (node.regions(), dice.bits());
     let (space, region) = pick(node, dice).await;
@@ -284,7 +285,7 @@ async fn edit(node: &Node, dice: &mut Dice, kept: &Mutex<BTreeMap<String, Vec<Re
     }
 }
 
-/// Reverts the last edit.
+/// Reverts the last edit of a table or of a region.
 async fn undo(node: &Node, name: String) -> (&'static str, bool) {
     let undo = UndoEditRequest { name, ..UndoEditRequest::default() };
     match node.regions().undo_edit(Request::new(undo)).await {
@@ -293,7 +294,7 @@ async fn undo(node: &Node, name: String) -> (&'static str, bool) {
     }
 }
 
-/// The kind of a reversal, by what it did to the regions.
+/// Classifies a reversal by its changes.
 fn reverted(changes: &[RegionChange]) -> &'static str {
     let changed = changes.iter().filter_map(|it| it.before.as_ref().zip(it.after.as_ref()));
     let is_closed = |region: &Region| region.kind() == kent_proto::v1::region::Kind::Closed;

@@ -58,7 +58,7 @@ async fn ok_a_deletion_that_commits_first_prevents_a_reservation_of_another_repl
     make(&one, 20, 4).await;
     settle().await;
     let number = get(&one).await.number;
-    // The reservation is planned before the deletion, and its commit arrives after it.
+    // The reservation is planned before the deletion, and its commit arrives after the deletion.
     delay(&disk, keys::COUNTERS);
     let (drawn, deleted) = join(draw(&other), async {
         time::sleep(Duration::from_millis(100)).await;
@@ -68,7 +68,7 @@ async fn ok_a_deletion_that_commits_first_prevents_a_reservation_of_another_repl
     deleted.expect("nothing was reserved");
     assert_eq!(drawn.expect_err("deleted").code(), Code::NotFound);
     disk.plan(|_| Fault::None);
-    // The prefix is used again, but the number is not, even by the replica that learns of the deletion late.
+    // The prefix is used again, but the region's number is not, even by the replica that learns of the deletion late.
     make(&other, 20, 4).await;
     settle().await;
     assert_eq!(get(&other).await.number, number + 1);
@@ -83,7 +83,7 @@ async fn ok_a_reservation_that_commits_first_prevents_a_deletion_on_another_repl
     let (one, other) = (start(&disk, small_chunks()).await, start(&disk, small_chunks()).await);
     make(&one, 20, 4).await;
     settle().await;
-    // The deletion is planned before the reservation, and its commit arrives after it.
+    // The deletion is planned before the reservation, and its commit arrives after the reservation.
     delay(&disk, keys::SPACES);
     let (deleted, drawn) = join(delete(&one), async {
         time::sleep(Duration::from_millis(100)).await;
@@ -128,7 +128,7 @@ async fn err_after_a_restore_the_end_of_a_delegation_needs_a_floor() {
     let delegate = DelegateRegionRequest { name: name(), ..DelegateRegionRequest::default() };
     let node = start(&disk, Settings::default()).await;
     make(&node, 8, 8).await;
-    // The region has a record of its counter. A restore keeps that record.
+    // Give the counter a record, which a restore keeps.
     set_next(&node, 0).await;
     node.regions().delegate_region(Request::new(delegate)).await.expect("delegated");
     node.stop().await;
@@ -199,8 +199,8 @@ async fn ok_a_new_region_and_the_deletion_of_its_space_do_not_both_succeed() {
     assert_eq!(made.expect_err("deleted").code(), Code::NotFound);
 }
 
-/// A region is created in the space of a delegated region while another replica ends the delegation. If both succeeded, both
-/// regions would grant the same suffixes.
+/// A region is created in the space of a delegated region while another replica ends the delegation. If both succeeded,
+/// the new region and the delegated region would grant the same suffixes.
 #[tokio::test]
 async fn ok_a_new_region_and_the_end_of_the_delegation_around_it_do_not_both_succeed() {
     for deletion_is_late in [true, false] {

@@ -1,4 +1,5 @@
-//! Reversals on several daemons: a counter that comes back to a region that was closed, and prefixes that a restore may have lost.
+//! Reversals on several daemons: a counter that returns to a reopened region, and prefixes that a restore may have
+//! lost.
 
 use kent_proto::v1::{
     AddSubregionsRequest, NewRegion, SealRegionRequest, SplitRegionRequest, Uint128, UndoEditRequest,
@@ -60,7 +61,8 @@ async fn ok_a_counter_that_comes_back_repeats_nothing() {
     assert!(draw_from(&third, "zero").await > drawn[count - 1], "the counter is above all");
 }
 
-/// A daemon that stops returns its chunks, but not to a closed region: the heir's counter would seem to be above what it inherited.
+/// A daemon that stops returns its chunks, except for a chunk of a closed region. Otherwise, the heir's counter would
+/// seem to be above the counter that the heir inherited.
 #[tokio::test]
 async fn ok_a_region_opens_again_after_a_daemon_with_a_chunk_of_it_has_stopped() {
     let disk = disk();
@@ -77,8 +79,8 @@ async fn ok_a_region_opens_again_after_a_daemon_with_a_chunk_of_it_has_stopped()
     assert!(draw_from(&one, "r").await > first);
 }
 
-/// Another daemon applies the reversal from the history, which does not contain counters. The daemon need not read the
-/// whole table.
+/// Another daemon applies the reversal from the history, which does not contain counters. It need not read the whole
+/// table again, which would drop its chunks.
 #[tokio::test]
 async fn ok_a_reversal_drops_no_chunk_of_another_region() {
     let disk = disk();
