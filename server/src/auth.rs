@@ -194,8 +194,8 @@ impl Auth {
         Ok((Principal { name, identity, rights: Rights::new(rights), roles, expires, limits, usage, purse }, left))
     }
 
-    /// Returns the principal of a certificate. It has no time limit, because the connection ends when the certificate
-    /// expires.
+    /// Returns the principal of a certificate. The principal has no time limit, because the connection ends when the
+    /// certificate expires.
     fn by_certificate(&self, name: &str, steady: Duration) -> (Principal, Duration) {
         let snapshot = self.table.snapshot();
         let roles: Vec<_> = snapshot.roles().filter(|role| role.has_certificate(name)).collect();

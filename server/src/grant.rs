@@ -63,7 +63,7 @@ pub(crate) struct Limits {
     pub(crate) packed_bytes: u64,
 }
 
-/// The maximum number of identifiers as text in one reply.
+/// The maximum number of identifiers in one reply that contains them as text.
 pub(crate) const TEXTS_MAX: u64 = 10_000;
 
 /// The minimum number of attempts at a grant before it fails because of conflicts; attempts continue until the caller's
@@ -136,7 +136,7 @@ impl Grants {
         }
     }
 
-    /// Waits and tries again, until a block is granted.
+    /// Waits and tries again until a block is granted or the request fails.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ use crate::{
     host::address::Address,
 };
 
-/// The refusal of a call because of its caller.
+/// Reasons that a caller is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Denied {
     /// The caller presented no credential.

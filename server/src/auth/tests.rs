@@ -10,7 +10,7 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// A clock that a test moves, in milliseconds.
+/// A clock that a test sets, in milliseconds.
 #[derive(Debug, Default)]
 struct ManualClock(AtomicU64);
 

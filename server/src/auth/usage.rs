@@ -54,14 +54,14 @@ pub(crate) struct Open {
     kind: OpenKind,
 }
 
-/// What a principal can have open.
+/// The kinds of [`Open`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OpenKind {
     Stream,
     Connection,
 }
 
-/// The limit because of which a call is refused.
+/// The limit that a call, a stream or a connection would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limited {
     pub(crate) kind: LimitKind,
@@ -91,7 +91,7 @@ impl Usages {
             return usage.clone();
         }
         if known.by_name.len() >= known.sweep_at {
-            // Only this method, under the lock, hands out a usage that nothing but this map holds.
+            // A count of 1 cannot grow meanwhile: only this method clones what the map holds, and it holds the lock.
             known.by_name.retain(|_, usage| Arc::strong_count(usage) > 1 || !usage.is_idle(now));
             known.sweep_at = SWEEP_MIN.max(2 * known.by_name.len());
         }

@@ -26,7 +26,7 @@ pub(crate) enum TryGrant<T> {
 #[derive(Debug)]
 pub(crate) enum Wait {
     /// The clock, a slot or its window. The wait itself can end in a grant, so the caller's budgets are charged before
-    /// it.
+    /// the wait.
     Time(Format, Refusal, Charge),
     /// A chunk of a region.
     Region(Arc<Space>, RegionNumber),

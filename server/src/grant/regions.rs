@@ -1,4 +1,4 @@
-//! Grants of regions' suffixes, from counters in memory and chunks in the store.
+//! Grants suffixes of regions: from chunks in memory or, for strict regions, by commits.
 
 use std::{iter, num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
@@ -352,8 +352,9 @@ impl RegionGrants {
         }
     }
 
-    /// Waits briefly until a quarter of the callers that were just answered have sent another request. A commit costs
-    /// the same for one request as for many. The other callers can queue while the commit is in progress.
+    /// Waits briefly until a quarter of the callers that were just answered have sent another request. This saves
+    /// commits, because a commit costs the same for one request as for many. The other callers can queue while the
+    /// commit is in progress.
     async fn gather(cell: &Cell, answered: usize) {
         if let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 4)) {
             // OK because later requests share the following commit.
@@ -459,8 +460,8 @@ impl RegionGrants {
         Ok(())
     }
 
-    /// Prefetches the next chunk, so that grants do not wait for the store. If that fails, the next grant that needs a
-    /// chunk reserves it.
+    /// Prefetches the next chunk, so that grants do not wait for the store. If the prefetch fails, the next grant that
+    /// needs a chunk reserves one.
     async fn reserve_ahead(self, space: Arc<Space>, number: RegionNumber) {
         let cell = space.cell(number, self.chunk);
         let _reserving = cell.reserving.lock().await;

@@ -110,8 +110,8 @@ impl SeriesGrants {
         Ok(TryGrant::Granted(block, self.clock.steady()))
     }
 
-    /// Prefetches the next chunk, so that grants do not wait for the store. If that fails, the next grant that needs a
-    /// chunk reserves it.
+    /// Prefetches the next chunk, so that grants do not wait for the store. If the prefetch fails, the next grant that
+    /// needs a chunk reserves one.
     async fn reserve_ahead(self, series: Series, Known { cell, listed }: Known) {
         let _reserving = cell.reserving.lock().await;
         let record = record(&series, listed);

@@ -1,4 +1,5 @@
-//! Chunks are prefetched for regions and series, and the unknown outcome of a strict grant is reported as unknown.
+//! Tests that chunks are prefetched, that a strict grant with an unknown outcome is reported as unknown, and that every
+//! source refuses during the wait after a restore.
 
 use std::{sync::Arc, time::Duration};
 

@@ -26,7 +26,7 @@ pub(crate) struct Request {
     /// The key of the record of the grant or edit.
     pub(crate) key: Key,
     pub(crate) kind: RequestKind,
-    /// The identity of the caller. A request ID belongs to the caller who used it first.
+    /// The identity of the caller. A request ID belongs to the caller that used it first.
     pub(crate) caller: Box<str>,
 }
 
@@ -73,13 +73,13 @@ impl Requests {
         Ok(Arc::new(Self { policy, slots, floor }))
     }
 
-    /// Returns the current rules, and the version of the floor in them.
+    /// Returns the current rules, and the version of the floor that they contain.
     pub(crate) fn rules(&self) -> (RequestRules, u64) {
         let floor = *self.floor.lock().unwrap_or_else(PoisonError::into_inner);
         (RequestRules { policy: self.policy, floor: floor.value, now: self.slots.trusted_now() }, floor.version)
     }
 
-    /// Reads the floor again after a commit found that it moved.
+    /// Reads the floor again, because another replica may have raised it.
     pub(crate) async fn refresh_floor(&self, store: &dyn Store) -> Result<Stored<UnixNanos>, StoreFailure> {
         let read = read_floor(store).await?;
         let mut floor = self.floor.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +117,7 @@ impl Requests {
         Ok(Ok(txn.expect(request.key.clone(), Version::ABSENT).put(request.key.clone(), record)))
     }
 
-    /// Raises the floor, and removes the oldest records below it. Returns true if there may be more.
+    /// Raises the floor, and removes the oldest records below it. Returns true if there may be more to remove.
     pub(crate) async fn forget(&self, store: &dyn Store) -> Result<bool, StoreFailure> {
         let page = store.pages(&keys::DATED).await?.next().await?.unwrap_or_default();
         let Some((oldest, _)) = page.first() else { return Ok(false) };
@@ -127,7 +127,7 @@ impl Requests {
             let record = stored::encode_forgotten_requests(raised);
             match store.commit(expect_floor(Txn::new(), floor.version).put(keys::FORGOTTEN, record)).await {
                 Ok(_) => {}
-                // Another replica may have raised the floor; the stored floor counts.
+                // Another replica may have raised the floor, so use the stored one.
                 Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -1,4 +1,5 @@
-//! Grants time-based identifiers: the issuer behind a lock, and the keeper, a task that supplies it with a slot and a window.
+//! Grants time-based identifiers from an issuer behind a lock. A task, the keeper, supplies the issuer with a slot and
+//! a window.
 //!
 //! A grant does no I/O. Only the keeper accesses the store: it takes a slot, extends its window before the window ends,
 //! takes another slot when the clock goes back or the slot is lost, and returns the rest of the window when it stops.

@@ -52,8 +52,8 @@ pub(crate) struct Directory {
 /// The width of the space `default`, which every store has.
 const DEFAULT_BITS: u32 = 64;
 
-/// The maximum number of spaces, including the spaces of delegated regions and the records of deleted spaces, because
-/// each space has a table in memory and each record stays permanently. Replicas that create spaces at the same time can
+/// The maximum number of spaces, including the spaces of delegated regions and the records of deleted spaces. Each
+/// space has a table in memory, and each record stays permanently. Replicas that create spaces at the same time can
 /// exceed the maximum slightly.
 const SPACES_MAX: usize = 10_000;
 
@@ -160,7 +160,7 @@ impl Directory {
         if is_free { Ok(()) } else { Err(EditError::TooManySpaces { max: SPACES_MAX }) }
     }
 
-    /// Whether callers still find this space under its key. Otherwise the space was deleted meanwhile.
+    /// Whether callers still find this space under its key. If not, the space was deleted meanwhile.
     pub(super) fn is_current(&self, space: &Arc<Space>) -> bool {
         self.by_key(space.key()).is_some_and(|current| Arc::ptr_eq(&current, space))
     }
@@ -182,7 +182,7 @@ impl Directory {
         self.deleted.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
     }
 
-    /// Adds a space from the store that is not in memory yet. Fails if another edit created it.
+    /// Adds a space from the store that is not in memory yet. Fails if another edit created the space.
     pub(super) async fn adopt_space(&self, name: &str, edit: EditId) -> Result<Arc<Space>, EditError> {
         let state = State::load(&*self.store, name).await.map_err(EditError::from)?;
         let state = state.ok_or_else(|| NoSuchSpace { space: name.to_owned() })?;

@@ -433,7 +433,7 @@ impl Directory {
             CommitOutcome::Conflict => return Ok(None),
             CommitOutcome::Made(version) => {
                 if let Err(refusal) = space.apply(&plan, version, edit) {
-                    // The store has the edit, but the counters in memory do not fit it. The store takes precedence.
+                    // The edit is in the store, but the counters in memory do not fit it. The store takes precedence.
                     warn!(space = space.name(), %refusal, "a committed edit does not fit the table in memory");
                     if let Err(error) = self.reload(space).await {
                         // The edit was made. The next edit compares versions, so it conflicts and reads the table

@@ -93,7 +93,7 @@ impl Directory {
                 None => {
                     info!(space = space.name(), missing, "reading the whole table again");
                     let Some(state) = State::load(&*self.store, space.key()).await? else {
-                        // The space was deleted; the next record reports that.
+                        // The space was deleted; a later record will report the deletion.
                         return Ok(true);
                     };
                     space.replace(state);

@@ -45,7 +45,7 @@ pub(crate) fn record(txn: Txn, space: &Space, revision: Revision, entry: &Histor
     })
 }
 
-/// Reads the edit that made a revision; returns `None` if it has no record.
+/// Reads the edit that made a revision; returns `None` if the edit has no record.
 pub(crate) async fn entry(
     store: &dyn Store,
     space: &Space,
@@ -54,8 +54,8 @@ pub(crate) async fn entry(
     Ok(versioned(store, space, revision).await?.map(|(entry, _)| entry))
 }
 
-/// Reads the edit that made a revision, and the version of all records that it wrote. Returns `None` if it has no
-/// record, or the record is being removed.
+/// Reads the edit that made a revision, and the version of all records that the edit wrote. Returns `None` if the edit
+/// has no record, or if its record is being removed.
 pub(crate) async fn versioned(
     store: &dyn Store,
     space: &Space,

@@ -235,8 +235,8 @@ impl Space {
         }
     }
 
-    /// Drops a chunk that was reserved before an edit at this version declared its numbers as issued, because the
-    /// numbers may be in use elsewhere.
+    /// Drops a chunk that was reserved before an edit at this version declared the chunk's numbers as issued, because
+    /// the numbers may be in use elsewhere.
     pub(crate) fn drop_chunk(&self, number: RegionNumber, declared: Version) {
         let cell = self.counters().get(&number).cloned();
         cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));
@@ -267,7 +267,7 @@ impl Space {
         counters.entry(number).or_insert_with(|| Arc::new(Cell::new(policy))).clone()
     }
 
-    /// Lists all counters in memory. It locks them for a few at a time, because grants need the lock.
+    /// Lists all counters in memory. Takes the lock for a few counters at a time, because grants need the lock.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (RegionNumber, Arc<Cell>)> {
         let (mut some, mut after) = (Vec::new().into_iter(), Bound::Unbounded);
         iter::from_fn(move || {

@@ -48,8 +48,8 @@ struct Level<'a> {
 }
 
 impl Space {
-    /// Runs `act` with the facts of a region and its first name while the table and those of the outer spaces are
-    /// locked, so that no edit is applied meanwhile.
+    /// Runs `act` with a region's facts and first name while the table and those of the outer spaces are locked, so
+    /// that no edit is applied meanwhile.
     pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<(RegionFacts, &str)>) -> T) -> T {
         let (around, state) = (self.lock_around(), self.state());
         act(state.table.named(region).ok().map(|region| (state.facts(region, &around), region.first_name())))

@@ -15,8 +15,8 @@ use tonic::metadata::MetadataMap;
 use super::*;
 use crate::{access::NewToken, auth::Caller, config::AuthMode, service::AccessService};
 
-/// A daemon that requires credentials, and the operations on its store, except those that the daemon performs on its
-/// own slot and starts.
+/// A daemon that requires credentials, and the operations on its store, except those on slots and on the number of
+/// starts.
 struct Counted {
     node: Node,
     operations: Arc<Mutex<Vec<String>>>,
