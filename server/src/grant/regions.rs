@@ -595,8 +595,8 @@ fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>>
     facts.granting.map(|()| facts).map_err(Some)
 }
 
-/// The error for a region that does not grant or does not exist. The error names no other region that the caller may
-/// not know. The function locks tables to look up names, so the caller must not hold a table's lock.
+/// The error for a region that does not grant or does not exist. The error does not name other regions that the caller
+/// must not learn of. The function locks tables to look up names, so the caller must not hold a table's lock.
 fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &Caller) -> AllocateError {
     let name = space.name();
     match reason {

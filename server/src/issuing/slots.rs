@@ -218,7 +218,7 @@ impl Slots {
         trusted_time(state, self.reading())
     }
 
-    /// The number of clock steps beyond the tolerance since the start.
+    /// The number of clock steps beyond the tolerance since the daemon started.
     pub(crate) fn clock_epoch(&self) -> u64 {
         self.lock().issuer.clock().epoch()
     }
@@ -413,8 +413,8 @@ impl Slots {
 
     async fn commit(&self, plan: &SlotPlan) -> Result<u64, CommitError> {
         let key = keys::slot(plan.slot());
-        // A store that replaced this one has another cluster key: a replica that hung during the replacement must not
-        // write to it.
+        // A store that replaced this one has a different cluster key. A replica that hung during the replacement must
+        // not write to the new store.
         let txn = Txn::new().expect(keys::CLUSTER, self.founded).expect(key.clone(), Version::new(plan.guard()));
         let txn = txn.put(key, stored::encode_slot(plan.record()));
         Ok(self.store.commit(txn).await?.version.get())

@@ -115,7 +115,7 @@ pub(crate) fn listed(series: &Series) -> Key {
     valid(format!("{LISTED_SERIES}{}", series.stored_name()))
 }
 
-/// Parses the series in a key that begins with [`LISTED_SERIES`].
+/// Parses the series from a key that begins with [`LISTED_SERIES`].
 pub(crate) fn parse_listed(key: &Key) -> Result<Series, Malformed> {
     let token = key.as_str().strip_prefix(LISTED_SERIES.as_str()).and_then(|token| token.parse().ok());
     token.ok_or(Malformed { what: "the name of a listed series" })
@@ -126,7 +126,7 @@ pub(crate) fn series(series: &Series) -> Key {
     valid(format!("series/{}", series.stored_name()))
 }
 
-/// Parses the series in a key that begins with [`SERIES`].
+/// Parses the series from a key that begins with [`SERIES`].
 pub(crate) fn parse_series(key: &Key) -> Result<Series, Malformed> {
     let token = key.as_str().strip_prefix(SERIES.as_str()).and_then(|token| token.parse().ok());
     token.ok_or(Malformed { what: "the name of a series" })
@@ -137,7 +137,7 @@ pub(crate) fn slot(slot: Slot) -> Key {
     valid(format!("slot/{:02}", slot.get()))
 }
 
-/// Parses the slot in a key that begins with [`SLOTS`].
+/// Parses the slot from a key that begins with [`SLOTS`].
 pub(crate) fn parse_slot(key: &Key) -> Result<Slot, Malformed> {
     let number = key.as_str().strip_prefix(SLOTS.as_str()).and_then(|digits| digits.parse().ok());
     number.and_then(|number| Slot::new(number).ok()).ok_or(Malformed { what: "the number of a slot" })
@@ -148,7 +148,7 @@ pub(crate) fn space(space: &str) -> Key {
     valid(format!("space/{space}"))
 }
 
-/// Parses the space's key in a key that begins with [`SPACES`].
+/// Parses the space's key from a key that begins with [`SPACES`].
 pub(crate) fn parse_space(key: &Key) -> Result<&str, Malformed> {
     key.as_str().strip_prefix(SPACES.as_str()).ok_or(Malformed { what: "the key of a space" })
 }
@@ -173,7 +173,7 @@ pub(crate) fn counter(space: &str, number: u64) -> Key {
     valid(format!("counter/{space}/{number:016x}"))
 }
 
-/// Parses the space's key and the region's number in a key that begins with [`COUNTERS`].
+/// Parses the space's key and the region's number from a key that begins with [`COUNTERS`].
 pub(crate) fn parse_counter(key: &Key) -> Option<(&str, RegionNumber)> {
     let (space, digits) = key.as_str().strip_prefix(COUNTERS.as_str())?.rsplit_once('/')?;
     Some((space, RegionNumber(u64::from_str_radix(digits, 16).ok()?)))
@@ -184,7 +184,7 @@ pub(crate) fn present(name: &str) -> Key {
     valid(format!("present/{name}"))
 }
 
-/// Parses the replica's name in a key that begins with [`PRESENT`].
+/// Parses the replica's name from a key that begins with [`PRESENT`].
 pub(crate) fn parse_present(key: &Key) -> Result<&str, Malformed> {
     key.as_str().strip_prefix(PRESENT.as_str()).ok_or(Malformed { what: "the name of a replica" })
 }
@@ -201,8 +201,8 @@ pub(crate) fn inner_space(space: &str, number: u64) -> String {
     format!("{space}~{number:016x}")
 }
 
-/// Parses the outer space's key and the delegated region's number in the key of a delegated region's space. Returns
-/// `None` for another space.
+/// Parses the key of a delegated region's space into the outer space's key and the region's number. Returns `None` for
+/// the key of another space.
 pub(crate) fn parse_inner_space(space: &str) -> Result<Option<(&str, u64)>, Malformed> {
     match space.rsplit_once('~') {
         None => Ok(None),
@@ -237,7 +237,7 @@ pub(crate) fn ask(space: &str, number: u64) -> Key {
     valid(format!("ask/{space}/{number:016x}"))
 }
 
-/// Parses the request's number in a key that begins with [`asks_of`].
+/// Parses the request's number from a key that begins with [`asks_of`].
 pub(crate) fn parse_ask(key: &Key) -> Result<u64, Malformed> {
     let digits = key.as_str().rsplit('/').next().unwrap_or_default();
     u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the number of a request for a region" })
@@ -258,7 +258,7 @@ pub(crate) fn histories(space: &str) -> Key {
     valid(format!("history/{space}/"))
 }
 
-/// Parses the revision and the number of the part in a key that begins with [`histories`].
+/// Parses the revision and the number of the part from a key that begins with [`histories`].
 pub(crate) fn parse_history(key: &Key) -> Result<(u64, u32), Malformed> {
     let mut ends = key.as_str().rsplitn(3, '/');
     let part = ends.next().and_then(|digits| u32::from_str_radix(digits, 16).ok());
@@ -309,7 +309,7 @@ impl RequestScope<'_> {
     }
 }
 
-/// Parses the request ID in a key that begins with [`DATED`].
+/// Parses the request ID from a key that begins with [`DATED`].
 pub(crate) fn parse_dated(key: &Key) -> Result<DatedRequest, Malformed> {
     let digits = key.as_str().strip_prefix(DATED.as_str()).and_then(|rest| rest.split('/').next());
     digits.and_then(DatedRequest::parse).ok_or(Malformed { what: "the key of a dated request_id" })

@@ -235,7 +235,7 @@ impl Directory {
         mine || decidable
     }
 
-    /// The caller's relation to a request.
+    /// Whether a request is the caller's own, and whether the caller may decide it.
     fn rights(&self, space: &Space, caller: &Caller, ask: &Ask) -> AskRights {
         let decidable = self.may_create(caller, &space.name(), &ask.region);
         AskRights { mine: ask.caller == caller.identity(), decidable }

@@ -117,7 +117,7 @@ impl Directory {
 pub(super) fn check_plan(space: &Space, caller: &Caller, plan: &Plan) -> Result<(), Denied> {
     match may_make(space.key(), caller, plan) {
         true => Ok(()),
-        // The caller may not know the other regions, so the refusal does not name them.
+        // The refusal does not name the other regions, because the caller may not be allowed to know them.
         false => {
             let name = space.name();
             Err(caller.lacks(format!("{}:{}", Action::Edit, Target::Table { space: space.key() }.describe(&name, ""))))
@@ -132,7 +132,7 @@ pub(super) fn may_make(space: &str, caller: &Caller, plan: &Plan) -> bool {
     caller.principal().is_none() || plan.changes.iter().all(is_allowed)
 }
 
-/// Removes from a refusal the names of regions that the caller may not know.
+/// Removes from a refusal the names of regions that the caller must not learn.
 pub(super) fn conceal(table: &Table, space: &str, caller: &Caller, mut refusal: Refusal) -> Refusal {
     if caller.may(Action::Read, Target::Table { space }) {
         return refusal;
@@ -161,7 +161,7 @@ pub(super) fn conceal(table: &Table, space: &str, caller: &Caller, mut refusal: 
     refusal
 }
 
-/// The replacement for the name of a region that the caller may not know.
+/// The replacement for the name of a region that the caller must not learn.
 const UNKNOWN: &str = "(another region)";
 
 /// Whether the caller may read a region.

@@ -179,7 +179,7 @@ impl Space {
         Ok(())
     }
 
-    /// Tells the space's watchers the revision at which it was deleted.
+    /// Publishes the revision at which the space was deleted.
     pub(crate) fn delete(&self, revision: Revision) {
         self.newest.send_replace(revision);
     }

@@ -49,7 +49,7 @@ impl Vacant {
     }
 }
 
-/// The facts of a space without regions, as its deletion writes them.
+/// The facts that the deletion of this space writes.
 pub(super) fn deleted(space: &Space, edit: EditId) -> SpaceFacts {
     let (scramble_key, text_form) = space.constants();
     space.read(|table| SpaceFacts {

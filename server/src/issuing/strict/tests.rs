@@ -35,7 +35,7 @@ impl Clock for FixedClock {
     }
 }
 
-/// A region of 100 numbers, some of which are issued.
+/// A store with a region of 100 numbers.
 struct Region {
     store: Arc<MemoryStore>,
     cell: Cell,
