@@ -286,7 +286,7 @@ impl Answered {
         }
     }
 
-    /// Adds the closing of the request to the commit of the edit that answers it.
+    /// Closes the request in the commit of the edit that answers it.
     pub(super) fn close(&self, txn: Txn, space: &str, edit: EditId, closed: AskClosed) -> Txn {
         let ask = Ask { closed: Some(closed), ..self.ask.clone() };
         let txn = self.present.close(txn, space, self.number, &ask);

@@ -185,7 +185,7 @@ pub(crate) fn target<'t>(space: &'t Space, region: &'t Region) -> Target<'t> {
     target_in(space.key(), region)
 }
 
-/// A region of the table of the space with this key.
+/// A region in the space with this key.
 fn target_in<'t>(space: &'t str, region: &'t Region) -> Target<'t> {
     Target::Region { space, number: Some(region.number.0), first_name: region.first_name() }
 }

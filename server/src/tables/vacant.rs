@@ -1,4 +1,4 @@
-//! The records of deleted spaces, and what new spaces continue from them.
+//! The records of deleted spaces, and the starting points of new spaces.
 //!
 //! The record of a deleted space stays, marked as deleted. A new space of the same name continues the revisions and the
 //! region numbers of the deleted space. So no key of a region, a counter or an edit is used twice, and every commit
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// What a new space continues: the record of a deleted space of the same name, if there is one.
+/// The starting point of a new space: the record of a deleted space of the same name, if there is one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Vacant {
     version: Version,
@@ -64,7 +64,7 @@ pub(super) fn deleted(space: &Space, edit: EditId) -> SpaceFacts {
 }
 
 impl Directory {
-    /// Returns what a new space continues, or `None` if the space exists.
+    /// Returns the starting point of a new space, or `None` if the space exists.
     pub(super) async fn vacant(&self, key: &str) -> Result<Option<Vacant>, EditError> {
         let Some(read) = self.store.get(&keys::space(key)).await.map_err(StoreFailure::from)? else {
             return Ok(Some(Vacant { version: Version::ABSENT, revision: Revision(0), next_number: RegionNumber(1) }));
