@@ -1,4 +1,4 @@
-//! Lists the files of the console (`console/dist`), so that the program contains them.
+//! Lists the files of the console (`console/dist`) to embed in the program.
 
 use std::{
     env,

@@ -1,7 +1,7 @@
-//! Changes of tokens, roles and budgets on behalf of callers.
+//! Changes to tokens, roles and budgets on behalf of callers.
 //!
-//! A caller can give only rights over which it has `admin`. So a token never allows more than its creator may do. A
-//! token also never outlives the credential of its creator.
+//! A caller can give only rights for which it has `admin` permission. A token therefore never allows anything that its
+//! creator may not do. A token also never outlives the credential of its creator.
 
 mod budgets;
 
@@ -42,11 +42,11 @@ pub(crate) struct NewToken {
     /// The validity in seconds; 0 means that the token is valid as long as its creator's credential.
     pub(crate) valid_seconds: u64,
     pub(crate) limits: Limits,
-    /// The token's budgets: sources, and the number of identifiers that it may take from each in total.
+    /// The token's budgets: each source, and the total number of identifiers that the token may take from it.
     pub(crate) budgets: Vec<(String, u64)>,
 }
 
-/// The parts of a role to replace.
+/// Which parts of a role to replace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoleParts {
     pub(crate) permissions: bool,
@@ -59,7 +59,7 @@ impl RoleParts {
     ///
     /// # Errors
     ///
-    /// The name is unknown.
+    /// A name is unknown.
     pub(crate) fn parse(names: &[String]) -> Result<Self, Invalid> {
         let unknown = names.iter().find(|name| !matches!(name.as_str(), "permissions" | "certificates" | "limits"));
         match unknown {
@@ -74,7 +74,7 @@ impl RoleParts {
     }
 }
 
-/// Reasons that tokens, roles and budgets are not changed.
+/// Why tokens, roles or budgets were not changed.
 #[derive(Debug, Error)]
 pub(crate) enum AccessError {
     /// The caller may not do this.
@@ -126,7 +126,7 @@ pub(crate) enum AccessError {
     /// The maximum number of tokens, roles or budgets already exists.
     #[error("there are {} {what}, which is the maximum: {hint}", grouped(max))]
     TooMany {
-        /// The kind of items, such as `tokens`.
+        /// The kind of item, such as `tokens`.
         what: &'static str,
         /// The maximum.
         max: usize,
@@ -141,9 +141,10 @@ pub(crate) enum AccessError {
     Abandoned,
 }
 
-/// The maximum number of tokens. All are in memory. At the maximum, a new token replaces the oldest one that has ended.
+/// The maximum number of tokens, all of which are kept in memory. At the maximum, a new token replaces the oldest one
+/// that has ended.
 const TOKENS_MAX: usize = 10_000;
-/// The maximum number of budgets. All are in memory.
+/// The maximum number of budgets, all of which are kept in memory.
 const BUDGETS_MAX: usize = 10_000;
 /// The maximum number of budgets of one holder, so that all can be removed in one commit.
 const BUDGETS_EACH_MAX: usize = 20;
@@ -153,7 +154,7 @@ const ROLES_MAX: usize = 1_000;
 const LISTED_MAX: usize = 100;
 /// The longest validity of a token, in seconds: a hundred years.
 const VALID_MAX: u64 = 100 * 366 * 86_400;
-/// The longest time for which an old secret works, in seconds: a week.
+/// The longest time for which an old secret stays valid after a rotation, in seconds: a week.
 const GRACE_MAX: u64 = 7 * 86_400;
 
 impl Access {
@@ -226,7 +227,7 @@ impl Access {
             let token = find_token(present, caller, id)?;
             let refused = Some(kent_access::Refused::Revoked);
             let revoked = Token { refused, outdated: None, ..Token::clone(token) };
-            // Revoking a token again changes nothing, but the answer still tells which replicas know of the revocation.
+            // Revoking a token again writes nothing, but the caller still learns which replicas know of the revocation.
             let writes = if revoked == **token { Vec::new() } else { vec![Write::Token(Box::new(revoked))] };
             // The budgets of the token end with it.
             Ok(writes.into_iter().chain(present.no_budgets_of(&Holder::Token(id))).collect())
@@ -234,7 +235,7 @@ impl Access {
         change.await
     }
 
-    /// Gives a token a new secret. The old one works for `grace_seconds`.
+    /// Gives a token a new secret. The old secret stays valid for `grace_seconds`.
     ///
     /// # Errors
     ///
@@ -292,8 +293,8 @@ impl Access {
         let made = Mutex::new(None);
         let change = self.auth.table().change(|present| {
             let mut role = role.clone();
-            // Replacing the role can take its current permissions from its holders, so the caller must be allowed to
-            // give these too.
+            // Replacing a role can take permissions from its holders, so the caller must also be allowed to give the
+            // role's current permissions.
             match present.role(&role.name) {
                 Some(replaced) => {
                     check_covers(caller, &replaced.rights)?;
@@ -319,7 +320,7 @@ impl Access {
             Ok(vec![Write::Role(role)])
         });
         let version = change.await?;
-        // The plan that was committed is the last one.
+        // After conflicts, this holds the role of the attempt that was committed.
         let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok((made.unwrap_or(role), version))
     }
@@ -341,7 +342,7 @@ impl Access {
         change.await
     }
 
-    /// The tokens that the caller may manage, ordered by ID, starting after the given one.
+    /// Returns the tokens that the caller may manage, ordered by ID, starting after the ID `after`.
     pub(crate) fn tokens(
         &self,
         caller: &Caller,
@@ -355,7 +356,7 @@ impl Access {
         Ok(tokens.filter(|token| covers_token(&snapshot, caller, token)).take(most).cloned().collect())
     }
 
-    /// The roles that the caller may manage, by name.
+    /// Returns the roles that the caller may manage, by name.
     pub(crate) fn roles(&self, caller: &Caller) -> Result<Vec<Arc<Role>>, Denied> {
         check_admin(caller)?;
         let snapshot = self.auth.table().snapshot();
@@ -363,7 +364,7 @@ impl Access {
         Ok(roles.cloned().collect())
     }
 
-    /// A right as a permission, with the current names.
+    /// Formats a right as a permission, with the current name of its space or region.
     pub(crate) fn describe(&self, right: &Right) -> String {
         let present = || {
             let (key, number) = match right.bound() {
@@ -381,7 +382,7 @@ impl Access {
         present().unwrap_or_else(|| right.to_string())
     }
 
-    /// A right's resource, with the current names.
+    /// Formats the resource of a right, with the current name of its space or region.
     pub(crate) fn describe_resource(&self, right: &Right) -> String {
         let described = self.describe(right);
         described.split_once(':').map_or(described.clone(), |(_, resource)| resource.to_owned())
@@ -393,7 +394,7 @@ impl Access {
         let right = |text: &String| {
             let permission: Permission = text.parse().map_err(|bad| Invalid::new("permissions", bad))?;
             let (right, missing) = self.bind(permission).map_err(|bad| Invalid::new("permissions", bad))?;
-            // Check this first, so that a caller learns nothing about regions of others.
+            // Check this first, so that a caller learns nothing about regions that it may not manage.
             check_covers(caller, std::slice::from_ref(&right))?;
             match missing {
                 None => Ok(right),
@@ -506,7 +507,7 @@ fn find_role<'p>(present: &'p Snapshot, caller: &Caller, name: &str) -> Result<&
 /// The maximum number of characters that an error quotes from a name.
 const SHOWN_MAX: usize = 80;
 
-/// Fails if this number of new budgets would exceed the maximum.
+/// Fails if `more` new budgets would exceed the maximum.
 fn check_budgets(present: &Snapshot, more: usize) -> Result<(), AccessError> {
     match present.budgets().len() + more <= BUDGETS_MAX {
         true => Ok(()),
@@ -517,7 +518,7 @@ fn check_budgets(present: &Snapshot, more: usize) -> Result<(), AccessError> {
     }
 }
 
-/// Returns when a token ends. A token never ends after its creator's credential.
+/// Returns the time at which a token ends. A token never ends after its creator's credential.
 fn expiry(caller: &Caller, valid_seconds: u64, now: i64) -> Result<Option<i64>, Invalid> {
     if valid_seconds > VALID_MAX {
         let problem = format!("is {valid_seconds}, but must be at most {VALID_MAX}, a hundred years");

@@ -50,11 +50,11 @@ pub struct Args {
 pub enum Command {
     /// Create a new store from a backup, or from an old copy of a data directory.
     ///
-    /// A backup does not contain the identifiers issued after it was taken. The restore therefore moves every counter past the
-    /// highest position that the counter can have reached since then at its pace. If too few positions are left, the counter issues
-    /// nothing until --floor or `set --next` says where it continues. The restore also seals all regions, because it does not know
-    /// which regions were created, split, subdivided or expanded after the backup. Repeat those edits and unseal the regions, or
-    /// pass --table-unchanged if there were none.
+    /// A backup does not contain the identifiers issued after it was taken. The restore therefore moves every counter
+    /// past the highest position that its pace allows it to have reached since then. If too few positions are left, the
+    /// counter issues nothing until --floor or `set --next` says where it continues. The restore also seals all
+    /// regions, because it does not know which regions were created, split, subdivided or expanded after the backup.
+    /// Repeat those edits and unseal the regions, or pass --table-unchanged if there were none.
     Restore(RestoreArgs),
     /// Move a store from a directory to etcd.
     ///
@@ -80,7 +80,7 @@ impl Args {
         Self::parse_line(&env::args_os().collect::<Vec<_>>())
     }
 
-    /// Parses a command line, whose first word is the program.
+    /// Parses a command line, whose first word is the program's name.
     fn parse_line(line: &[OsString]) -> Result<Self, clap::Error> {
         let mut command = with_negative_numbers(Self::command()).mut_args(last_counts);
         let matches = command.try_get_matches_from_mut(line);

@@ -29,7 +29,7 @@ pub(super) async fn audited<T, E>(
     Ok(made)
 }
 
-/// The user of the process, and the name in its environment, which proves nothing.
+/// Returns the user of the process, and the name in its environment, which is not verified.
 fn user() -> By {
     let name = ["KENT_PRINCIPAL", "SUDO_USER", "USER"].into_iter().find_map(|name| env::var(name).ok());
     let uid = rustix::process::getuid().as_raw();

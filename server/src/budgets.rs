@@ -1,4 +1,4 @@
-//! Budgets of callers: how many identifiers each may take in total, from all replicas together.
+//! Budgets of callers: how many identifiers each caller may take in total from all replicas.
 //!
 //! An [`Account`] holds this replica's share of a budget. Grants take from it in memory, and a call that finds too few
 //! identifiers waits for [`Budgets::reserve`], which reserves another share in the store. [`Budgets::keep`] returns
@@ -40,7 +40,7 @@ pub(crate) struct Budgets {
     reserved: Notify,
 }
 
-/// Reasons that a share is not reserved.
+/// Why a share was not reserved.
 #[derive(Debug, Error)]
 pub(crate) enum NotReserved {
     /// Too few identifiers are left.
@@ -55,7 +55,7 @@ pub(crate) enum NotReserved {
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 /// The number of checks without use after which a share goes back to the store.
 const IDLE_CHECKS: u32 = 5;
-/// The maximum number of attempts to return a share while commits of other replicas conflict.
+/// The maximum number of attempts to return a share when commits of other replicas conflict.
 const ATTEMPTS: u32 = 16;
 
 impl Budgets {
@@ -63,7 +63,7 @@ impl Budgets {
         Arc::new(Self { store, clock, accounts: Mutex::default(), reserved: Notify::new() })
     }
 
-    /// The account of a budget, at a version of the tokens, roles and budgets.
+    /// Returns the account of a budget that was read at `version` of the tokens, roles and budgets.
     pub(crate) fn account(&self, budget: &Arc<Budget>, version: Version) -> Arc<Account> {
         let mut accounts = self.lock();
         let account = accounts.entry(budget.id()).or_insert_with(|| Arc::new(Account::new(budget.clone(), version)));
@@ -172,7 +172,7 @@ impl Budgets {
         }
     }
 
-    /// The used part of a budget, without this replica's share.
+    /// Returns the used part of a budget, without this replica's share.
     ///
     /// # Errors
     ///
@@ -181,7 +181,8 @@ impl Budgets {
         let read = async || decode(self.store.get(&keys::spent(id)).await?.map(|read| read.value));
         let account = self.lock().get(&id).cloned();
         let Some(account) = account else { return read().await };
-        // The lock keeps the share unchanged meanwhile. The answer misses identifiers granted after the read.
+        // The lock keeps the share from being extended or returned during the read. Identifiers granted during the read
+        // are not counted.
         let _reserving = account.reserving.lock().await;
         let held = account.share.left();
         Ok(read().await?.give_back(held))

@@ -10,7 +10,7 @@ pub fn chain(error: &dyn Error) -> String {
     let mut cause = error.source();
     while let Some(source) = cause {
         let cause_text = explained(source);
-        // A transparent error has the same text as its source.
+        // A transparent error has the same message as its source.
         if !text.ends_with(&cause_text) {
             text = format!("{text}: {cause_text}");
         }

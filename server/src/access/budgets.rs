@@ -1,4 +1,4 @@
-//! Changes of budgets.
+//! Changes to budgets.
 
 use std::{
     iter,
@@ -18,7 +18,7 @@ use crate::{
     records::failure::StoreFailure,
 };
 
-/// A change of the total of a budget.
+/// A change to the total of a budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NewTotal {
     /// The new total. The budget is created if it does not exist.
@@ -27,7 +27,7 @@ pub(crate) enum NewTotal {
     More(u64),
 }
 
-/// A budget of a source that exists, for the metrics.
+/// A budget to show in the metrics; its source exists.
 #[derive(Debug)]
 pub(crate) struct BudgetLeft {
     pub(crate) holder: Holder,
@@ -38,7 +38,7 @@ pub(crate) struct BudgetLeft {
     pub(crate) left: Option<u64>,
 }
 
-/// The budgets with metrics.
+/// The budgets that have metrics.
 #[derive(Debug)]
 pub(crate) struct BudgetsLeft {
     pub(crate) shown: Vec<BudgetLeft>,
@@ -115,8 +115,8 @@ impl Access {
         check_admin(caller)?;
         let change = self.auth.table().change(|present| {
             check_holder(present, caller, &holder, None)?;
-            // Prefer the region that has this name now over a deleted region, whose budget is still listed under the
-            // name.
+            // A deleted region of the same name may still have a budget here, so prefer the budget of the current
+            // region.
             let named = present.budgets_of(&holder).filter(|budget| self.describe_resource(budget.right()) == resource);
             let budget =
                 named.max_by_key(|budget| self.is_present(budget)).ok_or_else(|| no_such(&holder, resource))?;
@@ -126,7 +126,7 @@ impl Access {
         change.await
     }
 
-    /// The budgets that the caller may manage, ordered by holder, starting after the given one.
+    /// Returns the budgets that the caller may manage, ordered by holder, starting after `after`.
     pub(crate) fn budgets(
         &self,
         caller: &Caller,
@@ -148,7 +148,7 @@ impl Access {
         Ok(budgets.take(most).cloned().collect())
     }
 
-    /// The used part of a budget.
+    /// Returns the used part of a budget.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl Access {
         self.auth.budgets().spent(budget.id()).await
     }
 
-    /// The budgets of existing sources with what is left of each, those of roles first.
+    /// Returns the budgets of existing sources, with what is left of each. Budgets of roles come first.
     pub(crate) async fn budgets_left(&self) -> BudgetsLeft {
         let snapshot = self.auth.table().snapshot();
         let is_role = |budget: &&Arc<Budget>| matches!(budget.holder(), Holder::Role(_));
@@ -184,7 +184,7 @@ impl Access {
         BudgetsLeft { shown: shown.collect(), omitted }
     }
 
-    /// The budgets of a new token.
+    /// Returns the budgets of a new token.
     pub(super) fn new_budgets(
         &self,
         caller: &Caller,
@@ -206,12 +206,12 @@ impl Access {
         Ok(budgets)
     }
 
-    /// A right on the source of a budget. The caller must have `admin` for it.
+    /// Returns the right on the source of a budget, for which the caller must have `admin`.
     fn budget_right(&self, caller: &Caller, resource: &str) -> Result<Right, AccessError> {
         let bad = |bad: &dyn std::fmt::Display| Invalid::new("resource", bad);
         let permission = Budget::permission(resource).map_err(|not| bad(&not))?;
         let (right, missing) = self.bind(permission).map_err(|unbound| bad(&unbound))?;
-        // Check this first, so that a caller learns nothing about regions of others.
+        // Check this first, so that a caller learns nothing about regions that it may not manage.
         check_covers(caller, std::slice::from_ref(&right))?;
         match right.permission().needs() {
             Needs::Region { space, .. } if missing.is_some() => {
@@ -255,5 +255,5 @@ fn no_such(holder: &Holder, resource: &str) -> AccessError {
     AccessError::NoSuchBudget { holder: holder.clone(), resource: resource.chars().take(SHOWN_MAX).collect() }
 }
 
-/// The maximum number of characters that an error quotes from a text.
+/// The maximum number of characters that an error quotes from a string.
 const SHOWN_MAX: usize = 80;

@@ -286,7 +286,7 @@ pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Comma
     error
 }
 
-/// Returns a tip that the options of a command follow its name, and the command line in this order.
+/// Returns the tip that a command's options follow its name, and the command line in that order.
 fn command_first(words: &[OsString], inner: &Command, command: &Command) -> (Vec<String>, Option<String>) {
     let name = inner.get_name();
     let rest: Vec<_> = words.iter().filter(|word| *word != name).cloned().collect();
@@ -300,7 +300,7 @@ pub(super) fn is_list(arg: &clap::Arg) -> bool {
     arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with(",...")))
 }
 
-/// The list that an option which was given more than once stands for.
+/// Returns the tip to write the values of a repeated option as one list.
 fn of_conflict(
     error: &clap::Error,
     words: &[OsString],
@@ -318,7 +318,7 @@ fn of_conflict(
     (vec![format!("{flag} takes a list: write {flag} {}", values.join(","))], None)
 }
 
-/// What to do instead of an unknown command, and an example.
+/// Returns what to use instead of an unknown command, and an example.
 fn of_command(error: &clap::Error, words: &[OsString], command: &Command) -> (Vec<String>, Option<String>) {
     let typed = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
     if CLIENT_COMMANDS.contains(&typed) {
@@ -331,7 +331,7 @@ fn of_command(error: &clap::Error, words: &[OsString], command: &Command) -> (Ve
     match COMMANDS.iter().find(|habit| habit.names.contains(&typed)) {
         Some(habit) => {
             let rest: Vec<_> = words.iter().filter(|word| *word != typed).cloned().collect();
-            // The options that follow `start` and the like are probably those of kentd.
+            // Options next to `start` or a similar word are probably meant for kentd.
             let is_serving = habit.command.starts_with("kentd --data") && !rest.is_empty();
             let same = is_serving.then(|| plain(&rest)).flatten().map(|rest| format!("kentd {rest}"));
             let same = same.filter(|line| command.clone().try_get_matches_from(line.split(' ')).is_ok());
@@ -345,7 +345,7 @@ fn of_command(error: &clap::Error, words: &[OsString], command: &Command) -> (Ve
     }
 }
 
-/// What to use instead of an unknown option, and an example.
+/// Returns what to use instead of an unknown option, and an example.
 fn of_option(error: &clap::Error, inner: &Command) -> (Vec<String>, Option<String>) {
     let typed = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let typed = typed.split('=').next().unwrap_or(typed).trim_start_matches('-');
@@ -358,7 +358,7 @@ fn of_option(error: &clap::Error, inner: &Command) -> (Vec<String>, Option<Strin
     }
 }
 
-/// The help of the option whose value is wrong, and the environment variable that set it, if any.
+/// Returns the help of the option whose value is wrong, and the environment variable that set it, if any.
 fn of_value(error: &clap::Error, inner: &Command, command: &Command) -> (Vec<String>, Option<String>) {
     let Some(long) = long(error) else { return (Vec::new(), None) };
     let mut args = [inner, command].into_iter().flat_map(Command::get_arguments);
@@ -370,12 +370,12 @@ fn of_value(error: &clap::Error, inner: &Command, command: &Command) -> (Vec<Str
     (variable.into_iter().chain(help).collect(), None)
 }
 
-/// The option that an error is about, without hyphens.
+/// Returns the option that an error is about, without hyphens.
 fn long(error: &clap::Error) -> Option<&str> {
     text(error, ContextKind::InvalidArg)?.split([' ', '=', '[']).next()?.strip_prefix("--")
 }
 
-/// An example of a command's help: one with this option, or the first one.
+/// Returns an example from a command's help: one with this option, or else the first one.
 fn example_of(command: &Command, option: Option<&str>) -> Option<String> {
     let after = command.get_after_help()?.to_string();
     let examples = after.lines().map(|line| line.trim_start().trim_start_matches("Example: "));

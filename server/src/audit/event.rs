@@ -7,9 +7,10 @@ use super::TARGET;
 /// The author of an event, as the daemon knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct By {
-    /// The proved identity: of a token, a certificate or the Unix socket. Empty if the daemon does not require credentials.
+    /// The authenticated identity: that of a token, a certificate or a peer on the Unix socket. Empty if the daemon
+    /// does not require credentials.
     pub principal: String,
-    /// The name that the caller gives itself, which proves nothing.
+    /// The name that the caller claims, which is not verified.
     pub on_behalf_of: String,
     /// The caller's address.
     pub peer: String,
@@ -37,7 +38,7 @@ pub enum Outcome {
     Begun,
     /// A rule forbids the action, or it failed without effect.
     Refused,
-    /// The caller lacks the permission, or did not prove who it is.
+    /// The caller lacks the permission, or is not authenticated.
     Denied,
     /// The action was not finished.
     Failed,
@@ -76,7 +77,8 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// An action, such as `region.create`, by a caller, on a resource as permissions name it, such as `region:default/orders`.
+    /// Creates an event: an action, such as `region.create`, of a caller on a resource, such as
+    /// `region:default/orders`.
     pub fn new(action: &'a str, by: &'a By, resource: impl Into<String>) -> Self {
         let (method, request_id, code, reason, note) = ("", "", "", "", "");
         Self { action, method, by, resource: resource.into(), request_id, revision: None, code, reason, note }
@@ -92,7 +94,7 @@ impl<'a> Event<'a> {
         Self { request_id, ..self }
     }
 
-    /// The revision of the table that the action made.
+    /// The revision of the table that the action created.
     pub fn revision(self, revision: Option<u64>) -> Self {
         Self { revision, ..self }
     }

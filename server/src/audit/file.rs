@@ -1,8 +1,8 @@
 //! A file that rotates by size: `audit.jsonl` is renamed to `audit.jsonl.1`, which is renamed to `audit.jsonl.2`, and so on.
 //! The oldest file is removed.
 //!
-//! Existing crates do not return errors: file-rotate loses lines if the file cannot be opened, and rolling-file writes
-//! its errors to standard error.
+//! Existing crates hide errors: file-rotate loses lines if the file cannot be opened, and rolling-file writes its
+//! errors to standard error.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -24,7 +24,7 @@ pub(super) struct RotatingFile {
 }
 
 impl RotatingFile {
-    /// Opens the file, or creates it for its owner alone.
+    /// Opens the file, or creates it with permissions for its owner only.
     pub(super) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
         let mut rotating = Self { path: path.to_owned(), rotation, file: None, is_torn: false };
         rotating.reopen()?;

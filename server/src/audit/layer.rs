@@ -50,7 +50,7 @@ enum Output {
     File(RotatingFile),
 }
 
-/// The number of lines of this process's audit logs, since it started.
+/// How many lines this process has written to its audit logs or lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuditCounts {
     pub(crate) written: u64,
@@ -61,7 +61,7 @@ pub(crate) struct AuditCounts {
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// The number of lines of this process's audit logs.
+/// Returns the counts of this process.
 pub(crate) fn counts() -> AuditCounts {
     AuditCounts { written: WRITTEN.load(Relaxed), lost: LOST.load(Relaxed) }
 }
@@ -99,7 +99,8 @@ impl Audit {
         self.state().failure.take()
     }
 
-    /// Once per second, writes how often refusals were repeated, and logs why events could not be written. This method never returns.
+    /// Once per second, writes the summaries of repeated refusals that are due, and logs why events could not be
+    /// written. This method never returns.
     pub async fn report(&self) {
         loop {
             tokio::time::sleep(PAUSE).await;
@@ -155,7 +156,7 @@ impl Audit {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // OK because no operation on the state stops halfway.
+        // OK because no code that holds the lock leaves the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

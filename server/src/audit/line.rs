@@ -33,20 +33,20 @@ pub(super) struct Line {
     pub(super) reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) note: String,
-    /// The number of events that the line stands for, if it is a summary, and the time of the first.
+    /// In a summary, the number of events that it covers, and the time of the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) count: Option<u64>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) since: String,
 }
 
-/// The maximum length of a text from a caller, in characters. A line has a few kilobytes at most.
+/// The maximum length of a string from a caller, in characters, so that a line has at most a few kilobytes.
 const TEXT_CHARS_MAX: usize = 500;
 
 impl Line {
     /// The line as JSON, with its newline.
     pub(super) fn to_json(&self) -> Vec<u8> {
-        // OK because texts and numbers are always valid JSON.
+        // OK because strings and numbers can always be written as JSON.
         let mut json = serde_json::to_vec(self).unwrap_or_default();
         json.push(b'\n');
         json

@@ -8,10 +8,10 @@ use super::line::Line;
 /// The period that one summary line covers.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The maximum number of different refusals in a window. The rest are counted together.
+/// The maximum number of different refusals that are counted separately in a window. The rest are counted together.
 const KINDS_MAX: usize = 200;
 
-/// The refusals of the last minute.
+/// The refusals of the current windows.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     kinds: HashMap<Kind, Repeated>,
@@ -34,7 +34,7 @@ struct Kind {
 #[derive(Debug)]
 struct Repeated {
     began: Duration,
-    /// The first refusal, which is already written.
+    /// The first refusal, which has already been written.
     first: Line,
     /// The number of refusals that were counted but not written.
     held: u64,
@@ -42,7 +42,7 @@ struct Repeated {
 
 impl Kind {
     fn of(line: &Line) -> Self {
-        // The port of an address and the process at a Unix socket differ between connections.
+        // The port of an address and the process ID at a Unix socket differ between connections.
         let end = if line.peer.starts_with("unix:") { ",pid=" } else { ":" };
         let host = line.peer.rsplit_once(end).map_or(&*line.peer, |(host, _)| host);
         Self {
@@ -88,7 +88,7 @@ impl Refusals {
         false
     }
 
-    /// Takes the summaries of the windows that have ended.
+    /// Removes and returns the summaries of the windows that have ended.
     pub(super) fn take_due(&mut self, now: Duration) -> Vec<Line> {
         let is_due = |repeated: &Repeated| now.saturating_sub(repeated.began) >= WINDOW;
         let due = self.kinds.extract_if(|_, repeated| is_due(repeated)).map(|(_, repeated)| repeated);

@@ -18,7 +18,7 @@ use crate::records::keys;
 /// This replica's share of one budget, and its knowledge of the rest.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// The budget as it was when the account was made. Its total may have changed.
+    /// The budget when the account was created. Its total may have changed since.
     budget: Arc<Budget>,
     pub(super) share: Share,
     /// The task that reserves or returns a share holds this lock.
@@ -32,7 +32,7 @@ struct State {
     /// The total that this replica knows, and the version of the tokens, roles and budgets that the total comes from.
     total: u64,
     version: Version,
-    /// What was left in the store when a call was refused, and the time of the refusal on the steady clock.
+    /// What was left in the store when a call was last refused, and the time of that refusal on the steady clock.
     left: Option<(u64, Duration)>,
     /// The share at the last check of its use, and the number of checks that found it unchanged.
     checked: (u64, u32),
@@ -62,7 +62,7 @@ impl Account {
         }
     }
 
-    /// Takes `count` identifiers, or nothing if the share is smaller. A budget that was removed allows everything.
+    /// Takes `count` identifiers, or nothing if the share is smaller. A removed budget allows everything.
     pub(super) fn take(&self, count: u64) -> bool {
         self.share.take(count) || self.is_removed()
     }
@@ -90,8 +90,8 @@ impl Account {
         self.lock().left = None;
     }
 
-    /// The number of consecutive checks, including this one, that found the share unchanged; 0 if the replica holds
-    /// nothing.
+    /// Returns the number of consecutive checks, including this one, that found the share unchanged, or 0 if the
+    /// replica holds nothing.
     pub(super) fn idle_checks(&self) -> u32 {
         let held = self.share.left();
         let mut state = self.lock();

@@ -9,7 +9,7 @@ use kent_access::Target;
 
 use super::account::Account;
 
-/// The budgets of a caller: its own and those of its roles, by source.
+/// The budgets that apply to a caller, its own and those of its roles, by source.
 #[derive(Debug, Default)]
 pub(crate) struct Purse(Vec<Arc<[Arc<Account>]>>);
 

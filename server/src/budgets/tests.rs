@@ -94,7 +94,7 @@ async fn ok_replicas_share_a_budget_to_the_last_identifier() {
             break;
         }
     }
-    // A refusal is remembered for a moment.
+    // Let the replicas forget the last refusal.
     for replica in [&one, &two] {
         replica.clock.0.fetch_add(1000, Ordering::SeqCst);
         while replica.grant(1).await.is_ok() {
@@ -191,7 +191,7 @@ async fn ok_a_lower_total_counts_what_the_share_still_holds() {
     let _ = replica.budgets.account(&budget(105), Version::new(2));
     assert!(matches!(replica.grant(6).await, Err(NotReserved::Short(5))));
     replica.grant(5).await.expect("the last ones");
-    // An older state of the tokens and roles changes nothing; a raised total takes effect at once.
+    // An older version of the tokens and roles changes nothing; a raised total takes effect at once.
     let _ = replica.budgets.account(&budget(1000), Version::new(1));
     assert!(matches!(replica.grant(1).await, Err(NotReserved::Short(0))));
     write(&disk, &budget(106)).await;
