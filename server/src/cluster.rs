@@ -2,9 +2,10 @@
 //!
 //! The store's commits by themselves guarantee that no identifier is issued twice. This module adds two things: tables
 //! that follow other replicas' edits quickly, and a bound on how long a replica grants without hearing of such edits. A
-//! replica grants regions' suffixes only while its last refresh of all tables began less than a window ago, and its
-//! announcement lasts longer than a window. So when an edit stops grants, as a seal does, the replica that makes the
-//! edit waits for all announced replicas to confirm it. After that no replica makes a grant that the edit forbids.
+//! replica grants suffixes of regions only while less than a window has passed since its last refresh of all tables
+//! began. Its announcement lasts longer than a window. When an edit stops grants, as a seal does, the replica that
+//! makes the edit therefore waits for all announced replicas to confirm it. Afterward, no replica makes a grant that
+//! the edit forbids.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -65,7 +66,7 @@ pub(crate) struct Cluster {
 struct State {
     /// The tables contain every edit up to this version.
     applied: Version,
-    /// The version of an edit of this replica that other replicas may expect in its announcement.
+    /// The version of this replica's edit that other replicas may expect in its announcement.
     awaited: Option<Version>,
     /// The number of edits that could not be applied or may have been missed.
     missed: u64,
@@ -115,11 +116,11 @@ const REFRESH_WITHIN: Duration = Duration::from_secs(5);
 const MARGIN: Duration = Duration::from_secs(10);
 /// The time for which an edit that stops grants waits for the other replicas to confirm it.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(1);
-/// The interval at which such an edit checks for confirmations.
+/// The interval at which a waiting edit checks for confirmations.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(10);
 /// The number of announcements from which a clock's offset is estimated.
 const SAMPLES: usize = 5;
-/// The daemon warns about clocks that differ by more than this.
+/// The difference between two clocks above which the daemon logs a warning.
 pub(crate) const CLOCKS_DIFFER: Duration = Duration::from_millis(250);
 
 impl Watches {
@@ -229,8 +230,8 @@ impl Cluster {
         }
     }
 
-    /// Announces that this replica has applied the edits up to `version`, as soon as it has. If a caller repeats the
-    /// edit on another replica, where it changes nothing, that replica waits for this confirmation as well.
+    /// Announces that this replica has applied the edits up to `version`, as soon as it has applied them. If a caller
+    /// repeats the edit on another replica, where it changes nothing, that replica waits for this confirmation as well.
     fn announce_from(&self, version: Version) {
         let mut state = self.lock();
         match state.applied >= version {
@@ -262,7 +263,7 @@ impl Cluster {
         announced.map_err(ReadError::from)?;
         let (refresh_began, wall) = (self.clock.steady(), self.touch.wall_millis());
         if refresh_began.saturating_sub(began) > REFRESH_WITHIN {
-            // The announcement may end before the time that it should cover.
+            // The announcement may expire before the period that it should cover is over.
             return Ok(());
         }
         self.agree_on_schema(peers).await?;
@@ -354,10 +355,10 @@ impl Cluster {
         peers.withdraw().await;
     }
 
-    /// Applies the other replicas' changes until `stop`.
+    /// Applies other replicas' changes until `stop`.
     pub(crate) async fn follow(self: Arc<Self>, mut watches: Watches, stop: CancellationToken) {
         let Watches { spaces, access, counters, present } = &mut watches;
-        // Each watch has a loop of its own, because an event on one watch must not interrupt another watch that is
+        // Each watch has its own loop, because an event on one watch must not interrupt another watch that is
         // reconnecting.
         let spaces = async {
             loop {
@@ -368,8 +369,8 @@ impl Cluster {
             loop {
                 let change = access.next().await;
                 let before = self.access.snapshot().version();
-                // Another replica may be waiting for our confirmation. The next heartbeat reads a change that could not
-                // be followed.
+                // Another replica may be waiting for our confirmation. If a change could not be followed, the next
+                // heartbeat reads it.
                 if !self.access.follow(&change) || self.access.snapshot().version() > before {
                     self.progress.notify_one();
                 }
@@ -416,7 +417,7 @@ impl Cluster {
                     self.mark_missed();
                 }
             },
-            // Spaces are never deleted. The refresh reports a record that cannot be read.
+            // Records of spaces are never deleted. A refresh of the tables reports a record that cannot be read.
             Change::Deleted(_) | Change::Unreadable(_) | Change::Missed => self.mark_missed(),
         }
     }
@@ -426,7 +427,7 @@ impl Cluster {
         self.progress.notify_one();
     }
 
-    /// Records how far another replica has reserved. This is for display only: a reservation reads the record.
+    /// Records how far another replica has reserved. This is for display only, because a reservation reads the record.
     fn counter_changed(&self, change: Change) {
         if let Change::Put(key, versioned) = change
             && let Some((space, number)) = keys::parse_counter(&key)

@@ -167,7 +167,8 @@ impl Config {
         ClockPolicy { tolerance: clock_tolerance.0, window_last: window.0, ..ClockPolicy::default() }
     }
 
-    /// The largest jump of the clock and the longest absence that the daemon accepts without an operator.
+    /// The largest jump of the clock and the longest absence that the daemon accepts without an operator's
+    /// confirmation.
     pub fn trust(&self) -> TrustPolicy {
         TrustPolicy { jump_max: self.set.clock_jump.0, absence_max: self.set.absence.0 }
     }

@@ -68,7 +68,7 @@ pub struct Daemon {
     /// The tasks of the ports. After a stop, the ports accept no more connections and finish the calls in flight.
     ports: Tasks,
     grace: Duration,
-    /// The addresses of the gRPC port that the settings name.
+    /// The configured addresses of the gRPC port.
     grpc: String,
     http: SocketAddr,
     /// The threads of calls, which live as long as the daemon.
@@ -77,7 +77,7 @@ pub struct Daemon {
     _lanes: Arc<Lanes>,
 }
 
-/// Reasons that the daemon does not start. A failed start issues nothing.
+/// Why the daemon does not start. A failed start issues nothing.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The store cannot be opened.
@@ -102,7 +102,7 @@ pub enum StartError {
         /// The I/O error.
         error: io::Error,
     },
-    /// A Unix socket cannot be made.
+    /// A Unix socket cannot be created.
     #[error("cannot listen on unix:{}: {error}; choose another with --listen", path.display())]
     Socket {
         /// The path of the socket.
@@ -136,7 +136,7 @@ const FIRST_SLOT: Duration = Duration::from_secs(5);
 /// The timeout of the store: thousands of times the duration of a commit.
 const STORE_LIMIT: Duration = Duration::from_secs(5);
 
-/// The total of the pauses after which a start stops retrying etcd, and one pause between two attempts.
+/// How long a start pauses in total while it retries etcd, and the pause between two attempts.
 const ETCD_START: Duration = Duration::from_secs(30);
 const ETCD_PAUSE: Duration = Duration::from_secs(1);
 
@@ -150,14 +150,15 @@ const CALLS_MAX: u32 = 128;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const CALL_WINDOW: u32 = 256 << 10;
 
-/// The maximum size of a request for identifiers, in bytes: names and a request ID. Each open call may have one in memory.
+/// The maximum size of a request for identifiers, in bytes; it contains names and a request ID. Each open call may keep
+/// one request in memory.
 const ALLOCATE_BYTES_MAX: usize = 16 << 10;
 
 /// The maximum size of the headers of a request, in bytes.
 const HEADER_BYTES_MAX: u32 = 8 << 10;
 
 /// The maximum number of calls on a connection that the client has reset before the daemon has handled them. A client
-/// that exceeds this or the next maximum loses its connection.
+/// that exceeds this or `RESETS_LOCAL_MAX` loses its connection.
 const RESETS_PENDING_MAX: usize = 20;
 
 /// The maximum number of calls on a connection that the daemon has reset because the client broke the protocol.
@@ -219,7 +220,7 @@ impl Daemon {
         let environment = Environment { store: watched, clock: clock.clone(), entropy };
         let mut claim = None;
         if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
-            // The path is absolute, because a witness knows stores by their location.
+            // Use an absolute path, because the witness identifies a store by its location.
             let absolute = data.and_then(|dir| dir.canonicalize().ok()).map(|dir| dir.display().to_string());
             let location = absolute.unwrap_or_else(|| place.location.clone());
             if data.is_some() && !config.new_store {
@@ -281,7 +282,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// The addresses of the gRPC port that the settings name, separated by commas.
+    /// The configured addresses of the gRPC port, separated by commas.
     pub fn grpc_addresses(&self) -> &str {
         &self.grpc
     }
@@ -291,7 +292,7 @@ impl Daemon {
         self.http
     }
 
-    /// Returns the reasons that the daemon cannot grant from every source, or an empty list if it can.
+    /// Returns why the daemon cannot grant from every source, or an empty list if it can.
     pub fn reasons_not_ready(&self) -> Vec<String> {
         self.node.engine().readiness().reasons()
     }
@@ -385,7 +386,8 @@ fn default_socket(config: &Config) -> Option<PathBuf> {
     is_default.then(|| config.set.data.join(SOCKET))
 }
 
-/// The limits of the gRPC port and of the HTTP port, within the open files that the system allows.
+/// Returns the connection limits of the gRPC port and of the HTTP port, reduced if the system allows too few open
+/// files.
 fn connection_limits(config: &Config) -> (Limits, Limits) {
     let Values { connections, connections_per_address, .. } = config.set;
     let handshakes = if config.tls.is_some() { 2 * HANDSHAKES_MAX } else { 0 };
@@ -403,7 +405,7 @@ fn connection_limits(config: &Config) -> (Limits, Limits) {
     (limits(connections.min(possible)), limits(connections.min(HTTP_CONNECTIONS_MAX)))
 }
 
-/// The maximum number of connections of the HTTP port, if the setting allows more.
+/// The maximum number of connections of the HTTP port, even if the setting allows more.
 const HTTP_CONNECTIONS_MAX: usize = 1000;
 
 /// The number of open files reserved for the store, the threads, the HTTP port and Unix sockets.
@@ -449,7 +451,7 @@ pub fn transport() -> Server {
         .http2_max_local_error_reset_streams(Some(RESETS_LOCAL_MAX))
 }
 
-/// The time that the store may take to accept the unused reservations.
+/// The time limit for returning unused reservations to the store.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
 /// Reports to the health service whether the daemon can grant, for the daemon as a whole and for `Allocator`.

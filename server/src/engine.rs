@@ -327,7 +327,7 @@ impl Engine {
         &self.tasks
     }
 
-    /// The limit on calls that compute.
+    /// The limit on concurrent calls with long computations.
     pub(crate) fn computing(&self) -> &Computing {
         &self.computing
     }
@@ -357,7 +357,7 @@ impl Engine {
         self.watchers.clone().try_acquire_owned().ok()
     }
 
-    /// The figures of the last seconds.
+    /// The figures of the last fifteen minutes.
     pub(crate) fn figures(&self) -> &Figures {
         &self.figures
     }
@@ -377,7 +377,7 @@ impl Engine {
         &self.access.auth
     }
 
-    /// Changes of tokens and roles.
+    /// Changes to tokens, roles and budgets.
     pub(crate) fn access(&self) -> &Access {
         &self.access
     }
@@ -397,7 +397,7 @@ impl Engine {
         &self.draining
     }
 
-    /// Whether the daemon can grant from every source. This is cheap, because the list of chunks stays empty.
+    /// Returns whether the daemon can grant from every source. The list of chunks stays empty, so this call is cheap.
     pub(crate) fn readiness(&self) -> Readiness {
         Readiness {
             slot: self.slots.held(),
@@ -416,7 +416,7 @@ impl Engine {
         Readiness { chunks: regions.into_iter().chain(series).collect(), ..self.readiness() }
     }
 
-    /// All metrics in a text format. `budgets` comes from [`Access::budgets_left`].
+    /// Renders all metrics in a text format. `budgets` comes from [`Access::budgets_left`].
     pub(crate) fn render_metrics(&self, exposition: Exposition, budgets: &BudgetsLeft) -> String {
         let (gauges, totals) = (self.metrics.gauges(), self.metrics.totals());
         let readiness = self.report();
@@ -458,7 +458,7 @@ impl Engine {
     }
 }
 
-/// Stops the daemon if the store is exchanged or rolled back, because reservations may be lost.
+/// Stops the daemon if the store is replaced or rolled back, because reservations may be lost.
 async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
     let Some(peers) = store.peers() else { return tasks.stopping().cancelled().await };
     tokio::select! {

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::transport::tls::TlsError;
 
-/// Reasons that the settings are rejected.
+/// Why the settings are rejected.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file cannot be read.

@@ -16,8 +16,8 @@ use super::error::ConfigError;
 #[serde(rename_all = "kebab-case")]
 #[command(next_help_heading = "etcd")]
 pub struct EtcdSettings {
-    /// PEM file with the CA certificates that verify etcd; required for `etcds://`. This file and the next two are read again when
-    /// they change.
+    /// PEM file with the CA certificates that verify etcd; required for `etcds://`. The daemon rereads this file,
+    /// --store-cert and --store-key when they change.
     #[arg(long, env = "KENT_STORE_CA", value_name = "FILE")]
     pub store_ca: Option<PathBuf>,
 

@@ -54,7 +54,7 @@ fn first_problem(text: &str) -> Option<(usize, String)> {
     })
 }
 
-/// The message about a key that no setting has.
+/// Returns the message about a key that is not the name of a setting.
 fn unknown(key: &str, is_section: bool) -> String {
     match misspelt::setting(key) {
         Some(near) => format!("kentd has no setting {key:?}; did you mean {near}?"),
@@ -70,7 +70,7 @@ fn unknown(key: &str, is_section: bool) -> String {
 /// The maximum number of characters that a message quotes from a value.
 const SHOWN_MAX: usize = 60;
 
-/// The message about the value of a setting that serde rejects with `error`.
+/// Returns the message about a value that serde rejects with `error`.
 fn wrong(setting: &Arg, key: &str, written: &str, error: &str) -> String {
     let help = setting.get_help().map(|help| format!("; {key}: {help}")).unwrap_or_default();
     let Some(wanted) = wanted(error) else { return format!("{key}: {error}{help}") };

@@ -99,7 +99,7 @@ impl From<CallerLimits> for String {
     }
 }
 
-/// The way in which an archived store continues without its archive.
+/// How an archived store continues without its archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoArchive {
@@ -187,7 +187,7 @@ impl FromStr for Span {
     }
 }
 
-/// The error for a text that is not a duration.
+/// The error for a string that is not a duration.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("expected a duration with its unit, such as 500ms, 30s or 5m")]
 pub struct BadSpan;

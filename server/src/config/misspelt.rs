@@ -19,18 +19,18 @@ const OTHER_VARIABLES: [&str; 11] = [
     "KENT_SPACE",
 ];
 
-/// The setting that an unknown key of a file stands for, if one is close.
+/// Returns the setting that an unknown key of a file probably means, if one has a similar name.
 pub(super) fn setting(key: &str) -> Option<String> {
     let known: Vec<String> = options().filter_map(|arg| arg.get_long().map(ToOwned::to_owned)).collect();
     near(&key.replace('_', "-"), &known)
 }
 
-/// The setting of this name, as an option of the command line.
+/// Returns the setting of this name, as an option of the command line.
 pub(super) fn known(key: &str) -> Option<Arg> {
     options().find(|arg| arg.get_long() == Some(key))
 }
 
-/// The variables among these that neither program reads, each with the variable that it probably stands for.
+/// Returns those of the variables that neither program reads, each with the known variable that was probably meant.
 pub fn misspelt_variables(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let settings = options().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));
     let known: Vec<String> = settings.chain(OTHER_VARIABLES.map(ToOwned::to_owned)).collect();
@@ -43,7 +43,7 @@ pub(super) fn options() -> impl Iterator<Item = Arg> {
     Settings::augment_args(Command::new("kentd")).get_arguments().cloned().collect::<Vec<_>>().into_iter()
 }
 
-/// The nearest name, if at most a third of its letters differ. The prefix of variables is not compared.
+/// Returns the nearest name, if at most a third of its letters differ. The prefix of variables is not compared.
 fn near(typed: &str, known: &[String]) -> Option<String> {
     let bare = |name: &str| name.trim_start_matches("KENT_").to_owned();
     let distance = |name: &&String| strsim::damerau_levenshtein(&bare(name), &bare(typed));

@@ -7,7 +7,7 @@ use tonic::{codegen::http::Uri, transport::Endpoint};
 
 use super::{ConfigError, Settings};
 
-/// The time limit for a connection to the collector, with its handshake.
+/// The time limit for connecting to the collector, including the handshake.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
 /// A collector of traces.

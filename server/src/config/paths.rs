@@ -7,7 +7,8 @@ use clap::{Arg, builder::ValueParser};
 use super::{ConfigError, Settings, misspelt};
 use crate::audit::AuditTo;
 
-/// Rejects an empty path, which would be the working directory, and one that begins with `~`, which only shells replace.
+/// Rejects an empty path, which would mean the working directory, and a path that begins with `~`, which only shells
+/// expand.
 pub(super) fn check(settings: &Settings) -> Result<(), ConfigError> {
     let written = toml::Table::try_from(settings).unwrap_or_default();
     let paths = misspelt::options().filter(|arg| is_path(arg.get_value_parser()));
@@ -30,7 +31,7 @@ fn is_path(parser: &ValueParser) -> bool {
     [TypeId::of::<PathBuf>(), TypeId::of::<AuditTo>()].iter().any(|id| parser.type_id() == *id)
 }
 
-/// What the path of a setting leads to, and an example.
+/// Returns what the path of a setting must name, a directory or a file, and an example.
 fn kind(arg: &Arg) -> (&'static str, &'static str) {
     match arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DIR")) {
         true => ("a directory", "/var/lib/kent"),

@@ -12,8 +12,8 @@ use crate::transport::tls::TlsFiles;
 #[serde(rename_all = "kebab-case")]
 #[command(next_help_heading = "TLS")]
 pub struct TlsSettings {
-    /// PEM file with the certificate of both ports, followed by those of intermediate CAs; turns TLS on. The files are read again
-    /// when they change.
+    /// PEM file with the certificate of both ports, followed by those of intermediate CAs; turns TLS on. The daemon
+    /// rereads its TLS files when they change.
     #[arg(long, env = "KENT_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
@@ -25,8 +25,8 @@ pub struct TlsSettings {
     #[arg(long, env = "KENT_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// PEM file with the certificates that the CAs of --tls-client-ca have revoked. A list past its next update rejects all callers of
-    /// its CA.
+    /// PEM file with the certificates that the CAs of --tls-client-ca have revoked. After the time of its next update,
+    /// a list rejects all callers of its CA.
     #[arg(long, env = "KENT_TLS_CRL", value_name = "FILE")]
     pub tls_crl: Option<PathBuf>,
 }
