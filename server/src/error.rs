@@ -82,7 +82,7 @@ impl From<LoadError> for EditError {
     }
 }
 
-/// Reasons that an allocation fails.
+/// Why an allocation fails.
 #[derive(Debug, Error)]
 pub(crate) enum AllocateError {
     /// The caller may not do this.
@@ -118,7 +118,7 @@ pub(crate) enum AllocateError {
         /// The region that continues its numbers, if the caller may know it.
         heir: Option<String>,
     },
-    /// The region is delegated: its suffixes are a space of their own.
+    /// The region is delegated: its suffixes form a separate space.
     #[error(
         "region {region:?} of space {space:?} is delegated: request identifiers from the regions of space \"{space}/{region}\" (kent region ls --space {space}/{region})"
     )]
@@ -289,7 +289,7 @@ impl AllocateError {
     }
 }
 
-/// Reasons that a series is not created or forgotten.
+/// Why a series is not created or forgotten.
 #[derive(Debug, Error)]
 pub(crate) enum SeriesError {
     /// A field of the request is invalid.
@@ -327,7 +327,7 @@ pub(crate) enum SeriesError {
     },
 }
 
-/// Reasons that an edit fails.
+/// Why an edit fails.
 #[derive(Debug, Error)]
 pub(crate) enum EditError {
     /// The caller may not do this.
@@ -374,7 +374,7 @@ pub(crate) enum EditError {
     NotUndone {
         /// The space.
         space: String,
-        /// The revision that the edit made.
+        /// The revision that the edit created.
         revision: Revision,
         /// The kind of edit.
         operation: String,
@@ -389,7 +389,7 @@ pub(crate) enum EditError {
          create regions there instead (kent space free)"
     )]
     MayBeLost {
-        /// The revision that the edit made.
+        /// The revision that the edit created.
         revision: Revision,
         /// The kind of edit.
         operation: String,
@@ -417,7 +417,7 @@ pub(crate) enum EditError {
         space: String,
         /// The rule.
         refusal: Box<kent_regions::Refusal>,
-        /// The nearest edit that is legal and allowed to the caller, and the revision for which it is.
+        /// The nearest legal edit that the caller may make, and the revision of the table for which it is legal.
         nearest: Option<Box<(Edit, Revision)>>,
     },
     /// The delegated space would be nested too deeply.
@@ -481,12 +481,12 @@ pub(crate) enum EditError {
         /// Whether other replicas may have reserved numbers below the counter.
         is_shared: bool,
     },
-    /// The edit was made, but its record in the history is deleted.
+    /// The edit was made, but its record in the history has been deleted.
     #[error(
         "the edit of this request_id was made in revision {revision}, whose history has been deleted (kentd --history-keep)"
     )]
     MadeAndForgotten {
-        /// The revision that the edit made.
+        /// The revision that the edit created.
         revision: Revision,
     },
     /// The request ID is rejected.
@@ -509,8 +509,8 @@ pub(crate) enum EditError {
     },
 }
 
-/// Returns the end of a refusal's message: a command that helps, or an empty string. If an edit helps, it is not here but in the
-/// suggestion of the refusal.
+/// Returns the end of a refusal's message: a command that helps, or an empty string. If an edit helps, the suggestion
+/// of the refusal contains it, and the string is empty.
 pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
     match refusal {
         TableRefusal::NoSuchRegion { .. } => format!(" in space {space:?} (kent region ls --space {space})"),
@@ -520,7 +520,8 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::PrefixConflict { region, .. } => {
             format!(" (kent region show {}; kent space free {space})", arguments(region, space))
         }
-        // Only a refused shrink sets `most`. Otherwise the region is a new one, and no command can change it.
+        // If `most` is positive, the suggestion is a smaller shrink. Without `most`, the region is a new one, and no
+        // command can change it.
         TableRefusal::SuffixInUse { most: None | Some(1..), .. } | TableRefusal::SuffixTooNarrow { most: 1.., .. } => {
             String::new()
         }

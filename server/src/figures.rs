@@ -1,6 +1,6 @@
 //! The figures of every second in the last fifteen minutes, for consoles that show the daemon live.
 //!
-//! They are in memory only. The module `recording` adds each second.
+//! They are kept in memory only. The module `recording` adds each second.
 
 use std::{
     collections::VecDeque,
@@ -38,7 +38,7 @@ pub(crate) struct Second {
     pub(crate) own: OwnFigures,
     /// The other replicas' figures.
     pub(crate) others: Vec<OtherFigures>,
-    /// The sources of the most grants, the busiest first.
+    /// The sources with the most grants, the busiest first.
     pub(crate) sources: Vec<SourceFigures>,
 }
 
@@ -138,12 +138,12 @@ fn whole(micros: f64) -> u64 {
 }
 
 impl OwnFigures {
-    /// The latency that this share of the grants does not exceed, in microseconds; `None` without grants.
+    /// Returns the latency that this share of the grants does not exceed, in microseconds, or `None` without grants.
     pub(crate) fn grant_micros(&self, share: f64) -> Option<f64> {
         self.latency.quantile(share, GRANT_LATENCY_FIRST)
     }
 
-    /// The mean duration of a commit, in microseconds; `None` without commits.
+    /// Returns the mean duration of a commit, in microseconds, or `None` without commits.
     pub(crate) fn store_micros(&self) -> Option<f64> {
         self.commits.mean().map(|mean| mean.as_secs_f64() * 1e6)
     }

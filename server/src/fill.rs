@@ -69,8 +69,8 @@ struct Matches {
 /// The maximum number of regions with metrics.
 pub(crate) const SELECTED_MAX: usize = 1000;
 
-/// After a search, the space is not searched again for this many times the duration of the search, so that a large table that is
-/// edited constantly does not keep a processor busy.
+/// After a search, the space is not searched again for this many times the duration of the search. Otherwise a large
+/// table that is edited constantly would keep a processor busy.
 const REST: u32 = 20;
 
 /// The maximum number of regions that [`full_first`] compares.
@@ -97,7 +97,7 @@ impl Selection {
         Self { patterns, known: Mutex::default() }
     }
 
-    /// The selected regions, in the order of the names of their spaces and of their prefixes.
+    /// Returns the selected regions, ordered by the names of their spaces and then by their prefixes.
     pub(crate) fn select(&self, directory: &Directory, clock: &dyn Clock) -> Selected {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut selected = Selected::default();
@@ -128,7 +128,7 @@ impl Selection {
 }
 
 impl Known {
-    /// The regions of a space that match, after a search if the table has changed.
+    /// Returns the matching regions of a space, and searches the table first if it has changed.
     fn matches(&mut self, space: &Space, name: String, patterns: &[&Pattern], clock: &dyn Clock) -> &Matches {
         let (began, present) = (clock.steady(), (name, space.read(Table::revision)));
         let is_current = |known: &Matches| known.searched == present || began < known.rest_until;
@@ -143,7 +143,7 @@ impl Known {
     }
 }
 
-/// Finds the regions of a space that match and that can issue identifiers: the first ones, and how many there are.
+/// Finds the matching regions of a space that can issue identifiers. Returns the first ones, and the number of all.
 fn search(space: &Space, patterns: &[&Pattern]) -> (Vec<RegionNumber>, usize) {
     let is_match = |region: &&Arc<Region>| {
         region.kind != Kind::Closed
@@ -168,8 +168,8 @@ fn search(space: &Space, patterns: &[&Pattern]) -> (Vec<RegionNumber>, usize) {
     }
 }
 
-/// Finds up to `most` regions that will be full first, among those that this daemon has granted from. The soonest comes
-/// first.
+/// Finds up to `most` regions that will be full first, the soonest first, among those that this daemon has granted
+/// from.
 pub(crate) fn full_first(directory: &Directory, now: Duration, most: usize) -> Vec<Fill> {
     let spaces = directory.spaces();
     let used = spaces.iter().flat_map(|space| space.cells().map(move |(number, _)| (space, number)));

@@ -1,7 +1,7 @@
 //! The API on the HTTP port, for shells and browsers: JSON, gRPC-Web, and short paths for people.
 //!
-//! The gateway passes each call to the dispatch of the gRPC port, within the process. So the same checks, limits, audit
-//! and metrics apply, with the real peer of the connection.
+//! The gateway passes each call to the dispatch of the gRPC port, within the process. The same checks, limits, audit
+//! and metrics therefore apply, with the real peer of the connection.
 
 mod browser;
 mod bytes;
@@ -57,7 +57,7 @@ pub(crate) type GrpcPort = Port<AllocatorServer<AllocatorService>>;
 pub(crate) struct Gateway {
     routes: Router,
     tasks: Tasks,
-    /// Whether callers of the API need a certificate, as on the gRPC port, where the handshake asks for it.
+    /// Whether callers of the API need a certificate, which the gRPC port already requires in the handshake.
     needs_certificate: bool,
 }
 
@@ -66,7 +66,7 @@ struct Shared {
     calls: Calls,
     methods: Methods,
     web: GrpcWebService<GrpcPort>,
-    /// The OpenAPI document, made for the first request for it.
+    /// The OpenAPI document, built when it is first requested.
     document: OnceLock<Bytes>,
     sessions: Arc<Sessions>,
     clock: Arc<dyn Clock>,
@@ -79,7 +79,7 @@ pub(crate) struct Options {
     pub(crate) origins: Origins,
     /// The maximum size of a request in bytes.
     pub(crate) bytes_max: usize,
-    /// Whether callers of the API need a certificate, as on the gRPC port, where the handshake asks for it.
+    /// Whether callers of the API need a certificate, which the gRPC port already requires in the handshake.
     pub(crate) needs_certificate: bool,
     /// Whether the HTTP port uses TLS.
     pub(crate) is_secure: bool,
@@ -94,7 +94,7 @@ impl Shared {
     }
 }
 
-/// The text for people who look at the port with a browser.
+/// The text for people who open the port in a browser.
 const FRONT_PAGE: &str = "\
 This is kentd, a service that issues identifiers and never issues one twice.
 
@@ -110,7 +110,7 @@ This is kentd, a service that issues identifiers and never issues one twice.
 ";
 
 impl Gateway {
-    /// Passes calls to `port`.
+    /// Creates a gateway that passes calls to `port`.
     ///
     /// # Errors
     ///
@@ -147,8 +147,8 @@ impl Gateway {
         Ok(Self { routes, tasks, needs_certificate })
     }
 
-    /// Answers a request. Requests for identifiers run on this thread, all others on the runtime of calls, because they
-    /// may take milliseconds.
+    /// Answers a request. Requests for identifiers run on this thread. All others may take milliseconds, so they run on
+    /// the runtime of calls.
     pub(crate) async fn answer(self, request: Request) -> Response {
         let has_certificate = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
         if self.needs_certificate && !has_certificate {

@@ -1,4 +1,4 @@
-//! Reasons that requests for regions fail.
+//! Why requests for regions fail.
 
 use kent_ids::grouped;
 use kent_proto::{
@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::NoSuchSpace;
 use crate::{auth::Denied, records::failure::StoreFailure};
 
-/// Reasons that a request for a region is not stored, found or closed.
+/// Why a request for a region is not stored, found or closed.
 #[derive(Debug, Error)]
 pub(crate) enum AskError {
     /// The caller may not do this.
@@ -87,7 +87,7 @@ pub(crate) enum AskError {
     /// The store failed.
     #[error("the request was not changed: {0}")]
     Store(#[from] StoreFailure),
-    /// Other replicas changed the requests of the space again and again.
+    /// Other replicas changed the requests of the space in every attempt.
     #[error("other changes of the requests of the space came first, {attempts} times in a row: try again")]
     Contended {
         /// The number of attempts.

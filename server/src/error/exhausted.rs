@@ -35,7 +35,7 @@ const fn bits_noun(bits: u8) -> &'static str {
 }
 
 impl Exhausted {
-    /// The capacity that suffices for everything that the caller needs.
+    /// The capacity that suffices for all identifiers that the caller needs.
     fn needed(&self) -> u128 {
         self.reserved.saturating_add(self.wanted.into())
     }

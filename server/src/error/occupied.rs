@@ -15,11 +15,11 @@ const NAMED_MAX: usize = 8;
 pub(crate) struct Occupied {
     /// Its name.
     pub(crate) space: String,
-    /// The region whose delegation made the space, if the request is to end the delegation.
+    /// The region whose delegation created the space, if the request is to end the delegation.
     delegated: Option<String>,
     /// The number of its regions.
     regions: usize,
-    /// The names of the first ones.
+    /// The names of the first regions.
     named: Vec<String>,
     /// The region to deal with first.
     first: Obstacle,
@@ -30,14 +30,14 @@ pub(crate) struct Occupied {
 enum Obstacle {
     /// Its numbers may be in use.
     Used(String),
-    /// Its suffixes are a space of their own.
+    /// Its suffixes form a separate space.
     Delegated(String),
     /// The region can be deleted, so delete it first.
     Unused(String),
 }
 
 impl Occupied {
-    /// The regions that prevent the deletion of a space, or `None` if it has no regions.
+    /// Returns the regions that prevent the deletion of a space, or `None` if the space has no regions.
     pub(crate) fn of(space: String, table: &Table) -> Option<Self> {
         let named = table.iter().take(NAMED_MAX).map(|region| region.name.clone()).collect();
         let used = table.iter().find(|region| region.issued != Count::ZERO);

@@ -14,15 +14,15 @@ pub(crate) struct Deleted {
 }
 
 impl Deleted {
-    /// The region that an edit with these changes deleted. `parent_of` finds the current name and prefix of the
-    /// region's parent.
+    /// Returns the region that an edit with these changes deleted, if any. `parent_of` finds the current name and
+    /// prefix of the region's parent.
     pub(crate) fn of(changes: &[Change], parent_of: impl Fn(&Region) -> Option<(String, Prefix)>) -> Option<Self> {
         let first = changes.first().filter(|change| change.after.is_none())?;
         let region = first.before.clone()?;
         Some(Self { parent: parent_of(&region), region })
     }
 
-    /// The commands that create the region again with all its attributes, at its old place or at another one.
+    /// Returns the commands that create the region again with all its attributes, at its old place or at another one.
     fn commands(&self, space: &str, at_old_place: bool) -> String {
         let Self { region, parent } = self;
         let (name, suffix) = (&region.name, region.suffix);
@@ -64,7 +64,7 @@ impl Deleted {
     }
 }
 
-/// The arguments of `kent region set` that give a region these attributes.
+/// Returns the arguments of `kent region set` that give a region these attributes.
 fn attributes(region: &Region) -> Vec<String> {
     let mut words = Vec::new();
     let mut set = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
@@ -95,7 +95,7 @@ fn to_words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Quotes words for a shell. A text with a NUL, which no shell can pass on, is left out.
+/// Quotes words for a shell. Omits a word with a NUL, which no shell can pass on.
 fn quoted(words: &[String]) -> String {
     let quoted = words.iter().filter_map(|word| shlex::try_quote(word).ok());
     quoted.collect::<Vec<_>>().join(" ")

@@ -42,7 +42,7 @@ pub(super) fn cors(origins: &Origins) -> CorsLayer {
         .max_age(REMEMBERED)
 }
 
-/// Refuses the requests of pages of other origins. A browser sends simple requests without a preflight and hides only
+/// Refuses requests from pages of other origins. A browser sends simple requests without a preflight and hides only
 /// their responses, but each request would use up identifiers.
 pub(super) async fn refuse_strangers(State(origins): State<Arc<Origins>>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());

@@ -47,7 +47,7 @@ pub(super) struct From {
     peer: Option<Peer>,
 }
 
-/// The maximum number of concurrent calls. Conversion keeps two copies of each message in memory.
+/// The maximum number of concurrent calls. Converting a message keeps two copies of it in memory.
 const CALLS_MAX: usize = 128;
 
 /// The time in which the whole request must arrive.
@@ -62,7 +62,7 @@ const PASSED_ON: [HeaderName; 4] = [
 ];
 
 impl From {
-    /// The caller of an HTTP request, which waits for up to `timeout_ms`.
+    /// The caller of an HTTP request. The caller waits for up to `timeout_ms`.
     pub(super) fn new(request: &Request, timeout_ms: Option<u64>) -> Self {
         let mut headers = HeaderMap::new();
         for name in PASSED_ON {
@@ -140,7 +140,7 @@ impl Calls {
         if let Some(peer) = from.peer {
             request.extensions_mut().insert(peer);
         }
-        // An answer comes from this process, which limits its size itself.
+        // No limit is needed, because the answer comes from this process, which limits its size.
         let mut grpc = Grpc::new(self.port.clone()).max_decoding_message_size(usize::MAX);
         // OK because the dispatch is always ready.
         let _ = grpc.ready().await;
@@ -151,7 +151,7 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// This is the same as [`Calls::unary`].
+    /// The same as for [`Calls::unary`].
     pub(super) async fn typed<A: Message + Default>(
         &self,
         path: &'static str,

@@ -47,7 +47,7 @@ pub(super) async fn answer(calls: &Calls, methods: &Methods, codec: Codec, reque
     }
 }
 
-/// The answer to a request whose content type is not an encoding of messages.
+/// The answer to a request whose content type is not supported.
 pub(super) fn refuse_type(methods: &Methods, request: &Request) -> Response {
     match find(methods, request) {
         Ok(_) => {
@@ -67,7 +67,7 @@ fn not_post() -> Response {
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")], hint).into_response()
 }
 
-/// Reasons that a call has no answer.
+/// Why a call has no answer.
 enum Failed {
     /// The request does not use POST.
     NotPost,

@@ -52,13 +52,13 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route("/console/{*file}", get(assets::file))
 }
 
-/// The session of a request, which carries the token of the session.
+/// Marks a request that carries the token of its session, which ends after `left`.
 #[derive(Clone, Copy, Debug)]
 struct InSession {
     left: Duration,
 }
 
-/// Adds the token of the session to a request with a cookie.
+/// Adds the token of the session to a request that has the cookie of the session.
 pub(super) async fn use_session(State(sessions): State<Arc<Sessions>>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
     if is_marked(headers)
@@ -76,7 +76,7 @@ fn is_marked(headers: &HeaderMap) -> bool {
     headers.get(&MARK).is_some_and(|value| value.as_bytes() == b"1")
 }
 
-/// The answer of `/console/session`: the principal as which the daemon knows the browser.
+/// The answer of `/console/session`: the principal of the browser.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -84,7 +84,7 @@ struct Shown {
     principal: String,
     permissions: Vec<String>,
     roles: Vec<String>,
-    /// How the daemon knows the principal.
+    /// How the principal was identified: `off`, `session`, `certificate` or `token`.
     by: &'static str,
     /// When the session or the token ends, whichever is first, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,7 +124,7 @@ struct SignIn {
     token: String,
 }
 
-/// Exchanges a token for a cookie. A call checks the token, so that limits, metrics and the audit log apply.
+/// Exchanges a token for a cookie. The token is checked by a call, so that limits, metrics and the audit log apply.
 async fn sign_in(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     match try_sign_in(&shared, request).await {
         Ok(response) => response,

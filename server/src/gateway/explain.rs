@@ -1,4 +1,4 @@
-//! Says what is wrong with a JSON request: the field, and what it must be.
+//! Explains what is wrong with a JSON request: the field, and what it must be.
 
 use kent_proto::model::range;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
@@ -9,7 +9,7 @@ use super::wide::WIDE;
 /// The maximum number of characters that a message quotes from an unknown name.
 const SHOWN_MAX: usize = 80;
 
-/// The message about a value of the wrong type at `path` in a request. `error` is the text of the parser.
+/// The message about a value of the wrong type at `path` in a request. `error` is the message of the parser.
 pub(super) fn wrong_value(message: &MessageDescriptor, path: &Path, error: &str) -> String {
     let field = find(message, path);
     if let Some((_, rest)) = error.split_once("unrecognized field name '") {
@@ -76,7 +76,7 @@ fn wanted(field: &FieldDescriptor, path: &Path) -> String {
         Kind::Bool => "true or false".to_owned(),
         Kind::String => "a string".to_owned(),
         Kind::Bytes => "a string with the bytes in base64".to_owned(),
-        // The first value of each enum stands for "not given".
+        // The first value of each enum means "not given".
         Kind::Enum(values) => {
             let names: Vec<_> = values.values().skip(1).map(|value| format!("{:?}", value.name())).collect();
             names.join(" or ")

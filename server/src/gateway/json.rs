@@ -8,7 +8,7 @@ use serde_json::{Deserializer, Serializer, Value, error::Category};
 
 use super::{explain, wide};
 
-/// Converts JSON to an encoded message. An empty text stands for the empty message.
+/// Converts JSON to an encoded message. Empty text means the empty message.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The OpenAPI document of the HTTP port, made from the descriptors of the protocol: the texts of
-//! the .proto files are not repeated here.
+//! The OpenAPI document of the HTTP port, generated from the descriptors of the protocol, which include the comments of
+//! the .proto files.
 //!
 //! The document is built from values of serde_json, because most of it is JSON Schema, which the crates with types for
 //! OpenAPI cover only in part. Schemathesis checks the document against a running daemon

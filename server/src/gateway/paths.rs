@@ -86,10 +86,10 @@ async fn alloc(
     }
 }
 
-/// Explains that identifiers are taken with POST. Browsers, link previews and proxies may send GET ahead of time or
-/// twice, and each GET would use up identifiers.
+/// Explains that identifiers must be requested with POST. Browsers, link previews and proxies may send GET ahead of
+/// time or twice, and each GET would use up identifiers.
 async fn only_post(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    // A suggested command must work.
+    // Check the query first, so that the suggested command works.
     if let Err(rejected) = Query::<AllocQuery>::try_from_uri(request.uri()) {
         let status = bad_query(request.uri(), &rejected, ALLOC_QUERY);
         return failure::answer(&status, form(request.headers()), shared.methods.pool());
@@ -148,7 +148,7 @@ struct ClassifyQuery {
     space: Option<String>,
 }
 
-/// The space of an identifier without a parameter `space`.
+/// The space to use if a request has no parameter `space`.
 const SPACE: &str = "default";
 
 /// Shows to which region an identifier belongs.
@@ -265,7 +265,7 @@ fn describe(inspection: &Inspection) -> String {
 fn lines(rows: Vec<(&str, &str, &str)>) -> String {
     let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
     rows.iter().fold(String::new(), |mut lines, (name, value, meaning)| {
-        // OK because a string takes any text.
+        // OK because writing to a string never fails.
         let _ = match meaning {
             &"" => writeln!(lines, "{name:width$}  {value}"),
             meaning => writeln!(lines, "{name:width$}  {value}  ({meaning})"),

@@ -18,8 +18,8 @@ struct Usual<'t> {
     request_id: &'t str,
 }
 
-/// Encodes a request in its usual spelling. Returns `None` for other spellings and for invalid requests: reflection
-/// parses these, and explains their errors.
+/// Encodes a request in its usual spelling. Returns `None` for other spellings and for invalid requests, which
+/// reflection then parses or explains.
 pub(super) fn encode(text: &[u8]) -> Option<Bytes> {
     let Usual { source, count, encoding, request_id } = serde_json::from_slice(text).ok()?;
     let encoding = encoding.map_or(Some(Encoding::default()), Encoding::from_str_name)?;
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use crate::gateway::json;
 
-    /// Encodes a text by reflection.
+    /// Encodes JSON by reflection.
     fn reflected(text: &str) -> Option<Bytes> {
         let pool = DescriptorPool::decode(kent_proto::DESCRIPTORS).expect("valid");
         let message = pool.get_message_by_name("kent.v1.AllocateRequest").expect("a message");

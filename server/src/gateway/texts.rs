@@ -5,8 +5,8 @@ use kent_proto::model::{fence, for_each_text};
 
 use crate::transport::issued::Issued;
 
-/// The memory to reserve for an identifier with its separators, in bytes. A UUID is the longest identifier that is
-/// common.
+/// The memory to reserve for an identifier with its separators, in bytes; it suffices for a UUID, the longest common
+/// identifier.
 const TEXT_BYTES: usize = 39;
 
 /// The identifiers, one per line.
@@ -19,7 +19,7 @@ pub(super) fn lines(issued: &Issued) -> String {
     lines
 }
 
-/// `AllocateResponse` as JSON. Fields with default values are left out, and the others are in the order of their names, as in all
+/// `AllocateResponse` as JSON. Fields with default values are left out, and the others are ordered by name, as in all
 /// answers.
 pub(super) fn response(issued: &Issued) -> String {
     let mut json = with_capacity(issued);

@@ -6,10 +6,10 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-/// The message that stands for a number of 128 bits.
+/// The message that represents a number of 128 bits.
 pub(super) const WIDE: &str = "kent.v1.Uint128";
 
-/// The deepest nesting of messages. JSON itself is limited to 128 levels.
+/// The depth to which messages are searched. The JSON parser accepts at most 128 levels.
 const DEPTH_MAX: usize = 64;
 
 /// A value that is not a number of 128 bits.
@@ -31,7 +31,7 @@ pub(super) fn has_wide(message: &MessageDescriptor) -> bool {
     search(message, &mut HashSet::new())
 }
 
-/// Replaces each number in a request by its halves.
+/// Splits each number of 128 bits in a request into its halves.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ fn visit<E>(
     Ok(())
 }
 
-/// The fields of an object that are not null.
+/// Returns the fields of an object that are not null.
 fn present(object: &mut Map<String, Value>) -> impl Iterator<Item = (&String, &mut Value)> {
     object.iter_mut().filter(|(_, value)| !value.is_null())
 }

@@ -1,6 +1,7 @@
 //! The files of the console, which are embedded in the program.
 //!
-//! `X.br` and `X.gz` are compressed forms of the file `X`. The build of the console makes them, so the daemon needs no compressor.
+//! `X.br` and `X.gz` are compressed forms of the file `X`. The build of the console creates them, so the daemon needs
+//! no compressor.
 
 use std::sync::LazyLock;
 
@@ -19,13 +20,14 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/console.rs")
 /// The page.
 const INDEX: &str = "index.html";
 
-/// The folder of the files whose names contain a hash of their contents.
+/// The directory of the files whose names contain a hash of their contents.
 const HASHED: &str = "assets/";
 
 /// The extensions of compressed files and their encodings, the best first.
 const COMPRESSED: [(&str, &str); 2] = [(".br", "br"), (".gz", "gzip")];
 
-/// The headers of all files. A browser runs only scripts and styles in files of the console, and no page can embed the console.
+/// The headers of all files. With these headers, a browser runs only scripts and styles from files of the console, and
+/// no page can embed the console.
 const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -120,7 +122,7 @@ fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     tags.any(|known| known == "*" || known.as_bytes() == tag.as_bytes())
 }
 
-/// The content type of a file, by the ending of its name.
+/// The content type of a file, by the extension of its name.
 fn kind(name: &str) -> &'static str {
     match name.rsplit('.').next().unwrap_or_default() {
         "html" => "text/html; charset=utf-8",

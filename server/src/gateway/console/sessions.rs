@@ -19,7 +19,7 @@ use crate::host::{
     entropy::{self, Entropy},
 };
 
-/// The longest life of a session: a working day.
+/// The longest lifetime of a session, about a working day.
 pub(super) const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// The maximum number of sessions.
 pub(super) const SESSIONS_MAX: usize = 4096;
@@ -61,7 +61,8 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`TooMany`] if the daemon has the maximum number of sessions. A principal with its own maximum loses the session that ends first.
+    /// [`TooMany`] if the daemon has the maximum number of sessions. If the principal has the maximum number of
+    /// sessions, the session that ends first is closed instead.
     pub(super) fn open(
         &self,
         header: HeaderValue,
@@ -90,7 +91,7 @@ impl Sessions {
         self.cookie(&value, life, headers).ok_or(TooMany)
     }
 
-    /// Ends the session of a request. Returns the value of `set-cookie` that removes the cookie, and the principal.
+    /// Ends the session of a request. Returns the principal, and the value of `set-cookie` that removes the cookie.
     pub(super) fn close(&self, headers: &HeaderMap) -> Option<(HeaderValue, String)> {
         let key = self.key(headers)?;
         let session = self.lock().remove(&key)?;
@@ -105,7 +106,7 @@ impl Sessions {
         Some((session.header.clone(), session.ends.saturating_sub(self.clock.steady())))
     }
 
-    /// The key of the session that a request's cookie names, if it has not ended.
+    /// The key of the session that a request's cookie names, if the session has not ended.
     fn key(&self, headers: &HeaderMap) -> Option<u64> {
         let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies = values.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
@@ -121,7 +122,8 @@ impl Sessions {
 
     /// Returns the value of `set-cookie`. The path is `/`, because a proxy may have added a prefix that the daemon does not know.
     fn cookie(&self, value: &str, life: Duration, headers: &HeaderMap) -> Option<HeaderValue> {
-        // A proxy that terminates TLS sets this header. A forged one only keeps the cookie off connections without TLS.
+        // A proxy that terminates TLS sets this header. A forged header only keeps the cookie off connections without
+        // TLS.
         let by_proxy = headers.get("x-forwarded-proto").is_some_and(|proto| proto.as_bytes() == b"https");
         let secure = if self.is_secure || by_proxy { "; Secure" } else { "" };
         let (name, seconds) = (&self.name, life.as_secs());

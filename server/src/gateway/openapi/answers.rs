@@ -27,10 +27,10 @@ impl Form {
 /// for requests from pages of other origins.
 const AS_TEXT: [u16; 2] = [401, 403];
 
-/// The status of a call whose content type is not an encoding of messages.
+/// The status of a call whose content type is not supported.
 const UNSUPPORTED: &str = "415";
 
-/// The answers of an operation whose answer has this schema.
+/// The answers of an operation; a successful answer has this schema.
 pub(super) fn responses(form: Form, schema: &Value) -> Value {
     let mut responses = Map::new();
     let mut content = json!({"application/json": {"schema": schema}});

@@ -1,4 +1,4 @@
-//! The short paths, with the comments of the methods and fields that they stand for.
+//! The short paths, with the comments of the methods and fields that they map to.
 
 use prost_reflect::DescriptorPool;
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ struct Short {
     parameters: &'static [Parameter],
 }
 
-/// A parameter of a short path, and the field of the method's request for which it stands.
+/// A parameter of a short path, and the field of the method's request that it sets.
 struct Parameter {
     name: &'static str,
     place: Place,
@@ -84,7 +84,7 @@ const SHORT: [Short; 3] = [
     },
 ];
 
-/// The short paths and their operations.
+/// Returns the short paths and their operations.
 pub(super) fn paths(pool: &DescriptorPool, comments: &Comments<'_>, schemas: &mut Schemas<'_>) -> Map<String, Value> {
     let paths = SHORT.iter().filter_map(|short| {
         let operation = operation(short, pool, comments, schemas)?;
