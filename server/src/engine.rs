@@ -327,7 +327,7 @@ impl Engine {
         &self.tasks
     }
 
-    /// The limit on concurrent calls with long computations.
+    /// The limit on CPU-bound calls.
     pub(crate) fn computing(&self) -> &Computing {
         &self.computing
     }

@@ -53,7 +53,7 @@ pub(crate) struct Stage(Arc<RwLock<Reached>>);
 
 #[derive(Clone, Debug)]
 enum Reached {
-    /// The daemon is starting; the text says what it does or waits for.
+    /// The daemon is starting; the string says what the daemon does or waits for.
     Starting(String),
     /// The API is absent if the settings exclude it from this port.
     Serving(Arc<Engine>, Option<Gateway>),
@@ -93,11 +93,12 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The pause after a failure to accept a connection. If too many files are open, an immediate retry would fail as well.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The maximum number of concurrent requests on a connection of HTTP/2, and of the bytes of their headers.
+/// The maximum number of concurrent requests on an HTTP/2 connection, and the maximum size of the headers of a request,
+/// in bytes.
 const CALLS_MAX: u32 = 16;
 const LIST_BYTES_MAX: u32 = 8 * 1024;
 
-/// Serves until `stop` is canceled, and returns when the requests in flight are answered.
+/// Serves until `stop` is canceled, and returns when the requests in flight have been answered.
 pub(crate) async fn serve(
     sockets: TcpListener,
     mut handshakes: Handshakes,
@@ -201,7 +202,7 @@ async fn api(State(reports): State<Arc<Reports>>, request: Request) -> Response 
         Reached::Serving(_, None) => {
             (StatusCode::NOT_FOUND, "this port serves /livez, /readyz and /metrics\n").into_response()
         }
-        // The reason may be private, as for /readyz.
+        // Do not show the reason, which may be private, as on /readyz.
         Reached::Starting(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: see /readyz\n").into_response(),
     }
 }
@@ -228,7 +229,7 @@ fn refuse(denied: &Denied) -> Response {
 /// Writes reports on the runtime of calls, one at a time, because a report takes a few milliseconds.
 struct Reports {
     stage: Stage,
-    /// Whether callers need a token that may operate the daemon.
+    /// Whether callers need a credential with permission to operate the daemon.
     asks: bool,
     writing: Mutex<()>,
 }

@@ -6,24 +6,24 @@
 //! | module | purpose |
 //! |---|---|
 //! | `args`, `config` | the command line; settings from file, environment and flags |
-//! | `daemon` | starting and stopping the daemon |
+//! | `daemon` | how the daemon starts and stops |
 //! | `node` | a daemon without ports, for the simulator |
 //! | `transport` | connections, and dispatch of calls to services |
 //! | `service` | the gRPC services |
 //! | `http`, `gateway` | the HTTP port: `/livez`, `/readyz`, `/metrics`; the API as JSON and gRPC-Web |
-//! | `status` | the only file that makes a `tonic::Status` |
+//! | `status` | the only file that creates a `tonic::Status` |
 //! | `engine` | the daemon without its transport: the functions that services call |
 //! | `readiness` | whether the daemon can grant, and the reasons if it cannot |
-//! | `access` | changes of tokens, roles and budgets |
-//! | `auth`, `budgets` | who a caller is, what it may do, and how much it may take |
-//! | `grant` | granting blocks, immediately or after a wait |
+//! | `access` | changes to tokens, roles and budgets |
+//! | `auth`, `budgets` | who callers are, what they may do, and how many identifiers they may take |
+//! | `grant` | how blocks are granted, immediately or after a wait |
 //! | `cluster` | the replicas on one store |
 //! | `metrics` | metrics for Prometheus |
 //! | `fill` | how full regions are |
 //! | `tables` | spaces, their tables, edits and history |
 //! | `issuing` | slots, counters and request IDs, and their records |
 //! | `maintenance` | backup, archive, restore, migration to etcd, the witness, diagnosis |
-//! | `records` | the keys of the store, and reading of records |
+//! | `records` | the keys of the store, and the reading of records |
 //! | `error` | errors of requests |
 //! | `telemetry` | logs |
 //! | `audit` | the audit log |

@@ -20,14 +20,15 @@ use tracing::{error, info, warn};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The permissions that no file of the daemon has: all those of the group and of other users.
+/// The permissions that the daemon denies on its files: all those of the group and of other users.
 const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 
 /// Exit code for a configuration that cannot be used (EX_USAGE).
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
-    // The store, its archive and a restored store contain secret keys. sled opens its files itself, so only the umask sets modes.
+    // The store, its archive and a restored store contain secret keys. sled opens its files itself, so only the umask
+    // can set their permissions.
     rustix::process::umask(OTHERS);
     let args = Args::read().unwrap_or_else(|error| error.exit());
     let check_only = args.check_config;
@@ -103,7 +104,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(DAEMON_THREADS).enable_all().build()
 }
 
-/// Turns the log's level `debug` on or off at each SIGUSR1. Never returns.
+/// Turns the log level `debug` on or off at each SIGUSR1. Never returns.
 async fn toggle_debug() {
     match signal(SignalKind::user_defined1()) {
         Ok(mut signals) => {

@@ -1,5 +1,5 @@
-//! Copies of stores: backups, archives, restores, the migration to etcd, and the witness, which detects an old copy. Also
-//! the diagnosis, which measures the disk, the store and the limits of the daemon.
+//! Copies of stores: backups, archives, restores, the migration to etcd, and the witness, which detects an old copy.
+//! This module also contains the diagnosis, which measures the disk, the store and the limits of the daemon.
 
 pub(crate) mod archive;
 pub(crate) mod backup;

@@ -148,11 +148,11 @@ struct ReasonLabel {
     reason: &'static str,
 }
 
-/// The maximum number of sources with counters of their own; the other sources share one set of counters, so that a
-/// million regions do not make a million time series.
+/// The maximum number of sources with separate counters. The other sources share one set of counters, so that a million
+/// regions do not create a million time series.
 const SOURCES_MAX: usize = 1000;
 
-/// The label of sources without counters of their own.
+/// The label of sources without separate counters.
 const OTHER: &str = "other";
 
 impl Metrics {
@@ -252,7 +252,7 @@ impl Metrics {
         self.budgets.register(kent);
     }
 
-    /// The counters of a source that exists.
+    /// Returns the counters of a source, which must exist.
     pub(crate) fn source(&self, source: &str) -> Arc<SourceMetrics> {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = sources.get(source) {
@@ -271,7 +271,8 @@ impl Metrics {
         made
     }
 
-    /// What each source has granted. The last one stands for the sources without counters of their own.
+    /// Returns what each source has granted. The last entry counts the sources without separate counters, if there are
+    /// any.
     pub(crate) fn granted(&self) -> Vec<SourceTotals> {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let mut totals: Vec<_> = sources.iter().map(|(source, counts)| counts.totals(source.clone())).collect();
@@ -286,8 +287,8 @@ impl Metrics {
         totals
     }
 
-    /// Counts a failed request by its gRPC code. Sources that never granted anything share a label, so that invented names do not
-    /// make time series.
+    /// Counts a failed request by its gRPC code. Sources that never granted anything share a label, so that invented
+    /// names do not create time series.
     pub(crate) fn refused(&self, source: &str, code: &'static str) {
         let known = self.sources.lock().unwrap_or_else(PoisonError::into_inner).contains_key(source);
         let source = if known { SourceLabel::of_text(source).source } else { OTHER.to_owned() };

@@ -39,7 +39,7 @@ pub struct Authorizing {
 }
 
 impl Authorizing {
-    /// A daemon that requires credentials, and a connection whose caller has a token for one region and a serial.
+    /// Creates a daemon that requires credentials, and a connection whose caller has a token for a region and a series.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Authorizing {
         Self::within(Limits::default()).await
     }
 
-    /// Like [`Self::begin`], with a token whose limits no measurement reaches.
+    /// Like [`Self::begin`], but the token has limits, which no measurement reaches.
     ///
     /// # Errors
     ///

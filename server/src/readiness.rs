@@ -35,7 +35,7 @@ impl Readiness {
         &self.chunks
     }
 
-    /// The reasons that the daemon is not ready.
+    /// Returns why the daemon is not ready.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.draining {

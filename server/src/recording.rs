@@ -15,7 +15,7 @@ use crate::{
 
 /// The interval between two records.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The maximum number of sources of a second.
+/// The maximum number of sources that are recorded for each second.
 const SOURCES_MAX: usize = 8;
 
 /// Records the figures of each second until `stop` is canceled.

@@ -108,7 +108,7 @@ fn print_archive(archive: &FromArchive, restore: &Restore) {
     println!("the archive will belong to the new store: the old store cannot be started or restored again");
 }
 
-/// Prints what becomes of tokens and budgets.
+/// Prints what happens to tokens and budgets.
 fn print_callers(restore: &Restore) {
     if restore.disabled_tokens > 0 {
         println!(

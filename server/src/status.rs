@@ -1,7 +1,8 @@
-//! Translates the daemon's errors to `google.rpc.Status`. This is the only file of the daemon that makes a `tonic::Status`.
+//! Translates the daemon's errors to `google.rpc.Status`. This is the only file of the daemon that creates a
+//! `tonic::Status`.
 //!
-//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. An edit or a strict grant whose outcome is not known is
-//! `UNKNOWN`. (A chunk that may have been reserved has no effect except possibly a gap.)
+//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. An edit or a strict grant whose outcome is
+//! not known is `UNKNOWN`. (If a chunk may have been reserved, the only possible effect is a gap.)
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ use crate::{
 /// The domain of every `ErrorInfo`.
 const DOMAIN: &str = "kent";
 
-/// The suggested delay before a retry, where nothing better is known.
+/// The suggested delay before a retry, if nothing better is known.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// The status of a failed allocation.
@@ -184,7 +185,7 @@ pub(crate) fn from_denied(denied: &Denied) -> Status {
     }
 }
 
-/// The status of a failed change of tokens or roles.
+/// The status of a failed change to tokens, roles or budgets.
 pub(crate) fn from_access(error: &AccessError) -> Status {
     let message = error.to_string();
     match error {
@@ -214,7 +215,8 @@ pub(crate) fn from_read(failure: &StoreFailure) -> Status {
     from_store(failure, failure.to_string(), Outcome::NoEffect)
 }
 
-/// The status for a watcher that is too slow. It resumes after revision `seen`, or with a new snapshot if `seen` is 0.
+/// The status for a watcher that is too slow. The watcher resumes after revision `seen`, or with a new snapshot if
+/// `seen` is 0.
 pub(crate) fn watcher_too_slow(seen: u64) -> Status {
     let message = match seen {
         0 => "the watcher is too slow: start again with a snapshot".to_owned(),
@@ -224,7 +226,7 @@ pub(crate) fn watcher_too_slow(seen: u64) -> Status {
     Status::with_error_details(Code::Aborted, message, details)
 }
 
-/// The status of a text that is not a valid identifier.
+/// The status of a string that is not a valid identifier.
 pub(crate) fn from_codec(error: &kent_codec::VerbError) -> Status {
     let name = error.code.to_ascii_uppercase().replace('-', "_");
     with_reason(Code::InvalidArgument, &name, error.message.clone())
@@ -252,7 +254,7 @@ pub(crate) fn too_many(kind: &str, max: usize) -> Status {
     passing(Code::ResourceExhausted, "TOO_MANY_CALLS", message, RETRY_AFTER)
 }
 
-/// The status for a call beyond the limit of calls that compute.
+/// The status for a call beyond the limit of CPU-bound calls.
 pub(crate) fn busy(busy: &Busy) -> Status {
     passing(Code::ResourceExhausted, "TOO_MANY_CALLS", busy.to_string(), RETRY_AFTER)
 }
@@ -270,7 +272,7 @@ pub(crate) fn from_history(none: &HistoryError) -> Status {
     match none {
         HistoryError::Store(failure) => from_read(failure),
         HistoryError::Forgotten(forgotten) => {
-            // A watcher starts again with a snapshot.
+            // A watcher that resumes after 0 starts again with a snapshot.
             let facts = [("oldest_revision", &*forgotten.oldest.to_string()), ("resume_after", "0")];
             Status::with_error_details(Code::OutOfRange, forgotten.to_string(), reason("REVISION_FORGOTTEN", facts))
         }
@@ -345,7 +347,7 @@ pub(crate) fn from_wire(wire: pb::Status) -> Status {
 
 /// Converts a status to a message inside a stream.
 pub(crate) fn to_wire(status: &Status) -> pb::Status {
-    // OK because the daemon encoded the details itself; undecodable ones would be left out.
+    // OK because the daemon encoded the details itself; details that cannot be decoded would be left out.
     let details = pb::Status::decode(status.details()).unwrap_or_default().details;
     pb::Status { code: status.code().into(), message: status.message().to_owned(), details }
 }
@@ -436,7 +438,8 @@ pub(crate) fn from_composing(field: &'static str, space: &str, refused: &NotComp
     from_invalid(&Invalid::new(field, format!("{refused}{hint}")).because(reason))
 }
 
-/// The status for an edit that a rule of the table forbids. The code gives the kind of rule, the reason gives the rule.
+/// The status for an edit that a rule of the table forbids. The code gives the kind of rule, and the reason gives the
+/// rule itself.
 fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     let message = format!("{refusal}{}", refusal_hint(space, refusal));
     let field = match refusal {

@@ -1,7 +1,8 @@
 //! Reports to the service manager, such as systemd: that the daemon serves, that it stops, and that it still works.
 //!
 //! The manager names its socket in NOTIFY_SOCKET and, with a watchdog, an interval in WATCHDOG_USEC
-//! ([sd_notify(3)](https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html)). Without them nothing is sent.
+//! ([sd_notify(3)](https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html)). Without these variables
+//! nothing is sent.
 
 use std::{future, io, time::Duration};
 
@@ -34,7 +35,7 @@ pub(crate) async fn report_alive(daemon: &Daemon) {
     }
 }
 
-/// What `systemctl status` shows of the daemon.
+/// Returns what `systemctl status` shows about the daemon.
 fn status(daemon: &Daemon) -> String {
     let addresses = format!("gRPC on {}, HTTP on {}", daemon.grpc_addresses(), daemon.http_address());
     match daemon.reasons_not_ready().first() {

@@ -14,7 +14,7 @@ use super::{address::Address, trace::Trace};
 pub(crate) struct Call {
     /// `SERVICE/METHOD`.
     pub(crate) method: &'static str,
-    /// The caller's proved identity; empty if there is no proof.
+    /// The caller's authenticated identity; empty if there is none.
     pub(crate) principal: String,
     pub(crate) peer: Option<Address>,
     /// The ID of the request, once the message is read.
@@ -76,7 +76,7 @@ pub(crate) fn inherited<F: Future>(task: F) -> impl Future<Output = F::Output> {
 
 /// Records the request ID of the current call.
 pub(crate) fn set_request_id(request_id: &str) {
-    // OK because outside of a call there is nothing to note.
+    // OK because outside of a call there is nothing to record.
     let _ = CALL.try_with(|call| {
         let Some(call) = call else { return };
         let _ = call.request_id.set(request_id.to_owned());

@@ -1,4 +1,4 @@
-//! A limit on calls that compute: a few run at a time, some wait, and the others are rejected.
+//! A limit on CPU-bound calls: a few run at a time, some wait, and the others are rejected.
 
 use std::{panic::resume_unwind, sync::Arc, thread};
 
@@ -7,17 +7,17 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use crate::host::tasks::Tasks;
 
-/// The maximum number of calls that compute or wait. Each service bounds the work of one call, for example to a
-/// thousand texts or ten thousand identifiers.
+/// The maximum number of CPU-bound calls that run or wait. Each service bounds the work of one call, for example to a
+/// thousand strings or ten thousand identifiers.
 const CALLS_MAX: usize = 64;
 
-/// Runs calls that compute, without slowing down grants.
+/// Runs CPU-bound calls without slowing down grants.
 #[derive(Clone, Debug)]
 pub(crate) struct Computing {
     tasks: Tasks,
-    /// One permit for each call that computes or waits.
+    /// One permit for each call that runs or waits.
     queue_permits: Arc<Semaphore>,
-    /// One permit for each call that computes.
+    /// One permit for each call that runs.
     run_permits: Arc<Semaphore>,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct WaitLimit {
 
 /// The longest wait of a request without a deadline, or with a distant one.
 ///
-/// It equals `max_ahead`: a format that can be granted at all can be granted within that time.
+/// It equals `max_ahead`, because a grant that is possible at all never has to wait longer than that for the clock.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The time reserved for sending the answer, so that the answer arrives before the deadline. If half of the remaining
@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 const RESERVE: Duration = Duration::from_millis(5);
 
 impl WaitLimit {
-    /// The time until which a caller may wait, from `now` and the timeout in its request.
+    /// Limits the wait of a request from `now` by the timeout in the request.
     pub(crate) fn new(now: Duration, deadline: Option<Duration>) -> Self {
         let wait = deadline.map_or(WAIT_MAX, |deadline| (deadline - RESERVE.min(deadline / 2)).min(WAIT_MAX));
         Self { until: now + wait }
@@ -32,7 +32,8 @@ impl WaitLimit {
     }
 }
 
-/// Parses the caller's timeout, counted from the arrival of the request (the header `grpc-timeout`: up to eight digits and a unit).
+/// Parses the caller's timeout in the header `grpc-timeout`: up to eight digits and a unit. The timeout begins when the
+/// request arrives.
 pub(crate) fn deadline(metadata: &MetadataMap) -> Option<Duration> {
     let text = metadata.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

@@ -49,7 +49,7 @@ impl Name {
 impl From<&str> for Name {
     fn from(text: &str) -> Self {
         let mut name = Self { bytes: [0; Self::BYTES_MAX], length: 0 };
-        // `write_str` cuts a text that is too long.
+        // `write_str` truncates a string that is too long.
         let _ = fmt::Write::write_str(&mut name, text);
         name
     }
@@ -70,7 +70,7 @@ impl fmt::Write for Name {
 }
 
 impl Name {
-    /// The beginning of a value's text.
+    /// Formats a value, and keeps the beginning of the result.
     pub(crate) fn of(value: &impl fmt::Display) -> Self {
         let mut name = Self::from("");
         // OK because writing to a name does not fail.
@@ -91,12 +91,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// A notable event with its figures.
+/// A notable event with its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
     /// A grant waited for the clock, a chunk, a budget or a commit.
     GrantWaited { source: Name, count: u64, waited: Duration, granted: bool },
-    /// A commit took long. `key` is the first key that the commit writes.
+    /// A commit was slow. `key` is the first key that the commit writes.
     SlowCommit { key: Name, took: Duration },
     /// A commit was rejected because the record `key` had changed.
     Conflict { key: Name },
@@ -116,9 +116,9 @@ pub(crate) enum Happened {
     SlotLost { slot: u8 },
     /// The daemon returned its slot.
     SlotReturned { slot: u8 },
-    /// The replica could not renew its announcement, whose lease on etcd may end.
+    /// The replica could not renew its announcement, whose lease on etcd may expire.
     OutOfTouch,
-    /// The announcement of another replica is gone, because it stopped or its lease ended.
+    /// The announcement of another replica is gone, because that replica stopped or the lease expired.
     ReplicaGone { address: Name },
 }
 
@@ -142,7 +142,7 @@ impl Happened {
         }
     }
 
-    /// The figures of the event, by their names.
+    /// The details of the event, by their names.
     pub(crate) fn figures(&self) -> Vec<(&'static str, String)> {
         let millis = |duration: &Duration| format!("{:.3}", duration.as_secs_f64() * 1e3);
         match self {
@@ -246,7 +246,7 @@ pub fn log() {
     }
 }
 
-/// Makes each panic also write the events to the log, after its own message.
+/// Adds a panic hook that writes the events to the log after the message of the panic.
 pub fn log_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -256,7 +256,7 @@ pub fn log_on_panic() {
 }
 
 fn ring() -> MutexGuard<'static, Ring> {
-    // OK because no operation on the ring stops halfway.
+    // OK because no code that holds the lock leaves the ring inconsistent.
     RING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -83,8 +83,8 @@ impl Observed {
             .map(Duration::from_nanos)
     }
 
-    /// Estimates the duration in microseconds that this share of the durations does not exceed, between the bounds of its bucket. The
-    /// first bound is `first` microseconds. Returns `None` without durations.
+    /// Estimates the duration in microseconds that this share of the durations does not exceed, by interpolation
+    /// between the bounds of a bucket. The first bound is `first` microseconds. Returns `None` without durations.
     pub(crate) fn quantile(&self, share: f64, first: u64) -> Option<f64> {
         let count = self.count();
         let rank = (share * count as f64).max(1.0);

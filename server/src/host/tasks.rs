@@ -45,7 +45,7 @@ pub(crate) struct Tasks {
     handshakes: Handle,
     /// The runtime of work that keeps a processor busy.
     busy: Handle,
-    /// Whether calls and busy work have threads of their own.
+    /// Whether calls and busy work have their own threads.
     has_threads: bool,
     tracker: TaskTracker,
     /// Work that runs on the threads that serve connections.
@@ -165,9 +165,9 @@ impl Tasks {
         AbortOnDropHandle::new(self.busy.spawn(task))
     }
 
-    /// Spawns work that ends by itself and keeps a processor busy. It runs when no other thread needs the processor, or immediately
-    /// if busy work has no threads of its own. The work must not hold a lock that grants or edits need: it may be suspended for a
-    /// long time.
+    /// Spawns work that ends by itself and keeps a processor busy. It runs when no other thread needs the processor, or
+    /// immediately if busy work does not have its own threads. The work must not hold a lock that grants or edits need:
+    /// it may be suspended for a long time.
     pub(crate) fn spawn_busy<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         self.spawn_blocking(work, &self.busy)
     }
@@ -210,7 +210,7 @@ impl Tasks {
         self.failed.cancel();
     }
 
-    /// Whether an invariant is broken. Then the daemon issues nothing more, although it still serves calls.
+    /// Whether an invariant is broken. If so, the daemon issues nothing more, although it still serves calls.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::SeqCst)
     }
@@ -227,7 +227,7 @@ impl Tasks {
 const LOW_PRIORITY: i32 = 10;
 
 fn lower_priority() {
-    // OK because it fails only where changing priorities is not permitted; then all threads have the same priority.
+    // OK because this fails only where changing priorities is not permitted; then all threads have the same priority.
     let _ = setpriority_process(None, LOW_PRIORITY);
 }
 
@@ -235,7 +235,7 @@ fn lower_priority() {
 /// with this policy is preempted as soon as another one wakes.
 fn run_when_idle() {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    // OK because it fails only where changing priorities is not permitted; then all threads have the same priority.
+    // OK because this fails only where changing priorities is not permitted; then all threads have the same priority.
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
 }
 

@@ -30,7 +30,7 @@ const STOP_MAX: Duration = Duration::from_secs(2);
 /// The header with the context of a trace.
 const TRACEPARENT: &str = "traceparent";
 
-/// Makes the spans of calls, and sends them.
+/// Creates the spans of calls, and sends them.
 #[derive(Clone, Debug)]
 pub(crate) struct Traces(Arc<Inner>);
 
@@ -128,14 +128,14 @@ impl Trace {
         self.context.span().span_context().trace_id().to_string()
     }
 
-    /// Adds a fact about the call, unless the text is empty.
+    /// Adds an attribute to the span of the call, unless the value is empty.
     pub(crate) fn note(&self, key: &'static str, value: &str) {
         if !value.is_empty() {
             self.context.span().set_attribute(KeyValue::new(key, value.to_owned()));
         }
     }
 
-    /// Adds a number to the facts about the call.
+    /// Adds a number as an attribute to the span of the call.
     pub(crate) fn note_number(&self, key: &'static str, value: u64) {
         let value = i64::try_from(value).map_or_else(|_| Value::from(value.to_string()), Value::from);
         self.context.span().set_attribute(KeyValue::new(key, value));
@@ -150,7 +150,7 @@ impl Trace {
     pub(crate) fn end(&self, code: Code) {
         let span = self.context.span();
         span.set_attribute(KeyValue::new("rpc.grpc.status_code", i64::from(i32::from(code))));
-        // By the conventions, a server's span is an error only if the server is at fault.
+        // By OpenTelemetry's conventions, a server's span is an error only if the server is at fault.
         if matches!(
             code,
             Code::Unknown
@@ -167,7 +167,7 @@ impl Trace {
 }
 
 impl Part {
-    /// Adds a fact about the part.
+    /// Adds an attribute to the part.
     pub(crate) fn note(&mut self, key: &'static str, value: &str) {
         self.0.set_attribute(KeyValue::new(key, value.to_owned()));
     }

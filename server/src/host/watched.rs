@@ -1,4 +1,4 @@
-//! A store whose operations are measured, and whose slow and rejected commits the flight recorder notes.
+//! A store whose operations are measured, and whose slow and rejected commits are recorded by the flight recorder.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
 /// The kind of operation that makes data durable.
 const COMMIT: &str = "commit";
 
-/// A store whose operations are measured with a clock.
+/// Measures the operations of a store with a clock.
 #[derive(Debug)]
 pub(crate) struct Watched {
     store: Arc<dyn Store>,
@@ -49,7 +49,7 @@ type WorkLabel = [(&'static str, &'static str); 1];
 /// The metrics of one kind of operation.
 #[derive(Debug)]
 struct Work {
-    /// The name of its parts in traces.
+    /// The name of these operations in traces.
     name: &'static str,
     duration: StoreLatency,
     failures: Counter,

@@ -24,7 +24,7 @@ pub(crate) struct ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    /// Metrics of a process that started at this time since 1970.
+    /// Creates the metrics of a process; `started` is the time of its start since 1970.
     pub(super) fn new(started: Duration) -> Self {
         let metrics = Self::default();
         metrics.started.set(started.as_secs_f64());
