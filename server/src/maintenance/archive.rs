@@ -2,9 +2,9 @@
 //! identifier.
 //!
 //! An archive contains every acknowledged commit (`kent_store::Archiving`), so it is exact and does not depend on
-//! clocks or tables. The old daemon must not continue next to the restored store: the restore locks the archive and
-//! records in it which store replaces the old one, so that the old one is rejected. An archive can be restored once;
-//! afterward it serves as a backup.
+//! clocks or tables. The old daemon must not continue after the restore. The restore therefore locks the archive and
+//! records in it which store replaces the old one, and from then on the old store is rejected. An archive can be
+//! restored once; afterward it serves as a backup.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ use thiserror::Error;
 /// All records of a store.
 type Records = Vec<(Key, Vec<u8>)>;
 
-/// The archive of a restore.
+/// The archive that a restore reads.
 #[derive(Debug)]
 pub struct FromArchive {
     /// Its directory.
@@ -32,7 +32,7 @@ pub struct FromArchive {
     lock: Option<ArchiveLock>,
 }
 
-/// Reasons that an archive is not restored.
+/// Why an archive is not restored.
 #[derive(Debug, Error)]
 pub enum NotRestored {
     /// The archive cannot be used.
@@ -168,7 +168,7 @@ impl FromArchive {
     }
 }
 
-/// Whether a directory is an archive, or has some.
+/// Whether a directory is an archive, or contains archives.
 pub(crate) fn is_there(dir: &Path) -> Result<bool, NotRestored> {
     Ok(Archived::is_one(dir) || !Archived::list(dir)?.is_empty())
 }

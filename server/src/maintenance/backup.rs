@@ -44,7 +44,7 @@ pub(crate) struct Backup {
     pub(crate) records: Vec<(Key, Vec<u8>)>,
 }
 
-/// Reasons that a file is not a valid, complete backup.
+/// Why a file is not a valid, complete backup.
 #[derive(Debug, Error)]
 pub enum BadBackup {
     /// The backup cannot be read.
@@ -53,7 +53,7 @@ pub enum BadBackup {
     /// The file is not a backup.
     #[error("it is not a Kent backup (as `kent backup FILE` writes it), or it is damaged: {0}")]
     Malformed(&'static str),
-    /// A newer version made it.
+    /// The backup was created by a newer version.
     #[error("its records have schema {found}, which needs a newer kentd")]
     Newer {
         /// The schema of its records.
@@ -67,7 +67,7 @@ pub enum BadBackup {
     Damaged,
 }
 
-/// Streams the messages of a backup. Each message is made when the reader takes it. All records show the state at the
+/// Streams the messages of a backup. A message is created when the reader takes it. All records show the state at the
 /// time of the first message.
 pub(crate) fn parts(
     engine: Arc<Engine>,
@@ -88,7 +88,7 @@ pub(crate) fn parts(
 /// A backup in progress.
 struct BackupInProgress {
     engine: Arc<Engine>,
-    /// The records, or `None` before the beginning is sent.
+    /// The records, or `None` before the first message is sent.
     pages: Option<Box<dyn Pages>>,
     /// The records of the last page that are not sent yet.
     read: vec::IntoIter<backup_part::Record>,
@@ -114,7 +114,7 @@ impl BackupInProgress {
             }
             let began = self.engine.clock().steady();
             let Some(page) = pages.next().await? else { break };
-            // Other calls need the store as well.
+            // Leave time for other calls, which need the store as well.
             time::sleep(PAUSE_FACTOR * self.engine.clock().steady().saturating_sub(began)).await;
             // Announcements of replicas are not part of the state.
             let records = page.into_iter().filter(|(key, _)| !key.starts_with(&keys::PRESENT));
@@ -128,10 +128,10 @@ impl BackupInProgress {
         Ok((!mem::replace(&mut self.is_whole, true)).then_some(backup_part::Part::End(end)))
     }
 
-    /// Makes the first message. The time in the message is earlier than the state that the records show.
+    /// Creates the first message. The time in the message is earlier than the state that the records show.
     async fn begin(&mut self) -> Result<backup_part::Part, StoreFailure> {
         let store = self.engine.store();
-        // An untrusted clock must not date the backup: without a time, a restore skips more.
+        // Do not date the backup by an untrusted clock: without a time, a restore skips more.
         let now = self.engine.slots().trusted_now().unwrap_or(UnixNanos::new(0));
         let unix_nanos = i64::try_from(now.get()).unwrap_or(i64::MAX);
         let (schema, _) = schema_in_force(store).await?;
@@ -191,7 +191,7 @@ const LENGTH_BYTES_MAX: usize = 10;
 pub(crate) fn decode(bytes: &[u8]) -> Result<Backup, BadBackup> {
     let mut rest = bytes;
     let mut next = || match is_cut(rest) {
-        // Without a header, nothing says that this is a backup.
+        // If not even the header is complete, the file may not be a backup.
         true if rest.len() < bytes.len() || rest.is_empty() => Err(BadBackup::NotWhole),
         _ => BackupPart::decode_length_delimited(&mut rest)
             .map_err(|_| BadBackup::Malformed("a part of it cannot be read"))

@@ -81,7 +81,7 @@ pub(crate) async fn measure(engine: &Arc<Engine>) -> Measured {
 /// The setting of the directory of a sled store.
 const DATA: &str = "data";
 
-/// Measures the directories, one caller at a time, on a thread of its own because a disk may hang.
+/// Measures the directories, one caller at a time, on a separate thread because a disk may hang.
 async fn directories(engine: &Arc<Engine>) -> Vec<Directory> {
     let failed = |problem: String| {
         let directories = engine.place().directories.iter();
@@ -115,7 +115,7 @@ async fn directories(engine: &Arc<Engine>) -> Vec<Directory> {
 impl Disk {
     fn measure(path: &Path, clock: &dyn Clock) -> io::Result<Self> {
         let space = statvfs(path)?;
-        // The file has no name where the file system allows that, so a crash leaves nothing behind.
+        // If the file system allows it, the file has no name, so a crash leaves nothing behind.
         let file = tempfile::tempfile_in(path)?;
         let sync = || {
             file.write_all_at(&[0; BLOCK_BYTES], 0)?;
@@ -123,8 +123,8 @@ impl Disk {
             file.sync_data()?;
             io::Result::Ok(clock.steady().saturating_sub(began))
         };
-        // The first write also allocates the block. Commits to the journal allocate none, so this write is not
-        // measured.
+        // The first write is not measured, because it also allocates the block, whereas commits to the journal allocate
+        // none.
         sync()?;
         let mut times = (0..SYNCS).map(|_| sync()).collect::<Result<Vec<_>, _>>()?;
         times.sort_unstable();

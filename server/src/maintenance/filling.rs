@@ -1,9 +1,9 @@
 //! Fills a new store with the records of another one, so that no late commit can change it afterward.
 //!
-//! First the store is marked (`restoring`); this works only while no daemon has initialized the store. The mark
-//! contains the attempt and the number of its step. Each step compares the version of the mark and writes the mark
-//! again, so a late commit of this attempt or of an interrupted one changes nothing. The last step removes the mark and
-//! writes `cluster`, which completes the store.
+//! First the store is marked with the key `restoring`, which fails if a daemon has initialized the store. The mark
+//! contains the attempt and the number of its current step. Each step compares the version of the mark and writes the
+//! mark again, so a late commit of this attempt or of an interrupted one changes nothing. The last step removes the
+//! mark and writes `cluster`, which completes the store.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(crate) struct Filling<'s> {
     left_over: Vec<Key>,
 }
 
-/// Reasons that a store was not filled. The store is then incomplete, unless it was complete before.
+/// Why a store was not filled. The store is then incomplete, unless it was complete before.
 #[derive(Debug, Error)]
 pub enum FillError {
     /// The store contains other records.
@@ -54,11 +54,11 @@ struct Mark {
     origin: [u8; 16],
     /// Random bits that identify the attempt.
     attempt: [u8; 16],
-    /// The number of steps made.
+    /// The number of completed steps.
     step: u64,
 }
 
-/// The number of records in one step. etcd accepts 1.5 MiB in a request.
+/// The number of records in one step, because etcd accepts at most 1.5 MiB in a request.
 const BATCH: usize = 60;
 const _: () =
     assert!((BATCH + 1) * (VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX) <= TXN_BYTES_MAX, "a step fits a transaction");
@@ -160,8 +160,8 @@ impl<'s> Filling<'s> {
         self.finish(cluster).await
     }
 
-    /// Makes writes under the mark exactly once. If no answer arrives, the mark shows whether they were made. A retry compares the
-    /// same version of the mark, so that only one of the two commits succeeds.
+    /// Commits writes under the mark exactly once. If no answer arrives, the mark shows whether they were made. A retry
+    /// compares the same version of the mark, so that only one of the two commits succeeds.
     async fn step(&mut self, writes: Txn) -> Result<(), FillError> {
         let next = Mark { step: self.mark.step + 1, ..self.mark };
         let txn = writes.expect(keys::RESTORING, self.version).put(keys::RESTORING, next.encode());
@@ -237,7 +237,7 @@ impl Mark {
     }
 }
 
-/// Counts the failed attempts in a row.
+/// Counts consecutive failed attempts.
 #[derive(Debug, Default)]
 struct Retries(u32);
 

@@ -89,13 +89,13 @@ struct Source {
     moved: Option<String>,
 }
 
-/// Reasons that a store was not migrated.
+/// Why a store was not migrated.
 #[derive(Debug, Error)]
 pub enum MigrateError {
     /// The directory cannot be opened.
     #[error("the store cannot be opened")]
     Source(#[source] OpenError),
-    /// The directory is archived, and a move would leave the archive without an end.
+    /// The directory is archived, and a migration would leave the archive without an end mark.
     #[error(
         "the store in {0} has an archive in {1}, and a store on etcd has none: end it first (start once with kentd --data {0} \
          --no-archive, and stop the daemon with Ctrl-C), then repeat this command", dir.display(), archive.display()
@@ -198,7 +198,7 @@ impl Migration {
     ///
     /// [`MigrateError`].
     pub async fn plan(args: &MigrateArgs) -> Result<Self, MigrateError> {
-        // Without this file the directory contains no store, and opening the directory would make one.
+        // Without this file the directory contains no store, and opening the directory would create one.
         if !args.from.join("db").exists() {
             return Err(MigrateError::NoSource { dir: args.from.clone() });
         }
@@ -233,7 +233,7 @@ impl Migration {
     ///
     /// # Errors
     ///
-    /// [`MigrateError`]; the same migration can then be planned and made again.
+    /// [`MigrateError`]; the same migration can then be planned and executed again.
     pub async fn make(self, progress: impl Fn(usize, usize)) -> Result<(), MigrateError> {
         let Self { source, target, witness, entropy, restore, from, to, moved } = self;
         let mut _claim = None;
@@ -288,7 +288,8 @@ impl Source {
                 return Err(MigrateError::MovedBefore { dir: from, to });
             }
         }
-        // The stored counters are above everything issued, and nothing more is issued, so they continue from there.
+        // The stored counters are above all issued numbers, and nothing more is issued, so the counters keep their
+        // positions.
         let copy = Copy { operation: "migrate", now, lost: None, older: None, floors: &[] };
         let restore = Restore::of(records, now, &copy, &*entropy)?;
         Ok(Migration { source, target, witness, entropy, restore, from, to, moved })

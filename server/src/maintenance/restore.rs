@@ -2,11 +2,11 @@
 //!
 //! A backup does not contain what was issued after it was taken, but the pace of each counter bounds how far it can
 //! have advanced. The restore moves every counter past that bound; if fewer numbers are left, the counter issues
-//! nothing until an operator names a floor. It reserves every slot until the time of the restore, and moves the slot's
-//! fence far ahead. It seals the regions, unless the operator confirms that no table has been edited since. If another
-//! store was restored from an older backup before, that backup bounds the counters as well. The clocks of lost hosts
-//! may have been ahead of this host's clock by `--clock-error`, so the new store issues nothing before that time has
-//! passed. The new store gets a new identity.
+//! nothing until an operator names a floor. It reserves every slot until the time of the restore, and raises the slot's
+//! fence far above its old value. It seals the regions, unless the operator confirms that no table has been edited
+//! since. If another store was restored from an older backup before, that backup bounds the counters as well. The
+//! clocks of lost hosts may have been ahead of this host's clock by `--clock-error`, so the new store issues nothing
+//! before that time has passed. The new store gets a new identity.
 
 mod bound;
 mod budgets;
@@ -71,22 +71,23 @@ pub struct RestoreArgs {
     /// The directory of the new store; it must not contain a store.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// How far the clock of a host that issued from the lost store may have been ahead of this host's. The new store issues nothing
-    /// for that long.
+    /// How far the clock of a host that issued from the lost store may have been ahead of this host's clock. The new
+    /// store issues nothing for that long.
     #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true)]
     pub clock_error: Span,
-    /// Continue this source at N, regardless of what it may have issued: N must be above every number in use, also those issued since
-    /// the backup. Can be repeated.
+    /// Continue this source at N, regardless of what it may have issued: N must be above every number in use, including
+    /// those issued since the backup. Can be repeated.
     #[arg(long, value_name = "SOURCE=N", value_parser = parse_floor)]
     pub floor: Vec<Floor>,
-    /// The oldest backup of this store that was restored before, if it is older than this one. The identifiers that the
-    /// restored store issued are skipped as well.
+    /// The oldest backup of this store that was restored before, if it is older than the backup to restore now. The
+    /// identifiers that the restored store issued are skipped as well.
     #[arg(long, value_name = "FILE|DIR")]
     pub restored_before: Option<PathBuf>,
     /// Confirm that no table was edited after the backup, so that the regions are not sealed.
     #[arg(long)]
     pub table_unchanged: bool,
-    /// Keep the tokens of callers. Without this they are disabled, because some may have been revoked after the backup.
+    /// Keep the tokens of callers. Without this option they are disabled, because some may have been revoked after the
+    /// backup.
     #[arg(long)]
     pub keep_tokens: bool,
     /// Show what would be skipped, and write nothing.
@@ -136,7 +137,7 @@ pub struct Skip {
 /// A planned restore.
 #[derive(Debug)]
 pub struct Restore {
-    /// When the backup was made, or the latest time recorded in the directory.
+    /// When the backup was created, or the latest time recorded in the directory.
     pub taken: UnixNanos,
     /// The effects on all counters.
     pub skips: Vec<Skip>,
@@ -148,14 +149,14 @@ pub struct Restore {
     pub disabled_tokens: usize,
     /// The number of budgets whose use since the backup is unknown.
     pub marked_budgets: usize,
-    /// The archive that is restored; then nothing was lost.
+    /// The archive to restore, if the source is one; in this case nothing was lost.
     pub archive: Option<FromArchive>,
     /// Whether the source is an archive that is restored as a backup.
     pub is_archive_as_backup: bool,
     records: BTreeMap<Key, Vec<u8>>,
 }
 
-/// Reasons that a restore fails.
+/// Why a restore fails.
 #[derive(Debug, Error)]
 pub enum RestoreError {
     /// The source is not a valid backup.
@@ -183,7 +184,7 @@ pub enum RestoreError {
         /// The path.
         dir: PathBuf,
     },
-    /// The backup of `--restored-before` is of another store, or is not older.
+    /// The backup of `--restored-before` belongs to another store, or is not older.
     #[error("{} is a backup of another store, or is newer than the backup to restore", path.display())]
     NotOlder {
         /// The other backup or directory.
@@ -275,8 +276,8 @@ impl fmt::Display for Known<'_> {
 }
 
 impl Restore {
-    /// Reads the source, plans the restore, and checks that the target has no store yet, so that no plan is shown that cannot be
-    /// carried out.
+    /// Reads the source and plans the restore. Checks that the target has no store yet, so that no plan is shown that
+    /// cannot be executed.
     ///
     /// # Errors
     ///
@@ -286,7 +287,7 @@ impl Restore {
             return Err(OpenError::NotADirectory { dir: args.data.clone() }.into());
         }
         let restore = Self::plan_at(args, SystemClock::new().wall(), &SystemEntropy).await?;
-        // Without this file the directory contains no store, and opening the directory would make one.
+        // Without this file the directory contains no store, and opening the directory would create one.
         if args.data.join("db").exists() {
             let new_id = entropy::bytes(&SystemEntropy);
             let store = SledStore::open_archived(SledOptions { dir: args.data.clone(), new_id }, Archiving::ReadOnly)?;
@@ -374,7 +375,7 @@ impl Restore {
     /// Checks that the target is empty, or that this restore continues an interrupted one. Only a restore from an
     /// archive can be continued: the archive names the new store, and no other store can be restored from it.
     async fn check_target(&self, store: &dyn Store, args: &RestoreArgs) -> Result<(), RestoreError> {
-        // The mark is read after the records: the mark of an interrupted attempt may arrive in between.
+        // Read the mark after the records, because the mark of an interrupted attempt may arrive in between.
         let is_empty = store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty();
         let can_begin = match &self.archive {
             Some(archive) if !is_empty => filling::is_begun(store, archive.store).await?,
@@ -386,7 +387,7 @@ impl Restore {
         }
     }
 
-    /// The records of the new store.
+    /// Returns the records of the new store.
     pub(crate) fn into_records(self) -> BTreeMap<Key, Vec<u8>> {
         self.records
     }
@@ -415,7 +416,7 @@ async fn load(path: &Path) -> Result<Backup, RestoreError> {
     as_backup(path, records)
 }
 
-/// Makes a backup of the records of a store; its time is that of the last slot write.
+/// Creates a backup from the records of a store; its time is that of the last write of a slot.
 fn as_backup(path: &Path, records: Vec<(Key, Vec<u8>)>) -> Result<Backup, RestoreError> {
     let taken = latest(&records).map_err(StoreFailure::from)?;
     // OK because the time is within centuries of 1970.
@@ -433,7 +434,7 @@ fn plan_exact(args: &RestoreArgs, now: UnixNanos, entropy: &dyn Entropy) -> Resu
     Ok(Restore { archive: Some(from), ..restore })
 }
 
-/// Checks that a backup is that of a complete store.
+/// Checks that a backup contains a complete store.
 fn checked(path: &Path, backup: Backup) -> Result<Backup, RestoreError> {
     let not_whole = |source| RestoreError::NotWhole { path: path.to_owned(), source };
     founding::check_whole(&backup.records).map_err(not_whole)?;

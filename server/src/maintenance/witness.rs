@@ -5,10 +5,11 @@
 //! share it, and files are never removed. A witness does not detect a copy that was made after the last start, because it counts
 //! starts and not grants.
 //!
-//! While a daemon serves an embedded store, it locks a file in the witness ([`Claim`]), so a copy of the store is not served beside it.
+//! While a daemon serves an embedded store, it locks a file in the witness ([`Claim`]), so that no other process can
+//! serve a copy of the store at the same time.
 //!
-//! The default directory depends on the environment of the process: a service and a shell may have different ones. So the store
-//! remembers the directories of its witnesses, and a start reads all of them.
+//! The default directory depends on the environment of the process, so it may differ between a service and a shell. The
+//! store therefore records the directories of its witnesses, and a start reads all of them.
 
 use std::{
     env,
@@ -39,16 +40,16 @@ pub(crate) struct Witness {
 /// The witness's record of one store.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 struct StartRecord {
-    /// The location of the store, for people.
+    /// The location of the store, for messages.
     place: String,
     /// The number of its starts.
     starts: u64,
 }
 
-/// Reasons that the witness prevents a start.
+/// Why the witness prevents a start.
 #[derive(Debug, Error)]
 pub enum WitnessError {
-    /// The store is older than the witness.
+    /// The store has counted fewer starts than the witness.
     #[error(
         "the store at {store} is an old copy: its start count is {starts}, but the witness {} has counted {seen}. Identifiers issued \
          since the copy was made could be issued again. Put the newer store back, or make a new store that skips them: {}",
@@ -104,10 +105,10 @@ pub enum WitnessError {
     Store(#[from] StoreFailure),
 }
 
-/// The command that makes a new store from the old copy at this location.
+/// Returns the command that creates a new store from the old copy at this location.
 fn remedy(store: &str) -> String {
     match store.contains("://") {
-        // A restore reads no store on etcd.
+        // A restore cannot read a store on etcd.
         true => "kentd restore kent.backup --data /var/lib/kent-new --dry-run, from the newest backup".to_owned(),
         false => format!("kentd restore {store} --data {}-new --dry-run", store.trim_end_matches('/')),
     }
@@ -147,8 +148,8 @@ impl Witness {
         named.or_else(|| data.map(Self::default_for))
     }
 
-    /// Returns the default witness of the store in `data`: in a directory for state, if possible on another device, because a
-    /// snapshot of the data's device would include the witness. Logs if there is no such directory.
+    /// Returns the default witness of the store in `data`: in a state directory, if possible on another device, because
+    /// a snapshot of the data's device would include the witness. Logs a message if the witness is on the same device.
     fn default_for(data: &Path) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
         let candidates: Vec<_> = StateDirs::of_process().candidates().iter().map(|dir| resolved(dir)).collect();
@@ -167,8 +168,8 @@ impl Witness {
         self.dir.join(format!("{id}.toml"))
     }
 
-    /// Claims an embedded store for this process, in this witness and in the earlier ones that the store remembers: a copy may be
-    /// started in another environment. Replicas share their store, so they do not claim it.
+    /// Claims an embedded store for this process, in this witness and in the earlier ones that the store records,
+    /// because a copy may be started in another environment. Replicas share their store, so they do not claim it.
     ///
     /// # Errors
     ///
@@ -248,7 +249,7 @@ impl Witness {
         let count = count.put(keys::WITNESSES, joined(iter::once(self).chain(&earlier)));
         store.commit(count).await.map_err(StoreFailure::from)?;
         let record = StartRecord { place: place.to_owned(), starts };
-        // An earlier directory may be on another replica's machine, or on a disk that is absent.
+        // An earlier directory may be on another replica's machine, or on a disk that is not mounted.
         for witness in earlier.into_iter().filter(|witness| witness.dir.is_dir()) {
             // A daemon that was started from a shell may lack the permission to write to a service's directory.
             if let Err(error) = witness.write(&witness.file(store.store_id()), &record).await {
@@ -258,7 +259,7 @@ impl Witness {
         self.write(&file, &record).await.map_err(|problem| unusable(problem.to_string()))
     }
 
-    /// The other witnesses that the store remembers, the last one first.
+    /// Returns the other witnesses that the store records, the latest first.
     async fn earlier(&self, store: &dyn Store) -> Result<Vec<Self>, WitnessError> {
         let record = store.get(&keys::WITNESSES).await.map_err(StoreFailure::from)?;
         let dirs = record.map_or_else(Vec::new, |record| record.value);
@@ -290,7 +291,7 @@ impl Witness {
         Ok(())
     }
 
-    /// Writes the file, unless it has counted more starts already.
+    /// Writes the file, unless it already records more starts.
     async fn write(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         // The lock is held until the end, because replicas on one machine may start at the same time.
@@ -298,7 +299,7 @@ impl Witness {
         self.replace(file, record)
     }
 
-    /// Replaces the file atomically and durably, unless it has counted more starts already. The caller holds the lock.
+    /// Replaces the file atomically and durably, unless it already records more starts. The caller holds the lock.
     fn replace(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
         if read(file)?.is_some_and(|seen| seen.starts >= record.starts) {
             return Ok(());
@@ -350,7 +351,7 @@ pub(crate) struct Claim {
 /// directory.
 const CLAIM_WAIT: Duration = Duration::from_secs(1);
 
-/// Locks a file and describes this process in it. If another process has locked it, returns what the file says.
+/// Locks a file and describes this process in it. If another process has locked it, returns the content of the file.
 async fn claim(path: &Path, place: &str) -> io::Result<Result<File, String>> {
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     if locked(&file, CLAIM_WAIT).await?.is_none() {
@@ -363,7 +364,7 @@ async fn claim(path: &Path, place: &str) -> io::Result<Result<File, String>> {
     Ok(Ok(file))
 }
 
-/// The number of witnesses that a store remembers.
+/// The number of witnesses that a store records.
 const REMEMBERED_MAX: usize = 4;
 /// Separates directories in the store's record; no path contains this byte.
 const SEPARATOR: u8 = 0;
@@ -382,8 +383,8 @@ fn read(file: &Path) -> io::Result<Option<StartRecord>> {
     }
 }
 
-/// Returns the first candidate on another device than the data, or else the first one outside the data, or else a directory next to
-/// the data; and whether it is on another device.
+/// Returns the first candidate on another device than the data, or else the first one outside the data, or else a
+/// directory next to the data. Also returns whether the chosen directory is on another device.
 fn choose(data: &Path, candidates: &[PathBuf], device: impl Fn(&Path) -> Option<u64>) -> (PathBuf, bool) {
     let outside: Vec<&PathBuf> = candidates.iter().filter(|dir| !dir.starts_with(data)).collect();
     let of_data = device(data);

@@ -240,7 +240,7 @@ fn ok_an_interrupted_migration_is_continued_and_late_commits_change_nothing() {
 
 #[test]
 fn err_an_attempt_fails_when_another_takes_over_its_mark() {
-    // The number of polls sets where the first attempt pauses: after its mark, or before one of its steps.
+    // The number of polls determines where the first attempt pauses: after its mark, or before one of its steps.
     for polls in 3..7 {
         let store = store();
         delay_every_operation(&store);
@@ -254,7 +254,7 @@ fn err_an_attempt_fails_when_another_takes_over_its_mark() {
     }
 }
 
-/// The revision of the edit that an attempt writes depends on its time.
+/// The revision of the edit that an attempt writes depends on the time of the attempt.
 #[test]
 fn ok_the_next_attempt_removes_history_records_of_the_one_before() {
     let at = |revision| {

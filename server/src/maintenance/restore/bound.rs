@@ -14,10 +14,11 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// An older backup from which another store was restored. It bounds what that store issued; a newer backup does not.
+/// An older backup from which another store was restored. It bounds what the restored store issued; a newer backup does
+/// not.
 #[derive(Debug)]
 pub(crate) struct OlderBackup {
-    /// When the backup was made.
+    /// When the backup was created.
     taken: UnixNanos,
     /// The restores before the backup.
     pub(super) restores: Vec<Restored>,
@@ -40,8 +41,8 @@ impl OlderBackup {
         Lapse::begin(self.taken)
     }
 
-    /// The highest value that a counter of the other store can have reached at the time `until`; `None` if this backup
-    /// does not bound the counter.
+    /// Returns the highest value that a counter of the other store can have reached at the time `until`, or `None` if
+    /// this backup does not bound the counter.
     pub(super) fn bounds(&self, key: &Key, until: UnixNanos, kind: &CounterKind) -> Result<Option<Count>, Malformed> {
         let read = self.records.get(key).map(|value| stored::decode_counter(value)).transpose()?;
         let known = match (read, kind.record.as_ref()) {
@@ -70,7 +71,7 @@ pub(super) struct CounterKind {
     pub(super) record: Option<Key>,
 }
 
-/// How the records of the old store change for the new one.
+/// How to change the records of the old store for the new store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copy<'f> {
     /// The name of the operation in the history.

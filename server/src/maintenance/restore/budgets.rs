@@ -11,7 +11,7 @@ use crate::records::{
 };
 
 impl Restore {
-    /// Marks all budgets as of a restore at `now`.
+    /// Marks all budgets as restored at `now`.
     pub(super) fn mark_budgets(mut self, now: UnixNanos) -> Result<Self, RestoreError> {
         let keys = self.records.keys().filter(|key| key.starts_with(&keys::ACCESS)).map(keys::parse_access);
         let keys: Vec<_> = keys

@@ -70,7 +70,7 @@ fn restores_of(restore: &Restore) -> Vec<Restored> {
 }
 
 /// Monday's backup was restored on Monday evening as store 1. A later backup of store 1 records that store 1 skipped
-/// what may have been issued since Monday's backup. A restore of the later backup must not forget that when it also
+/// what may have been issued since Monday's backup. A restore of the later backup must keep that record even if it also
 /// names a backup from Monday afternoon.
 #[test]
 fn ok_naming_an_older_backup_never_shortens_a_lapse_that_the_backup_records() {
@@ -101,7 +101,7 @@ fn ok_naming_an_older_backup_never_lowers_a_series_that_the_backup_lacks() {
         Restored { lapse: Lapse { since: Lapse::begin(monday), until: monday.offset(7 * DAY) }, tables_edited: false };
     let (series, token): (kent_ids::Series, _) = ("serial:LATE".parse().expect("a series"), "serial:LATE");
     let (pace, capacity) = (kent_issue::series_pace(&series), Count::Below(series.end().get()));
-    // The store that was lost had begun the series on Monday, and issued at its pace until it was backed up on Saturday.
+    // The lost store had created the series on Monday, and issued at full pace until the backup on Saturday.
     let issued = u128::from(pace.get()) * u128::try_from(5 * DAY / SECOND).expect("positive");
     let saturday = monday.offset(5 * DAY);
     let of_lost = Counter { reserved: Count::Below(issued), paid: saturday, unsure: false };
@@ -187,8 +187,8 @@ async fn take(node: &Node, count: u64) -> Result<u64, Status> {
     Ok(lease.first.expect("a number").low)
 }
 
-/// The whole daemon, its backup and its restore, with the clock of a host that safety.md allows: never ahead of the restoring
-/// host's clock by more than `--clock-error`, never behind the clock of the backup.
+/// Tests a daemon, its backup and its restore with a host clock that safety.md allows: never ahead of the restoring
+/// host's clock by more than `--clock-error`, and never behind the clock of the backup.
 #[tokio::test]
 async fn ok_a_restored_store_issues_nothing_that_a_host_with_a_stepped_clock_issued() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -223,7 +223,7 @@ async fn ok_a_restored_store_issues_nothing_that_a_host_with_a_stepped_clock_iss
     let restore = Restore::plan_in_memory(&flags, &bytes, clock.wall(), &SystemEntropy).expect("planned");
     let new = open(&dir.path().join("new"), 4);
     restore.write_to(&*new, &flags, &SystemEntropy).await.expect("written");
-    // The store is used once its wait is over.
+    // The new store may issue once the wait after the restore is over.
     clock.pass(2000 * SECOND);
     let node = start(&new, &clock).await;
     let next = take(&node, 1).await.expect("granted");

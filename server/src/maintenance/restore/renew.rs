@@ -17,7 +17,8 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// The minimum distance by which fences, revisions and region numbers move: assumed to exceed what a store used since its backup.
+/// The minimum distance by which fences, revisions and region numbers move, which is assumed to exceed what a store
+/// used since its backup.
 pub(super) const LEAP: u64 = 1_000_000;
 /// The longest time by which a timestamp issued before the restore can be ahead of the restore.
 const AHEAD: Duration = Duration::from_secs(2);
@@ -75,7 +76,7 @@ impl Restore {
         within.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// The restores in the history of the old store.
+    /// Returns the restores in the history of the old store.
     fn earlier_restores(&self) -> Result<Vec<Restored>, Malformed> {
         self.records.get(&keys::RESTORES).map_or(Ok(Vec::new()), |record| stored::decode_restores(record))
     }
@@ -213,7 +214,8 @@ impl Restore {
         Ok(())
     }
 
-    /// Reserves every slot, even one without a record, until the restore, and gives it a fence that was never used.
+    /// Reserves every slot, even one without a record, until the time of the restore, and gives it a fence that was
+    /// never used.
     fn reserve_slots(&mut self, now: UnixNanos, entropy: &dyn Entropy) -> Result<(), Malformed> {
         for slot in Slot::all() {
             let key = keys::slot(slot);
@@ -239,9 +241,9 @@ impl Restore {
     }
 }
 
-/// A fence or a revision after a restore: above what the lost store used since its backup, and above those of an
-/// earlier restore of the same backup. There is less than one start or edit per microsecond, so the microseconds since
-/// 1970 exceed both.
+/// Returns a fence or a revision after a restore: above what the lost store used since its backup, and above that of an
+/// earlier restore of the same backup. A store has less than one start or edit per microsecond, so the microseconds
+/// since 1970 exceed both.
 pub(super) fn advanced(known: u64, now: UnixNanos) -> u64 {
     known.saturating_add(LEAP).max(u64::try_from(now.get() / 1000).unwrap_or(0))
 }

@@ -107,7 +107,7 @@ fn ok_a_restore_skips_what_the_lost_store_or_an_earlier_restore_issued_with_any_
         let lost = Counter { paid: known.paid.max(TAKEN.offset(-HOUR)), ..known };
         for second in errors {
             let now = TAKEN.offset(9 * HOUR);
-            // The host of the second restore is behind all others by its `--clock-error`.
+            // The clock of the host of the second restore is behind all other clocks by its `--clock-error`.
             let later = reserved(&planned(&known, second, now.offset(-second * SECOND)));
             assert!(later >= comes_to(&lost, now), "{second}: {later}");
             for first in errors {
@@ -157,7 +157,7 @@ fn ok_a_floor_of_a_scrambled_region_moves_to_the_next_octave() {
     assert_eq!(counter.reserved, Count::Below(5000));
 }
 
-/// With a floor that is too low, the counter would issue numbers again that are in use.
+/// With a floor that is too low, the counter would again issue numbers that are in use.
 #[test]
 fn err_a_floor_below_the_position_in_the_backup_is_refused() {
     let counter = at(1003, TAKEN);
@@ -177,7 +177,8 @@ fn err_a_floor_below_the_position_in_the_backup_is_refused() {
         planned(&flags, &counter, TAKEN)
             .map(|restore| counter_of(&restore, &keys::series(&SERIES.parse().expect("a series"))).reserved)
     };
-    // With an equal floor the operator says that nothing has been issued since. Of two floors, the higher one is used.
+    // With a floor equal to the counter, the operator declares that nothing has been issued since the backup. Of two
+    // floors, the higher one is used.
     assert_eq!(floored(&["1003"]).expect("planned"), Count::Below(1003));
     assert_eq!(floored(&["5", "2000"]).expect("planned"), Count::Below(2000));
     floored(&["1002"]).expect_err("one below");

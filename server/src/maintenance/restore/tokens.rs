@@ -1,4 +1,4 @@
-//! Disables the tokens of callers: some may have been revoked after the backup, and anyone with a copy of the backup may have others.
+//! Disables the tokens of callers, because some may have been revoked after the backup.
 
 use kent_access::{Refused, Token};
 use kent_proto::stored::{decode_token, encode_token};
