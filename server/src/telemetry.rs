@@ -27,7 +27,7 @@ use crate::{
     config::{Config, LogFormat},
 };
 
-/// Reasons that the logs cannot be written.
+/// Why the logs cannot be written.
 #[derive(Debug, Error)]
 pub enum NoLogs {
     /// The log filter is not valid.
@@ -63,8 +63,9 @@ impl BadFilter {
     }
 }
 
-/// Writes the process's logs to standard error, with the format and the filter of the configuration, and the audit log. Returns the
-/// counts of repeated messages, which the caller must write with [`Repeats::report`], and the audit log, for [`Audit::report`].
+/// Starts the process's logs: the log on standard error, with the configured format and filter, and the audit log.
+/// Returns the counts of repeated messages, which the caller must write with [`Repeats::report`], and the audit log,
+/// for [`Audit::report`].
 ///
 /// # Errors
 ///
@@ -105,7 +106,7 @@ pub fn toggle_debug() {
 /// Parses a filter. A word without a level is refused: `Targets` would read it as a module, so a misspelled level would
 /// silence the log.
 fn parse_filter(filter: &str) -> Result<Targets, BadFilter> {
-    // An empty text parses as a level.
+    // An empty string parses as a level.
     let is_level = |part: &str| {
         part.rsplit('=').next().is_some_and(|level| !level.is_empty() && level.parse::<LevelFilter>().is_ok())
     };

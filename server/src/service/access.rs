@@ -44,7 +44,7 @@ impl AccessService {
         self.engine.access()
     }
 
-    /// Makes a change, even if the caller disconnects, so that a stored change always takes effect on this daemon.
+    /// Completes a change even if the caller disconnects, so that a stored change always takes effect on this daemon.
     async fn change<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, AccessError>> + Send + 'static,
@@ -53,7 +53,7 @@ impl AccessService {
         made.map_err(|error| status::from_access(&error))
     }
 
-    /// The answer to a change. Waits for the other replicas.
+    /// Waits for the other replicas to confirm a change, and returns the answer to the change.
     async fn changed(&self, version: Version) -> AccessChanged {
         let Some(cluster) = self.engine.cluster() else { return AccessChanged::default() };
         let Unconfirmed { replicas, within } = cluster.confirm_access(version).await;
@@ -122,7 +122,7 @@ impl v1::access_server::Access for AccessService {
         let resource = created.as_ref().map(|(_, token, _)| format!("token:{}", token.id)).unwrap_or_default();
         record(Event::new("token.create", &by, resource).note(&note), &created, Outcome::Done);
         let (presented, token, version) = created?;
-        // Wait, so that the token works on all replicas at once.
+        // Wait, so that the token works on all replicas when the caller receives it.
         self.changed(version).await;
         Ok(Response::new(CreatedToken { secret: presented.reveal(), token: Some(self.token(&token)) }))
     }
@@ -218,7 +218,7 @@ fn holds(permissions: &[String], (kind, others): (&str, &[String]), limits: Limi
     permissions.iter().cloned().chain(others).chain(limits).collect::<Vec<_>>().join(", ")
 }
 
-/// The message of limits, unless there are none.
+/// Converts limits to a message; returns `None` if there are no limits.
 fn message(limits: Limits) -> Option<v1::CallerLimits> {
     (!limits.is_empty()).then(|| limits.into())
 }

@@ -96,7 +96,7 @@ impl AdminService {
         }
     }
 
-    /// The facts that every client needs: the limits, and the addresses of the other replicas.
+    /// Returns the facts that every client needs: the limits, and the addresses of the other replicas.
     fn status_for_clients(&self) -> StatusMessage {
         let replicas = self.engine.cluster().map(|cluster| replicas(cluster)).unwrap_or_default().into_iter();
         let address = |replica: ReplicaStatus| ReplicaStatus {
@@ -255,7 +255,8 @@ impl Admin for AdminService {
     }
 }
 
-/// A backup that is being sent. When it is dropped, the audit log says whether the caller has received all of it.
+/// A backup that is being sent. When this value is dropped, it writes to the audit log whether the caller has received
+/// the whole backup.
 struct AuditedBackup {
     by: By,
     is_done: bool,

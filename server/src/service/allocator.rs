@@ -53,7 +53,7 @@ impl AllocatorService {
         Self { engine, is_tracing }
     }
 
-    /// The span of a call for identifiers, with its facts, if the call is traced.
+    /// Returns the span of a call for identifiers, with its attributes, if the call is traced.
     fn trace(&self, request: &Request<AllocateRequest>, caller: &Caller) -> Option<Trace> {
         if !self.is_tracing {
             return None;
@@ -124,8 +124,8 @@ impl Allocator for AllocatorService {
 
 /// The answers to a stream of requests, in the order of the requests.
 ///
-/// A request is read only after the previous one is answered, and each block belongs to exactly one message. So no
-/// other client can get a block that was meant for a client that has disconnected.
+/// A request is read only after the previous one is answered, and each block belongs to exactly one message. Another
+/// client therefore cannot get a block that was meant for a client that has disconnected.
 pub(crate) struct Replies {
     requests: Streaming<AllocateRequest>,
     session: Session,
@@ -139,7 +139,7 @@ pub(crate) struct Replies {
     _open: (StreamGuard, Option<Open>),
 }
 
-/// A stream with a steady supply of requests checks after this many answers whether the daemon is stopping.
+/// After this many answers, a stream with a steady supply of requests checks whether the daemon is stopping.
 const DRAIN_CHECK_INTERVAL: u32 = 64;
 
 impl Stream for Replies {
@@ -220,7 +220,7 @@ struct Call<'a> {
     began: Duration,
 }
 
-/// The outcome of a stream's next request, unless it was rejected.
+/// The outcome of starting a stream's next request, unless the request was rejected.
 enum Started {
     Granted(AllocateResponse),
     Wait(Arc<AllocateInput>, Option<Charge>, Wait),
@@ -231,7 +231,7 @@ impl<'a> Call<'a> {
         Self { engine, request, began: engine.clock().steady() }
     }
 
-    /// The time until which this call may wait.
+    /// The time limit for the waits of this call.
     fn wait_limit(&self, deadline: Option<Duration>) -> WaitLimit {
         WaitLimit::new(self.began, deadline)
     }
@@ -269,7 +269,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    // Boxed, because it is large and rarely needed.
+    // Boxed, because the future is large and rarely needed.
     fn finish(
         self,
         input: &'a AllocateInput,
@@ -296,7 +296,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Makes the status of an error, and counts it.
+    /// Creates the status of an error, and counts the error.
     fn refuse(self, error: &AllocateError) -> Status {
         let refused = match error {
             AllocateError::Exhausted(full) => {
@@ -355,7 +355,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Checks the size of an answer in a stream, where each answer is made as a whole.
+/// Checks the size of an answer in a stream, where each answer is created as a whole.
 fn check_streamed(input: &AllocateInput) -> Result<(), Invalid> {
     match input.encoding {
         Encoding::Lease => Ok(()),
@@ -364,7 +364,7 @@ fn check_streamed(input: &AllocateInput) -> Result<(), Invalid> {
     }
 }
 
-/// The refusal of a unary call. The method is added only here, because most calls are granted.
+/// Returns the refusal of a unary call. Only refusals get the name of the method, because most calls are granted.
 fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: AllocateError) -> Status {
     match error {
         AllocateError::Denied(denied) => call.refuse(&denied.of_call(asked(request)).into()),
@@ -372,11 +372,11 @@ fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: Alloc
     }
 }
 
-/// The answer of a unary call with more identifiers than this is made in pieces.
+/// The maximum number of identifiers in a unary call's answer that is created as a whole instead of in pieces.
 const PACKED_WHOLE: u64 = 4096;
 const TEXT_WHOLE: u64 = 1000;
 
-/// The maximum number of identifiers in an answer of a stream. Such an answer, of up to 256 KiB, is made as a whole.
+/// The maximum number of identifiers in an answer of a stream. Such an answer, of up to 256 KiB, is created as a whole.
 const PACKED_STREAMED: u64 = 16_384;
 const TEXT_STREAMED: u64 = TEXT_WHOLE;
 

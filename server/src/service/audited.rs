@@ -31,7 +31,7 @@ impl Audited {
     }
 }
 
-/// A region's resource name, as in permissions; the name of its space if the region has no name.
+/// Returns a region's resource name, as in permissions, or the name of its space if the region has no name.
 pub(super) fn resource(space: &str, region: &str) -> String {
     match region {
         "" => format!("space:{space}"),

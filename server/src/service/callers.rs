@@ -34,7 +34,7 @@ pub(super) fn caller_who_may<T>(engine: &Engine, request: &Request<T>, action: A
 }
 
 /// Identifies the caller of a call that began at `now`, on the steady clock.
-// Always inlined, because every call passes here, and whether the compiler would inline it depends on unrelated code.
+// Always inlined, because every call uses it, and whether the compiler would inline it depends on unrelated code.
 #[inline(always)]
 pub(crate) fn identify<T>(auth: &Auth, request: &Request<T>, now: Duration) -> Result<Caller, Denied> {
     if !auth.is_required() {
@@ -91,7 +91,8 @@ pub(super) fn author_who_may<T>(engine: &Engine, request: &Request<T>, action: A
 }
 
 impl Author {
-    /// The author as the history of a table names it: its proved identity, the name that it gives itself, and its host.
+    /// Describes the author for the history of a table: the authenticated identity, the name that the caller claims,
+    /// and the host.
     pub(super) fn describe(&self) -> String {
         let By { principal, on_behalf_of, .. } = &self.by;
         let described = match (principal.as_str(), on_behalf_of.as_str()) {
@@ -107,7 +108,7 @@ impl Author {
     }
 }
 
-/// The unverified name that a caller gives in `kent-principal`.
+/// Returns the unverified name that a caller gives in `kent-principal`.
 pub(super) fn on_behalf_of<T>(request: &Request<T>) -> String {
     peer::on_behalf_of(request.metadata().as_ref())
 }

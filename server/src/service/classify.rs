@@ -1,7 +1,8 @@
 //! Classifies many identifiers at one revision, including inside delegated regions.
 //!
-//! The first request on a large table starts building an index in the background. Until the index is ready, and after an edit, the
-//! table itself answers. No lock is held for more than a few hundred identifiers, unless the table keeps changing.
+//! The first request on a large table starts building an index in the background. Until the index is ready, and after
+//! an edit, the table itself is searched. No lock is held for more than a few hundred identifiers, unless the table
+//! keeps changing.
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ const INDEXED_REGIONS_MIN: usize = 256;
 /// The number of prefixes to read from the table under one lock.
 const INDEXING_PART: usize = 4096;
 
-/// Classifies each identifier, and returns the revision; `None` for an identifier with more bits than the space.
+/// Classifies each identifier at one revision, and returns this revision. The answer is `None` for an identifier with
+/// more bits than the space.
 pub(super) fn classify(engine: &Engine, caller: &Caller, space: &Arc<Space>, ids: &[u128]) -> Answers {
     index(engine, space);
     let (directory, name) = (engine.directory(), space.name());

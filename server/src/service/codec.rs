@@ -33,13 +33,13 @@ impl CodecService {
     }
 }
 
-/// The maximum number of texts or items in one call.
+/// The maximum number of strings or items in one call.
 const TEXTS_MAX: usize = 1000;
 
-/// The number of texts or items to process before yielding. The most expensive one takes about 20 microseconds.
+/// The number of strings or items to process before yielding. The most expensive item takes about 20 microseconds.
 const PART: u32 = 4;
 
-/// The longest text, in bytes.
+/// The longest string, in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// The longest item, in bytes.

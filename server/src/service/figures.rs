@@ -20,7 +20,7 @@ pub(super) fn watch(engine: Arc<Engine>, watching: OwnedSemaphorePermit) -> impl
     let start = (engine, newest, 0, watching);
     stream::unfold(start, |(engine, mut newest, sent, watching)| async move {
         loop {
-            // Marking before the read ensures that no second is missed.
+            // Mark the value as seen before the read, so that no second is missed.
             newest.mark_unchanged();
             let seconds = engine.figures().after(sent, PART);
             let Some(last) = seconds.last().map(|last| last.number) else {

@@ -18,9 +18,10 @@ use crate::{
     tables::{permitted::is_readable, space::Space},
 };
 
-/// The number of cells to divide before the lock is released: about a tenth of a millisecond.
+/// The number of cells to divide before the lock is released, which takes about a tenth of a millisecond.
 const PART: usize = 64;
-/// The number of attempts to draw a map while the table changes. After them, the table is locked for the whole map.
+/// The number of attempts to draw a map while the table changes. After these attempts, the table is locked for the
+/// whole map.
 const ATTEMPTS: usize = 3;
 /// The number of regions to process before yielding.
 const REGIONS_PART: u32 = 64;
@@ -70,7 +71,7 @@ pub(super) async fn map(
     Ok(response)
 }
 
-/// Draws a map of a table in parts, so that grants get the lock between them.
+/// Draws a map of a table in parts, so that grants can take the lock in between.
 fn of_table(space: &Space, input: &MapInput) -> (Map, Revision) {
     for _ in 0..ATTEMPTS {
         let (mut mapping, revision) =

@@ -107,7 +107,7 @@ impl RegionsService {
         self.respond(operation, audited, stops_grants, self.engine.edit(command).await).await
     }
 
-    /// The response of an edit. If it may stop grants, waits for the other replicas.
+    /// Returns the response to an edit. If the edit may stop grants, waits for the other replicas first.
     async fn respond(
         &self,
         operation: &'static str,
@@ -192,7 +192,8 @@ impl Regions for RegionsService {
             record(Event::new("space.delete", &author.by, resource(&name, "")), &deleted, Outcome::Done);
         }
         let space = deleted?;
-        // The name of the space of a delegated region depends on the region, which may have been renamed.
+        // Use the requested name: the name of a delegated region's space contains the region's name, which may have
+        // changed.
         Ok(Response::new(v1::Space { name: space_name(&name), ..space_message(&author.caller, &space) }))
     }
 
@@ -246,7 +247,8 @@ impl Regions for RegionsService {
         let caller = caller(&self.engine, &request)?;
         let input = MapInput::try_from(request.into_inner()).map_err(|invalid| status::from_invalid(&invalid))?;
         match input.revision {
-            // As for ListRegions: rights are not recorded in the history.
+            // As in ListRegions, an earlier revision requires access to the whole table, because the history does not
+            // record rights.
             Some(_) => self.may_read_table(&caller, &input.space)?,
             None => self.may_in_some(&caller, Action::Read, &input.space)?,
         }
@@ -577,7 +579,7 @@ fn parse_after(page: &Page) -> Result<Option<Prefix>, Status> {
 }
 
 /// Lists a page of the regions that the caller may read, in the order of their prefixes. Pages may show different
-/// revisions; each contains its own revision. A page may have fewer regions than requested even if more follow.
+/// revisions, and each page contains its revision. A page may have fewer regions than requested even if more follow.
 fn list(caller: &Caller, space: &Space, page: &Page, now: Duration) -> Result<ListRegionsResponse, Status> {
     let after = parse_after(page)?;
     let name = space.name();
@@ -588,7 +590,7 @@ fn list(caller: &Caller, space: &Space, page: &Page, now: Duration) -> Result<Li
             if is_readable(space, caller, region) {
                 found.push(Found::of(table, region));
             }
-            // The lock is held for a part of a large table only.
+            // Hold the lock for only a part of a large table.
             if (found.len() == page.size || index + 1 == LOOKED_AT_MAX) && regions.peek().is_some() {
                 last = Some(region.prefix);
                 break;

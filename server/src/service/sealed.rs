@@ -8,7 +8,7 @@ use crate::{
     tables::{permitted::is_known, space::Space},
 };
 
-/// The resource name of a sealed region, or [`model::CONCEALED`]; empty if there is none.
+/// Returns the resource name of a sealed region, or [`model::CONCEALED`]; empty if there is none.
 pub(super) fn sealed_by(caller: &Caller, seal: Option<(&Space, Region)>) -> String {
     match seal {
         None => String::new(),

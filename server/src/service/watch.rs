@@ -1,7 +1,7 @@
 //! `WatchTable`: sends the current table, then every change, in order and without a gap.
 //!
-//! Sealing a region around a delegated space stops the grants of the space without changing its table. So the daemon
-//! also tells a watcher of such a space which region around the space is sealed, each time this changes.
+//! Sealing a region around a delegated space stops the grants of the space without changing its table. The daemon
+//! therefore also tells a watcher of such a space which region around the space is sealed, whenever this changes.
 //!
 //! Changes are read from the history, so a slow watcher delays nothing and costs no memory. A watcher that is too slow, or too far
 //! behind, gets an error with the revision after which to resume.
@@ -43,12 +43,12 @@ use crate::{
 const SNAPSHOT_REGIONS: usize = 500;
 /// The maximum number of messages that wait for a watcher.
 const WAITING_MAX: usize = 16;
-/// The longest time that a watcher may take for a message.
+/// The longest time that a watcher may take to accept a message.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of revisions that a watcher may be behind; beyond that a new snapshot is faster.
 const BEHIND_MAX: u64 = 100_000;
 
-/// Reasons that a watch ends.
+/// Why a watch ends.
 enum End {
     /// The watcher has disconnected, or the daemon is stopping.
     Gone,
@@ -212,7 +212,7 @@ async fn any_changed(around: &mut [Receiver<Revision>]) {
     drop(select_all(around.iter_mut().map(|outer| Box::pin(outer.changed()))).await);
 }
 
-/// Makes the API message of an edit.
+/// Builds the API message of an edit.
 pub(super) fn message(space: &Space, name: &str, revision: Revision, entry: &HistoryEntry) -> v1::HistoryEntry {
     let time = UnixNanos::new(entry.unix_nanos.into()).rfc3339(3).unwrap_or_default();
     let name_of = |number| {

@@ -22,7 +22,7 @@ pub(crate) struct Filters {
     pub(crate) configured: String,
 }
 
-/// A change of the filter.
+/// A change to the filter.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// The filter becomes this one.
@@ -52,7 +52,7 @@ static CONTROL: OnceLock<Control> = OnceLock::new();
 /// The filter that SIGUSR1 sets.
 const DEBUG: &str = "debug";
 
-/// Makes the filter of the log from that of the settings.
+/// Creates the filter of the log from the filter in the settings.
 pub(super) fn start(configured: &str) -> Result<reload::Layer<Targets, Registry>, BadFilter> {
     let (filter, handle) = reload::Layer::new(targets(configured)?);
     let state = Mutex::new(State::new(configured));
@@ -80,7 +80,7 @@ pub(crate) fn change(change: Option<Change>) -> Result<Option<Filters>, BadFilte
         let next = state.after(change, &configured);
         if next.present != previous {
             let targets = targets(&next.present)?;
-            // OK because it fails only if the log is gone, and the log lives as long as the process.
+            // OK because this fails only if the log is gone, and the log lives as long as the process.
             let _ = control.handle.reload(targets);
         }
         *state = next;
@@ -107,7 +107,7 @@ impl State {
 
 impl Control {
     fn state(&self) -> MutexGuard<'_, State> {
-        // OK because no change stops halfway.
+        // OK because no code that holds the lock leaves the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

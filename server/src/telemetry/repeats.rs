@@ -1,5 +1,5 @@
-//! Warnings and errors that repeat, such as those of a loop that retries: each is written at most once per second, and
-//! its repetitions in between are counted.
+//! Limits warnings and errors that repeat, such as those of a loop that retries: each is written at most once per
+//! second, and its repetitions in between are counted.
 
 use std::{
     collections::HashMap,
@@ -26,13 +26,13 @@ use crate::host::{
     flight,
 };
 
-/// The time between two messages from one place of the code.
+/// The time between two messages from one place in the code.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The target of the messages about repetitions. These messages are not limited themselves.
 const TARGET: &str = "kentd::repeated";
 
-/// The places of the code that have written a warning or an error.
+/// The places in the code that have written a warning or an error.
 #[derive(Clone, Debug, Default)]
 pub struct Repeats {
     places: Arc<Mutex<HashMap<Identifier, Place>>>,
@@ -45,7 +45,7 @@ struct Place {
     message: String,
     /// The time of the last message that was written.
     written: Duration,
-    /// The number of messages since then.
+    /// The number of messages left out since the last message that was written.
     held: u64,
 }
 
@@ -73,7 +73,7 @@ impl Repeats {
         Some(mem::take(&mut place.held))
     }
 
-    /// Takes the counts of left-out messages that no later message has reported.
+    /// Removes and returns the counts of left-out messages that no later message has reported.
     fn take_held(&self, now: Duration) -> Vec<(Level, String, u64)> {
         let mut places = self.places();
         let due = places.values_mut().filter(|place| place.held > 0 && now.saturating_sub(place.written) >= PAUSE);
@@ -84,7 +84,8 @@ impl Repeats {
         due.map(take).collect()
     }
 
-    /// Once per second, writes how many messages were left out and not reported by a later one. This method never returns.
+    /// Once per second, writes how many messages were left out, unless a later message has reported this. This method
+    /// never returns.
     pub async fn report(&self) {
         loop {
             tokio::time::sleep(PAUSE).await;
@@ -107,7 +108,7 @@ impl Repeats {
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<Identifier, Place>> {
-        // OK because no operation on the map stops halfway.
+        // OK because no code that holds the lock leaves the map inconsistent.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -140,7 +141,7 @@ where
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         match self.repeats.admit(event, self.repeats.clock.steady()) {
-            // An empty line is not written.
+            // If the line stays empty, nothing is written to the log.
             None => Ok(()),
             Some(held) => {
                 let fields = call::fields();
@@ -180,7 +181,7 @@ mod tests {
     use super::{super::layer, *};
     use crate::config::LogFormat;
 
-    /// A writer whose text the test can read.
+    /// A writer whose output the test can read.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -16,7 +16,7 @@ use crate::host::{
 /// The limits of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// The maximum number of connections, without those over Unix sockets.
+    /// The maximum number of connections, except those over Unix sockets.
     pub(crate) total: usize,
     /// The maximum number of connections from one IP address, or over Unix sockets from one user.
     pub(crate) each: usize,
@@ -35,8 +35,8 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// The number of connections without those over Unix sockets, so that a flood from the network does not lock out the users of
-    /// this machine.
+    /// The number of connections, except those over Unix sockets, so that a flood from the network does not lock out
+    /// the users of this machine.
     total: usize,
     /// The number of connections from each host.
     hosts: HashMap<Host, usize>,
@@ -59,7 +59,7 @@ impl Admission {
         &self.0.metrics.handshakes
     }
 
-    /// Makes an admission without limits.
+    /// Creates an admission without limits.
     pub(crate) fn unlimited() -> Self {
         Self::new(Limits { total: usize::MAX, each: usize::MAX }, PortMetrics::default())
     }
@@ -91,7 +91,7 @@ impl Admission {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        // OK because no change stops half-way.
+        // OK because no code that holds the lock leaves the state inconsistent.
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

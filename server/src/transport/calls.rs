@@ -33,7 +33,8 @@ struct CallLabel {
     code: &'static str,
 }
 
-/// The label of calls to methods that do not exist. Otherwise callers could create any number of time series.
+/// The label of all calls to methods that do not exist, because callers could create any number of time series by
+/// invented names.
 const OTHER: &str = "other";
 
 /// A call in progress.
@@ -46,7 +47,7 @@ pub(super) struct Begun {
 
 impl Default for CallMetrics {
     fn default() -> Self {
-        // From 64 microseconds to 67 seconds, each four times the one before.
+        // The bounds go from 64 microseconds to 67 seconds, and each is four times the previous one.
         Self(Family::new_with_constructor(|| Histogram::new(exponential_buckets(64e-6, 4.0, 11))))
     }
 }

@@ -30,7 +30,7 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct Connection {
     peer: Peer,
-    /// The limit is the number of bytes that may be read in this turn.
+    /// The limit of `Take` is the number of bytes that may be read in this turn.
     stream: Take<Stream>,
     /// Set on a thread that serves several connections.
     turn: Option<Turn>,
@@ -99,8 +99,8 @@ impl Connection {
         self
     }
 
-    /// Makes the connection fail if its first bytes, which tell the version of HTTP, do not arrive in time. Call it within a
-    /// runtime.
+    /// Makes the connection fail if its first bytes, which show the version of HTTP, do not arrive in time. Call it
+    /// within a runtime.
     pub(crate) fn expecting_http(self) -> Self {
         self.beginning(Bytes::new(), preface_timeout())
     }

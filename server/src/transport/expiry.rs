@@ -29,7 +29,7 @@ struct FileLabel {
 }
 
 impl Expiry {
-    /// Reads PEM that was checked before.
+    /// Reads PEM files that have already been checked.
     pub(super) fn of(cert: &[u8], client_ca: Option<&[u8]>, crl: Option<&[u8]>) -> Self {
         let files = [
             ("tls-cert", first_end(cert)),

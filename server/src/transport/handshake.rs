@@ -1,7 +1,7 @@
-//! From an accepted socket to a connection: directly, or by a TLS handshake.
+//! Turns an accepted socket into a connection, directly or by a TLS handshake.
 //!
-//! Handshakes run on threads of their own, because a thread that serves connections answers grants within microseconds,
-//! and a handshake takes a millisecond. Handshakes are limited in number and time.
+//! Handshakes run on separate threads, because a thread that serves connections answers grants within microseconds, and
+//! a handshake takes a millisecond. Handshakes are limited in number and time.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -66,13 +66,13 @@ pub(crate) enum PortKind {
 }
 
 impl Handshakes {
-    /// Makes handshakes without TLS or limits.
+    /// Creates handshakes without TLS or limits, which pass sockets on directly.
     pub fn plain() -> Self {
         Self { admission: Admission::unlimited(), secure: None }
     }
 
-    /// Makes handshakes with TLS on a gRPC port without a daemon, for measurements. The handshakes run on the caller's
-    /// runtime.
+    /// Creates handshakes with TLS on a gRPC port without a daemon, for measurements. The handshakes run on the
+    /// caller's runtime.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Handshakes {
         Ok(Self::new(Admission::unlimited(), Some(&tls), PortKind::Grpc, clock, &Tasks::new()))
     }
 
-    /// Makes handshakes with TLS, if it is configured.
+    /// Creates handshakes, with TLS if it is configured.
     pub(crate) fn new(
         admission: Admission,
         tls: Option<&Tls>,
@@ -95,8 +95,8 @@ impl Handshakes {
         Self { admission, secure: tls.map(secure) }
     }
 
-    /// Passes the connection on when it is ready. A socket beyond the limits of the port, or whose handshake fails, is
-    /// closed.
+    /// Passes the connection to `pass_on` when it is ready. A socket beyond the limits of the port, or whose handshake
+    /// fails, is closed.
     pub(crate) fn begin(
         &mut self,
         socket: Socket,
@@ -105,7 +105,8 @@ impl Handshakes {
     ) {
         match (socket, &mut self.secure) {
             (Socket::Tcp(socket), Some(secure)) => secure.begin(socket, address, &self.admission, pass_on),
-            // The kernel keeps the data of a Unix socket from other users, and tells which user connected.
+            // A Unix socket needs no TLS: the kernel protects its data from other users, and reports which user
+            // connected.
             (socket, _) => {
                 if let Some(seat) = self.admission.admit(&address) {
                     pass_on(Connection::plain(socket, Peer::new(address, None), seat));
@@ -147,8 +148,8 @@ impl Secure {
                 Ok(Err(Broken { error, socket })) => {
                     admission.handshakes().failed.inc();
                     debug!(peer = %address, error = explained(&error), "the TLS handshake failed");
-                    // Write the audit line before the caller sees the end of the connection, so that a stop right after
-                    // that loses no line.
+                    // Write the audit line before the caller sees the end of the connection, so that a stop right
+                    // afterward does not lose the line.
                     deny(address, &explained(&error));
                     if let Some(socket) = socket {
                         close(socket).await;
@@ -183,8 +184,8 @@ fn deny(address: Address, note: &str) {
     Event::new("connect", &by, "").refusal("UNAUTHENTICATED", "TLS_HANDSHAKE").note(note).record(Outcome::Denied);
 }
 
-/// Closes a connection after the caller has had time to read the last answer, such as an alert. If bytes of the caller were left unread, the
-/// system would reset the connection, and the answer could get lost.
+/// Closes a connection after the caller has had time to read the last answer, such as an alert. If bytes from the
+/// caller were left unread, the system would reset the connection, and the answer could get lost.
 pub(super) async fn close(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
     let unread = async {
         socket.shutdown().await?;

@@ -1,4 +1,4 @@
-//! Extensions by which a caller in this process takes a block instead of a message with its identifiers.
+//! Extensions with which a caller in this process gets a block instead of a message with the identifiers.
 
 use kent_ids::Block;
 use kent_proto::stored::TextForm;
@@ -7,7 +7,7 @@ use kent_proto::stored::TextForm;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TakesIssued;
 
-/// An extension of a response: what the message would contain if it were not empty.
+/// An extension of a response whose message is empty: the contents that replace the message.
 #[derive(Clone, Debug)]
 pub(crate) struct Issued {
     pub(crate) block: Block,

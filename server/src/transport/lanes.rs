@@ -19,7 +19,7 @@ use tokio_util::{
 
 use super::listen::Socket;
 
-/// Threads with runtimes of their own. The threads end when this value is dropped.
+/// Threads, each with its own runtime. The threads end when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,

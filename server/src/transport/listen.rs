@@ -43,7 +43,8 @@ pub(crate) enum Socket {
     Unix(UnixStream),
 }
 
-/// A Unix socket with a file that only the daemon's user can connect to. The file is removed when this is dropped.
+/// A Unix socket with a file that only the daemon's user can connect to. The file is removed when this value is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct UnixSocket {
     listener: UnixListener,
@@ -53,7 +54,7 @@ pub(crate) struct UnixSocket {
     file: Option<(u64, u64)>,
 }
 
-/// Reasons that no Unix socket can be made at a path.
+/// Why no Unix socket can be created at a path.
 #[derive(Debug, Error)]
 pub enum SocketError {
     /// Another process accepts connections there.
@@ -71,7 +72,7 @@ pub enum SocketError {
     /// The directory for the socket does not exist.
     #[error("its directory does not exist (mkdir -p {})", .0.display())]
     NoDirectory(PathBuf),
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -83,7 +84,7 @@ const KEEPALIVE_PROBES: u32 = 4;
 /// TCP user timeout, in milliseconds: drop a connection whose sent data stays unacknowledged for this time.
 const USER_TIMEOUT_MILLIS: u32 = 50_000;
 
-/// The longest path of a Unix socket, in bytes; a zero byte follows.
+/// The longest path of a Unix socket, in bytes, without the terminating zero byte.
 const PATH_BYTES_MAX: usize = 107;
 
 /// The mode of the file of a socket: only its owner can connect.
@@ -118,7 +119,7 @@ impl Socket {
 }
 
 impl Listeners {
-    /// No listener.
+    /// Creates an empty set of listeners.
     pub(crate) fn none() -> Self {
         Self { all: Vec::new(), first: 0 }
     }
@@ -195,8 +196,8 @@ impl UnixSocket {
         let path = std::path::absolute(path)?;
         let bytes = path.as_os_str().len();
         check_free(&path)?;
-        // The socket is made in a directory that only this user can enter, because a new socket has the mode that the
-        // umask leaves. A rename then replaces the old file atomically.
+        // The socket is created in a directory that only this user can enter, because the umask determines the mode of
+        // a new socket. A rename then replaces the old file atomically.
         let parent = path.parent().unwrap_or(Path::new("/"));
         if !parent.exists() {
             return Err(SocketError::NoDirectory(parent.to_owned()));
@@ -214,7 +215,7 @@ impl UnixSocket {
     }
 }
 
-/// Checks that a path is free, or has the socket of a process that has ended.
+/// Checks that a path is free, or contains the socket of a process that has ended.
 fn check_free(path: &Path) -> Result<(), SocketError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

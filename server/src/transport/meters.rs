@@ -50,7 +50,7 @@ struct HandshakeLabel {
 }
 
 impl PortsMetrics {
-    /// The metrics of a port with this limit of connections.
+    /// Returns the metrics of a port, which has this maximum number of connections.
     pub(crate) fn port(&self, port: &'static str, open_max: usize) -> PortMetrics {
         self.open_max.get_or_create(&PortLabel { port }).set(i64::try_from(open_max).unwrap_or(i64::MAX));
         let handshakes = |result| self.handshakes.get_or_create(&HandshakeLabel { port, result }).clone();

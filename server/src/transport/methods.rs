@@ -1,7 +1,7 @@
 //! The names of all methods of the gRPC port.
 //!
-//! The audit log names the method of a refused call only if it is one of these, so that no caller fills the log with
-//! names of its own.
+//! The audit log names the method of a refused call only if the method is in this list, so that callers cannot fill the
+//! log with invented names.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 

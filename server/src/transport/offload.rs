@@ -1,8 +1,8 @@
 //! Services whose calls may take a long time: they run on the runtime of calls, not on the thread of the connection.
 //!
-//! A thread of the gRPC port answers each grant within microseconds, one after the other. A page of a table or ten thousand
-//! classifications would delay all grants on its connections. So the runtime of calls computes such answers, and passes them to the
-//! connection in small pieces, as fast as the connection sends them.
+//! A thread of the gRPC port answers each grant within microseconds, one after the other. A page of a table or ten
+//! thousand classifications would delay all grants on its connections. The runtime of calls therefore computes such
+//! answers, and passes them to the connection in small pieces, as fast as the connection sends them.
 
 use std::{
     convert::Infallible,
@@ -44,7 +44,7 @@ use crate::{
     status,
 };
 
-/// The maximum number of concurrent calls of one service. Each may have an answer of several megabytes in memory.
+/// The maximum number of concurrent calls of one service. Each may hold an answer of several megabytes in memory.
 const CALLS_MAX: usize = 256;
 
 /// The time in which the whole request must arrive. Otherwise callers that never finish their requests would take all permits.
@@ -61,11 +61,11 @@ const LARGE: [&str; 7] =
 const PIECE_BYTES: usize = 16 * 1024;
 /// The maximum number of pieces that wait for the connection.
 const PIECES_MAX: usize = 4;
-/// The longest time that the connection may take to accept a piece; then the answer is abandoned.
+/// The longest time that the connection may take to accept a piece before the answer is abandoned.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A large answer pauses after this many bytes, so that it sends at most 32 MiB per second. Without the pauses, listings of an
-/// old table up to double the 99th percentile of strict grants (docs/performance.md).
+/// A large answer pauses after this many bytes, so that it sends at most 32 MiB per second. Without the pauses,
+/// listings of an old table can double the 99th percentile of strict grants (docs/performance.md).
 const PAUSE_BYTES: usize = 32 * 1024;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -142,7 +142,7 @@ where
     }
 }
 
-/// The caller's proved identity; empty if there is no proof.
+/// The caller's authenticated identity; empty if there is none.
 fn principal(request: &Request<Body>) -> String {
     let proved = request.extensions().get::<Caller>().and_then(Caller::proved);
     proved.unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! The other end of a connection: its address, and the certificate that it has proved to own.
+//! The other end of a connection: its address, and its verified certificate.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ pub(crate) struct Peer {
 /// What all calls of a connection share.
 #[derive(Debug)]
 struct Shared {
-    /// What the connection remembers of its last caller.
+    /// What the connection remembers about its last caller.
     known: KnownCaller,
     /// Permits for the pieces of large answers that the other end has not read yet.
     unread: Arc<Semaphore>,
@@ -44,7 +44,7 @@ impl Peer {
         Self { address, certificate: certificate.map(Arc::new), is_local, connection: Arc::new(shared) }
     }
 
-    /// What the connection remembers of its last caller.
+    /// What the connection remembers about its last caller.
     #[inline]
     pub(crate) fn known(&self) -> &KnownCaller {
         &self.connection.known
@@ -71,12 +71,12 @@ impl Peer {
 /// The header `authorization` of a call.
 #[inline]
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
-    // A constant would be made and dropped with each call.
+    // A constant would be created and dropped with each call.
     static NAME: HeaderName = AUTHORIZATION;
     headers.get(&NAME).map(HeaderValue::as_bytes)
 }
 
-/// The unverified name that a caller gives itself in `kent-principal`.
+/// Returns the unverified name that a caller gives in `kent-principal`.
 pub(crate) fn on_behalf_of(headers: &HeaderMap) -> String {
     let bytes = headers.get("kent-principal").map(HeaderValue::as_bytes).unwrap_or_default();
     // Control characters could change the terminal of a person who reads the history.
@@ -92,7 +92,7 @@ fn is_own_user(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// The parts of a caller's certificate that the daemon uses. A CA that it trusts has signed the certificate.
+/// The parts of a caller's certificate that the daemon uses. The certificate is signed by a CA that the daemon trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
     /// The name of the caller: the first URI of the subject's alternative names, as in SPIFFE, else the first DNS name.
@@ -102,7 +102,7 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Reads a certificate. The common name is ignored, because a CA may sign any text there.
+    /// Reads a certificate. The common name is ignored, because a CA may sign any string there.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Large answers, which are made piece by piece as the caller reads them.
+//! Large answers, which are created piece by piece as the caller reads them.
 //!
 //! A connection holds a limited number of pieces in memory, so callers that do not read their answers cost little. Between two pieces
 //! the thread serves its other connections.
@@ -45,7 +45,7 @@ pub(super) fn replace(mut response: Response<Body>) -> Response<Body> {
     }
 }
 
-/// The answer of a unary call, in which a large message is made piece by piece.
+/// The answer of a unary call, in which a large message is created piece by piece.
 #[derive(Debug)]
 pub(crate) struct Answer<F>(pub(super) F);
 
@@ -89,7 +89,7 @@ impl http_body::Body for Pieced {
             Some(permits) => ready!(permits.poll_acquire(cx)),
             None => None,
         };
-        // The piece is made only now, so that no piece is in memory without a permit.
+        // The piece is created only now, so that no piece is in memory without a permit.
         let Some(data) = rest.next() else {
             this.rest = None;
             let status = HeaderValue::from(Code::Ok as i32);

@@ -1,7 +1,8 @@
 //! Dispatches the calls of the gRPC port to the services by name.
 //!
-//! tonic's router takes longer to find a service, and to box the request and the answer, than a grant takes. So a comparison finds
-//! `Allocator`, which gets a hundred thousand calls per second; the router finds the other services.
+//! tonic's router takes longer to find a service, and to box the request and the answer, than a grant takes.
+//! `Allocator`, which gets a hundred thousand calls per second, is therefore found by a comparison, and only the other
+//! services by the router.
 
 use std::{
     convert::Infallible,
@@ -37,8 +38,8 @@ use crate::{
     status,
 };
 
-/// The frequently used service and the router for the others. The former identifies and counts the callers of unary
-/// calls itself.
+/// The frequently used service and the router for the others. The frequently used service identifies the callers of its
+/// unary calls, and counts these calls, itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
     allocator: S,
@@ -54,7 +55,7 @@ pub(crate) struct Port<S> {
 /// The future answer to a call. The answer of the frequent service is not boxed.
 type Dispatched<F> = Either<Answer<F>, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
 
-/// The frequent call, which identifies its callers itself.
+/// The frequent method, whose service identifies the callers itself.
 const FREQUENT: &str = "/Allocate";
 
 /// The health service, which needs no credentials because load balancers call it.
@@ -75,8 +76,8 @@ impl<S> Port<S> {
         Self { name: "http", ..self }
     }
 
-    /// Adds the caller to a call, or rejects the call. So a new service is closed to unknown callers, even if it checks
-    /// nothing itself.
+    /// Adds the caller to a call, or rejects the call. Even a new service that checks nothing itself therefore rejects
+    /// unknown callers.
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Denied> {
         if !self.auth.is_required() || is_of(OPEN, request.uri().path()) {
             return Ok(());
@@ -154,12 +155,12 @@ where
     }
 }
 
-/// Whether a request is a gRPC call, by its content type. A browser or curl may speak HTTP/2 as well.
+/// Whether a request is a gRPC call, by its content type, because browsers and curl may speak HTTP/2 as well.
 fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// The answer to a request that is not a gRPC call, as gRPC's protocol of HTTP/2 asks for it.
+/// The answer to a request that is not a gRPC call, as the specification of gRPC over HTTP/2 requires.
 fn not_grpc() -> Response<Body> {
     let text = "This port speaks gRPC. For curl, use the HTTP port (kentd --http; by default port 7601).\n";
     let mut answer = Response::new(Body::new(text.to_owned()));

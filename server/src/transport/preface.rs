@@ -1,4 +1,4 @@
-//! The first bytes of a connection of the gRPC port, which tell whether the caller speaks HTTP/2.
+//! The first bytes of a connection of the gRPC port, which show whether the caller speaks HTTP/2.
 
 use std::io;
 
@@ -10,13 +10,14 @@ use super::{
     handshake::close,
 };
 
-/// The answer to a caller that speaks HTTP/1. A server of HTTP/2 would send binary frames, which curl reports as HTTP/0.9.
+/// The answer to a caller that speaks HTTP/1. An HTTP/2 server would send binary frames, which curl reports as
+/// HTTP/0.9.
 const SPEAK_HTTP2: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This port speaks gRPC, which needs HTTP/2. For curl, use the HTTP port (kentd --http; by default port 7601): \
     curl -X POST http://127.0.0.1:7601/v1/alloc/uuidv7\n";
 
-/// Returns the connection for a server of HTTP/2, with its first bytes to be read again, unless they begin a request of HTTP/1: its caller
-/// gets an answer that it understands. The server ends a connection of any other protocol.
+/// Returns the connection for an HTTP/2 server, which reads the first bytes again. If the first bytes begin a request
+/// of HTTP/1, answers the caller in HTTP/1 and returns an error. The server ends a connection of any other protocol.
 pub(super) async fn expect_http2(mut connection: Connection) -> io::Result<Connection> {
     let (mut first, mut timeout) = ([0; 3], preface_timeout());
     tokio::select! {

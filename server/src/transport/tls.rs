@@ -41,13 +41,14 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The CAs that sign the certificates of callers. With them every caller of the gRPC port needs a certificate.
+    /// The CAs that sign the certificates of callers. If they are set, every caller of the gRPC port needs a
+    /// certificate.
     pub client_ca: Option<PathBuf>,
     /// The certificates that these CAs have revoked.
     pub crl: Option<PathBuf>,
 }
 
-/// Reasons that the certificates cannot be used.
+/// Why the certificates cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -202,7 +203,7 @@ fn verifiers(
         None => Vec::new(),
     };
     let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
-    // A CA without a list has revoked nothing.
+    // A CA without a list counts as having revoked nothing.
     let builder = builder.with_crls(crls).allow_unknown_revocation_status().enforce_revocation_expiration();
     Ok((builder.clone().build()?, builder.allow_unauthenticated().build()?))
 }
@@ -268,7 +269,8 @@ impl Tls {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Registers a caller whose handshake was made with `config`. The token is canceled when its certificate is no longer accepted.
+    /// Registers a caller whose handshake used `config`. The token is canceled when the caller's certificate is no
+    /// longer accepted.
     pub(crate) fn register(
         &self,
         config: &Arc<ServerConfig>,
@@ -407,19 +409,20 @@ mod tests {
         (dir, Tls::open(TlsFiles { cert, key, client_ca: None, crl: None }).expect("valid"))
     }
 
-    /// Replaces the verifier of callers' certificates, as a new list of revoked ones does.
+    /// Replaces the verifier of callers' certificates, as a new revocation list does.
     fn exchange(tls: &Tls, verifier: Arc<dyn ClientCertVerifier>) {
         let contents = tls.files.read().expect("read");
         let loaded = Loaded { verifier: Some(verifier), ..Loaded::new(&tls.files, contents).expect("valid") };
         *tls.current.write().expect("not poisoned") = Arc::new(loaded);
     }
 
-    /// A verifier of one generation of the lists.
+    /// A verifier with an older or a newer revocation list.
     #[derive(Debug)]
     enum Verifier {
-        /// Accepts all certificates. In the middle of its first check, a newer list revokes all, which causes a second check.
+        /// Accepts all certificates. During its first check, a newer list revokes all certificates, which causes a
+        /// second check.
         Older { tls: Tls, second: OnceLock<Option<JoinHandle<usize>>> },
-        /// Accepts none.
+        /// Accepts no certificate.
         Newer,
     }
 
@@ -428,7 +431,7 @@ mod tests {
         let own = tls.clone();
         let check = move || own.end_rejected(SystemClock::new().wall());
         match tls.callers.try_lock() {
-            // Nothing keeps the second check from ending within the first one.
+            // The first check does not hold the lock, so the second check can end within the first one.
             Ok(unlocked) => {
                 drop(unlocked);
                 check();

@@ -52,7 +52,8 @@ impl Queue {
         Some(waker)
     }
 
-    /// The waker of a connection that still waits. It may change, but the place in the queue stays.
+    /// The waker of a connection that still waits. The waker may change, but the connection's place in the queue does
+    /// not.
     fn waker(&mut self, ticket: u64) -> Option<&mut Waker> {
         let place = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
         self.waiting.get_mut(place)
@@ -95,7 +96,7 @@ pub(super) struct Turn {
     /// The bytes that the connection has read and written in its turn.
     read: usize,
     written: usize,
-    /// The ticket for the next turn, if this one is used up.
+    /// The ticket for the next turn, if the current turn is used up.
     ticket: Option<u64>,
 }
 
@@ -131,7 +132,7 @@ impl Turn {
         }
     }
 
-    /// Waits until a connection that has used up its turn has another one.
+    /// Waits until a connection that has used up its turn gets another one.
     fn poll_turn(&mut self, cx: &Context<'_>) -> Poll<()> {
         let Some(ticket) = self.ticket else { return Poll::Ready(()) };
         if let Some(waker) = self.turns.queue().waker(ticket) {
@@ -175,7 +176,7 @@ mod tests {
         }
     }
 
-    /// What a connection may still read, if it need not wait.
+    /// Returns how many bytes a connection may still read, if it does not have to wait.
     async fn readable(turn: &mut Turn) -> Option<usize> {
         poll_fn(|cx| {
             Poll::Ready(match turn.poll_read(cx) {
