@@ -71,7 +71,7 @@ pub enum Command {
 }
 
 impl Args {
-    /// Reads the command line and the variables.
+    /// Reads the command line and the environment variables.
     ///
     /// # Errors
     ///

@@ -202,7 +202,7 @@ impl Cluster {
         self.confirmed(|note| note.applied >= version.get()).await
     }
 
-    /// Like [`Cluster::confirm`], for a change of tokens or roles.
+    /// Like [`Cluster::confirm`], for a change to tokens, roles or budgets.
     pub(crate) async fn confirm_access(&self, version: Version) -> Unconfirmed {
         self.progress.notify_one();
         self.confirmed(|note| note.access >= version.get()).await

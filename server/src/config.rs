@@ -63,7 +63,7 @@ pub struct Config {
     pub etcd_tls: Option<Certificates>,
     /// The user name and password for etcd.
     pub etcd_credentials: Option<EtcdCredentials>,
-    /// The address of this replica that clients and other replicas get; without it, the address of the gRPC port.
+    /// The address at which clients and other replicas reach this replica; by default, the address of the gRPC port.
     pub advertise: Option<String>,
     /// The files of the certificates, if the ports use TLS.
     pub tls: Option<TlsFiles>,
@@ -75,14 +75,14 @@ pub struct Config {
     pub limits: Limits,
     /// The collector of traces, if there is one.
     pub collector: Option<Collector>,
-    /// The place of the audit log, if it is enabled.
+    /// Where the audit log is written, if it is enabled.
     pub audit: Option<AuditTo>,
     /// The newest schema of records that this daemon writes.
     pub schema: u16,
     settings: Settings,
 }
 
-/// The setting that makes callers prove who they are.
+/// The setting that requires callers to authenticate.
 const AUTH: &str = "auth = \"required\" (--auth required)";
 
 impl Config {
@@ -173,7 +173,7 @@ impl Config {
         TrustPolicy { jump_max: self.set.clock_jump.0, absence_max: self.set.absence.0 }
     }
 
-    /// The smallest and largest chunk of a region's suffixes, in suffixes.
+    /// The smallest and the largest size of a chunk, in suffixes.
     pub fn chunk(&self) -> Chunk {
         Chunk { min: self.set.chunk_min, max: self.set.chunk_max }
     }
@@ -208,7 +208,7 @@ fn check_advertised(address: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// Rejects an address that other machines can reach unless connections are encrypted and callers are authenticated.
+/// Rejects an address that other machines can reach, unless connections are encrypted and callers are authenticated.
 fn check_exposure(setting: &'static str, address: SocketAddr, is_allowed: bool) -> Result<(), ConfigError> {
     match is_allowed || address.ip().is_loopback() {
         true => Ok(()),
@@ -216,7 +216,7 @@ fn check_exposure(setting: &'static str, address: SocketAddr, is_allowed: bool) 
     }
 }
 
-/// Returns how the settings archive the embedded store.
+/// Returns whether and where the embedded store is archived, according to the settings.
 fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError> {
     let needs = |needed| Err(ConfigError::Needs { setting: "archive", needed });
     match (&settings.archive, settings.no_archive) {

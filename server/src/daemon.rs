@@ -421,7 +421,7 @@ fn directories(config: &Config) -> Vec<(&'static str, PathBuf)> {
     data.into_iter().chain(archive).collect()
 }
 
-/// Counts a start in the store and in its witness, after checking that the store is complete or initializing a new one.
+/// Checks that the store is complete, or initializes a new one. Then counts a start in the store and in its witness.
 async fn count_start(environment: &Environment, witness: &Witness, place: &str) -> Result<(), StartError> {
     founding::load_or_found(&*environment.store, &*environment.entropy).await?;
     Ok(witness.attest(&*environment.store, place).await?)

@@ -316,7 +316,7 @@ pub(crate) enum SeriesError {
         /// The maximum.
         max: u64,
     },
-    /// The listing could not be read or written.
+    /// The list of series could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreFailure),
     /// Other replicas changed the list in every attempt.
@@ -364,7 +364,7 @@ pub(crate) enum EditError {
     NothingToUndo {
         /// The space.
         space: String,
-        /// The region, if the last edit of one was requested.
+        /// The region whose last edit the request would revert; `None` for the last edit of the table.
         region: Option<String>,
         /// The oldest revision in the history.
         oldest: Revision,

@@ -19,7 +19,7 @@ const KEPT: usize = 900;
 /// The number of seconds that a note sums up. A replica writes a note every five seconds.
 const NOTED: usize = 5;
 
-/// The figures of the last seconds.
+/// The figures of the last fifteen minutes.
 #[derive(Debug)]
 pub(crate) struct Figures {
     ring: Mutex<VecDeque<Arc<Second>>>,

@@ -143,7 +143,7 @@ impl Known {
     }
 }
 
-/// Finds the matching regions of a space that can issue identifiers. Returns the first ones, and the number of all.
+/// Finds the matching regions of a space that can issue identifiers. Returns the first of them, and their total number.
 fn search(space: &Space, patterns: &[&Pattern]) -> (Vec<RegionNumber>, usize) {
     let is_match = |region: &&Arc<Region>| {
         region.kind != Kind::Closed

@@ -495,7 +495,7 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     Status::with_error_details(code, message, details)
 }
 
-/// The reason of a rule of the table.
+/// The name of a rule of the table, as the reason in a status.
 fn rule(refusal: &Refusal) -> String {
     refusal.code().to_ascii_uppercase().replace('-', "_")
 }
@@ -507,7 +507,7 @@ fn with_suggestion(status: &Status, suggestion: &EditSuggestion) -> Status {
     from_wire(wire)
 }
 
-/// Makes error details from a reason and facts for programs.
+/// Creates error details from a reason and facts for programs.
 fn reason<const N: usize>(name: &str, facts: [(&str, &str); N]) -> ErrorDetails {
     let facts = facts.map(|(key, value)| (key.to_owned(), value.to_owned()));
     ErrorDetails::with_error_info(name, DOMAIN, facts)

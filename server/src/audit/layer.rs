@@ -50,7 +50,7 @@ enum Output {
     File(RotatingFile),
 }
 
-/// How many lines this process has written to its audit logs or lost.
+/// How many lines this process has written to its audit log, and how many it has lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuditCounts {
     pub(crate) written: u64,

@@ -19,7 +19,8 @@ pub(super) struct Refusals {
     others: Option<Repeated>,
 }
 
-/// What repeated refusals have in common. The name that a caller gives itself is ignored, because the caller can change it each time.
+/// What repeated refusals have in common. The name that a caller claims is ignored, because the caller can change it
+/// each time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Kind {
     /// The caller's address without its port.

@@ -71,7 +71,7 @@ impl EtcdSettings {
         Ok((tls, self.credentials()?))
     }
 
-    /// Rejects these settings for a store outside etcd.
+    /// Rejects these settings if the store is not on etcd.
     pub(super) fn check_unused(&self) -> Result<(), ConfigError> {
         let settings = [
             ("store-ca", self.store_ca.is_some()),
@@ -88,7 +88,7 @@ impl EtcdSettings {
         }
     }
 
-    /// Checks each file by itself, so that an error names its setting.
+    /// Checks each file separately, so that an error names its setting.
     fn check_files(&self) -> Result<(), ConfigError> {
         for (setting, path, needed, content) in [
             ("store-ca", &self.store_ca, "the certificates of CAs", Needed::Certificate),

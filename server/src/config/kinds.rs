@@ -105,7 +105,7 @@ impl From<CallerLimits> for String {
 pub enum NoArchive {
     /// The daemon marks the archive as ended.
     Ended,
-    /// The archive is lost permanently: the store continues without marking it.
+    /// The archive is lost permanently, so the store continues without marking it as ended.
     Lost,
 }
 

@@ -11,7 +11,7 @@ use tonic::codegen::http::{HeaderValue, Uri};
 pub struct Origins(Vec<HeaderValue>);
 
 impl Origins {
-    /// The values of the header `origin` of requests from these pages.
+    /// The values of the header `origin` in requests from these pages.
     pub(crate) fn headers(&self) -> &[HeaderValue] {
         &self.0
     }

@@ -54,7 +54,7 @@ impl Occupied {
         Some(Self { space, delegated: None, regions: table.len(), named, first })
     }
 
-    /// The same error for a request to end the delegation of this region.
+    /// Adapts the error to a request to end the delegation of this region.
     pub(crate) fn keeps_delegation(self, region: &str) -> Self {
         Self { delegated: Some(region.to_owned()), ..self }
     }

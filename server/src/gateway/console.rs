@@ -124,7 +124,7 @@ struct SignIn {
     token: String,
 }
 
-/// Exchanges a token for a cookie. The token is checked by a call, so that limits, metrics and the audit log apply.
+/// Exchanges a token for a cookie. An API call checks the token, so that limits, metrics and the audit log apply.
 async fn sign_in(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     match try_sign_in(&shared, request).await {
         Ok(response) => response,

@@ -26,7 +26,7 @@ pub(super) fn wrong_value(message: &MessageDescriptor, path: &Path, error: &str)
     }
 }
 
-/// Finds the last field of a path that the messages have.
+/// Finds the last field of a path that exists in the messages.
 fn find(message: &MessageDescriptor, path: &Path) -> Option<FieldDescriptor> {
     let (mut outer, mut field) = (message.clone(), None::<FieldDescriptor>);
     for segment in path {

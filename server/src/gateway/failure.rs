@@ -65,7 +65,7 @@ pub(super) fn answer(status: &Status, form: Form, pool: &DescriptorPool) -> Resp
     response
 }
 
-/// The fields of a detail.
+/// The fields of a message in the details of an error.
 fn fields(detail: &prost_types::Any, pool: &DescriptorPool) -> Option<Value> {
     let descriptor = pool.get_message_by_name(detail.type_url.rsplit('/').next()?)?;
     json::value(&DynamicMessage::decode(descriptor, &*detail.value).ok()?)
@@ -90,7 +90,7 @@ fn http_code(code: Code) -> StatusCode {
     }
 }
 
-/// The statuses of errors, and the gRPC codes of each.
+/// The HTTP status codes of errors, each with its gRPC codes.
 pub(super) fn statuses() -> BTreeMap<u16, Vec<Code>> {
     let mut statuses = BTreeMap::<_, Vec<_>>::new();
     // The codes are the numbers from 0, which is OK, to 16.

@@ -190,7 +190,7 @@ async fn classify(
 }
 
 impl Shared {
-    /// The answer to a request for a short path: `text` formats the message named `name` for people.
+    /// The answer to a request for a short path. `text` formats the message named `name` for people.
     fn show<M: Message>(
         &self,
         form: Form,
@@ -250,7 +250,7 @@ fn bad_query(uri: &Uri, rejected: &QueryRejection, (known, example): (&[&str], &
     status::from_invalid(&Invalid::new("query", problem))
 }
 
-/// An inspected identifier as lines of name and value.
+/// Formats an inspected identifier as lines of names and values.
 fn describe(inspection: &Inspection) -> String {
     let mut rows = vec![("format", inspection.format.as_str(), ""), ("canonical", &inspection.canonical, "")];
     if !inspection.time.is_empty() {
@@ -261,7 +261,7 @@ fn describe(inspection: &Inspection) -> String {
     lines(rows)
 }
 
-/// Rows of a name, a value and perhaps its meaning as lines.
+/// Formats rows as lines; a row has a name, a value and possibly a meaning.
 fn lines(rows: Vec<(&str, &str, &str)>) -> String {
     let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
     rows.iter().fold(String::new(), |mut lines, (name, value, meaning)| {

@@ -20,7 +20,7 @@ pub(crate) struct Process {
     pub(crate) gid: u32,
 }
 
-/// The party at an address, without the port or the process, which differ between its connections.
+/// The host or user at an address, without the port or the process, which differ between its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Host {
     Ip(IpAddr),

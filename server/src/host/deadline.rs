@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 const RESERVE: Duration = Duration::from_millis(5);
 
 impl WaitLimit {
-    /// Limits the wait of a request from `now` by the timeout in the request.
+    /// Limits how long a request may wait from `now`, according to its timeout.
     pub(crate) fn new(now: Duration, deadline: Option<Duration>) -> Self {
         let wait = deadline.map_or(WAIT_MAX, |deadline| (deadline - RESERVE.min(deadline / 2)).min(WAIT_MAX));
         Self { until: now + wait }

@@ -18,8 +18,8 @@ pub(crate) struct Touch {
     window: Duration,
     /// The start of the last complete refresh, in milliseconds on the steady clock.
     steady: AtomicU64,
-    /// The same start, in milliseconds on the wall clock. Both times are needed: while the machine is paused, either of
-    /// its clocks may stop, but the time of the other replicas continues.
+    /// The start of the last complete refresh, in milliseconds on the wall clock. Both times are needed: while the
+    /// machine is paused, either of its clocks may stop, but the time of the other replicas continues.
     wall: AtomicI64,
 }
 
@@ -52,8 +52,7 @@ impl Touch {
         Some(steady.max(Duration::from_millis(u64::try_from(wall).unwrap_or(0))))
     }
 
-    /// Records that a refresh is complete, which began at `steady` on the steady clock and at `wall_millis` on the wall
-    /// clock.
+    /// Records a complete refresh that began at `steady` on the steady clock and at `wall_millis` on the wall clock.
     pub(crate) fn set(&self, steady: Duration, wall_millis: i64) {
         self.wall.store(wall_millis, Ordering::Relaxed);
         // OK because the machine has been up for less than 500 million years.

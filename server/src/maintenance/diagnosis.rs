@@ -62,7 +62,7 @@ const SYNCS: usize = 5;
 /// The size of such a block in bytes, which is about that of a commit.
 const BLOCK_BYTES: usize = 4096;
 
-/// The number of regions that are listed as full first.
+/// The number of regions to list among those that will be full first.
 const FULL_FIRST: usize = 3;
 
 /// Measures what the daemon depends on. Takes up to six seconds.

@@ -450,8 +450,8 @@ fn latest_paid(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
         .try_fold(UnixNanos::new(0), |latest, paid| Ok(latest.max(paid?)))
 }
 
-/// The latest time recorded in a store: that of the last write of a slot. The slot's record rounds it up, so one second
-/// is subtracted.
+/// The latest time recorded in a store: that of the last write of a slot. The slot's record rounds the time up, so one
+/// second is subtracted.
 fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
     let slots = records.iter().filter(|(key, _)| key.starts_with(&keys::SLOTS));
     slots

@@ -278,7 +278,7 @@ impl Witness {
         if is_started || !store.scan(&keys::SLOTS).await.map_err(StoreFailure::from)?.is_empty() {
             return Ok(());
         }
-        // While the disk of the data is not mounted, the default witness may be a different one.
+        // While the disk of the data is not mounted, the default witness may be in another directory.
         let dirs = StateDirs::of_process().candidates().into_iter().chain([self.dir.clone()]);
         let files = dirs.flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten()).map(|entry| entry.path());
         for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "toml")) {
@@ -341,7 +341,7 @@ async fn locked(file: &File, wait: Duration) -> io::Result<Option<()>> {
     locked.await.ok().transpose()
 }
 
-/// The claim of a process on a store. It ends when it is dropped, or with the process.
+/// The claim of a process on a store. The claim ends when it is dropped or when the process ends.
 #[derive(Debug)]
 pub(crate) struct Claim {
     _locks: Vec<File>,

@@ -231,7 +231,7 @@ impl<'a> Call<'a> {
         Self { engine, request, began: engine.clock().steady() }
     }
 
-    /// The time limit for the waits of this call.
+    /// The limit on how long this call may wait.
     fn wait_limit(&self, deadline: Option<Duration>) -> WaitLimit {
         WaitLimit::new(self.began, deadline)
     }

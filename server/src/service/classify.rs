@@ -63,7 +63,7 @@ fn classify_part(directory: &Directory, caller: &Caller, space: &Space, name: &s
         {
             let (local, _) = classify_part(directory, caller, &space, &space.name(), &[suffix]);
             message.local = local.into_iter().next().flatten().map(Box::new);
-            // The region issues nothing itself.
+            // A delegated region issues nothing itself, so only its space can have issued the identifier.
             message.issued = message.local.as_ref().is_some_and(|local| local.issued);
         }
         Some(message)

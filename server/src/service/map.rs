@@ -18,7 +18,7 @@ use crate::{
     tables::{permitted::is_readable, space::Space},
 };
 
-/// The number of cells to divide before the lock is released, which takes about a tenth of a millisecond.
+/// The number of cells to divide under one lock, which takes about a tenth of a millisecond.
 const PART: usize = 64;
 /// The number of attempts to draw a map while the table changes. After these attempts, the table is locked for the
 /// whole map.
@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 3;
 /// The number of regions to process before yielding.
 const REGIONS_PART: u32 = 64;
 
-/// Draws a map for a caller who may read some of the regions of the space.
+/// Draws a map for a caller that may read some of the regions of the space.
 pub(super) async fn map(
     engine: &Engine,
     caller: &Caller,

@@ -33,8 +33,8 @@ struct CallLabel {
     code: &'static str,
 }
 
-/// The label of all calls to methods that do not exist, because callers could create any number of time series by
-/// invented names.
+/// The shared label of calls to methods that do not exist; separate labels would let callers create any number of time
+/// series.
 const OTHER: &str = "other";
 
 /// A call in progress.

@@ -202,7 +202,7 @@ pub(super) async fn close(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
     let _ = time::timeout(CLOSE_TIMEOUT, unread).await;
 }
 
-/// The longest time in which a caller may read the last answer, and the maximum number of bytes that it may send
+/// The longest time that a caller may take to read the last answer, and the maximum number of bytes that it may send
 /// meanwhile.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const UNREAD_BYTES_MAX: usize = 16 * 1024;

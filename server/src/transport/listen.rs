@@ -50,7 +50,7 @@ pub(crate) struct UnixSocket {
     listener: UnixListener,
     /// The absolute path, so that the file can be removed from any working directory.
     path: PathBuf,
-    /// The device and the number of the file. Another file at the path is left alone.
+    /// The device and the inode number of the file. Another file at the path is left alone.
     file: Option<(u64, u64)>,
 }
 
@@ -232,7 +232,7 @@ fn check_free(path: &Path) -> Result<(), SocketError> {
     }
 }
 
-/// The device and the number of a file.
+/// The device and the inode number of a file.
 fn identify(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }

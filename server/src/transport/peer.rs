@@ -12,7 +12,7 @@ use crate::{
     host::address::Address,
 };
 
-/// The other end of a connection. Every request on the connection carries it.
+/// The other end of a connection. Every request on the connection carries this value.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: Address,

@@ -38,15 +38,15 @@ use crate::{
     status,
 };
 
-/// The frequently used service and the router for the others. The frequently used service identifies the callers of its
-/// unary calls, and counts these calls, itself.
+/// The frequently used service and the router for the others. The frequently used service itself identifies the callers
+/// of its unary calls and counts the calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
     allocator: S,
     others: Routes,
     auth: Arc<Auth>,
     clock: Arc<dyn Clock>,
-    /// The port, as metrics name it.
+    /// The name of the port in metrics.
     name: &'static str,
     metrics: CallMetrics,
     traces: Option<Traces>,

@@ -28,7 +28,7 @@ const SESSIONS_OF_ONE_MAX: usize = 16;
 
 /// The sessions of this daemon.
 pub(crate) struct Sessions {
-    /// The name of the cookie. It differs between daemons, because browsers send cookies to every port of a host.
+    /// The name of the cookie. The name differs between daemons, because browsers send cookies to every port of a host.
     name: String,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,

@@ -46,7 +46,7 @@ pub(super) fn responses(form: Form, schema: &Value) -> Value {
     Value::Object(responses)
 }
 
-/// The answers with errors, to which operations refer.
+/// The error answers, to which operations refer.
 pub(super) fn components() -> Map<String, Value> {
     let mut components = Map::new();
     for (status, codes) in failure::statuses() {

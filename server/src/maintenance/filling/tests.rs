@@ -169,7 +169,7 @@ async fn ok_a_commit_of_unknown_outcome_is_made_once_and_changes_nothing_if_it_a
         // All commits arrive again, after a replica has granted.
         let granted = contents(&store).await;
         let sent: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
-        // A step that is already made is not sent again.
+        // A step that has already been made is not sent again.
         let is_applied = matches!(fault(), Fault::AppliedUnknown);
         assert_eq!(sent.len(), COMMITS + usize::from(!is_applied), "{faulty}, {:?}", fault());
         for late in sent {

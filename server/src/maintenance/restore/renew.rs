@@ -88,8 +88,8 @@ impl Restore {
         let mut restores = self.earlier_restores()?;
         if let Some(older) = copy.older {
             lost.lapse.since = lost.lapse.since.min(older.since());
-            // The new entry covers all restores since the older backup, because the other store went through none of
-            // them. Their lapses may have begun before the older backup.
+            // The new entry covers all restores since the older backup, because none of them applied to the other
+            // store. Their lapses may have begun before the older backup.
             let (before, since): (Vec<_>, Vec<_>) =
                 restores.into_iter().partition(|restored| older.restores.contains(restored));
             for replaced in since {

@@ -300,7 +300,7 @@ fn ok_a_restore_moves_counters_that_may_have_issued_and_seals_regions_that_may_h
     }
 }
 
-/// The advice for a new store, to use an empty directory, would not help.
+/// The advice to use an empty directory, which suits a new store, would not help here.
 #[tokio::test]
 async fn err_a_directory_without_a_store_is_not_a_source() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -549,7 +549,7 @@ fn ok_a_later_restore_of_a_backup_has_higher_fences_and_revisions() {
         (slot.epoch.get(), space.revision.0)
     };
     let (earlier, later) = (marks(TAKEN.offset(HOUR)), marks(TAKEN.offset(HOUR + SECOND)));
-    // The maximum number of starts and edits of the earlier store within a second.
+    // The difference covers all starts and edits that the earlier store may make within a second.
     assert!(later.0 >= earlier.0 + 100_000 && later.1 >= earlier.1 + 100_000, "{earlier:?} {later:?}");
     // Even with a wrong clock, fences and revisions exceed those of the backup.
     assert_eq!(advanced(7, UnixNanos::new(-1)), 7 + LEAP);
