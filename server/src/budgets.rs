@@ -189,7 +189,7 @@ impl Budgets {
     }
 
     /// Reads the store once, and returns what is left of each of these budgets, including this replica's share. The
-    /// answer may miss changes that are made meanwhile.
+    /// answer may miss changes that are made during the read.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub(crate) struct Fill {
     pub(crate) issued: Count,
     /// Like `issued`, with the chunks of all replicas.
     pub(crate) reserved: Count,
-    /// The seconds until the region is full at the recent rate: 0 if it is full already, `None` if it has granted
+    /// The seconds until the region is full at the recent rate: 0 if it is already full, `None` if it has granted
     /// nothing recently.
     pub(crate) full_in: Option<f64>,
 }
@@ -80,7 +80,7 @@ impl Fill {
     fn new(space: &Space, region: &Region, now: Duration) -> Self {
         let usage = space.usage(region.number, now);
         let issued = usage.issued(region.issued);
-        // A region that is full already is full in 0 seconds at every rate.
+        // A region that is already full is full in 0 seconds at every rate.
         let is_full = region.full_in(issued, 1.0) == Some(0.0);
         Self {
             source: Source::Region { name: region.name.clone(), space: space.name() },

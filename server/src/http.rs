@@ -124,7 +124,7 @@ pub(crate) async fn serve(
                 Ok((socket, address)) => {
                     let (socket, pass_on) = (Socket::from(socket), pass_on.clone());
                     let Some(lane) = lanes.next().cloned() else { continue };
-                    // A socket that is closed already must not affect the other sockets.
+                    // A socket that is already closed must not affect the other sockets.
                     if let Ok(socket) = socket.set_up().and_then(|()| lane.adopt(socket)) {
                         // OK because the receiver lives as long as the port.
                         let pass_on = move |connection| drop(pass_on.send((connection, lane)));

@@ -341,7 +341,7 @@ impl Metrics {
         register(registry.sub_registry_with_prefix("kent"));
     }
 
-    /// All metrics in a text format.
+    /// Renders all metrics in a text format.
     pub(crate) fn render(&self, exposition: Exposition) -> String {
         exposition.render(&self.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -373,7 +373,7 @@ impl SourceLabel {
 }
 
 impl Gauges {
-    /// Counts an `AllocateStream` call until the guard is dropped; returns `None` if there are `max` already.
+    /// Counts an `AllocateStream` call until the guard is dropped; returns `None` if `max` calls are already open.
     pub(crate) fn open_stream(&self, max: usize) -> Option<StreamGuard> {
         let open = self.streams.inc();
         let guard = StreamGuard { streams: self.streams.clone() };

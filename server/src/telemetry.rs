@@ -93,7 +93,7 @@ pub fn start_audit(to: &AuditTo, rotation: Rotation) -> Result<Audit, NoLogs> {
     Ok(audit)
 }
 
-/// Turns the level `debug` on, or off again, for SIGUSR1.
+/// Turns the log level `debug` on or off when SIGUSR1 arrives.
 pub fn toggle_debug() {
     // OK because `debug` is a valid filter, and the filter of the settings has been checked.
     if let Ok(Some(filters)) = change(Some(Change::ToggleDebug)) {

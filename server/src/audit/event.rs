@@ -32,7 +32,7 @@ pub enum Outcome {
     Done,
     /// Nothing changed, because the requested state already existed.
     Unchanged,
-    /// The change was made earlier, under the same request ID.
+    /// The change was already made under the same request ID.
     Again,
     /// The action has begun; another event says how it ended.
     Begun,

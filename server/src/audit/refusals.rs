@@ -1,5 +1,5 @@
-//! Deduplicates refusals: writes the first at once, then one line per minute that counts the repetitions. A flood of refusals thus
-//! neither fills the disk nor rotates other events away.
+//! Deduplicates refusals: writes the first at once, then one line per minute that counts the repetitions. A flood of
+//! refusals therefore neither fills the disk nor rotates other events away.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Fills a new store with the records of another one, so that no late commit can change it afterward.
 //!
-//! First the store is marked with the key `restoring`, which fails if a daemon has initialized the store. The mark
+//! First it marks the store with the key `restoring`, which fails if a daemon has initialized the store. The mark
 //! contains the attempt and the number of its current step. Each step compares the version of the mark and writes the
 //! mark again, so a late commit of this attempt or of an interrupted one changes nothing. The last step removes the
 //! mark and writes `cluster`, which completes the store.
@@ -66,7 +66,7 @@ const _: () =
 const ATTEMPTS_MAX: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Whether a copy of the store `origin` into this one was started and not finished.
+/// Whether copying the store `origin` into this store was started and not finished.
 ///
 /// # Errors
 ///
@@ -160,8 +160,8 @@ impl<'s> Filling<'s> {
         self.finish(cluster).await
     }
 
-    /// Commits writes under the mark exactly once. If no answer arrives, the mark shows whether they were made. A retry
-    /// compares the same version of the mark, so that only one of the two commits succeeds.
+    /// Commits writes under the mark exactly once. If no answer arrives, the mark shows whether the writes were
+    /// committed. A retry compares the same version of the mark, so that only one of the two commits succeeds.
     async fn step(&mut self, writes: Txn) -> Result<(), FillError> {
         let next = Mark { step: self.mark.step + 1, ..self.mark };
         let txn = writes.expect(keys::RESTORING, self.version).put(keys::RESTORING, next.encode());
@@ -206,7 +206,7 @@ impl<'s> Filling<'s> {
         }
     }
 
-    /// Whether the last step was made; returns an error if it can no longer be made.
+    /// Whether the last step was committed; returns an error if this can no longer happen.
     async fn is_whole(&self) -> Result<bool, FillError> {
         match read(self.store).await? {
             None if self.store.get(&keys::CLUSTER).await.map_err(StoreFailure::from)?.is_some() => Ok(true),

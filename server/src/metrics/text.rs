@@ -32,7 +32,7 @@ impl Exposition {
         }
     }
 
-    /// All metrics of a registry in this format.
+    /// Renders all metrics of a registry in this format.
     pub(super) fn render(self, registry: &Registry) -> String {
         let mut text = String::new();
         // OK because writing to a String cannot fail.

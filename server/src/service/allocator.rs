@@ -147,7 +147,7 @@ impl Stream for Replies {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        // A pending request is answered first, because its grant may be durable already. The answer takes at most the
+        // A pending request is answered first, because its grant may already be durable. The answer takes at most the
         // wait limit.
         let is_answered = this.waiting.is_none();
         if is_answered

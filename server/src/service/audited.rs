@@ -51,7 +51,7 @@ pub(super) fn record<T>(event: Event<'_>, answer: &Result<T, Status>, done: Outc
         Err(status) => status,
     };
     let outcome = match status.code() {
-        // The refusal is in the log already: `auth::denied` has written it.
+        // The refusal is already in the log: `auth::denied` has written it.
         Code::PermissionDenied | Code::Unauthenticated => return,
         Code::Unknown => Outcome::Unknown,
         Code::Unavailable | Code::Internal | Code::DataLoss | Code::DeadlineExceeded | Code::Cancelled => {

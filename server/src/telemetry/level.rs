@@ -25,9 +25,9 @@ pub(crate) struct Filters {
 /// A change to the filter.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// The filter becomes this one.
+    /// Sets this filter.
     To(String),
-    /// The filter becomes that of the settings.
+    /// Sets the filter of the settings.
     Reset,
     /// Switches to `debug`. If `debug` is in force, switches back to the previous filter, or to the filter of the
     /// settings if a command set `debug`.

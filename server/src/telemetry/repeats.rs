@@ -93,7 +93,7 @@ impl Repeats {
         }
     }
 
-    /// Writes how many messages were left out, at the end of the process.
+    /// When the process ends, writes how many messages were left out.
     pub fn report_rest(&self) {
         self.write_held(Duration::MAX);
     }

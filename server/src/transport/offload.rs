@@ -53,7 +53,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Calls that last as long as their caller wants; they have separate limits.
 const STREAMS: [&str; 3] = ["/WatchTable", "/WatchFigures", "/Backup"];
 
-/// Calls whose answers may be large: these are written only when no other thread needs the processor.
+/// Calls whose answers may be large, and are written only when no other thread needs the processor.
 const LARGE: [&str; 7] =
     ["/Inspect", "/Encode", "/ListRegions", "/MapRegions", "/ListFreeBlocks", "/Classify", "/DumpEvents"];
 

@@ -94,7 +94,7 @@ impl Workers {
             };
             match accepted {
                 Ok((socket, address)) => {
-                    // A socket that is closed already must not affect the other sockets.
+                    // A socket that is already closed must not affect the other sockets.
                     if let Ok(socket) = socket.set_up().and_then(|()| lane.lane.adopt(socket)) {
                         let connections = lane.connections.clone();
                         // OK because this loop ends when a thread has ended.

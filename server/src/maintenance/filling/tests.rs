@@ -169,7 +169,7 @@ async fn ok_a_commit_of_unknown_outcome_is_made_once_and_changes_nothing_if_it_a
         // All commits arrive again, after a replica has granted.
         let granted = contents(&store).await;
         let sent: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
-        // A step that has already been made is not sent again.
+        // A step that has already been committed is not sent again.
         let is_applied = matches!(fault(), Fault::AppliedUnknown);
         assert_eq!(sent.len(), COMMITS + usize::from(!is_applied), "{faulty}, {:?}", fault());
         for late in sent {
@@ -275,7 +275,7 @@ fn ok_the_next_attempt_removes_history_records_of_the_one_before() {
                 assert!(!ended);
                 assert_eq!(run(contents(&store)), at(2000), "{polls}");
             }
-            // The first attempt had made its last step.
+            // The first attempt had committed its last step.
             Err(FillError::Occupied) => assert_eq!(run(contents(&store)), at(1000), "{polls}"),
             Err(error) => panic!("{error}"),
         }

@@ -79,7 +79,7 @@ fn ok_naming_an_older_backup_never_shortens_a_lapse_that_the_backup_records() {
         lapse: Lapse { since: Lapse::begin(monday), until: monday.offset(10 * HOUR) },
         tables_edited: false,
     };
-    // This backup was made on Monday afternoon, from the store that was lost on Monday evening.
+    // This backup was taken on Monday afternoon, from the store that was lost on Monday evening.
     let older = backup(monday.offset(8 * HOUR), &[], &[]);
     let newer = || backup(monday.offset(7 * DAY), &[], &[earlier]);
     let older =
