@@ -99,8 +99,8 @@ impl Audit {
         self.state().failure.take()
     }
 
-    /// Once per second, writes the summaries of repeated refusals that are due, and logs why events could not be
-    /// written. This method never returns.
+    /// Once per second, writes the due summaries of repeated refusals, and logs why events could not be written. This
+    /// method never returns.
     pub async fn report(&self) {
         loop {
             tokio::time::sleep(PAUSE).await;

@@ -52,7 +52,7 @@ fn push_identifiers(json: &mut String, issued: &Issued) {
     let mut separator = "";
     for_each_text(&issued.block, issued.form, |id| {
         json.push_str(separator);
-        // OK without escapes, because the text of an identifier has only letters, digits and hyphens.
+        // No escapes are needed, because the text of an identifier has only letters, digits and hyphens.
         json.push('"');
         json.push_str(id);
         json.push('"');

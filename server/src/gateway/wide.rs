@@ -92,7 +92,7 @@ fn present(object: &mut Map<String, Value>) -> impl Iterator<Item = (&String, &m
     object.iter_mut().filter(|(_, value)| !value.is_null())
 }
 
-/// The message in a field. No field of the API is a map of messages.
+/// The type of the message in a field. No field of the API is a map of messages.
 fn inner(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     match field.kind() {
         Kind::Message(message) if !message.is_map_entry() => Some(message),

@@ -131,7 +131,7 @@ impl BackupInProgress {
     /// Creates the first message. The time in the message is earlier than the state that the records show.
     async fn begin(&mut self) -> Result<backup_part::Part, StoreFailure> {
         let store = self.engine.store();
-        // Do not date the backup by an untrusted clock: without a time, a restore skips more.
+        // Do not date the backup by an untrusted clock; without a time, a restore only skips more numbers.
         let now = self.engine.slots().trusted_now().unwrap_or(UnixNanos::new(0));
         let unix_nanos = i64::try_from(now.get()).unwrap_or(i64::MAX);
         let (schema, _) = schema_in_force(store).await?;

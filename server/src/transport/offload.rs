@@ -168,7 +168,7 @@ async fn carry(body: Body, pieces: mpsc::Sender<Piece>, pause_each: usize) {
                 let mut taken = true;
                 while taken && !data.is_empty() {
                     let piece = data.split_to(data.len().min(PIECE_BYTES));
-                    // A grant may be waiting for the processor, as in `yielding`.
+                    // A grant may be waiting for the processor (see `yielding`).
                     thread::yield_now();
                     unpaused += piece.len();
                     taken = hand_over(Piece::Frame(Ok(Frame::data(piece)))).await;
