@@ -48,7 +48,7 @@ impl Comments {
     }
 }
 
-/// Returns the reference of the API in the directory `protos`.
+/// Returns the reference of the API that the .proto files in `protos` define.
 pub(crate) fn reference(protos: &Path) -> anyhow::Result<String> {
     let names = FILES.map(|name| format!("kent/v1/{name}.proto"));
     let compiled = protox::compile(&names, [protos])?;
@@ -199,7 +199,7 @@ fn comment(raw: &str) -> String {
     raw.trim_end().lines().map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end()).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns a comment as Markdown: its indented lines are code.
+/// Returns a comment as Markdown, with its indented lines as code.
 fn paragraphs(comment: &str) -> String {
     let mut text = String::new();
     for line in comment.trim_end().lines() {

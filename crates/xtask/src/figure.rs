@@ -8,7 +8,7 @@ use kent_regions::{Edit, NewRegion, Place, Prefix, Region, Start, Table};
 const LEFT: u32 = 120;
 const LINE: u32 = 34;
 const BAR: u32 = 24;
-/// The number of first bits that are drawn one by one. The rest of the 64 bits are drawn together.
+/// The number of leading bits that are drawn one by one. The rest of the 64 bits are drawn together.
 const SHOWN_BITS: u32 = 14;
 const BIT: u32 = 20;
 const REST: u32 = 260;
@@ -52,12 +52,12 @@ impl Figure {
         self.y += 10;
     }
 
-    /// Draws the name before a bar.
+    /// Draws the label to the left of a bar.
     fn label(&mut self, label: &str) {
         self.text(8, self.y + 17, "", label);
     }
 
-    /// Draws a part of a bar, from one bit to another, with its bits or its label.
+    /// Draws the part of a bar between two bits, with its digits, its label, or both.
     fn part(&mut self, class: &str, from: u32, to: u32, bits: &str, words: &str) {
         if from == to {
             return;
@@ -122,7 +122,7 @@ const fn at(bit: u32) -> u32 {
     }
 }
 
-/// Draws the effects of the edits of Kent 1992 on regions of a space of 64 bits: the examples of its figures 2 to 4.
+/// Draws how edits change the regions of a 64-bit space, following figures 2 to 4 of the paper (Kent 1992).
 pub(crate) fn regions() -> anyhow::Result<String> {
     let mut table = Table::new(64)?;
     let mut figure = Figure::new();

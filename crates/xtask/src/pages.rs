@@ -1,4 +1,4 @@
-//! The generated files of the documentation. A test fails if one differs from its newly generated contents.
+//! The generated files of the documentation. A test fails if one of them is out of date.
 
 use std::fs;
 
