@@ -1,5 +1,5 @@
-// The build of the console. All addresses are relative, so that the console works below any path. During development, `npm run dev`
-// passes calls on to the daemon at KENT_HTTP.
+// The build of the console. All addresses are relative, so that the console works under any path. During development,
+// `npm run dev` passes calls on to the daemon at KENT_HTTP.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants } from "node:zlib";
@@ -7,7 +7,7 @@ import { defineConfig, type Plugin } from "vite";
 
 const daemon = { target: process.env["KENT_HTTP"] ?? "http://127.0.0.1:7601", changeOrigin: true };
 
-/** Compresses the files beside themselves, so that the daemon needs no compressor. */
+/** Writes a compressed copy next to each file, so that the daemon need not compress. */
 const compressed: Plugin = {
   name: "compressed",
   writeBundle({ dir = "dist" }) {

@@ -1,4 +1,4 @@
-// The unit tests: `npm test`. The tests with a browser have their own configuration in tests/.
+// The unit tests: `npm test`. The browser tests have their own configuration in tests/.
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({

@@ -8,7 +8,7 @@ import { type Action, may, type Target } from "./lib/rights.ts";
 /** The state that all pages share. */
 export interface App {
   who: Who;
-  /** Pages offer no edits, for example on a screen on a wall. */
+  /** Whether pages offer no edits, for example on a wall display. */
   readOnly: boolean;
   /** Opens the dialog for an edit. */
   edit: (intent: EditIntent) => void;
@@ -16,14 +16,14 @@ export interface App {
 
 export const AppContext = createContext<App | undefined>(undefined);
 
-/** Returns the state that all pages share. Pages are drawn only for a user who is signed in. */
+/** Returns the state that all pages share. Pages are rendered only for a user who is signed in. */
 export function useApp(): App {
   const app = useContext(AppContext);
   if (!app) throw new Error("a page was drawn outside of the app");
   return app;
 }
 
-/** Returns a function that tells whether the user may do an action and the console offers it. */
+/** Returns a function that tells whether the user may do an action and the console offers the action. */
 export function useMay(): (action: Action, target: Target) => boolean {
   const { who, readOnly } = useApp();
   return (action, target) => !(readOnly && action === "edit") && may(who.permissions, action, target);

@@ -133,7 +133,8 @@ function Frame({ who, onSignOut }: { who: Who; onSignOut: () => void }) {
   );
 }
 
-/** Moves the focus to the content. A link with # cannot, because the address after # names a page. */
+/** Moves the focus to the content. A link to an anchor cannot do this, because the part of the address after # names a
+ * page. */
 function toContent() {
   document.getElementById("content")?.focus();
 }

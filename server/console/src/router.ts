@@ -1,4 +1,5 @@
-// The route to a page: the part of the address after #. So a page needs nothing from the server, and works below any path.
+// The route to a page: the part of the address after #. The browser does not send this part, so the server needs no
+// route for a page.
 import { useEffect, useState } from "preact/hooks";
 
 /** A page and its parameters. */
@@ -24,7 +25,7 @@ function decode(part: string): string {
   }
 }
 
-/** Writes an address. Parameters without a value are left out. */
+/** Writes an address. Parameters without a value are omitted. */
 export function linkTo(page: string, path: string[] = [], params: Record<string, string | undefined> = {}): string {
   const given = Object.entries(params).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== "",
@@ -33,7 +34,7 @@ export function linkTo(page: string, path: string[] = [], params: Record<string,
   return `#/${[page, ...path].map(encodeURIComponent).join("/")}${query && `?${query}`}`;
 }
 
-/** The current route. The page is drawn again when it changes. */
+/** The current route. The component renders again when the route changes. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
@@ -44,7 +45,7 @@ export function useRoute(): Route {
   return parseRoute(hash);
 }
 
-/** Changes the address without an entry in the browser's history. */
+/** Changes the address without adding an entry to the browser's history. */
 export function replaceRoute(link: string): void {
   history.replaceState(null, "", link);
   dispatchEvent(new HashChangeEvent("hashchange"));

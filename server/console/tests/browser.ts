@@ -1,4 +1,4 @@
-// A browser for the tests: Debian's Chromium, screenshots, and the rules of axe.
+// A browser for the tests: Debian's Chromium, with screenshots and the accessibility checks of axe.
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -13,13 +13,13 @@ export function startBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 }
 
-/** The view of a page: its size and its theme. */
+/** The theme of a page and the width of its viewport. */
 export interface Look {
   theme: "light" | "dark";
   width: 1280 | 360;
 }
 
-/** Every way to look at a page. */
+/** Every combination of theme and width. */
 export const LOOKS: Look[] = [
   { theme: "light", width: 1280 },
   { theme: "dark", width: 1280 },
@@ -27,7 +27,8 @@ export const LOOKS: Look[] = [
   { theme: "dark", width: 360 },
 ];
 
-/** Opens a page of its own user. Errors of scripts and breaches of the content security policy fail the test. */
+/** Opens a page in a new browser context. Collects script errors and violations of the content security policy in
+ * `errors`. */
 export async function open(
   browser: Browser,
   look: Look = { theme: "light", width: 1280 },
@@ -38,7 +39,7 @@ export async function open(
     locale: "en-US",
     timezoneId: "Europe/Berlin",
     reducedMotion: "reduce",
-    // axe is added to the page as a script.
+    // The tests check that the page obeys its content security policy.
     bypassCSP: false,
   });
   const page = await context.newPage();
@@ -58,9 +59,9 @@ export async function shoot(page: Page, name: string, { theme, width }: Look): P
   await page.screenshot({ path: join(SCREENS, `${name}-${theme}-${width}.png`), fullPage: true });
 }
 
-/** Expects that axe finds nothing, and that nothing sticks out at the side. */
+/** Expects that axe finds nothing, and that the page does not scroll sideways. */
 export async function expectAccessible(page: Page, where: string): Promise<void> {
-  // The debugger evaluates the script, so the content security policy stays in force for the page.
+  // The debugger evaluates axe, so the content security policy does not block it.
   await page.evaluate(AXE);
   const found = await page.evaluate(async () => {
     const axe = (

@@ -38,7 +38,7 @@ function fill(one: Daemon) {
   one.kent("alloc", "region:events", "-n", "3000");
 }
 
-/** Asks for two regions, one with everything that a request can have. */
+/** Asks for two regions, one of them with every field that a request can have. */
 function askFor(one: Daemon) {
   const ask = (...args: string[]) => one.kent("region", "ask", ...args);
   ask("team-d-returns", "--suffix", "24", "--reason", "returned parcels");
@@ -400,7 +400,7 @@ describe("the console", () => {
   });
 });
 
-/** A page, and how one gets its state. */
+/** A page in a certain state, for screenshots: its address, and how to reach the state. */
 interface Screen {
   name: string;
   hash: string;

@@ -59,7 +59,7 @@ export class Daemon {
     });
   }
 
-  /** Makes a token with permissions. */
+  /** Creates a token with permissions. */
   token(name: string, ...permissions: string[]): string {
     return this.kent("token", "create", name, ...permissions.flatMap((one) => ["--allow", one])).trim();
   }
@@ -81,7 +81,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** A proxy that serves a daemon below a path. */
+/** Starts a proxy that serves a daemon under a path. */
 export async function proxyBelow(path: string, daemon: Daemon): Promise<{ address: string; server: Server }> {
   const server = createServer((asked, answer) => {
     if (!asked.url?.startsWith(path)) {

@@ -1,6 +1,6 @@
-// The daemon's API. Unary calls use the Connect protocol and streams use gRPC-Web, because the daemon's HTTP port serves these two.
-// Messages are binary, because generated types cannot read the decimal strings that the daemon's JSON has for 128-bit numbers. All
-// addresses are relative to the page, so the console works below any path of a proxy.
+// The daemon's API. Unary calls use the Connect protocol and streams use gRPC-Web, because the daemon's HTTP port
+// serves these two. Messages are binary, because generated types cannot read the decimal strings that the daemon's JSON
+// has for 128-bit numbers. All addresses are relative to the page, so the console works behind a proxy under any path.
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-web";
 import { Admin } from "../gen/kent/v1/admin_pb.ts";
@@ -13,7 +13,7 @@ export const BASE = new URL(import.meta.env.DEV ? "/" : "..", document.baseURI);
 /** The header that tells the daemon that a request with a cookie comes from the console and not from another site. */
 export const MARK = { "Kent-Console": "1" };
 
-/** Dispatched on the window when the daemon no longer knows the browser. */
+/** The event that is dispatched on the window when the daemon no longer accepts the browser's credentials. */
 export const SIGNED_OUT = "kent-signed-out";
 
 const mark: Interceptor = (next) => async (request) => {
@@ -32,11 +32,11 @@ const streams = createGrpcWebTransport(settings);
 
 /** The daemon's state. */
 export const admin = createClient(Admin, unary);
-/** What identifiers mean. */
+/** Decodes identifiers. */
 export const codec = createClient(Codec, unary);
 /** Spaces and their tables. */
 export const regions = createClient(Regions, unary);
-/** Changes of a table, as they are made. */
+/** Streams the changes of a table as they are made. */
 export const watchTable = createClient(Regions, streams).watchTable;
-/** Figures of each second. */
+/** Streams the daemon's figures, second by second. */
 export const watchFigures = createClient(Admin, streams).watchFigures;

@@ -1,6 +1,6 @@
-// Streams that the tabs of a browser share. One tab holds the lock of a topic, reads the stream of the daemon and passes each event on
-// to the other tabs. When this tab closes, another tab takes the lock. Browsers have no locks for pages without TLS from another
-// machine. Each tab then has its own stream.
+// Streams that the tabs of a browser share. One tab holds the lock of a topic, reads the stream of the daemon and
+// passes each event on to the other tabs. When this tab closes, another tab takes the lock. Browsers offer locks only
+// to pages that are served over TLS or from the same machine. Without locks, each tab has its own stream.
 import { BASE } from "./calls.ts";
 import { refusedBy } from "./refused.ts";
 
@@ -9,14 +9,15 @@ export interface Topic<E> {
   name: string;
   /** Reads the stream until `signal` aborts it, and calls `heard` for each event. */
   read: (heard: (event: E) => void, signal: AbortSignal) => Promise<void>;
-  /** Adds an event to those that a later tab gets first, and drops events that such a tab does not need. */
+  /** Returns the events that a tab gets first if it subscribes later: `kept` and the new event, without those that such
+   * a tab does not need. */
   keep: (kept: E[], event: E) => E[];
 }
 
 type Said<E> = { is: "event"; event: E } | { is: "kept"; events: E[] } | { is: "hello" };
 
 const RETRY_MS = 3000;
-/** Failures after which a retry would fail again. */
+/** The kinds of failures that a retry does not fix. */
 const FINAL = ["sign-in", "no-permission", "not-there"];
 
 /** Subscribes to a topic until the returned function is called. Calls `failed` for each failure of the stream in this tab. */

@@ -1,12 +1,12 @@
 // Signing in: the daemon exchanges a token for a cookie that scripts cannot read. The console never keeps a token.
 import { BASE, MARK } from "./calls.ts";
 
-/** The principal as which the daemon knows the browser: the answer of `/console/session`. */
+/** The principal that the daemon assigns to the browser: the answer of `/console/session`. */
 export interface Who {
   /** "token:ID (NAME)", "certificate:NAME", or "anyone" if no credentials are needed. */
   principal: string;
   permissions: string[];
-  /** How the daemon knows the caller: "session", "certificate", "token" or "off". */
+  /** How the daemon identified the caller: "session", "certificate", "token" or "off". */
   by: string;
   /** When the session or the token ends, in milliseconds since 1970. Absent if neither ends. */
   expiresUnixMs?: number;

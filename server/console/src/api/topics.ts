@@ -1,4 +1,4 @@
-// The topics to which tabs subscribe: the edits of a table, and the figures of each second.
+// The topics to which tabs subscribe: the edits of a table, and the figures that the daemon sends each second.
 import type { FiguresOfSecond } from "../gen/kent/v1/admin_pb.ts";
 import type { HistoryEntry } from "../gen/kent/v1/regions_pb.ts";
 import { spaceName } from "../lib/names.ts";
@@ -12,7 +12,7 @@ export function editsOf(space: string): Topic<HistoryEntry> {
     keep: () => [],
     read: async (heard, signal) => {
       const { revision } = await regions.getSpace({ name: spaceName(space) }, { signal });
-      // At revision 0 the stream begins with the table, which is empty and therefore small.
+      // At revision 0, the stream begins with the table itself, which is then empty.
       for await (const { event } of watchTable({ parent: spaceName(space), afterRevision: revision }, { signal })) {
         if (event.case === "change") heard(event.value);
       }
@@ -23,7 +23,7 @@ export function editsOf(space: string): Topic<HistoryEntry> {
 /** The maximum number of seconds that the daemon and the console keep. */
 export const SECONDS_KEPT = 900;
 
-/** The figures of the last seconds, oldest first, then those of each second. */
+/** The figures of the last 15 minutes, oldest first, then those of each new second. */
 export const FIGURES: Topic<FiguresOfSecond[]> = {
   name: "figures",
   keep: (kept, event) => [[...(kept[0] ?? []), ...event].slice(-SECONDS_KEPT)],

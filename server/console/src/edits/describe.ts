@@ -10,7 +10,8 @@ export interface Difference {
   after: string;
 }
 
-/** The maximum width of identifiers. A policy that expands up to this width has no limit of its own. */
+/** The maximum width of identifiers. A policy with this limit expands as far as possible, like a policy without a
+ * limit. */
 const WIDEST = 128;
 
 /** The properties of a region that an edit can change. */
@@ -39,7 +40,7 @@ export function bits(count: number): string {
   return count === 1 ? "1 bit" : `${count} bits`;
 }
 
-/** A region's kind and marks. */
+/** A region's kind, and whether the region is sealed or delegated. */
 export function stateOf(region: Pick<Region, "kind" | "sealed" | "delegatedSpace">): string {
   const kind = ["", "open", "partial", "closed"][region.kind] ?? "";
   return [kind, region.sealed && "sealed", region.delegatedSpace !== "" && "delegated"].filter(Boolean).join(", ");

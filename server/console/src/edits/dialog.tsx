@@ -15,7 +15,7 @@ import { Form } from "./form.tsx";
 import { type EditIntent, OPS } from "./intent.ts";
 
 const REST_MS = 250;
-/** The reason that the form begins with. */
+/** The initial value of the field "Reason". */
 function reasonBefore(intent: EditIntent): string {
   return intent.op === "create" && intent.request ? reasonOf(intent.request) : "";
 }
@@ -43,7 +43,8 @@ export function EditDialog({
   const checked = toCall(draft);
   const { was: _was, ...typed } = draft;
   const key = useRested(checked.ok ? JSON.stringify(typed) : "", REST_MS);
-  // With a request ID, a repeated edit is made only once. Browsers make UUIDs only under TLS or on the daemon's machine.
+  // With a request ID, a repeated call makes the edit only once. Browsers generate UUIDs only for pages that are served
+  // over TLS or from the same machine.
   const requestId = useMemo(() => (key === "" ? "" : (crypto.randomUUID?.() ?? "")), [key]);
   const preview = useLoad(
     async (signal) =>

@@ -1,5 +1,5 @@
-// The form of an edit: the text that the user typed, and the request for it. A form keeps texts, so that a field can be invalid for a
-// while. `toCall` says which fields are invalid.
+// The form of an edit: the text that the user typed, and the request for it. A form keeps the text as typed, so that a
+// field can be invalid for a while. `toCall` returns the problems of invalid fields.
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { CallOptions, Client } from "@connectrpc/connect";
 import type { EditResponse, EditSuggestion, NewRegion } from "../gen/kent/v1/regions_pb.ts";

@@ -10,10 +10,10 @@ interface FormProps {
   onChange: (over: Partial<Draft>) => void;
 }
 
-/** The names of fields that hold a text. */
+/** The names of the fields whose values are strings. */
 type TextName = { [K in keyof Draft]-?: Draft[K] extends string ? K : never }[keyof Draft];
 
-/** Draws the fields that an edit has. */
+/** Renders the fields of an edit. */
 export function Form(props: FormProps) {
   const { draft, onChange } = props;
   switch (draft.op) {

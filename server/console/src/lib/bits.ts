@@ -4,7 +4,7 @@
 /** Zeros and ones, the most significant bit first. The empty prefix is the whole space. */
 export type Prefix = string;
 
-/** Whether a text is a prefix. */
+/** Whether a string is a prefix. */
 export function isPrefix(text: string): boolean {
   return /^[01]*$/.test(text);
 }
@@ -49,7 +49,7 @@ export function toWide(value: bigint): Wide {
   return { high: value >> 64n, low: value & LOW };
 }
 
-/** Joins the halves of a number of up to 128 bits. 0 if absent. */
+/** Joins the halves of a number of up to 128 bits. Returns 0 if the number is absent. */
 export function fromWide(wide: Wide | undefined): bigint {
   return wide ? (wide.high << 64n) | wide.low : 0n;
 }
@@ -60,7 +60,7 @@ export function exponentOf(value: bigint): number | undefined {
   return /^10*$/.test(digits) ? digits.length - 1 : undefined;
 }
 
-/** `part / whole` from 0 to 1, even for numbers above 2^53. */
+/** `part / whole`, from 0 to 1. The numbers can exceed 2^53. */
 export function shareOf(part: bigint, whole: bigint): number {
   return whole === 0n ? 0 : Number((part * 1_000_000_000n) / whole) / 1e9;
 }

@@ -4,7 +4,7 @@ import type { FiguresOfSecond } from "../gen/kent/v1/admin_pb.ts";
 /** The maximum number of seconds to show. */
 export const SECONDS = 900;
 
-/** Adds seconds to the known ones. A stream that begins again repeats some of these. */
+/** Appends new seconds to the known ones. A stream that restarts repeats some of the known seconds. */
 export function joined(known: readonly FiguresOfSecond[], news: readonly FiguresOfSecond[]): FiguresOfSecond[] {
   const last = known.at(-1)?.unixSeconds ?? -1n;
   const first = news[0]?.unixSeconds;
@@ -19,7 +19,7 @@ export interface Line {
   values: (number | null)[];
 }
 
-/** The seconds as numbers, for the axis of time. */
+/** The seconds as numbers, for the time axis. */
 export function timesOf(seconds: readonly FiguresOfSecond[]): number[] {
   return seconds.map(({ unixSeconds }) => Number(unixSeconds));
 }
@@ -47,7 +47,7 @@ export function bySource(seconds: readonly FiguresOfSecond[], most: number): Lin
   return lines;
 }
 
-/** A figure of the answering daemon. */
+/** One figure of the answering daemon, as a line of a chart. */
 export function ofDaemon(
   seconds: readonly FiguresOfSecond[],
   name: string,

@@ -34,7 +34,7 @@ export class Format {
     return this.#short.format(value);
   }
 
-  /** A share of 1 in percent. Only exact shares are shown as 0 % and 100 %. */
+  /** A number from 0 to 1 as a percentage. Only exactly 0 and 1 are shown as 0 % and 100 %. */
   share(share: number): string {
     if (share > 0 && share < 0.0001) return `< ${this.#share.format(0.0001)}`;
     if (share < 1 && share > 0.999) return `> ${this.#share.format(0.999)}`;
@@ -57,12 +57,12 @@ export class Format {
     return `${this.#utc.format(unixMs)} UTC`;
   }
 
-  /** The time of a day in the browser's time zone. */
+  /** The time of day in the browser's time zone. */
   clock(unixMs: number): string {
     return this.#clock.format(unixMs);
   }
 
-  /** A length of time in its greatest unit, such as "3 days". */
+  /** A duration in its largest unit, such as "3 days". */
   duration(seconds: number): string {
     const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ["second", 1];
     const value = seconds / length;
@@ -74,7 +74,7 @@ export class Format {
     }).format(Math.min(value, 1e6));
   }
 
-  /** A short time in microseconds, such as "1.2 ms". */
+  /** A short duration that is given in microseconds, such as "1.2 ms". */
   micros(micros: number): string {
     const [unit, value] =
       micros >= 1e6

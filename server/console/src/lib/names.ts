@@ -1,4 +1,4 @@
-// Resource names: "spaces/SPACE" and "spaces/SPACE/regions/REGION". The name of a space may have slashes.
+// Resource names: "spaces/SPACE" and "spaces/SPACE/regions/REGION". The name of a space can contain slashes.
 
 /** A region and its space, by their short names. */
 export interface RegionName {
@@ -17,7 +17,7 @@ export function splitRegion(name: string): RegionName | undefined {
   return space !== undefined && region !== undefined ? { space, region } : undefined;
 }
 
-/** The short name of a region, or the text itself if it is not the name of a region. */
+/** The short name of a region, or the string itself if it is not the name of a region. */
 export function shortOf(name: string): string {
   return splitRegion(name)?.region ?? name;
 }

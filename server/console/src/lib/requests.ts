@@ -27,13 +27,13 @@ export function isOpen({ state }: RegionRequest): boolean {
   return state === RegionRequest_State.OPEN;
 }
 
-/** The link to the list: with the number of requests that the user can answer, if it can answer any. */
+/** The label of the link to the list. It contains the number of requests that the user can answer, if there are any. */
 export function labelOf(open: readonly RegionRequest[]): string {
   const count = open.filter(({ decidable }) => decidable).length;
   return count === 0 ? "Requests" : `Requests (${count})`;
 }
 
-/** The reason that the history gets by default. */
+/** The default reason for an edit that answers the request. */
 export function reasonOf(request: RegionRequest): string {
   return `request ${idOf(request)}: ${request.reason}`.slice(0, 1000);
 }

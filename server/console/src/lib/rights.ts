@@ -1,5 +1,6 @@
-// What a caller may do, from its permissions. The console offers only such actions, but the daemon decides: a pattern matches the names
-// with which regions were created, and the console knows only their current names.
+// What a caller may do, from its permissions. The console offers only these actions, but the daemon decides: the
+// pattern of a permission matches the names with which regions were created, and the console knows only their current
+// names.
 
 /** An action of a permission. */
 export type Action = "read" | "edit" | "inspect" | "operate" | "admin";
@@ -28,7 +29,7 @@ export function mayAnywhere(permissions: readonly string[], action: Action): boo
   });
 }
 
-/** Whether one of the permissions is for regions, so that the daemon lets the user ask for one. */
+/** Whether one of the permissions covers regions. If so, the daemon lets the user ask for a region. */
 export function hasRegions(permissions: readonly string[]): boolean {
   return permissions.some((permission) => /^(allocate|lease|read|edit|admin):(\*|space:|region:)/.test(permission));
 }

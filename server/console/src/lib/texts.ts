@@ -1,10 +1,10 @@
-// The texts that users paste into the inspector, and the tables that they save from it.
+// The identifiers that users paste into the inspector as text, and the tables that they save from it.
 import { isPrefix } from "./bits.ts";
 
-/** The maximum number of texts that the inspector accepts. */
+/** The maximum number of identifiers that the inspector accepts. */
 export const TEXTS_MAX = 10_000;
 
-/** Splits a pasted text at spaces, line ends, commas and semicolons, and removes quotes. */
+/** Splits pasted text at spaces, line ends, commas and semicolons, and removes quotes and brackets. */
 export function splitTexts(pasted: string): string[] {
   return pasted
     .split(/[\s,;]+/)
@@ -27,7 +27,7 @@ function parse(text: string, bits: number): bigint | undefined {
   return undefined;
 }
 
-/** A table as CSV (RFC 4180). A cell that a spreadsheet would read as a formula gets an apostrophe. */
+/** A table as CSV (RFC 4180). A cell that a spreadsheet would read as a formula gets a leading apostrophe. */
 export function toCsv(rows: readonly (readonly string[])[]): string {
   return rows.map((row) => `${row.map(toCell).join(",")}\r\n`).join("");
 }

@@ -1,4 +1,4 @@
-// Contrast of colors, and their look with each kind of color blindness, for the test of the palette.
+// For the palette's test: the contrast of colors, and how they look with each kind of color blindness.
 
 /** Red, green and blue in linear light, from 0 to 1. */
 export type Rgb = readonly [number, number, number];
@@ -41,7 +41,7 @@ function linear(byte: number): number {
   return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
 }
 
-/** The color as a person with this kind of sight sees it. */
+/** The color as a person with this kind of color vision sees it. */
 export function seen([r, g, b]: Rgb, sight: Sight): Rgb {
   const [x, y, z] = SIGHTS[sight].map(([fr, fg, fb]) => Math.min(1, Math.max(0, fr * r + fg * g + fb * b)));
   return [x ?? 0, y ?? 0, z ?? 0];
@@ -57,7 +57,7 @@ function luminance([r, g, b]: Rgb): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** The distance of two colors in OKLab. A distance of 0.02 is just visible. */
+/** The distance between two colors in OKLab. A distance of 0.02 is just visible. */
 export function difference(a: Rgb, b: Rgb): number {
   const [left, right] = [oklab(a), oklab(b)];
   return Math.hypot(...left.map((value, index) => value - (right[index] ?? 0)));

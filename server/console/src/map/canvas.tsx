@@ -74,7 +74,7 @@ export function MapCanvas(props: MapCanvasProps) {
     if (colors.current?.theme !== theme) colors.current = { theme, read: readColors(element.parentElement ?? element) };
     const density = devicePixelRatio || 1;
     const [wide, high] = [Math.round(width * density), Math.round(height * density)];
-    // A new size clears the picture and costs memory, so it is set only if it differs.
+    // Setting the size clears the picture and allocates memory, so set it only if it has changed.
     if (element.width !== wide) element.width = wide;
     if (element.height !== high) element.height = high;
     context.setTransform(density, 0, 0, density, 0, 0);
@@ -85,7 +85,8 @@ export function MapCanvas(props: MapCanvasProps) {
   latest.current = { items, ...props };
   const zooming = useRef<ZoomBehavior<HTMLCanvasElement, unknown>>(undefined);
 
-  // A gesture magnifies the picture. At its end, the visible part becomes the map. Handlers read the latest props.
+  // A gesture magnifies the picture. When the gesture ends, the page zooms in on the smallest prefix that contains the
+  // visible part. The handlers outlive a render, so they read the props through `latest`.
   useEffect(() => {
     const element = canvas.current;
     if (!element || width === 0) return;
@@ -126,7 +127,7 @@ export function MapCanvas(props: MapCanvasProps) {
     };
   }, [width, height]);
 
-  // A new part or layout starts without magnification.
+  // Reset the magnification when the page shows another prefix, or the layout changes.
   useEffect(() => {
     const element = canvas.current;
     if (element && zooming.current) select(element).call(zooming.current.transform, zoomIdentity);

@@ -14,7 +14,7 @@ const plan = (over: Partial<Plan<Cell>>): Plan<Cell> => ({
   ...over,
 });
 
-/** The rectangle of a prefix in the unit square by the definition of Morton order, bit by bit. */
+/** The rectangle of a prefix in the unit square, computed bit by bit from the definition of Morton order. */
 function morton(prefix: string) {
   const at = { x: 0, y: 0, width: 1, height: 1 };
   [...prefix].forEach((bit, index) => {
@@ -25,7 +25,7 @@ function morton(prefix: string) {
   return at;
 }
 
-/** Cells that tile a space, from a seed. */
+/** Returns random cells that tile a space, generated from a seed. */
 function tiling(seed: number): Cell[] {
   let state = seed;
   const random = () => {

@@ -1,5 +1,5 @@
-// The places of the nodes of a prefix tree. An icicle has a row for each level. A Morton map halves the plane in turn from left to
-// right and from top to bottom.
+// Lays out the nodes of a prefix tree. An icicle has a row for each level. A Morton map halves the plane alternately:
+// from left to right, then from top to bottom.
 import {
   type HierarchyNode,
   type HierarchyRectangularNode,
@@ -20,7 +20,7 @@ export interface Rect {
   height: number;
 }
 
-/** A node and its place. An inner node has no cell. */
+/** A node and its rectangle. An inner node has no cell. */
 export interface Placed<C extends Cell> extends Rect {
   prefix: Prefix;
   cell?: C;
@@ -62,7 +62,7 @@ function morton<C extends Cell>(root: HierarchyNode<Node<C>>, plan: Plan<C>): Pl
   );
 }
 
-/** In an icicle, each node has the row of its last bit. A cell also has everything below this row. */
+/** In an icicle, each node fills the row of its last bit. A cell also fills all rows below. */
 function icicle<C extends Cell>(root: HierarchyNode<Node<C>>, plan: Plan<C>): Placed<C>[] {
   const depth = depthScale(plan);
   return inOrder(partition<Node<C>>().size([plan.width, 1])(root)).map((node) => {
@@ -80,7 +80,7 @@ function inOrder<C extends Cell>(root: HierarchyRectangularNode<Node<C>>): Hiera
   return nodes;
 }
 
-/** Returns a function from the number of a bit to the height in pixels at which the row of the bit begins. */
+/** Returns a function that maps a bit's number to the y coordinate, in pixels, at which the bit's row begins. */
 export function depthScale(plan: { root: Prefix; bits: number; height: number }): (bit: number) => number {
   return scaleLinear([plan.root.length, Math.max(plan.bits, plan.root.length + 1)], [0, plan.height]);
 }
@@ -94,7 +94,7 @@ export function nodeAt<C extends Cell>(placed: readonly Placed<C>[], x: number, 
   return placed.findLast((node) => x >= node.x && x < node.x + node.width && y >= node.y && y < node.y + node.height);
 }
 
-/** The node with the longest prefix that contains the whole window. A magnified map becomes the map of this prefix. */
+/** The node with the longest prefix that contains the whole window. After a gesture, the map shows this prefix. */
 export function holderOf<C extends Cell>(
   placed: readonly Placed<C>[],
   view: View,

@@ -44,7 +44,7 @@ export function readColors(element: HTMLElement): Colors {
   return colors;
 }
 
-/** The place of a rectangle of the scene on the canvas. */
+/** Converts a rectangle of the scene to canvas coordinates. */
 export function magnify(rect: Rect, { kx, ky, dx, dy }: Magnified): Rect {
   return { x: rect.x * kx + dx, y: rect.y * ky + dy, width: rect.width * kx, height: rect.height * ky };
 }
@@ -126,7 +126,7 @@ function paintBand(
   }
 }
 
-/** The opacity of an issued share. Even a small share is visible. */
+/** The opacity for an issued share. Even a small share is visible. */
 function shade(fill: number): number {
   return 0.2 + 0.8 * Math.min(1, fill);
 }
@@ -156,7 +156,7 @@ function paintDigit(context: CanvasRenderingContext2D, digit: string, at: Rect, 
 }
 
 const LABEL = 12;
-/** The minimum height and length of the place of a name, in pixels. */
+/** The minimum size of the space for a name, in pixels: across and along the text. */
 const ROOM = [LABEL + 2, 30] as const;
 
 /** Writes the name of a region into its suffix or, if the suffix is too small, into its zone. */
@@ -183,8 +183,8 @@ function paintName(
   paintLabel(context, item.label, magnify(place, by), ink, item.sealed ? paper : undefined, size);
 }
 
-/** Writes a name into the visible part of its place: horizontally, or downward if this part is narrow. A halo keeps the name readable on
- * a pattern. */
+/** Writes a name into the visible part of its rectangle: horizontally, or downward if this part is narrow. A halo keeps
+ * the name readable on a pattern. */
 function paintLabel(
   context: CanvasRenderingContext2D,
   text: string,
@@ -221,7 +221,7 @@ function paintLabel(
   context.restore();
 }
 
-/** A pattern of slanted lines. */
+/** Returns a pattern of slanted lines. */
 function hatch(
   context: CanvasRenderingContext2D,
   color: string,

@@ -10,13 +10,13 @@ export interface Band extends Rect {
   fill: number;
 }
 
-/** A cell or an inner node, with its drawing. */
+/** A cell or an inner node, with what is drawn for it. */
 export interface Item extends Placed<MapCell> {
   bands: Band[];
   sealed: boolean;
   delegated: boolean;
   label: string;
-  /** The bit of its row: the last bit of its prefix. Empty in a Morton map. */
+  /** The bit that is written in its row: the last bit of its prefix. Empty in a Morton map. */
   digit: string;
 }
 
@@ -27,7 +27,7 @@ export function lookOf(cell: MapCell): "region" | "free" | "zone" | "many" {
   return cell.kinds.includes(MapCell_Kind.ZONE) ? "zone" : "free";
 }
 
-/** Lays out a map, and adds the look of each node. */
+/** Lays out a map, and chooses how each node looks. */
 export function toScene(plan: Plan<MapCell>): Item[] {
   const placed = layOut(plan);
   const used = usedPrefixes(plan.cells, plan.root.length);
@@ -50,7 +50,7 @@ export function toScene(plan: Plan<MapCell>): Item[] {
   });
 }
 
-/** The prefixes of inner nodes with a region below. */
+/** The prefixes of the inner nodes with a cell below them that is not free. */
 function usedPrefixes(cells: readonly MapCell[], root: number): Set<string> {
   const used = new Set<string>();
   for (const cell of cells) {

@@ -1,9 +1,9 @@
-// The prefix tree of a map. Cells are its leaves, and every inner node is divided in two by its next bit. With the logarithmic scale,
-// regions of 2^40 and of 2^20 identifiers are both visible.
+// The prefix tree of a map. Cells are its leaves, and every inner node is divided in two by its next bit. The
+// logarithmic scale keeps small regions visible next to large ones, such as 2^20 and 2^40 identifiers.
 import { type HierarchyNode, hierarchy } from "d3-hierarchy";
 import type { Prefix } from "../lib/bits.ts";
 
-/** A part of a map that is drawn as one. */
+/** A part of a map that is drawn as a unit. */
 export interface Cell {
   prefix: Prefix;
 }

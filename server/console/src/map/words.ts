@@ -9,7 +9,7 @@ export function sizeOf(prefix: string, bits: number): string {
   return `2${superscript(bits - prefix.length)}`;
 }
 
-/** A long prefix without its middle. */
+/** Shortens a long prefix by leaving out its middle. */
 export function brief(prefix: string): string {
   return prefix.length <= 28 ? prefix : `${prefix.slice(0, 18)}…${prefix.slice(-8)}`;
 }
@@ -20,7 +20,7 @@ const MARKS = [
   [MapCell_Kind.STRICT, "strict"],
 ] as const;
 
-/** The marks of a cell. If the cell has several regions, a mark says "some". */
+/** The marks of a cell, such as "sealed". If the cell has several regions, each mark begins with "some". */
 export function marksOf(cell: MapCell): string[] {
   const { region, kinds } = cell;
   const some = region ? "" : "some ";
@@ -42,7 +42,7 @@ export function titleOf(cell: MapCell): string {
   }
 }
 
-/** A cell in one line. */
+/** Describes a cell in one line. */
 export function lineOf(cell: MapCell, bits: number): string {
   const { region, fill } = cell;
   return [

@@ -72,7 +72,7 @@ export function useHistory(parent: string, news: string): Load<History> {
   );
 }
 
-/** Draws edits, newest first. A button loads older edits. */
+/** Renders edits, newest first. A button loads older edits. */
 export function Timeline({ space, history, parent }: { space: string; history: History; parent: string }) {
   const [older, setOlder] = useState<HistoryEntry[]>([]);
   const [next, setNext] = useState(history.next);

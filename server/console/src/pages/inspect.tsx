@@ -14,10 +14,10 @@ import { toast } from "../ui/toast.tsx";
 import { CSV_HEAD, type Finding, inspect, ownerOf, toRow } from "./finding.ts";
 
 const ROWS_MAX = 200;
-/** The maximum length of a list of identifiers in an address, in characters. */
+/** The maximum length of the list of identifiers in an address, in characters. */
 const LINK_MAX = 2000;
 
-/** The page. Its address contains the identifiers, if their list is short. */
+/** The page. Its address contains the identifiers, if the list is short. */
 export function InspectPage({ params }: { params: URLSearchParams }) {
   const given = params.get("ids") ?? "";
   const space = params.get("space") ?? "default";

@@ -1,4 +1,4 @@
-// The live page: the current work of the daemons, and the regions that will be full first.
+// The live page: the current load of the daemons, and the regions that will be full first.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { admin, regions } from "../api/calls.ts";
 import { hear } from "../api/live.ts";
@@ -124,7 +124,7 @@ function Charts({ seconds, refused }: { seconds: FiguresOfSecond[]; refused: Ref
   );
 }
 
-/** A replica, from the figures of the latest second and from the status. */
+/** A replica, as described by the figures of the latest second and by the status. */
 interface Row {
   address: string;
   answering: boolean;

@@ -141,7 +141,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
   );
 }
 
-/** The path from the whole space to the shown prefix. */
+/** The path from the whole space to the displayed prefix. */
 function Crumbs({ part, root, link }: { part: MapPart | undefined; root: string; link: (prefix: string) => string }) {
   const around = (part?.root === root ? part.around : []).filter(({ prefix }) => prefix !== root);
   const steps = [
@@ -277,7 +277,7 @@ function RegionActions({ name, bits }: { name: string; bits: number }) {
   );
 }
 
-/** The cells as a table: for screen readers, and to find a name. */
+/** The cells as a table, for screen readers and for searching by name. */
 function Cells({ part, onPick }: { part: MapPart; onPick: (prefix: string) => void }) {
   const [search, setSearch] = useState("");
   const found = useMemo(

@@ -1,4 +1,4 @@
-// The requests for regions of a space: one's own, and those that the user can answer.
+// The requests for regions of a space: the user's own requests, and those that the user can answer.
 import { useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { useApp, useMay } from "../app-state.ts";

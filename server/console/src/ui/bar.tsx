@@ -27,7 +27,7 @@ export function Bar({ shape, name }: { shape: Shape; name?: string }) {
   );
 }
 
-/** A part of a bar: its bits if all of them fit, or else their number. */
+/** A part of a bar. It shows its bits if all of them fit, and their number otherwise. */
 function Part({ kind, bits, digits }: { kind: "prefix" | "zone" | "suffix"; bits: number; digits?: string }) {
   return bits === 0 ? null : (
     <span class={`part ${kind}`} style={{ flexGrow: String(bits) }} title={`${kind}: ${bits} bits`}>

@@ -9,7 +9,7 @@ const HEIGHT = 180;
 const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4"];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
-/** Draws lines over the same times. The legend shows the latest values. */
+/** Draws several lines over one time axis. The legend shows the latest values. */
 export function Chart(props: { title: string; times: number[]; lines: Line[]; show: (value: number) => string }) {
   const { title, times, lines, show } = props;
   const box = useRef<HTMLDivElement>(null);
@@ -90,7 +90,7 @@ function textOf(line: Line, show: (value: number) => string): string {
   return value === undefined ? "–" : show(value);
 }
 
-/** The value of a color of the theme. */
+/** Returns the value of a theme color. */
 function resolve(element: HTMLElement, name: string): string {
   const probe = document.createElement("i");
   probe.style.color = `var(${name})`;

@@ -1,15 +1,15 @@
-// A dialog over the page. The browser keeps the focus in the dialog, and returns the focus afterward.
+// A modal dialog. The browser keeps the focus in the dialog, and afterward returns it to the page.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 
-/** A dialog that is open as long as it is drawn. Escape closes it. */
+/** A dialog that is open as long as it is rendered. Escape closes it. */
 export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
     const element = dialog.current;
     element?.showModal();
-    // The browser returns the focus only from a dialog that was closed.
+    // The browser returns the focus only if the dialog is closed, not if it is only removed.
     return () => element?.close();
   }, []);
   return (

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Refused, refusedBy } from "../api/refused.ts";
 
-/** The state of a request. A new request keeps the last answer until the next one, so that the page does not jump. */
+/** The state of a request. While a new request runs, the previous answer stays, so that the page does not jump. */
 export interface Load<T> {
   value?: T;
   refused?: Refused;
@@ -18,7 +18,7 @@ export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, keys: reado
   const latest = useRef(ask);
   latest.current = ask;
   const key = keys.map(String).join("\n");
-  // Depends on the keys only, and not on the function `ask`.
+  // The effect depends on the keys only, not on the function `ask`.
   useEffect(() => {
     const end = new AbortController();
     setKnown((before) => ({ ...before, asking: true }));

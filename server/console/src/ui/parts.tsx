@@ -1,4 +1,4 @@
-// The small parts of pages: forms, tables, tabs, choices.
+// Small components: fields, tables, tabs, choices.
 import { type ComponentChildren, cloneElement, type VNode } from "preact";
 import { useId } from "preact/hooks";
 
@@ -120,13 +120,13 @@ export function Tabs<V extends string>(props: {
 export interface Column<R> {
   title: string;
   cell: (row: R) => ComponentChildren;
-  /** Whether the column has numbers, which are aligned at their ends. */
+  /** Whether the column has numbers, which are right-aligned. */
   number?: boolean;
   /** Whether the column is hidden on narrow screens. */
   wide?: boolean;
 }
 
-/** A table that scrolls sideways without the page, by keyboard too. */
+/** A table that scrolls sideways on its own, also by keyboard. */
 export function Table<R>(props: {
   caption: string;
   columns: readonly Column<R>[];

@@ -1,4 +1,4 @@
-// The requests of a space, asked for again from time to time.
+// Polls the requests of a space.
 import { useEffect, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import type { RegionRequest } from "../gen/kent/v1/regions_pb.ts";
@@ -13,7 +13,7 @@ export function useRequests(props: {
   includeClosed: boolean;
   news: unknown;
   everyMs: number;
-  /** False if the user has no permission for regions: then nothing is asked. */
+  /** Whether the user has a permission for regions. If not, the daemon is not asked. */
   has: boolean;
 }): Load<RegionRequest[] | undefined> {
   const { space, includeClosed, news, everyMs, has } = props;
@@ -27,7 +27,7 @@ export function useRequests(props: {
     },
     [space, includeClosed, news, has, round],
   );
-  // Each refusal is in the audit log, so it is asked for only once.
+  // Stop polling after a refusal, because each refusal is written to the audit log.
   const isOver = !has || load.refused?.kind === "no-permission";
   useEffect(() => {
     if (isOver) return;

@@ -1,4 +1,4 @@
-// The space that a page shows: the choice of a space, and the new edits of its table.
+// Choosing the space that a page shows, and following the new edits of its table.
 import { useEffect, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { hear } from "../api/live.ts";

@@ -1,9 +1,9 @@
-// The states of a page without data: loading, empty, refused.
+// What a page shows instead of data: loading, empty, refused.
 import type { ComponentChildren } from "preact";
 import type { Refused } from "../api/refused.ts";
 import type { Load } from "./load.ts";
 
-/** A placeholder for data that is loading. It has the height of the data, so that the page does not jump. */
+/** A placeholder for data that is loading. It has the same height as the data, so that the page does not jump. */
 export function Loading({ what, rows = 4 }: { what: string; rows?: number }) {
   return (
     <div class="loading" role="status">

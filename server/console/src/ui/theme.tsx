@@ -1,4 +1,4 @@
-// The light or the dark theme: the choice of the user or of the system.
+// The light or the dark theme, as chosen by the user or the system.
 import { useState } from "preact/hooks";
 import { keep, kept } from "./kept.ts";
 import { Choice } from "./parts.tsx";

@@ -9,7 +9,7 @@ export function toast(text: string): void {
   said.dispatchEvent(new CustomEvent("toast", { detail: text }));
 }
 
-/** The place of the messages, once per page. */
+/** The container of the messages. A page has one. */
 export function Toasts() {
   const [shown, setShown] = useState<{ key: number; text: string }[]>([]);
   useEffect(() => {
