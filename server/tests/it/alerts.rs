@@ -1,4 +1,4 @@
-//! The alerts, their tests and runbooks, and what a real Prometheus sees of real daemons in trouble.
+//! Checks that each alert has a test and a runbook, and that a real Prometheus fires it for a real daemon in trouble.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,7 +45,7 @@ fn alerts() -> BTreeMap<String, String> {
         let (name, rest) = rule.split_once('\n').expect("a name");
         let (_, rest) = rest.split_once("        expr: ").expect("an expression");
         let expression = match rest.strip_prefix("|\n") {
-            // The expression is the following lines with a deeper indentation.
+            // The expression consists of the following lines that are indented further.
             Some(block) => block.lines().take_while(|line| line.starts_with("          ")).collect(),
             None => rest.lines().next().expect("a line").to_owned(),
         };
@@ -76,14 +76,14 @@ fn ok_every_alert_is_valid_and_tested_and_has_a_runbook() {
     assert_eq!(links, expected.into_iter().collect::<Vec<_>>(), "the links");
 }
 
-/// Daemons with different problems, one without a problem, and a Prometheus that scrapes them.
+/// The alerts, and a Prometheus that scrapes a healthy daemon and daemons with different problems.
 struct Scene {
     prometheus: Prometheus,
     alerts: BTreeMap<String, String>,
 }
 
 impl Scene {
-    /// Whether the expression of an alert holds for a series with this label. The waiting time of the alert does not count.
+    /// Whether the expression of an alert holds for a series with this label, however long the alert's `for` is.
     fn fires(&self, alert: &str, (label, value): (&str, &str)) -> bool {
         self.holds(&self.alerts[alert], (label, value))
     }
@@ -102,7 +102,7 @@ impl Scene {
     }
 }
 
-/// Runs a command of `kent` that succeeds.
+/// Runs a command of `kent` that must succeed.
 fn kent(endpoint: &str, words: &str) {
     let (code, _, error) = run_at(endpoint, words);
     assert_eq!(code, 0, "kent {words}: {error}");
@@ -172,7 +172,7 @@ async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
         .await;
     fs::remove_dir_all(&audit).expect("removed");
     scene.until_fires("KentAuditLost", of_troubled, async || kent(&local, "region set full --label a=b")).await;
-    // The disk is the machine's, so the test uses a threshold at which the alert holds for any disk.
+    // The test cannot fill the machine's disk, so it uses a threshold at which the alert holds for any disk.
     for alert in ["KentDiskNearlyFull", "KentDiskFull"] {
         let (parts, _) = scene.alerts[alert].rsplit_once("< ").expect("a threshold");
         let expression = format!("{parts} < 1.1");
@@ -251,7 +251,7 @@ async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
     let restored = restore(&at("backup"), &at("restored"), &["--yes"]);
     assert!(restored.status.success(), "{}", said(&restored));
     let slotless = Daemon::spawn(kentd(&at("restored")).args(["--log", "off"]));
-    // A daemon with few files.
+    // A daemon with a low limit on open files.
     let mut few = Command::new("sh");
     few.args(["-c", "ulimit -n 120; exec \"$@\"", "sh"]).arg(kentd_binary());
     few.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "off", "--store", "memory"]);
@@ -324,7 +324,7 @@ async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
             tokio::time::sleep(Duration::from_millis(700)).await;
             etcd.resume(0);
         };
-        // On a busy machine the grant may be too late and fail. Its duration counts, not its result.
+        // On a busy machine the grant may time out. Only its duration matters.
         let (_, ()) = tokio::join!(granted, resumed);
     };
     scene.until_fires("KentGrantsSlow", ("instance", "slow"), wait).await;
@@ -347,7 +347,7 @@ async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
     scene.until_fires("KentRestartsOften", ("instance", "restarted"), nothing).await;
 }
 
-/// Sets a daemon's clock to the machine's with this offset.
+/// Sets a daemon's clock to the machine's clock plus this offset.
 fn set_clock(file: &Path, offset: &str) {
     let new = file.with_extension("new");
     fs::write(&new, offset).expect("written");
@@ -396,7 +396,7 @@ fn has_all_panels(prometheus: &Prometheus) {
     assert!(shown >= 30, "{shown} expressions");
 }
 
-/// Checks that each metric that the alerts name is one that a daemon has.
+/// Checks that the daemons export each metric that the alerts use.
 fn has_all_metrics(scene: &Scene) {
     let names = scene.prometheus.get("label/__name__/values", &[]);
     let known: BTreeSet<&str> = names.as_array().expect("names").iter().filter_map(Value::as_str).collect();

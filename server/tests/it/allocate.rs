@@ -37,7 +37,7 @@ async fn ok_blocks_of_every_format_are_distinct_ascending_and_timely() {
             let granted = now_ms();
             let ids = identifiers(reply.get_ref());
             assert_eq!(ids.len(), 5000);
-            // The order of xids is defined only between milliseconds.
+            // xids of the same millisecond have no defined order.
             let key = |id: u128| if source == "xid" { id >> 22 } else { id };
             assert!(ids.is_sorted_by(|a, b| if source == "xid" { key(*a) <= key(*b) } else { a < b }), "{source}");
             assert!(key(ids[0]) >= last, "{source}: a later block precedes an earlier one");

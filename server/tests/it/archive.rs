@@ -30,7 +30,7 @@ const ROUNDS_LONG: usize = 60;
 /// The number of clients of the strict region. Each has one request in flight.
 const STRICT_CLIENTS: usize = 3;
 
-/// A daemon whose archive gets a new base after every second segment.
+/// The command line of a daemon whose archive starts over, with all records, after every second segment.
 fn archived(data: &Path, archive: &Path) -> Command {
     let mut command = kentd(data);
     command.arg("--archive").arg(archive).args(["--archive-base-bytes", "131072"]);
@@ -181,7 +181,7 @@ async fn lose_stores(rounds: usize) {
         let done = restore(&at("archive"), &data(round + 1), &["--archive", "--yes"]);
         assert!(done.status.success(), "{}", said(&done));
         assert!(said(&done).contains("nothing is skipped or sealed"), "{}", said(&done));
-        // Neither the old store nor a second restore may continue.
+        // Neither the old store nor a second restore can continue from the archive.
         let old = refused(&mut archived(&data(round), &at("archive")));
         assert!(old.contains("was restored from its archive"), "{old}");
         let again = restore(&at("archive"), &at("other"), &["--archive", "--yes"]);
@@ -233,7 +233,7 @@ async fn err_an_archived_store_is_not_started_without_its_archive() {
     daemon.kill();
     let without = refused(&mut kentd(&at("data")));
     assert!(without.contains("--archive") && without.contains("--no-archive"), "{without}");
-    // A data directory on which a daemon does not start can be restored as a copy.
+    // A data directory on which a daemon refuses to start can still be restored into another directory.
     let copy = restore(&at("data"), &at("new"), &["--dry-run"]);
     assert!(copy.status.success() && said(&copy).contains("skipped"), "{}", said(&copy));
 
@@ -265,7 +265,7 @@ async fn until_granted(daemon: &Daemon, source: &str) -> Vec<u128> {
     }
 }
 
-/// The restore is killed after it recorded in the archive which store continues.
+/// The test simulates a restore that was killed after it recorded in the archive which store continues.
 #[tokio::test]
 async fn ok_an_interrupted_restore_is_finished() {
     let dir = data_dir();

@@ -129,7 +129,7 @@ async fn ok_every_change_is_in_the_log_with_its_author() {
     assert!(tail("-n 100 --action clock").contains("clock.accept   on behalf of ada from 127.0.0.1:"));
 }
 
-/// Adds the name that a caller gives itself.
+/// Adds the header in which a caller names the user on whose behalf it acts.
 fn on_behalf<T>(mut request: Request<T>) -> Request<T> {
     request.metadata_mut().insert("kent-principal", "ada".parse().expect("ASCII"));
     request

@@ -70,7 +70,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
     create(&daemon, "quiet").await;
     issue(&daemon, &mut ledger, 3).await;
     backup(&daemon, &at("backup")).await;
-    // The backup lacks everything issued after it, also from a region that had issued nothing before.
+    // The backup lacks everything that is issued after it, including the first identifiers of the region `quiet`.
     issue(&daemon, &mut ledger, 5).await;
     let quiet = daemon.allocator().allocate(request("region:quiet", 10, Encoding::Packed)).await.expect("granted");
     ledger.record("region:quiet", identifiers(quiet.get_ref()));

@@ -29,13 +29,13 @@ async fn set(daemon: &Daemon, by: &Holder, of: &str, resource: &str, change: Cha
     Ok(set.budget.expect("a budget"))
 }
 
-/// The budgets of a holder, or of all.
+/// Returns the budgets of a holder, or of all holders if `of` is empty.
 async fn show(daemon: &Daemon, by: &Holder, of: &str) -> Vec<Budget> {
     let list = ListBudgetsRequest { holder: of.to_owned(), ..Default::default() };
     AccessClient::new(daemon.channel()).list_budgets(by.send(list)).await.expect("listed").into_inner().budgets
 }
 
-/// The used part of a holder's only budget.
+/// Returns how much of a holder's only budget is used.
 async fn used(daemon: &Daemon, by: &Holder, of: &str) -> u64 {
     let budgets = show(daemon, by, of).await;
     assert_eq!(budgets.len(), 1, "{budgets:?}");
@@ -114,7 +114,7 @@ async fn ok_a_budget_can_be_used_up_but_not_exceeded() {
         let raised = set(daemon, admin, &of, resource, Change::Add(5)).await.expect("set");
         assert_eq!((raised.total, raised.left), (1005, 5));
         assert_eq!(take_all(daemon, &token, source, 1).await, 5, "{source}");
-        // A total below the used part allows nothing; a removed budget limits nothing.
+        // A total below the used amount allows no grant; a deleted budget limits nothing.
         set(daemon, admin, &of, resource, Change::Total(10)).await.expect("set");
         assert_eq!(refusal(take(daemon, &token, source, 1).await), spent());
         let delete = DeleteBudgetRequest { holder: of.clone(), resource: resource.to_owned() };
@@ -266,7 +266,7 @@ async fn ok_a_repeated_strict_grant_takes_nothing() {
     }
     assert_eq!(used(daemon, admin, &of).await, 4);
     ask("b", 6).await.expect("granted");
-    // The answer is the same when nothing is left.
+    // A repeated request gets the same answer, even when nothing is left.
     assert_eq!(ask("a", 4).await.expect("granted before"), first);
     assert_eq!(refusal(ask("c", 1).await), spent());
     assert_eq!(refusal(ask("a", 5).await).0, Code::InvalidArgument);

@@ -188,7 +188,7 @@ async fn chaos(length: Duration) {
         let pause = Duration::from_millis(dice.random_range(100..1500));
         sleep(pause).await;
     }
-    // Stop injecting faults.
+    // Restore the connections, and start the replicas that are down.
     for replica in &mut replicas {
         replica.wires.iter().for_each(Wire::mend);
         if replica.daemon.is_none() {
@@ -367,7 +367,7 @@ fn is_transient(status: &Status) -> bool {
         )
 }
 
-/// Checks that all replicas soon have the same table and the same history, with every acknowledged edit.
+/// Waits until all replicas have the same table and the same history, with every acknowledged edit.
 async fn check_tables(channels: &[Channel], acknowledged: &BTreeMap<u64, String>) {
     let began = Instant::now();
     loop {

@@ -152,7 +152,7 @@ async fn ok_a_copy_of_a_table_follows_every_edit_and_answers_without_a_call() {
     copy.reached(Revision(renamed.revision)).await;
     let fresh = client.table("default").await.expect("a snapshot");
     assert_eq!(copy.read(places), fresh.read(places));
-    // At first the table answers without an index, and later with one.
+    // The copy answers without an index at first, and later with one.
     loop {
         for id in &orders {
             let path = copy.read(|table| {

@@ -32,12 +32,12 @@ impl Faked {
         fs::write(&rc, offset).expect("written");
         let mut command = kentd(&dir.join("data"));
         command.env("LD_PRELOAD", libfaketime()).env("FAKETIME_TIMESTAMP_FILE", &rc).env("FAKETIME_NO_CACHE", "1");
-        // The daemon's timers use the monotonic clock, as on a machine whose time is set.
+        // Setting the time of a machine does not change the monotonic clock, so libfaketime must not change it, either.
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1").args(["--log", "error"]);
         Self { daemon: Daemon::spawn(&mut command), rc, ledger }
     }
 
-    /// Sets the clock to the machine's with this offset, such as `-1d` or `+3600`.
+    /// Sets the clock to the machine's clock plus this offset, such as `-1d` or `+3600`.
     fn set(&self, offset: &str) {
         // Replace the file atomically, so that the daemon never reads a partial offset.
         let new = self.rc.with_extension("new");
@@ -64,8 +64,8 @@ impl Faked {
                 let after = self.clock().await + off;
                 for id in &ids {
                     let stamped = i128::try_from(id >> 80).expect("48 bits") * 1_000_000;
-                    // P4: a timestamp is at most a second ahead of the clock and half a second
-                    // behind it at the time of the grant.
+                    // Promise P4 of the README: at the time of the grant, a timestamp is at most a second ahead of the
+                    // clock and half a second behind it.
                     assert!(stamped <= after + SECOND, "{} ms ahead", (stamped - after) / MILLI);
                     assert!(stamped + SECOND / 2 + MILLI >= before, "{} ms behind", (before - stamped) / MILLI);
                 }
@@ -92,8 +92,9 @@ const MILLI: i128 = 1_000_000;
 async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
     let dir = data_dir();
     let mut faked = Faked::start(dir.path(), Ledger::default(), "+0");
-    // The clock goes back by 10 ms, 2 s, an hour and a day, and returns each time. It repeats a second, like a leap
-    // second, and smears one. It goes ahead by almost an hour, which the daemon trusts, and back.
+    // The clock goes back by 10 ms, 2 s, an hour and a day, and returns each time. It repeats a second, as at a leap
+    // second, and runs too slow and too fast, as while a leap second is smeared. It goes ahead by almost an hour, which
+    // the daemon trusts, and back.
     for offset in
         ["+0", "-0.01", "+0", "-2", "+0", "-1h", "+0", "-1d", "+0", "-1", "+0 x0.95", "+0 x1.05", "+3500", "+0"]
     {
@@ -126,11 +127,12 @@ async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
     assert!(status == 503 && body.contains("kent clock accept"), "{status} {body}");
     let fullrand = request("uid11-fullrand", 5, Encoding::Packed);
     faked.daemon.allocator().allocate(fullrand).await.expect("counters work");
-    // The daemon trusts the corrected clock without an operator.
+    // The daemon trusts the corrected clock without an operator's help.
     faked.set("+0");
     granted_again(&mut faked).await;
 
-    // An operator may accept a wrong clock. After its return from the far future, the daemon grants again by itself.
+    // An operator can accept a wrong clock. When the accepted clock returns from the far future, the daemon grants
+    // again by itself.
     faked.set("+3650d");
     faked.allocate(-ten_years).await;
     faked.daemon.admin().accept_clock(AcceptClockRequest {}).await.expect("accepted");

@@ -266,7 +266,8 @@ async fn ok_a_replica_paused_beyond_its_window_repeats_nothing() {
     }
 }
 
-/// A replica may hold a chunk below a declared number, so a declaration that moves nothing can still have an effect.
+/// A replica may hold a chunk below a declared number, so a declaration can have an effect even if the counter is
+/// already there.
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_a_declared_number_makes_all_replicas_drop_lower_ones_and_changes_nothing_when_repeated() {
     let etcd = Etcd::start(1);

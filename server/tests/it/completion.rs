@@ -20,7 +20,7 @@ fn operator() -> Operator {
     operator
 }
 
-/// Returns the completions of the last word of a command line, which is empty after a space at the end.
+/// Returns the completions of a command line's last word, which is empty if the line ends with a space.
 fn complete(operator: &Operator, shell: &str, line: &str) -> Vec<String> {
     let words: Vec<_> = line.split(' ').collect();
     let mut command = Command::new(kent_binary());

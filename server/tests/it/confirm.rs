@@ -61,7 +61,7 @@ fn ok_yes_dry_runs_other_edits_and_scripts_are_not_asked() {
         assert_eq!(code, 0, "{words}: {shown}");
         assert!(!shown.contains("[y/N]"), "{words}: {shown}");
     }
-    // This standard input is not a terminal.
+    // Here, standard input is not a terminal.
     operator.kent("region split a --by 1");
 }
 

@@ -28,7 +28,7 @@ fn at(region: &str, prefix: &str) -> CreateRegionRequest {
     CreateRegionRequest { prefix: Some(prefix.to_owned()), ..create(region) }
 }
 
-/// Each cell as a text: prefix, number of regions, issued suffixes, and the region that it shows.
+/// Each cell as a string: prefix, number of regions, issued suffixes, and the region that it shows.
 fn cells(map: &MapRegionsResponse) -> Vec<String> {
     let region = |cell: &MapCell| cell.region.as_ref().map(|region| region.name.clone()).unwrap_or_default();
     let cell = |cell: &MapCell| format!("{} {} {} {}", cell.prefix, cell.region_count, cell.issued, region(cell));
@@ -66,7 +66,7 @@ async fn ok_a_map_shows_regions_free_space_and_counters() {
         (inner.cells[0].inside.clone(), inner.cells[0].kinds.clone()),
         (orders.clone(), vec![Kind::Zone as i32])
     );
-    // A sealed region, and the past, which has no counters.
+    // The map marks a sealed region. An earlier revision has no counters.
     let seal = SealRegionRequest { name: orders.clone(), ..SealRegionRequest::default() };
     regions.seal_region(seal).await.expect("sealed");
     let now = regions.map_regions(map("01", 9, 0)).await.expect("a map").into_inner();
@@ -186,7 +186,7 @@ async fn ok_a_refused_edit_suggests_one_that_works() {
     let refused = regions.create_region(at("parts", "011")).await.expect_err("refused");
     let Some(Edit::Create(request)) = suggested(&refused) else { panic!("{refused}") };
     assert_eq!(request.prefix.as_deref(), Some("000"));
-    // A page sees the request in the JSON of the error.
+    // A page finds the suggested edit in the JSON of the error.
     let body = json!({"parent": SPACE, "regionId": "parts", "suffixBits": 20, "prefix": "011"});
     let answer = send(&daemon, "POST", "/kent.v1.Regions/CreateRegion", &[JSON], &body.to_string()).json();
     let details = answer["details"].as_array().expect("details");
@@ -203,7 +203,7 @@ async fn ok_a_suggestion_is_an_edit_that_the_caller_may_make_and_know() {
     let guarded = Guarded::start(data.path()).await;
     let mut regions = guarded.daemon.regions();
     regions.create_region(guarded.admin.send(at("orders", "01"))).await.expect("created");
-    // The place would tell this editor which prefixes others have.
+    // A suggested prefix would tell this editor which prefixes others have.
     let editor = guarded.token(&["edit:region:default/parts*", "edit:region:default/orders"]).await;
     let refused = regions.create_region(editor.send(at("parts", "011"))).await.expect_err("refused");
     assert_eq!(suggested(&refused), None);
@@ -216,7 +216,7 @@ async fn ok_a_suggestion_is_an_edit_that_the_caller_may_make_and_know() {
 fn sign_in(daemon: &Daemon, token: &str) -> (Answer, String) {
     let body = json!({"token": token}).to_string();
     let answer = send(daemon, "POST", "/console/session", &[JSON, MARK], &body);
-    // The head is in lower case, which would change the value.
+    // `head` is in lower case, which would change the cookie's value.
     let cookie = answer.raw.lines().find_map(|line| line.strip_prefix("set-cookie: "));
     let pair = cookie.and_then(|cookie| cookie.split(';').next()).map(str::to_owned);
     (answer, pair.map(|pair| format!("cookie: other=1; {pair}")).unwrap_or_default())

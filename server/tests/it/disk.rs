@@ -31,7 +31,7 @@ impl SmallDisk {
         let script = format!("mount -t tmpfs -o size=12m none {} && echo mounted && exec cat", at.display());
         let mut command = Command::new("unshare");
         command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
-        // The process reads its standard input, so it ends with the test in any case.
+        // The process reads its standard input, so it ends when the test ends, even if the test panics.
         let mut holder =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare (util-linux) starts");
         let mut line = String::new();

@@ -67,7 +67,7 @@ const MASKS: [(&str, &str); 26] = [
 /// example, replicas discover each other, a busy disk becomes idle, or a daemon reads its certificates again.
 const AWAITED: ([&str; 3], u32) = (["kent status", "kent doctor", "grep "], 30);
 
-/// The directories that pages name. A session replaces them by directories inside its own directory.
+/// The directories that pages name. A session replaces them with directories inside its own directory.
 const DIRS: [&str; 3] = ["/var/lib", "/run/kent", "/mnt/other"];
 
 /// How a session begins.
@@ -142,7 +142,7 @@ impl Shell {
         }
         let tools = dir.path().join("tools");
         fs::create_dir(&tools).expect("a directory");
-        // The user of the test runs what `sudo -u USER` runs.
+        // This `sudo` ignores `-u USER` and runs the command as the user of the test.
         fs::write(tools.join("sudo"), "#!/bin/sh\nshift 2\nexec \"$@\"\n").expect("written");
         fs::set_permissions(tools.join("sudo"), fs::Permissions::from_mode(0o755)).expect("set");
         if let Some(etcd) = etcd {
@@ -162,7 +162,7 @@ impl Shell {
         let programs = kent_binary().parent().expect("in a directory").display();
         let inherited = std::env::var("PATH").expect("a path");
         bash.env("PATH", format!("{}/tools:{programs}:{inherited}", self.dir.path().display()));
-        // The pages may write a contexts file.
+        // Commands on the pages may write a contexts file.
         bash.env("KENT_CLIENT_CONFIG", self.dir.path().join("kent.toml")).env("KENT_PRINCIPAL", "ada");
         bash
     }
@@ -201,7 +201,8 @@ impl Shell {
         printed
     }
 
-    /// Provides the program on the page, the protocol and an environment for Python commands. Returns whether Python is installed.
+    /// Provides what the page's Python commands need: the program on the page, the .proto files and a virtual
+    /// environment. Returns whether Python is installed.
     fn offer_python(&self, page: &str) -> bool {
         let Some(python) = python() else { return false };
         let (_, program) = page.split_once("```python\n").expect("a program");

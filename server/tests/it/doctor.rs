@@ -22,7 +22,7 @@ fn doctor(daemon: &Daemon, arguments: &[&str]) -> (i32, String) {
     (output.status.code().expect("an exit code"), String::from_utf8(output.stdout).expect("UTF-8"))
 }
 
-/// The JSON page and the exit code.
+/// The exit code and the JSON output of `kent doctor`.
 fn page(daemon: &Daemon) -> (i32, Value) {
     let (code, text) = doctor(daemon, &["--json"]);
     (code, serde_json::from_str(&text).expect("JSON"))

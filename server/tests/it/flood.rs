@@ -106,7 +106,7 @@ fn allow_many_files() {
 
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// The attacks on a connection that is open.
+/// What an attacker does on an open connection.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
     /// Sends nothing.
@@ -193,7 +193,7 @@ impl Attack {
     }
 }
 
-/// The memory that docs/limits.md states for such a thousand connections.
+/// The memory that docs/limits.md states for a thousand such connections.
 const STATED: u64 = 1 << 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -253,7 +253,7 @@ async fn ok_a_thousand_hostile_connections_cost_bounded_memory_and_others_are_se
     assert_eq!(daemon.get("/livez").0, 200);
 }
 
-/// Windows that no answer fills.
+/// The beginning of a connection with flow-control windows that are too large for any answer to fill.
 fn large_windows() -> Vec<u8> {
     let initial_window = [&[0, 4][..], &(i32::MAX as u32).to_be_bytes()].concat();
     let connection = (i32::MAX as u32 - 65_535).to_be_bytes();
@@ -302,7 +302,7 @@ async fn ok_unread_answers_take_bounded_memory() {
         }
         let cost = most.saturating_sub(before);
         assert!(cost < CONNECTIONS * STATED, "{encoding:?}: {} MiB for {CONNECTIONS} connections", cost >> 20);
-        // An answer that is read is complete.
+        // A client that reads its answer gets all of it.
         let mut first = open.swap_remove(0);
         let mut bytes = vec![0; 1 << 20];
         timeout(Duration::from_secs(30), first.read_exact(&mut bytes)).await.expect("in time").expect("read");
@@ -359,7 +359,7 @@ async fn err_silent_and_slow_connections_are_closed() {
         (daemon.grpc_address(), &PREFACE[..23], true),
         (daemon.http_address(), b"", true),
         (daemon.http_address(), b"GET /livez HTTP/1.1\r\nHost: k\r\nX: ", true),
-        // A client may be idle.
+        // A client that is idle stays connected.
         (daemon.grpc_address(), &beginning(), false),
     ];
     let closed = cases.map(|(address, said, expected)| async move {

@@ -153,10 +153,10 @@ fn connection(path: &str, framed: &[u8]) -> Vec<u8> {
 /// The time after which a call counts as hanging; its own timeout is 2 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The time to wait for the end of a connection that may lack a part.
+/// The time to wait for an answer to bytes that may be an incomplete request.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// The beginnings of tonic's messages about invalid frames, for which the specification of gRPC demands INTERNAL.
+/// The beginnings of tonic's messages about invalid frames, for which the gRPC specification demands INTERNAL.
 const FRAMING: [&str; 3] = ["protocol%20error", "Unexpected%20EOF%20decoding", "Missing%20request%20message"];
 
 /// Sends bytes to a surface. Returns the problem with the answer, if any.

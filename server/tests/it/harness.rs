@@ -23,7 +23,8 @@ pub(crate) fn kentd_binary() -> &'static Path {
     BINARY.get_or_init(|| built("kentd"))
 }
 
-/// A binary that cargo has built in the directory of these tests. `cargo it` and a test run of the whole workspace build all of them.
+/// A binary that cargo has built in the directory of these tests. `cargo it` and a test run of the whole workspace
+/// build all binaries.
 pub(crate) fn built(name: &str) -> PathBuf {
     let tests = env::current_exe().expect("the path of the tests");
     let binary = tests.ancestors().nth(2).expect("in the target directory").join(name);
@@ -63,14 +64,14 @@ pub(crate) fn kentd_in_memory() -> Command {
 
 fn kentd_on(store: &str) -> Command {
     let mut command = Command::new(kentd_binary());
-    // A test may add --listen, which is given once and overrides the variable.
+    // A test may add --listen, which can be given only once and overrides the variable.
     command.env("KENT_LISTEN", "127.0.0.1:0");
     command.args(["--http", "127.0.0.1:0", "--log", "warn", "--store", store]);
     keep_home(&mut command);
     command
 }
 
-/// Gives a command that runs a daemon the environment of the daemon's own command.
+/// Copies the environment variables of a daemon's command to another command that runs the daemon.
 pub(crate) fn copy_environment(daemon: &Command, to: &mut Command) {
     for (name, value) in daemon.get_envs() {
         match value {
@@ -148,7 +149,7 @@ impl Daemon {
         kent_test_etcd::resume(&self.child);
     }
 
-    /// The process.
+    /// The process ID.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

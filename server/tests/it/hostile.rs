@@ -119,9 +119,9 @@ async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
     assert!(ledger.len() > 5000, "only {} identifiers were received", ledger.len());
 }
 
-/// A replica is started before the move, so `kentd migrate` refuses the prefix. The operator deletes the keys with this prefix and
-/// repeats the command while the replica hangs. (The announcement of a running replica would make the move fail again.) When the
-/// replica resumes, it must not continue in the moved store with the key of the deleted store.
+/// A replica is started before the move, so `kentd migrate` refuses the prefix. The operator deletes the keys with this
+/// prefix and repeats the command while the replica hangs. (The announcement of a running replica would make the move
+/// fail again.) When the replica resumes, it must not continue in the moved store as if it were the deleted one.
 #[tokio::test(flavor = "multi_thread")]
 async fn err_a_replica_does_not_continue_in_another_store_under_the_same_prefix() {
     let (dir, etcd) = (data_dir(), Etcd::start(1));

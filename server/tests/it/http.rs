@@ -26,7 +26,7 @@ use super::{
 /// An answer of the HTTP port.
 pub(crate) struct Answer {
     pub(crate) code: u16,
-    /// In lower case.
+    /// The head in lower case.
     pub(crate) head: String,
     /// The head as it was sent.
     pub(crate) raw: String,
@@ -278,7 +278,7 @@ fn ok_pages_of_other_origins_are_refused_unless_listed() {
         send(&daemon, "POST", "/v1/alloc/uuidv7", &[&format!("origin: {origin}"), &format!("host: {host}")], "")
     };
     assert_eq!(post("https://evil.example", &own).code, 403);
-    // A host name of another site that resolves to this machine.
+    // A host name of another site can resolve to this machine (DNS rebinding).
     assert_eq!(post("http://evil.example", "evil.example").code, 403);
     assert_eq!(post(&format!("http://{own}"), &own).code, 200);
     let allowed = post(listed, &own);

@@ -17,7 +17,7 @@ use syn::{
 use super::crates::CRATES;
 
 /// The maximum number of imports to follow for a path. Two modules may import one name from each other, as a type and
-/// as a macro, so the search may not end without a limit.
+/// as a macro, so the search might never end without a limit.
 const IMPORTS_MAX: u8 = 8;
 
 /// A module path from the crate root, or a path as written in the source.
@@ -178,7 +178,7 @@ fn describe(folder: &Path, siblings: &Siblings, cycle: &[String]) -> String {
     text
 }
 
-/// Collects the paths, imports and submodules of a module, except those only for tests.
+/// Collects the paths, imports and submodules of a module, except those that are only for tests.
 #[derive(Default)]
 struct Reader {
     paths: BTreeSet<Names>,

@@ -27,7 +27,7 @@ fn create(number: u32) -> CreateRegionRequest {
     CreateRegionRequest { parent, region_id, suffix_bits: Some(20), ..CreateRegionRequest::default() }
 }
 
-/// Edits until the store has several megabytes, more than the buffers between the daemon and a reader that does not read.
+/// Edits until the store has several megabytes, more than the buffers between the daemon and a stalled reader can hold.
 async fn fill(regions: &mut RegionsClient<Channel>) {
     regions.create_region(create(0)).await.expect("created");
     for round in 0..400 {

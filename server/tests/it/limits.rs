@@ -254,7 +254,7 @@ async fn ok_limits_of_roles_change_without_a_new_connection() {
     set_role(&guarded, "b", "ids=20/s").await;
     is_limited(stream.take(1).await, &shop, "ids", "20");
     is_limited(take(&channel, &shop, 1).await, &shop, "ids", "20");
-    // A stream that was open before counts, too.
+    // A stream that was opened before the limit was set counts, too.
     is_limited(Stream::open(&channel, &shop).await.map(drop), &shop, "streams", "1");
     for role in ["a", "b"] {
         set_role(&guarded, role, "").await;
@@ -319,7 +319,7 @@ async fn ok_the_client_waits_for_a_limit_within_its_timeout() {
     assert_eq!(limited_total(&guarded.daemon, "ids"), asked + 2);
 }
 
-/// The token of an administrator in a file, and a daemon that requires it.
+/// Starts a daemon that requires credentials. Returns it, and the path of a file with an administrator's token.
 async fn operator(dir: &std::path::Path) -> (Guarded, String) {
     let guarded = Guarded::start(&dir.join("data")).await;
     let file = dir.join("admin.token");

@@ -275,7 +275,7 @@ fn err_a_variable_of_the_daemon_is_named() {
     assert!(message.contains("the value comes from the variable KENT_THREADS"), "{message}");
 }
 
-/// An empty path would be the working directory.
+/// An empty path would mean the working directory.
 #[test]
 fn err_an_empty_path_in_the_settings_file_is_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().expect("a directory");

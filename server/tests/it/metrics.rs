@@ -19,7 +19,7 @@ use super::{
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
 
-/// The samples of a text: the values, by name and labels.
+/// The samples of a metrics page: the values, by name and labels.
 fn samples(text: &str) -> BTreeMap<&str, f64> {
     let sample = |line: &'_ str| line.rsplit_once(' ').expect("a sample").1.parse().expect("a number");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -281,7 +281,7 @@ fn rows(text: &str) -> Vec<String> {
         }
     }
     rows.sort();
-    // Two daemons have most of their metrics in common.
+    // The text has the metrics of two daemons, most of which are the same.
     rows.dedup();
     rows
 }
@@ -300,7 +300,7 @@ async fn ok_the_page_lists_all_metrics() {
     let (data, etcd) = (data_dir(), Etcd::start(1));
     let mut command = kentd(data.path());
     let daemon = Daemon::spawn(command.args(["--store", &etcd.address("kent"), "--metrics-regions", "*"]));
-    // Every metric with labels gets a sample.
+    // Give every metric with labels a sample.
     create(&daemon, "default", "orders", 20).await;
     take(&daemon, "region:orders", 5).await;
     let budgets = vec![NewBudget { resource: "uuidv7".to_owned(), total: 5 }];

@@ -323,7 +323,7 @@ fn err_an_undo_that_is_refused_says_why_and_what_to_do() {
     );
     kent("region delete e");
     kent("region create e --prefix 1001 --suffix 4");
-    // The first region of this name was deleted before.
+    // An earlier region `x` was deleted.
     kent("region subdivide s --by 1 --new x:2:1");
     kent("region subdivide s --by 1 --new y::0");
     let message = refused("x");
@@ -412,7 +412,7 @@ fn ok_a_space_without_regions_is_deleted_and_its_name_is_free() {
     operator.refused("space delete default", "DEFAULT_SPACE");
     operator.kent("space create parts --bits 32");
     let made = operator.json("region create r --suffix 4 --space parts");
-    // Region numbers and revisions do not start again.
+    // Region numbers and revisions do not start over.
     assert_eq!((&made["region"]["number"], &made["revision"]), (&json!(2), &json!(4)));
     assert_eq!(operator.kent("region history --space parts").matches("revision 4 ").count(), 1);
     operator.kent("alloc region:r@parts");

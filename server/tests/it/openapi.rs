@@ -8,7 +8,7 @@ use super::{
     python::environment,
 };
 
-/// The checks of Schemathesis. The document does not show which requests must succeed, because most rules concern values.
+/// The checks of Schemathesis. The document cannot say which requests must succeed, because most rules concern values.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance,unsupported_method,\
                       allow_header_conformance";

@@ -16,7 +16,7 @@ pub(crate) fn kent_binary() -> &'static Path {
     BINARY.get_or_init(|| built("kent"))
 }
 
-/// Keeps the user's contexts and locale away from `kent`.
+/// Isolates `kent` from the user's contexts and locale.
 pub(crate) fn keep_settings(command: &mut Command) {
     for variable in ["KENT_SPACE", "KENT_REQUEST_TIMEOUT", "KENT_CONTEXT", "LC_ALL", "LC_CTYPE"] {
         command.env_remove(variable);
@@ -86,7 +86,7 @@ impl Operator {
         serde_json::from_str(&self.kent(&format!("{words} --json"))).expect("an object")
     }
 
-    /// The next identifier of a region, in bits.
+    /// Allocates an identifier of a region, and returns it in bits.
     #[track_caller]
     pub(crate) fn draw(&self, region: &str) -> String {
         let id: u128 = self.kent(&format!("alloc region:{region}")).trim().parse().expect("a decimal number");

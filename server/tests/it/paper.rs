@@ -1,4 +1,4 @@
-//! The figures and examples of Kent 1992, reproduced with the command line against a running daemon.
+//! The figures and examples of the paper (Kent 1992), reproduced with the command line against a running daemon.
 
 use serde_json::Value;
 
@@ -151,8 +151,8 @@ fn ok_section_1_1_no_prefix_matches_the_initial_portion_of_another() {
 #[test]
 fn ok_section_2_databases_and_user_specified_identifiers_have_their_own_suffixes() {
     let operator = Operator::new();
-    // "Its oid's can be qualified with a 32-bit prefix"; 24-bit employee numbers with 40 bits, 48-bit part numbers
-    // with 16.
+    // "Its oid's can be qualified with a 32-bit prefix"; 24-bit employee numbers with a 40-bit prefix, and 48-bit part
+    // numbers with a 16-bit prefix.
     operator.kent("region create database --suffix 32 --zone 0");
     operator.kent("region create EmpNum --suffix 24 --zone 0 --order external");
     operator.kent("region create PartNum --suffix 48 --zone 0 --order external");

@@ -29,7 +29,7 @@ pub(super) struct Target<'t> {
 }
 
 impl Prometheus {
-    /// Starts a Prometheus that scrapes these daemons several times per second, and verifies them by this CA.
+    /// Starts a Prometheus that scrapes these daemons several times per second, and verifies them with this CA.
     pub(super) fn start(targets: &[Target<'_>], ca: &str) -> Self {
         let dir = data_dir();
         fs::write(dir.path().join("ca.pem"), ca).expect("written");
@@ -58,7 +58,7 @@ impl Prometheus {
         Self { process, address: address.expect("prometheus reports its address"), _dir: dir }
     }
 
-    /// The answer of the API to GET for a path with parameters.
+    /// Sends GET to the API, and returns the data of its answer.
     pub(super) fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
         let mut curl = Command::new("curl");
         // A Prometheus that is not ready answers 503. Without --fail, that body would precede the body of the retry.

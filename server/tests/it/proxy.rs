@@ -152,7 +152,7 @@ async fn ok_edits_and_strict_grants_are_made_once_despite_lost_responses() {
     assert_eq!(entries.len(), 3 + 2 * 40 + 2);
 }
 
-/// The first identifier under a prefix, of 64 bits.
+/// The first 64-bit identifier under a prefix.
 fn base(prefix: &str) -> u128 {
     let bits = u128::from_str_radix(prefix, 2).expect("zeros and ones");
     bits << (64 - prefix.len())

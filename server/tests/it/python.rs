@@ -31,8 +31,8 @@ pub(super) fn python() -> Option<PathBuf> {
     environment("python", "import grpc_tools, grpc_reflection", &PACKAGES)
 }
 
-/// The interpreter of a virtual environment in the target directory. It is created, with the packages that `arguments`
-/// name to pip, if `check` fails.
+/// Returns the Python of a virtual environment in the target directory. If `check` fails, creates the environment with
+/// the packages that the `arguments` of pip name.
 pub(super) fn environment(name: &str, check: &str, arguments: &[&str]) -> Option<PathBuf> {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let python = home.join("bin/python");

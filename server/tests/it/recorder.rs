@@ -1,4 +1,4 @@
-//! The flight recorder and the filter of the log: `kent debug dump`, `kent log-level` and SIGUSR1.
+//! The flight recorder and the log filter: `kent debug dump`, `kent log-level` and SIGUSR1.
 
 use std::{fs::File, net::TcpStream, path::Path, time::Duration};
 
@@ -17,7 +17,7 @@ fn events(operator: &Operator, kind: &str) -> Vec<Value> {
     events.filter(|event| event["event"] == kind).collect()
 }
 
-/// Starts a daemon whose log is this file.
+/// Starts a daemon that logs to the file `log` in `dir`.
 fn logged(dir: &Path, arguments: &[&str]) -> Daemon {
     let log = File::create(dir.join("log")).expect("created");
     Daemon::spawn(kentd(&dir.join("data")).args(arguments).stderr(log))

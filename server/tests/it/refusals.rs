@@ -10,7 +10,7 @@ use tonic_types::StatusExt;
 
 use super::harness::{Daemon, SPACE, create, data_dir, name, request};
 
-/// Checks the code, that the details name the field or reason, and that the message contains the help.
+/// Checks the code of a status, the field or reason in its details, and the help in its message.
 #[track_caller]
 fn check(refused: Result<impl Sized, Status>, code: Code, subject: &str, help: &str) {
     let Err(status) = refused else { panic!("{subject} was not refused") };

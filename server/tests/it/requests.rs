@@ -1,5 +1,5 @@
-//! Requests for regions against real daemons: who may ask, see, decline and make, how many there can be, and that a
-//! request and its region are stored together.
+//! Requests for regions: who may make, see, decline and approve them, how many there can be, and that a request and its
+//! region are stored together.
 
 use kent_proto::v1::{
     CloseRegionRequestRequest, CreateRegionRequest, CreateSpaceRequest, EditResponse, GetRegionRequest,
@@ -39,7 +39,7 @@ async fn list(daemon: &Daemon, by: &Holder, include_closed: bool) -> Result<Vec<
     Ok(daemon.regions().list_region_requests(by.send(list)).await?.into_inner().requests)
 }
 
-/// The wanted regions of the requests that a caller sees.
+/// The names of the regions in the requests that a caller sees.
 async fn seen(daemon: &Daemon, by: &Holder, include_closed: bool) -> Vec<String> {
     let listed = list(daemon, by, include_closed).await.expect("listed");
     listed.into_iter().map(|request| request.region_id).collect()
@@ -75,7 +75,7 @@ async fn ok_each_caller_sees_and_answers_what_it_may() {
     let team = guarded.token(&["edit:region:default/team-a-*"]).await;
     let stranger = guarded.token(&["allocate:uuidv7", "edit:region:other/*"]).await;
 
-    // Without any permission in the space, the space could as well not exist.
+    // A caller without any permission in a space cannot tell whether the space exists.
     let refused = ask(daemon, &stranger, "x").await;
     let none = RequestRegionRequest { parent: "spaces/none".to_owned(), ..wanted("x") };
     let absent = daemon.regions().request_region(stranger.send(none)).await.map(drop);
@@ -93,7 +93,7 @@ async fn ok_each_caller_sees_and_answers_what_it_may() {
     assert_eq!(seen(daemon, &team, false).await, ["team-a-parts"]);
     assert_eq!(seen(daemon, &guarded.admin, false).await.len(), 2);
 
-    // A request that the caller may not see does not exist for it.
+    // To a caller that may not see a request, the request does not exist.
     let not_there = (Code::NotFound, "NO_SUCH_REQUEST".to_owned());
     for request in [&*second.name, "spaces/default/requests/99"] {
         assert_eq!(refusal(find(daemon, &team, request).await), not_there);
@@ -153,7 +153,7 @@ async fn ok_a_region_and_its_request_are_stored_together() {
     assert_eq!(make_region(&daemon, &admin, make).await.expect("again").revision, made.revision);
     let again = make_region(&daemon, &admin, answer("returns-2", &asked.name)).await;
     assert_eq!(refusal(again), (Code::FailedPrecondition, "REQUEST_CLOSED".to_owned()));
-    // The region may differ from what was asked.
+    // The region can differ from what was asked for.
     let smaller = CreateRegionRequest { suffix_bits: Some(10), ..answer("parts-1", &other.name) };
     make_region(&daemon, &admin, smaller).await.expect("made");
     daemon.kill();
@@ -318,7 +318,7 @@ async fn ok_replicas_see_each_others_requests() {
     let (one, two) = (replica("required"), replica("required"));
     let asked = ask(&one, &admin, "returns").await.expect("asked");
     assert_eq!(list(&two, &admin, false).await.expect("listed"), std::slice::from_ref(&asked));
-    // Requests and answers of both replicas at once.
+    // Both replicas take requests and answers at once.
     let (one, two) = (&one, &two);
     let admin = &admin;
     let asks = (0..40).map(|number| async move {
@@ -329,7 +329,7 @@ async fn ok_replicas_see_each_others_requests() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 40, "each request has its own number");
-    // Only one of two answers is made.
+    // Only one of two concurrent answers succeeds.
     let (here, there) = tokio::join!(
         make_region(one, admin, answer("returns", &asked.name)),
         make_region(two, admin, answer("returns-2", &asked.name))

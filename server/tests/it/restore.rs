@@ -33,7 +33,7 @@ async fn refusal(daemon: &Daemon, source: &str) -> (Code, String) {
     (refused.code(), reason(&refused))
 }
 
-/// A daemon whose clock differs from the machine's.
+/// Gives a daemon a clock that differs from the machine's by this offset.
 fn faked(command: &mut Command, offset: &str) {
     command.env("LD_PRELOAD", libfaketime()).env("FAKETIME", offset).env("FAKETIME_NO_CACHE", "1");
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");

@@ -1,5 +1,5 @@
-//! Data that grows with requests: series, request IDs and edits. Each has a limit or expires, and refusals name expired
-//! data.
+//! Data that grows with requests: series, request IDs and edits. Each kind of data has a limit or expires, and a
+//! refusal says that data has expired.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -70,7 +70,8 @@ async fn err_a_thousand_invented_symbols_do_not_block_other_series() {
     let listed = kent(&daemon, "series ls");
     assert_eq!(listed.iter().filter(|series| series["on_demand"] == true).count(), 1000);
     assert_eq!(listed.len(), 1002);
-    // A forgotten series frees its place, and continues where it stopped, even after a restart.
+    // Forgetting a series frees its place. When the series is created again, it continues where it stopped, even after
+    // a restart.
     for round in 0..2 {
         let forgotten = kent(&daemon, "series forget serial:FIRST serial:OURS");
         assert!(forgotten[0]["reserved"].as_str().is_some_and(|reserved| reserved != "0"), "{forgotten:?}");
@@ -205,7 +206,8 @@ async fn dated(daemon: &Daemon) -> String {
 async fn err_a_replica_refuses_request_ids_that_another_has_expired() {
     let (etcd, dirs) = (Etcd::start(1), [data_dir(), data_dir()]);
     let address = etcd.address("kent");
-    // This replica keeps everything for a month. It learns only from the store which records the other one has deleted.
+    // This replica keeps everything for a month. It learns only from the store which records the other replica has
+    // deleted.
     let patient = Daemon::spawn(kentd(dirs[0].path()).args(["--store", &address]));
     make_strict(&patient, "invoices").await;
     create(&patient, "orders").await;

@@ -1,5 +1,5 @@
-//! Tokens, roles, certificates, CAs and revocation lists that change on a cluster under load: no call of a caller that stays
-//! valid fails, and a caller that is revoked gets nothing more on any replica.
+//! Tokens, roles, certificates, CAs and revocation lists that change on a cluster under load: no call of a valid caller
+//! fails, and a revoked caller gets nothing more from any replica.
 
 use std::{
     collections::BTreeSet,
@@ -102,7 +102,7 @@ struct Open {
 }
 
 impl Open {
-    /// Opens the calls, and uses each.
+    /// Opens the calls, and uses each of them once.
     async fn start(client: &Client, by: &Holder) -> Self {
         let connected = client.connect().await.expect("connected");
         let mut allocator = connected.allocator();
@@ -134,7 +134,7 @@ impl Open {
 /// A cluster whose replicas read the same certificate files.
 struct Cluster {
     daemons: Vec<Arc<Daemon>>,
-    /// Signs the certificates of the replicas, and some of callers.
+    /// Signs the certificates of the replicas and of some callers.
     ca: Arc<Ca>,
     files: Files,
     operator: Identity,
@@ -268,7 +268,7 @@ async fn ok_valid_callers_lose_no_call_and_revoked_ones_get_none_while_a_cluster
     let mut leavers = Vec::new();
     for round in 0..ROUNDS {
         until_all_called(&callers, &mut running).await;
-        // Trust the next CA, move its callers there, and rotate the tokens.
+        // Trust the next CA, move the callers of the old CA to it, and rotate the tokens.
         let next = Ca::new(&format!("CA {round}"));
         cluster.exchange(&bundle(&[&*lasting, &old, &next]), &leavers);
         cluster.until_admitted(&next.client("spiffe://example/callers/probe", 2), true).await;
@@ -307,7 +307,7 @@ async fn ok_valid_callers_lose_no_call_and_revoked_ones_get_none_while_a_cluster
                 assert_eq!(refusal(refused), (Code::Unauthenticated, "CREDENTIAL_ENDED".to_owned()));
             }
         }
-        // Take the permission from a certificate that has calls open, and change the role of the others.
+        // Revoke a permission of a certificate that has open calls, and change the role of the other callers.
         let guest = lasting.client("spiffe://example/guest", 400);
         let rights = ["allocate:uuidv7", "read:space:default"];
         cluster.role(round, "guests", &rights, &["spiffe://example/guest"]).await;

@@ -34,7 +34,7 @@ fn brief(ca: &Ca, name: &str, serial: u64) -> Identity {
     ca.sign(SanType::URI(name.try_into().expect("ASCII")), serial, BRIEF)
 }
 
-/// A client that reads the certificates of these files.
+/// A client that reads its certificates from these files.
 fn reading(daemon: &Daemon, ca: &Path, own: &Files) -> Client {
     let endpoint = format!("https://{}", daemon.grpc_address());
     let builder = Client::builder().endpoint(endpoint).ca_file(ca).identity_files(own.path("cert"), own.path("key"));
@@ -150,7 +150,7 @@ async fn ok_the_certificate_for_etcd_is_replaced_while_the_daemon_runs() {
     assert_eq!(failed.load(Relaxed), 0, "calls failed: {}", fs::read_to_string(&log).expect("a log"));
 }
 
-/// Both CAs together, as during a move of callers from one to the other.
+/// Several CAs in one file, as used while callers move from one CA to another.
 pub(super) fn bundle(cas: &[&Ca]) -> Ca {
     let mut bundle = Ca::new("bundle");
     bundle.pem = cas.iter().map(|ca| &*ca.pem).collect();
@@ -165,7 +165,8 @@ async fn is_admitted(daemon: &Daemon, ca: &Ca, identity: &Identity) -> bool {
     }
 }
 
-/// Sixteen callers: half with certificates that stay valid, whose calls have no retries; half whose CA is replaced.
+/// Sixteen callers: half have certificates that stay valid, and make calls without retries; the CA of the others is
+/// replaced.
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_no_call_of_a_valid_client_fails_while_certificates_change_under_load() {
     const ROUNDS: u64 = 8;
@@ -207,7 +208,7 @@ async fn ok_no_call_of_a_valid_client_fails_while_certificates_change_under_load
     let mut revoked = Vec::new();
     for round in 0..ROUNDS {
         let before = calls.load(Relaxed);
-        // Trust the next CA, move its callers there, and distrust the old one.
+        // Trust the next CA, move the callers of the old CA to it, and distrust the old CA.
         let next = Ca::new(&format!("CA {round}"));
         let server = lasting.server();
         let list = |revoked: &[Identity]| lasting.revoke(&revoked.iter().collect::<Vec<_>>());

@@ -28,8 +28,8 @@ use super::{
     operator::Operator,
 };
 
-/// The regions below `outer`: a subregion, a region of its delegated subregion's space, one that is strict, and one two spaces
-/// below.
+/// The regions inside `outer`: a subregion, a normal and a strict region in the space of a delegated subregion, and a
+/// region two spaces below `outer`.
 const INSIDE: [&str; 4] =
     ["region:sub", "region:x@default/emea", "region:strict@default/emea", "region:deep@default/emea/y"];
 
@@ -295,7 +295,7 @@ fn ok_a_cap_limits_a_chunk_that_is_already_held() {
     operator.kent("region set c --cap 1003");
     assert_eq!(operator.kent("alloc region:c -n 998").lines().count(), 998);
     operator.refused("alloc region:c", "CAPACITY_EXHAUSTED");
-    // A cap above the chunk leaves it.
+    // A cap above the chunk leaves the chunk as it is.
     operator.kent("region create d --suffix 20");
     operator.kent("alloc region:d -n 3");
     operator.kent("region set d --cap 5000");
@@ -327,7 +327,7 @@ async fn ok_no_replica_grants_beyond_a_cap_after_its_answer() {
     let capped = cap(&replicas[0], "c", 1500).await;
     assert_eq!(capped.unconfirmed, [""; 0], "after {:?}", began.elapsed());
     for daemon in &replicas {
-        // This count is below the cap, but exceeds what is left below the cap.
+        // This count does not exceed the cap, but it exceeds what is left below the cap.
         let refused = draw(daemon, "region:c", 1500).await.expect_err("beyond the cap");
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
         assert!(refused.message().contains("kent region set c --space default --cap "), "{refused}");

@@ -12,7 +12,7 @@ use kent_proto::v1::{CreateRegionRequest, Encoding, Policy, UpdateRegionRequest,
 
 use super::harness::{Daemon, data_dir, identifiers, kentd, kentd_binary, request};
 
-/// A region whose first identifier is 2^63.
+/// Creates a region whose first identifier is 2^63.
 async fn create_invoices(daemon: &Daemon) {
     let create = CreateRegionRequest {
         parent: "spaces/default".to_owned(),
@@ -76,7 +76,7 @@ async fn ok_sigterm_loses_no_strict_grant_that_a_stream_waits_for() {
         while granted.load(Relaxed) < 1000 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // Send it on another thread, so that the streams continue meanwhile.
+        // Send the signal on another thread, so that the streams continue meanwhile.
         thread::spawn(move || {
             daemon.signal("TERM");
             daemon

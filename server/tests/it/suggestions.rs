@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::operator::{Operator, run_in};
 
-/// Commands that create regions that refuse requests, the same in each space.
+/// Commands that create regions that refuse requests. The tests run them in each space.
 const SETUP: [&str; 8] = [
     "region create full --suffix 4 --zone 4",
     "region create shut --suffix 4",
@@ -114,7 +114,7 @@ fn ok_suggested_commands_reach_the_daemon_of_the_command_line() {
     assert_eq!(code, 1, "{message}");
     let command = format!("{endpoint} region unseal r --space default");
     assert!(message.contains(&format!("(kent {command})")), "{message}");
-    // A command that succeeds suggests one, too.
+    // The output of a command that succeeds can suggest a command, too.
     let shown = run_in(&elsewhere, &format!("space free default --suffix 4 {endpoint}")).1;
     assert!(shown.contains(&format!("kent {endpoint} region create NAME")), "{shown}");
     assert_eq!(run_in(&elsewhere, &command).0, 0);

@@ -1,4 +1,4 @@
-//! The daemon's reports to a service manager, which a test plays with a socket as systemd does.
+//! The daemon's reports to a service manager. The test takes the place of systemd, and receives them on a socket.
 
 use std::{os::unix::net::UnixDatagram, path::Path, time::Duration};
 

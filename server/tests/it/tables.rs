@@ -71,7 +71,7 @@ async fn ok_a_strict_region_has_no_gaps_and_grants_a_request_id_once() {
         let mut regions = daemon.regions();
         if round == 0 {
             created(&mut regions, CreateRegionRequest { prefix: Some("0".to_owned()), ..create("invoices", 20) }).await;
-            // The rest of an earlier chunk is given back, not lost.
+            // The rest of an earlier chunk is returned, not lost.
             numbers.extend(draw(&daemon, "region:invoices", 3, "").await.expect("granted"));
             set_policy(&mut regions, "invoices", Policy { strict: true, ..Policy::default() }).await;
         }
@@ -229,7 +229,7 @@ async fn ok_external_regions_compose_and_grant_nothing() {
         let refused = regions.compose(compose(&suffixes, &identifiers)).await.expect_err("outside");
         assert_eq!(refused.code(), Code::InvalidArgument);
     }
-    // A declared number in use prevents edits that would cut it off.
+    // Declaring that numbers are in use prevents edits that would cut them off.
     let declare = UpdateRegionRequest { name: name("emp"), next: Some(4712.into()), ..UpdateRegionRequest::default() };
     regions.update_region(declare).await.expect("declared");
     let shrink = ShrinkRegionRequest { name: name("emp"), by_bits: 8, ..ShrinkRegionRequest::default() };
@@ -478,7 +478,7 @@ async fn ok_refused_edits_and_dry_runs_have_no_visible_effect() {
     let before = client.get_region(get.clone()).await.expect("there").into_inner();
     assert_eq!((before.issued.as_str(), before.reserved.as_str()), ("3", "1024"));
 
-    // A dry run considers issued identifiers, not reserved ones, and gives nothing back.
+    // A dry run considers issued identifiers, not reserved ones, and does not return the chunk.
     let shrink =
         |by_bits| ShrinkRegionRequest { name: name(), by_bits, validate_only: true, ..ShrinkRegionRequest::default() };
     client.shrink_region(shrink(18)).await.expect("4 suffixes are enough");
@@ -504,7 +504,7 @@ async fn ok_refused_edits_and_dry_runs_have_no_visible_effect() {
     let refused = client.shrink_region(other).await.expect_err("the request_id was used for another edit");
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
 
-    // A closed region has no counter, and none can be set.
+    // A closed region has no counter, so its next number cannot be set.
     let zero = NewRegion { region_id: "b".to_owned(), extension: Some("0".to_owned()), ..NewRegion::default() };
     let divide = AddSubregionsRequest {
         name: name(),

@@ -110,7 +110,8 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// The certificate files of a daemon. They are replaced like those of Kubernetes, by replacing a link to a directory.
+/// The certificate files of a daemon. As in Kubernetes, all of them are replaced at once, by replacing a link to a
+/// directory.
 pub(super) struct Files {
     dir: tempfile::TempDir,
     version: u32,

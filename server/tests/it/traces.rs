@@ -229,7 +229,7 @@ async fn ok_a_client_passes_its_context_on() {
 async fn ok_the_last_spans_are_sent_at_the_end_and_an_absent_collector_delays_nothing() {
     let mut collector = Collector::start().await;
     let data = data_dir();
-    // Nothing is sent for a minute.
+    // The daemon sends its spans only once a minute, or when it stops.
     let mut command = kentd(data.path());
     let daemon = Daemon::spawn(traced(&mut command, &collector.address).env("OTEL_BSP_SCHEDULE_DELAY", "60000"));
     daemon.allocator().allocate(within(SAMPLED, request("xid", 1, Encoding::Packed))).await.expect("granted");

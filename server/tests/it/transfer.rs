@@ -174,7 +174,7 @@ fn err_an_old_revision_without_counters_needs_unissued() {
     assert_eq!(lines(&operator.kent("table export --space copy"))[1]["reserved"], "0");
 }
 
-/// A proxy between `kent` and a daemon that closes the connection before the call after a given number of calls.
+/// A proxy between `kent` and a daemon. It forwards a given number of calls, and closes the connection at the next one.
 struct Interrupter {
     address: SocketAddr,
     /// The number of calls still to forward; below 0 once a call was not forwarded.

@@ -147,7 +147,7 @@ fn err_a_longer_timeout_is_not_advised_while_the_store_is_unreachable() {
     assert!(said.contains("`kent doctor` says why") && !said.contains("--timeout "), "{said}");
 }
 
-/// Waits up to a minute.
+/// Waits up to a minute until the condition holds.
 #[track_caller]
 fn until(mut holds: impl FnMut() -> bool) {
     for _ in 0..600 {

@@ -71,7 +71,7 @@ async fn err_a_copy_is_not_served_beside_its_original() {
         let other = format!("another process serves (process {}, {})", daemon.pid(), original.display());
         assert!(!refused.status.success() && said.contains(&other), "{said}");
         daemon.kill();
-        // The claim ends with the process.
+        // The daemon's lock in the witness ends with the process.
         Daemon::spawn(kentd(&data).env("STATE_DIRECTORY", &of_service)).kill();
         fs::remove_dir_all(&beside).expect("removed");
     }

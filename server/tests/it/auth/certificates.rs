@@ -12,7 +12,7 @@ use crate::it::{
     tls::{Ca, Files, Identity, client, until},
 };
 
-/// The stub on a connection with this certificate.
+/// A stub of the Access service, on a connection with this certificate.
 async fn access(daemon: &Daemon, ca: &Ca, identity: &Identity) -> AccessClient<Channel> {
     client(daemon, ca, Some(identity)).connect().await.expect("connected").access()
 }

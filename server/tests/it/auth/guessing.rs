@@ -40,7 +40,7 @@ fn methods() -> Vec<(String, DescriptorProto)> {
     methods
 }
 
-/// A request in which every text is `text` and every number is 1.
+/// A request in which every string is `text` and every number is 1.
 fn filled(request: &DescriptorProto, text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for field in &request.field {

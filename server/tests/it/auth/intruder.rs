@@ -15,7 +15,7 @@ use tonic_prost::ProstCodec;
 use super::{Guarded, Holder, anonymous, make, missing, refusal};
 use crate::it::harness::{Daemon, data_dir, http_get, kentd};
 
-/// Every method of every service; those open to all callers come last.
+/// Every method of every service, including those that are open to all callers.
 fn methods() -> Vec<String> {
     let files = [kent_proto::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET]
         .map(|set| prost_types::FileDescriptorSet::decode(set).expect("a descriptor set"));
@@ -100,7 +100,7 @@ async fn err_a_token_without_rights_gets_nothing_from_any_method() {
     let powerless = guarded.token(&["allocate:serial:NOTHING"]).await;
     for method in methods() {
         let answer = call(&guarded.daemon, &method, powerless.send(()).metadata().clone()).await;
-        // These methods return only facts about the caller, about the API, or that every client needs.
+        // These methods return only facts about the caller or the API, or facts that every client needs.
         let open = ["/grpc.", "/kent.v1.Access/WhoAmI", "/kent.v1.Admin/GetStatus", "/kent.v1.Regions/ListSpaces"];
         let is_open = open.iter().any(|open| method.starts_with(open));
         // An empty stream or request may be refused for its form.

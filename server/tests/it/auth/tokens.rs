@@ -250,7 +250,7 @@ async fn ok_a_revocation_reaches_all_replicas() {
         assert_eq!(refusal(draw(&one, &token).await), ended(), "round {round}");
         assert_eq!(refusal(draw(&other, &token).await), ended(), "round {round}");
     }
-    // A replica that is cut off accepts the tokens it knew for at most the window.
+    // A replica that is cut off from etcd accepts known tokens only until its window ends.
     let token = make(&mut at_one, &admin, &["allocate:uuidv7"], 0).await.expect("made");
     etcd.pause(0);
     draw(&one, &token).await.expect("granted");
