@@ -37,7 +37,7 @@ fn rules() -> String {
     fs::read_to_string(repository().join("deploy/prometheus/kent.rules.yml")).expect("the rules")
 }
 
-/// The alerts of the rules and their expressions.
+/// Returns the expression of each alert of the rules, by the alert's name.
 fn alerts() -> BTreeMap<String, String> {
     let text = rules();
     let mut found = BTreeMap::new();
@@ -83,7 +83,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Whether the expression of an alert holds for a series with this label, however long the alert's `for` is.
+    /// Whether the expression of an alert holds for a series with this label, regardless of the alert's `for` duration.
     fn fires(&self, alert: &str, (label, value): (&str, &str)) -> bool {
         self.holds(&self.alerts[alert], (label, value))
     }
@@ -150,7 +150,8 @@ async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
     until(async || prometheus.query("up == 1").len() == 4).await;
     is_scraped_as_open_metrics(prometheus);
     let healthy_at = healthy.grpc_address();
-    // The region is so large that a chunk reserved between two scrapes does not make it look full within a week.
+    // The region is so large that a chunk reserved between two scrapes does not make Prometheus predict a full region
+    // within a week.
     kent(healthy_at, "region create orders --suffix 48");
     kent(healthy_at, "alloc region:orders -n 3");
 

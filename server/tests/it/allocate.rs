@@ -42,8 +42,8 @@ async fn ok_blocks_of_every_format_are_distinct_ascending_and_timely() {
             assert!(ids.is_sorted_by(|a, b| if source == "xid" { key(*a) <= key(*b) } else { a < b }), "{source}");
             assert!(key(ids[0]) >= last, "{source}: a later block precedes an earlier one");
             last = key(ids[4999]);
-            // The timestamp lies between the start and the end of the call, with a tolerance of 1 s, because it may be
-            // ahead by that much.
+            // The timestamp lies between the start and the end of the call, with a tolerance of 1 s, because a
+            // timestamp may be that far ahead of the clock.
             let timely = asked - 1000..=granted + 1000;
             assert!(timely.contains(&unix_ms(source, ids[4999])), "{source} has a wrong timestamp");
         }

@@ -154,7 +154,7 @@ async fn err_a_denied_call_is_in_the_log_with_its_method_and_its_request() {
         if let Ok(replies) = allocator.allocate_stream(stream).await {
             replies.into_inner().message().await.expect("answered");
         }
-        // An unknown method is not named, so that a caller cannot fill the log with invented names.
+        // The log does not name an unknown method, so that a caller cannot fill it with invented names.
         let path = "/kent.v1.Regions/Invented".parse().expect("a path");
         let mut grpc = tonic::client::Grpc::new(guarded.daemon.channel());
         grpc.ready().await.expect("connected");

@@ -56,7 +56,7 @@ async fn ok_a_map_shows_regions_free_space_and_counters() {
     assert!(cell.fill.is_some_and(|fill| fill > 0.0 && fill < 0.001), "{:?}", cell.fill);
     assert!(cell.region.as_ref().is_some_and(|region| region.zone_bits == 42 && region.rate > 0.0));
     assert_eq!(whole.cells[0].kinds, [Kind::Free as i32]);
-    // Two cells: the right one has a region and free space.
+    // Two cells: the second one has a region and free space.
     let coarse = regions.map_regions(map("", 2, 0)).await.expect("a map").into_inner();
     assert_eq!(coarse.cells.iter().map(|cell| cell.region_count).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(coarse.cells[1].free_share, 0.75);

@@ -21,7 +21,7 @@ const GENERATIONS: u32 = 12;
 /// Identifiers drawn between two rounds of edits.
 const DRAWN_BETWEEN: usize = 50;
 
-/// The region of each identifier, and the region from which clients currently request.
+/// The region of each identifier, and the region from which clients currently request identifiers.
 #[derive(Debug, Default)]
 struct World {
     drawn: Mutex<HashMap<u128, String>>,

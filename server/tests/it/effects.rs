@@ -1,4 +1,4 @@
-//! Arguments without any effect are refused with the allowed values, or cause a warning.
+//! Arguments that would have no effect are refused with a message that names the allowed values, or cause a warning.
 
 use serde_json::json;
 

@@ -28,7 +28,7 @@ async fn draw(daemon: &Daemon, ledger: &mut Ledger, count: u64) {
     }
 }
 
-/// Checks that two replicas that have issued many chunks since `keep` stop after `set_back`.
+/// Calls `keep`, issues many chunks on two replicas, calls `set_back`, and checks that both replicas stop.
 async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: impl FnOnce(&mut Etcd, &Path)) {
     let mut etcd = Etcd::start(1);
     let logs = data_dir();

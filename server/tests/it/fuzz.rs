@@ -79,7 +79,7 @@ fn seeds() -> [(&'static str, Value); 12] {
     ]
 }
 
-/// A request in the form of a surface.
+/// A request, encoded for a surface.
 struct Seed {
     path: String,
     bytes: Vec<u8>,

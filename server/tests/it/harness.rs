@@ -268,7 +268,8 @@ fn number(bytes: &[u8]) -> u128 {
 #[derive(Default)]
 pub(crate) struct Ledger {
     seen: HashSet<(u16, u128)>,
-    /// The numbers of sources, to save memory: the long tests record a hundred million identifiers.
+    /// The number by which `seen` refers to each source. Numbers save memory: the long tests record a hundred million
+    /// identifiers.
     sources: HashMap<String, u16>,
 }
 

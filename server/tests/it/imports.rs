@@ -121,7 +121,7 @@ impl Modules {
         levels
     }
 
-    /// Descriptions of the cycles between sibling modules, the shortest through each module. `folder` has the
+    /// Describes the cycles between sibling modules: for each module, the shortest cycle through it. `folder` has the
     /// `lib.rs` or `main.rs` of the crate.
     fn cycles(&self, folder: &Path) -> Vec<String> {
         let mut found = Vec::new();

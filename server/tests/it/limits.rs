@@ -1,4 +1,5 @@
-//! Limits of callers against real daemons. Callers overdraw their limits by minutes, so no test depends on its speed.
+//! Limits of callers against real daemons. Callers overdraw their limits by minutes, so the speed of a test does not
+//! matter.
 
 use std::{fs, time::Duration};
 

@@ -53,7 +53,7 @@ impl Prometheus {
             let (_, address) = line.split_once("msg=\"Listening on\" address=")?;
             Some(address.trim().to_owned())
         });
-        // The pipe must not fill up.
+        // Drain the pipe, because Prometheus would block if it filled up.
         thread::spawn(move || lines.for_each(drop));
         Self { process, address: address.expect("prometheus reports its address"), _dir: dir }
     }

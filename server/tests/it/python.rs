@@ -31,8 +31,8 @@ pub(super) fn python() -> Option<PathBuf> {
     environment("python", "import grpc_tools, grpc_reflection", &PACKAGES)
 }
 
-/// Returns the Python of a virtual environment in the target directory. If `check` fails, creates the environment with
-/// the packages that the `arguments` of pip name.
+/// Returns the Python interpreter of a virtual environment in the target directory. If `check` fails, creates the
+/// environment and runs `pip install` in it with `arguments`.
 pub(super) fn environment(name: &str, check: &str, arguments: &[&str]) -> Option<PathBuf> {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let python = home.join("bin/python");

@@ -150,8 +150,8 @@ async fn ok_a_host_with_a_clock_an_hour_behind_issues_nothing_until_it_catches_u
         assert_eq!(refusal(&daemon, source).await, (Code::Unavailable, "RESTORED".to_owned()));
     }
     daemon.kill();
-    // The clock of the restoring host was behind the backup, so the hour counts from the time of the backup. Now
-    // the clock is past that hour.
+    // The clock of the restoring host was behind the time of the backup, so the hour counts from that time. Now the
+    // clock is past that hour.
     let mut command = kentd(&at("new"));
     faked(command.args(["--log", "off"]), "+3700s");
     let daemon = Daemon::spawn(&mut command);
@@ -178,7 +178,7 @@ async fn ok_a_counter_keeps_its_pace() {
     assert!((900..=1000).contains(&wait.as_secs()), "{wait:?}");
     let refused = client.allocate(request("region:slow", 2049, Encoding::Lease)).await.expect_err("never");
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
-    // A kill -9 does not reset the pace.
+    // `kill -9` does not reset the pace.
     daemon.kill();
     let daemon = Daemon::start(&dir.path().join("data"));
     let refused =
@@ -246,7 +246,7 @@ async fn ok_a_region_created_after_a_restore_may_reuse_the_prefix_of_a_lost_one(
     for source in ["region:half-0", "region:half-1"] {
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
     }
-    // A kill -9 does not remove the need for a floor.
+    // `kill -9` does not remove the need for a floor.
     daemon.kill();
     let daemon = Daemon::start(&at("new"));
     for source in ["region:another", "region:moved"] {
@@ -328,8 +328,8 @@ async fn ok_shrinking_and_delegating_are_repeated_with_a_floor() {
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, "SEALED".to_owned()), "{source}");
     }
     daemon.kill();
-    // The edits prove bounds: a delegated region had issued nothing, and a shrunk region no more than its capacity.
-    // The backup counts the rest of the daemon's chunk as reserved, and a floor is not below that.
+    // The edits prove bounds: a delegated region had issued nothing, and a shrunk region no more than its capacity. The
+    // backup counts the rest of the daemon's chunk as reserved, and a floor must not be below that.
     let refused = restore(&at("backup"), &at("new"), &["--yes", "--floor", "region:cut=200"]);
     assert!(said(&refused).contains("is below 1_024, the counter's position in the backup"), "{}", said(&refused));
     let floors = ["--floor", "region:given=0", "--floor", "region:cut=1024"];
@@ -357,7 +357,7 @@ async fn ok_the_floor_of_a_scrambled_region_covers_the_whole_octave() {
     let mut ledger = Ledger::default();
     let daemon = Daemon::start(&at("old"));
     backup(&daemon, &at("backup")).await;
-    // The scrambled order of a lost space has another key than that of its replacement.
+    // The scrambled orders of a lost space and of its replacement have different keys.
     let lost = |daemon: &Daemon| {
         let mut client = daemon.regions();
         async move {
@@ -375,7 +375,8 @@ async fn ok_the_floor_of_a_scrambled_region_covers_the_whole_octave() {
     assert!(done.status.success(), "{}", said(&done));
     let daemon = Daemon::start(&at("new"));
     lost(&daemon).await;
-    // The operator gives the number of issued identifiers, but the largest one in use is above it.
+    // The operator declares how many identifiers were issued, but in a scrambled order the largest issued one exceeds
+    // that number.
     let floor = UpdateRegionRequest {
         name: "spaces/s/regions/r".to_owned(),
         next: Some(3000.into()),

@@ -39,7 +39,7 @@ struct Presented {
     by: Holder,
 }
 
-/// A caller's present credentials, and the number of sessions in which it has connected and made its calls.
+/// A caller's current credentials, and the number of sessions in which it has connected and made its calls.
 struct Caller {
     presented: Mutex<Presented>,
     sessions: AtomicU64,
@@ -218,7 +218,7 @@ impl Cluster {
     }
 }
 
-/// Waits until each caller has connected with its present credentials and made its calls.
+/// Waits until each caller has connected with its current credentials and made its calls.
 async fn until_all_called(callers: &[Arc<Caller>], running: &mut JoinSet<()>) {
     // The current session may have begun with the caller's earlier credentials.
     let wanted: Vec<_> = callers.iter().map(|caller| caller.sessions.load(Relaxed) + 2).collect();
@@ -240,7 +240,7 @@ fn serial(number: usize) -> u64 {
     100 + u64::try_from(number).expect("small")
 }
 
-/// Sixteen callers: half with tokens; half with certificates, of which half have a CA that is replaced.
+/// Sixteen callers: half with tokens, and half with certificates. The CA of half of these certificates is replaced.
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_valid_callers_lose_no_call_and_revoked_ones_get_none_while_a_cluster_changes_under_load() {
     let etcd = Etcd::start(1);

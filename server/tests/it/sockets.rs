@@ -28,7 +28,7 @@ fn allocator(path: &Path) -> AllocatorClient<Channel> {
     AllocatorClient::new(Endpoint::from_shared(endpoint(path)).expect("an address").connect_lazy())
 }
 
-/// Starts a daemon that also listens on this socket.
+/// The command line of a daemon that also listens on this socket.
 fn with_socket(data: &Path, socket: &Path) -> Command {
     let mut command = kentd(data);
     command.arg("--listen").arg(format!("127.0.0.1:0,{}", endpoint(socket)));

@@ -119,7 +119,7 @@ fn ok_a_token_is_created_used_rotated_and_revoked() {
     let refused = guarded.refused("orders", "region create other --suffix 4");
     let who = format!("token:{id} (orders) lacks the permission edit:region:default/other*");
     assert!(refused.contains(&who) && refused.contains("whoami"), "{refused}");
-    // A permission for one region could not be given before the region exists, so the advised command has a pattern.
+    // A permission for a region cannot be given before the region exists, so the suggested command has a pattern.
     assert!(refused.contains("--allow 'edit:region:default/other*' --token-file"), "{refused}");
     guarded.token("creator", "--allow edit:region:default/other*");
     guarded.kent("creator", "region create other --suffix 4");

@@ -46,7 +46,7 @@ const TABLE: [&str; 18] = [
 
 const SOURCES: [&str; 5] = ["r1", "orders", "us", "invoices", "mixed"];
 
-/// The regions of `TABLE` and `MORE` that issue.
+/// The regions of `TABLE` and `MORE` that issue identifiers.
 const ALL_SOURCES: [&str; 8] = ["r1", "orders", "us", "invoices", "mixed", "first", "w1", "w99"];
 
 fn table(operator: &Operator, dir: &Path) -> (String, Vec<Value>) {

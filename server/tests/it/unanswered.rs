@@ -73,7 +73,7 @@ fn err_an_interrupted_edit_says_how_to_find_out() {
     ] {
         let mut kent = kent_in(&[("KENT_ENDPOINT", &address)], words);
         let running = kent.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-        // The command has set up its handler once it has sent the edit.
+        // Wait until the command has sent the edit. By then it has installed its signal handler.
         thread::sleep(Duration::from_millis(700));
         let pid = i32::try_from(running.id()).ok().and_then(Pid::from_raw).expect("an ID");
         kill_process(pid, Signal::INT).expect("it runs");

@@ -56,7 +56,7 @@ async fn ok_a_certificate_has_the_roles_that_list_its_name() {
     let (by_orders, by_other) = (client(&daemon, &ca, Some(&orders)), client(&daemon, &ca, Some(&other)));
     draw(&by_orders, &anonymous()).await.expect("granted");
     assert_eq!(missing(draw(&by_other, &anonymous()).await), "allocate:uuidv7");
-    // A token replaces the certificate, even if it has fewer permissions or none.
+    // A token takes precedence over the certificate, even if the token has fewer permissions or is invalid.
     draw(&by_other, &admin).await.expect("granted");
     let weak = make(&mut access, &admin, &["allocate:xid"], 0).await.expect("made");
     missing(draw(&by_orders, &weak).await);

@@ -86,7 +86,7 @@ async fn err_an_intruder_is_refused_on_both_ports_and_each_attempt_is_logged() {
 
     let found = denials(&audit);
     let count = |kind: &str| found.iter().filter(|(it, _)| it == kind).map(|(_, count)| count).sum::<u64>();
-    // The client tries more than once.
+    // The client retries failed handshakes.
     assert!(count("connect TLS_HANDSHAKE") >= 8, "{found:?}");
     let nobody = "certificate:spiffe://example/nobody kent.v1.Allocator/Allocate";
     assert_eq!(count(&format!("call PERMISSION_DENIED {nobody}")), 2, "{found:?}");

@@ -91,7 +91,7 @@ fn seen(answer: Result<Vec<u8>, Status>, name: &str) -> String {
 async fn err_no_call_tells_whether_a_name_exists() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
-    // A region, a space and a role of the same name, and a token.
+    // Create a region, a space and a role of the same name, and a token.
     guarded.create(&guarded.admin, "secret").await.expect("created");
     let space = CreateSpaceRequest { space_id: "secret".to_owned(), bits: 32, ..CreateSpaceRequest::default() };
     guarded.daemon.regions().create_space(guarded.admin.send(space)).await.expect("created");
@@ -149,7 +149,7 @@ async fn err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit() {
     let again = guarded.daemon.regions().create_region(guarded.admin.send(new())).await.expect("answered again");
     assert_eq!(again.into_inner().revision, 1);
     let stranger = guarded.token(&["edit:region:default/team-*", "read:region:default/team-*"]).await;
-    // The same edit, and another one that the caller may make.
+    // The stranger repeats the edit, and then uses its request ID for an edit that the stranger may make.
     let repeated = guarded.daemon.regions().create_region(stranger.send(new())).await;
     assert_eq!(super::missing(repeated), "edit:region:default/orders*");
     let own = kent_proto::v1::CreateRegionRequest { request_id: "r1".to_owned(), ..super::create("team-a") };

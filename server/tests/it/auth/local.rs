@@ -26,7 +26,7 @@ async fn ok_the_first_token_is_made_on_the_socket() {
     assert_eq!(refusal(strange), (Code::Unauthenticated, "NO_CREDENTIAL".to_owned()));
     let token = make(&mut access, &anonymous(), &["allocate:uuidv7"], 0).await.expect("made");
     daemon.allocator().allocate(token.send(packed("uuidv7"))).await.expect("granted");
-    // A token on the socket takes precedence: a good one can be tried there, and a bad one is refused.
+    // A token on the socket takes precedence: a valid token can be tried there, and an invalid one is refused.
     let who = access.who_am_i(token.send(WhoAmIRequest {})).await.expect("answered").into_inner();
     assert_eq!(who.name, format!("token:{} (test)", token.id));
     let bad = Holder { secret: "kent_x".to_owned(), id: String::new() };

@@ -1,4 +1,5 @@
-//! Rights belong to a region's number: renaming, splitting, delegating or deleting regions neither adds nor removes any.
+//! Rights belong to a region's number: renaming, splitting or delegating a region changes no rights, and deleting it
+//! ends them.
 
 use kent_proto::v1::{
     AddSubregionsRequest, ClassifyRequest, CreateRegionRequest, CreateSpaceRequest, DelegateRegionRequest,
@@ -224,7 +225,7 @@ async fn ok_the_space_of_a_delegated_region_has_rights_of_its_own() {
     guarded.create(admin, "team").await.expect("created");
     guarded.pack(&inner, "region:team-x@default/other").await.expect("granted");
     missing(guarded.pack(&inner, "region:team-x@default/team").await);
-    // The end of the delegation changes the outer region too.
+    // Ending the delegation also changes the outer region, so it needs a right to that region.
     let delete = DeleteRegionRequest { name: "spaces/default/other/regions/team-x".to_owned(), ..Default::default() };
     let outside = refusal(guarded.daemon.regions().delete_region(inner.send(delete)).await);
     assert_eq!(outside.0, Code::FailedPrecondition, "it is in use");
@@ -246,7 +247,7 @@ async fn ok_readers_see_what_they_may_read() {
     assert_eq!(guarded.names(&team).await, ["team-a-1", "team-a-2"]);
     assert_eq!(guarded.names(&all).await.len(), 5);
     let mut regions = guarded.daemon.regions();
-    // Listing ends even if the caller may see few regions.
+    // A list has a last page, even if the caller may see only a few of the regions.
     let (mut page_token, mut seen) = (String::new(), 0);
     loop {
         let list = ListRegionsRequest { parent: SPACE.to_owned(), page_size: 1, page_token, ..Default::default() };
