@@ -30,7 +30,7 @@ enum Args {
     Ci,
     /// Make a release in target/release-VERSION: programs, packages, SBOM, notes and checksums (`deploy/release`, as root)
     Release {
-        /// Directory of programs that are built already [default: build them with the profile `dist`]
+        /// Directory of prebuilt programs [default: build them with the profile `dist`]
         bin: Option<String>,
     },
 }

@@ -355,7 +355,7 @@ fn set_clock(file: &Path, offset: &str) {
     fs::rename(&new, file).expect("renamed");
 }
 
-/// Checks that the scrapes have no errors, and that the daemons answer as OpenMetrics, the only format that has units.
+/// Checks that the scrapes have no errors, and that the daemons answer in OpenMetrics, the only format that has units.
 fn is_scraped_as_open_metrics(prometheus: &Prometheus) {
     let targets = prometheus.get("targets", &[]);
     for target in targets["activeTargets"].as_array().expect("targets") {

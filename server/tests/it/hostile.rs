@@ -190,8 +190,8 @@ async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
 }
 
 /// After a reboot, the data disk is not mounted. By default, the witness is in the first of several candidate
-/// directories that is not on the data disk. The empty mount point is on the same disk as this directory, so the daemon
-/// would choose another directory.
+/// directories that is not on the data disk. The empty mount point is on the same disk as the witness, so by default
+/// the daemon would look for a witness in another directory.
 #[tokio::test]
 async fn err_an_empty_mount_point_is_not_a_new_store_with_two_state_directories() {
     let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));
