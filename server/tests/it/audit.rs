@@ -38,8 +38,8 @@ fn summary(lines: &[Value]) -> Vec<String> {
     lines.iter().map(|line| fields(line).trim_end().to_owned()).collect()
 }
 
-/// The step that the test makes by a direct call, because `kent clock accept` sends nothing to a
-/// daemon that trusts its clock.
+/// The test makes this step with a direct call, because `kent clock accept` sends nothing to a daemon that trusts its
+/// clock.
 const ACCEPT: &str = "clock accept";
 
 #[tokio::test]

@@ -253,7 +253,7 @@ async fn ok_a_region_created_after_a_restore_may_reuse_the_prefix_of_a_lost_one(
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
     }
     name_floor(&daemon, "another", (1 << 40) + 1000).await;
-    // The same prefix yields the same identifiers.
+    // The region has the prefix of the lost region, so without the floor it would repeat identifiers.
     take(&daemon, &mut ledger, "region:another", 1000).await;
     name_floor(&daemon, "half-1", 0).await;
     take(&daemon, &mut ledger, "region:half-1", 1000).await;

@@ -177,7 +177,7 @@ fn err_an_old_revision_without_counters_needs_unissued() {
 /// A proxy between `kent` and a daemon. It forwards a given number of calls, and closes the connection at the next one.
 struct Interrupter {
     address: SocketAddr,
-    /// The number of calls still to forward; below 0 once a call was not forwarded.
+    /// The number of calls still to forward; negative after a call was not forwarded.
     left: Arc<AtomicI64>,
 }
 

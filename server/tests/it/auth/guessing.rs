@@ -149,7 +149,7 @@ async fn err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit() {
     let again = guarded.daemon.regions().create_region(guarded.admin.send(new())).await.expect("answered again");
     assert_eq!(again.into_inner().revision, 1);
     let stranger = guarded.token(&["edit:region:default/team-*", "read:region:default/team-*"]).await;
-    // The stranger repeats the edit, and then uses its request ID for an edit that the stranger may make.
+    // The stranger repeats the edit, and then uses the edit's request ID for another edit, which it may make.
     let repeated = guarded.daemon.regions().create_region(stranger.send(new())).await;
     assert_eq!(super::missing(repeated), "edit:region:default/orders*");
     let own = kent_proto::v1::CreateRegionRequest { request_id: "r1".to_owned(), ..super::create("team-a") };
