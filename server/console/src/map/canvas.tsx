@@ -85,7 +85,7 @@ export function MapCanvas(props: MapCanvasProps) {
   latest.current = { items, ...props };
   const zooming = useRef<ZoomBehavior<HTMLCanvasElement, unknown>>(undefined);
 
-  // A gesture magnifies the picture. When the gesture ends, the page zooms in on the smallest prefix that contains the
+  // A gesture magnifies the picture. When the gesture ends, the page zooms in on the longest prefix that contains the
   // visible part. The handlers outlive a render, so they read the props through `latest`.
   useEffect(() => {
     const element = canvas.current;
