@@ -1,7 +1,7 @@
 //! Checks the age of prefetched identifiers without reading the clock for each of them.
 //!
-//! While a client holds identifiers that age, a thread publishes the time twenty times per second. After a thread has
-//! read the clock, it can take a few identifiers in quick succession (`lot.rs`) without another read, until the
+//! Once a client holds identifiers that age, a background thread publishes the time twenty times per second. A thread
+//! that has read the clock can take a few identifiers in quick succession (`lot.rs`) without another read, until the
 //! published time changes. The published time alone is not enough, because it does not advance while the process is
 //! stopped.
 
@@ -18,21 +18,21 @@ use crate::{clock, tasks};
 /// The interval at which the thread publishes the time.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// An identifier that expires within this time needs a read of the clock. The published time can be late by half of
-/// this margin.
+/// An identifier that expires within this time needs a read of the clock, because the published time can lag by up to
+/// half of this margin.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// The largest age, and the last published time.
+/// The maximum age of identifiers, and the last published time.
 #[derive(Debug)]
 pub(crate) struct Ages {
     max: Duration,
     /// The last published time, in milliseconds.
     lately: AtomicU64,
-    /// Set by the first use: true if a thread publishes the time, false if none could be started.
+    /// Set by the first use: true if a thread publishes the time, false if the thread could not be started.
     watched: OnceLock<bool>,
 }
 
-/// The age of prefetched identifiers.
+/// The result of an age check of prefetched identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Age {
     /// The identifiers are too old: discard them.
@@ -54,7 +54,7 @@ impl Ages {
         self.lately.load(Relaxed)
     }
 
-    /// Returns the age at `now` of identifiers requested at `asked`.
+    /// Checks the age at `now` of identifiers that were requested at `asked`.
     pub(crate) fn of(self: &Arc<Self>, asked: Duration, now: Duration) -> Age {
         // Read before the comparison: if the published time changes in between, the result expires early, not late.
         let lately = self.lately();

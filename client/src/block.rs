@@ -1,4 +1,4 @@
-//! Blocks that the caller fetches explicitly, apart from the prefetched ones and, if needed, with a request ID.
+//! Blocks that the caller fetches explicitly, independent of the prefetched ones, and optionally with a request ID.
 
 use std::{fmt, future::IntoFuture, marker::PhantomData, pin::Pin, sync::Arc};
 
@@ -46,10 +46,10 @@ impl<T: Identifier> Handle<T> {
 }
 
 impl<T> FetchBlock<T> {
-    /// Sets a request ID of at most 64 bytes. Only strict regions accept a request ID, and they grant one block for
-    /// each. A retry, even after a crash, returns the same block. A retry with another count fails with
-    /// [`Error::Refused`], field `request_id`. Use a UUID of version 7: the daemon keeps it for 30 days by default, and
-    /// any other text forever, up to a limit.
+    /// Sets a request ID of at most 64 bytes. Only strict regions accept a request ID, and they grant one block per
+    /// request ID. A retry, even after a crash, returns the same block. A retry with another count fails with
+    /// [`Error::Refused`], whose `field` is `request_id`. Use a UUID of version 7: the daemon keeps such a request ID
+    /// for 30 days by default. It keeps any other request ID forever, and limits their number.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client, order: uuid::Uuid) -> Result<(), kent_client::Error> {
@@ -65,16 +65,16 @@ impl<T> FetchBlock<T> {
     }
 
     /// Sets the number of identifiers that the program still needs, including this block, if it fetches them in several
-    /// blocks. If the region is too full, the daemon's advice, such as by how much to expand the region, takes all of
-    /// them into account.
+    /// blocks. If the region has too few identifiers left, the daemon's advice, such as by how much to expand the
+    /// region, takes this number into account.
     pub fn needed(mut self, count: u64) -> Self {
         self.needed = count;
         self
     }
 
-    /// Calls `report` with the status of each failed attempt, so that the program can say what it is waiting for. A
-    /// daemon that is at the limit of its clock or of a region's pace answers `RESOURCE_EXHAUSTED`, and the client
-    /// tries again.
+    /// Calls `report` with the status of each failed attempt, so that the program can say what it is waiting for. For
+    /// example, a daemon answers `RESOURCE_EXHAUSTED` while its clock or a region's pace limits it, and the client
+    /// retries.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
@@ -96,7 +96,7 @@ impl<T: Identifier> IntoFuture for FetchBlock<T> {
         Box::pin(async move {
             let report = |status: &Status| self.on_failure.iter().for_each(|report| report(status));
             let block = self.shared.fetch_block((self.count, self.needed), self.request_id, report).await?;
-            // OK because zero is a value of every kind, so this checks the kind alone.
+            // OK because zero is a value of every kind, so this checks only the kind.
             T::from_id(block.kind().id(0)).ok_or_else(unusable)?;
             Ok(Block { block, kind: PhantomData })
         })
@@ -110,9 +110,9 @@ impl<T> fmt::Debug for FetchBlock<T> {
     }
 }
 
-/// A block of identifiers. It takes about a hundred bytes for any count. Iterate over it to get the identifiers in the
-/// order of their positions. If the process forks, the child has a copy of the block: only one of the two processes may
-/// use it.
+/// A block of identifiers. It takes about a hundred bytes of memory, whatever its count. Iterate over it to get the
+/// identifiers in the order of their positions. If the process forks, the child has a copy of the block: only one of
+/// the two processes may use it.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {

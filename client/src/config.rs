@@ -138,8 +138,8 @@ pub enum ConfigError {
 }
 
 impl Builder {
-    /// Adds an endpoint: HOST:PORT, http://HOST:PORT, https://HOST:PORT, or unix:PATH for the socket of a daemon on this machine. The
-    /// client uses the first one, and the others when the first one fails.
+    /// Adds an endpoint: HOST:PORT, http://HOST:PORT, https://HOST:PORT, or unix:PATH for the socket of a daemon on
+    /// this machine. The client uses the first endpoint, and switches to the others if it fails.
     pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoints.push(endpoint.into());
         self
@@ -180,7 +180,7 @@ impl Builder {
     }
 
     /// Sets the file with the token to send with each call. The client reads it again within a second of a change, and
-    /// when a daemon does not accept the token, so that a token can be exchanged while the program runs.
+    /// when a daemon does not accept the token, so you can replace the token while the program runs.
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.token = Some(TokenFrom::File(path.into()));
         self
@@ -246,7 +246,7 @@ impl Builder {
 
     /// Sets whether handles follow heirs [default: false]. When a region closes, its all-zero subregion inherits its
     /// identifiers, and requests for the region are refused ([`Error::heir`](crate::Error::heir)). A handle that
-    /// follows heirs takes its next blocks from the heir, as its clones do. A block with a request ID never comes from
+    /// follows heirs, and its clones, then take their blocks from the heir. A block with a request ID never comes from
     /// an heir, because a request ID belongs to one region.
     pub fn follow_heirs(mut self, follow: bool) -> Self {
         self.settings.follow_heirs = follow;

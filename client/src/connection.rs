@@ -91,7 +91,7 @@ const DISCOVERED_MAX: usize = 64;
 /// The time after which the client tries the preferred endpoint again.
 const RETURN_AFTER: Duration = Duration::from_secs(30);
 
-/// The time in which one of several daemons must answer a new connection.
+/// If there are several endpoints, a daemon must answer on a new connection within this time.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// The shortest and the longest backoff.
@@ -206,17 +206,17 @@ impl Connection {
             attempts.failed(at, failed);
             self.leave(at);
         }
-        // A silent daemon may only be slow, because its store is slow.
+        // A daemon that does not answer may only be slow, for example because its store is slow.
         silent.ok_or_else(|| attempts.unavailable())
     }
 
-    /// Returns whether the daemon of a new connection answers soon. A daemon that hangs accepts connections, and would
-    /// use up the whole timeout of the call although another endpoint would answer.
+    /// Returns whether the daemon answers on a new connection in time. A daemon that hangs still accepts connections,
+    /// and a call to it would use up the whole timeout although another endpoint would answer.
     async fn answers(&self, channel: &transport::Channel, endpoints: usize) -> bool {
         let share = self.settings.attempt_timeout / u32::try_from(endpoints + 1).unwrap_or(u32::MAX);
         let mut admin = AdminClient::new(self.with_token(channel.clone()));
         match time::timeout(share.min(ANSWER_WITHIN), admin.get_status(GetStatusRequest {})).await {
-            // A status without a cause came from the daemon.
+            // A status without a source comes from the daemon, not from a broken connection.
             Ok(answer) => answer.err().is_none_or(|status| std::error::Error::source(&status).is_none()),
             Err(_) => false,
         }
@@ -265,7 +265,7 @@ impl Connection {
         let mut state = self.lock();
         if state.current == endpoint {
             state.current = (endpoint + 1) % state.known.len();
-            // Further switches do not delay the return.
+            // Further switches do not delay the return to the preferred endpoint.
             state.since = if state.current == 0 { None } else { state.since.or_else(|| Some(Instant::now())) };
         }
     }
@@ -286,7 +286,8 @@ impl Connection {
         let asked = time::timeout(self.settings.attempt_timeout, admin.get_status(GetStatusRequest {})).await;
         // OK because the client asks again later and keeps its endpoints.
         let Ok(Ok(status)) = asked else { return };
-        // On this machine, the path of another replica's Unix socket is another file, or does not exist.
+        // Skip Unix sockets: the path of another replica's socket is a different file on this machine, or does not
+        // exist.
         let others = status.into_inner().replicas.into_iter();
         let others = others.filter(|replica| !replica.answering && !replica.address.starts_with("unix:"));
         let found = others
@@ -330,7 +331,7 @@ impl Drop for Connection {
     }
 }
 
-/// Makes one attempt. `Ok(Err(..))` is an invalid reply.
+/// Makes one attempt. Returns `Ok(Err(..))` for an invalid reply.
 async fn attempt(channel: Channel, ask: AllocateRequest, limit: Duration) -> Result<Result<Block, Error>, Status> {
     let asked = ask.count;
     let mut request = Request::new(ask);
@@ -393,7 +394,7 @@ impl<'a> Attempts<'a> {
             Verdict::Final(error) => return Err(error),
             Verdict::Again(hint) => hint,
         };
-        // A daemon that is at a limit works, so switching to another one would not help.
+        // A daemon that has reached a limit is healthy, so switching to another one would not help.
         if status.code() != Code::ResourceExhausted {
             self.connection.leave(endpoint);
         }

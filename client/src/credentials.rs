@@ -36,7 +36,7 @@ struct State {
     generation: u64,
 }
 
-/// Device, inode, length, and the time of the last change: a file with other content has another stamp.
+/// Device, inode, length, and the time of the last change. The stamp changes when the file's content changes.
 type Stamp = (u64, u64, u64, i64, i64);
 
 /// The origin of a client's token.
@@ -49,7 +49,7 @@ pub(crate) enum TokenFrom {
 /// The time between two checks of the file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The maximum length of a token, in bytes. A daemon's tokens have fewer than a hundred.
+/// The maximum length of a token, in bytes. A daemon's tokens are shorter than 100 bytes.
 const TOKEN_BYTES_MAX: usize = 1000;
 
 impl fmt::Debug for Credentials {
@@ -118,8 +118,8 @@ impl Shared {
         self.state.read().unwrap_or_else(PoisonError::into_inner).header.clone()
     }
 
-    /// Reads the file if a check is due and finds a change, or in any case with `at_once`. If the file cannot be used,
-    /// the previous token stays in use, because another process may be replacing the file.
+    /// Reads the file if a check is due and the file has changed. With `at_once`, reads it in any case. If the file
+    /// cannot be used, the previous token stays in use, because another process may be replacing the file.
     fn look_again(&self, at_once: bool) {
         let Some(file) = &self.file else { return };
         let is_due = |state: &State| at_once || state.looked.elapsed() >= LOOK_EVERY;

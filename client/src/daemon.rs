@@ -11,7 +11,7 @@ use crate::{Channel, connection::Connection};
 
 /// A connection to one daemon, with the generated stubs of its services: for edits, status, history and so on.
 ///
-/// A call is made once, to this daemon, and without a timeout unless the request sets one.
+/// Each call is made once, to this daemon. It has no timeout unless the request sets one.
 /// [`Client::retry`](crate::Client::retry) retries a call.
 ///
 /// ```no_run
@@ -37,7 +37,8 @@ pub struct Daemon {
     channel: Channel,
 }
 
-/// The largest message: a part of a snapshot has several hundred regions, and each can have several thousand bytes of text.
+/// The maximum size of a message: a part of a snapshot has several hundred regions, each with up to several thousand
+/// bytes of text.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 impl Daemon {

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
 
-/// An error from a client. After any error, no other caller gets the missing identifiers: they leave a gap.
+/// An error from a client. Identifiers that are lost because of an error go to no other caller: they leave a gap.
 ///
 /// ```no_run
 /// # async fn example(orders: kent_client::Handle<u128>) -> Result<(), kent_client::Error> {
@@ -64,7 +64,7 @@ pub enum Error {
         /// The last result of each endpoint, ordered by time.
         tried: Vec<Tried>,
     },
-    /// The daemon's reply is invalid, or has identifiers of another type than the handle.
+    /// The daemon's reply is invalid, or its identifiers are of a different type than the handle's.
     #[error("the daemon's reply is not usable: {what}")]
     #[non_exhaustive]
     Unusable {

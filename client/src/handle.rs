@@ -31,11 +31,11 @@ use crate::{
 /// A handle returns identifiers of one source. Cheap to clone: clones share the prefetched blocks, and each identifier
 /// goes to only one clone.
 ///
-/// A thread that takes identifiers one by one reserves a lot of them for itself: a sixteenth of a block, at most 512. The
-/// identifiers that one thread takes ascend as those of the source do. There is no order between threads.
+/// A thread that takes identifiers one by one reserves a batch of them for itself: a sixteenth of a block, at most 512.
+/// If the identifiers of the source ascend, so do those that one thread takes. There is no order between threads.
 ///
-/// When the process forks, the prefetched identifiers belong to the parent. In the child, the handle returns none and fails with
-/// [`Error::Forked`]. Create a new [`Client`](crate::Client) there.
+/// When the process forks, the prefetched identifiers belong to the parent. In the child, the handle returns no
+/// identifiers and fails with [`Error::Forked`]. Create a new [`Client`](crate::Client) there.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
@@ -176,7 +176,7 @@ impl<T: Identifier> Handle<T> {
     ///
     /// # Errors
     ///
-    /// [`Error`] if not all could be fetched. The fetched ones leave a gap.
+    /// [`Error`] if some could not be fetched. Those already fetched are lost and leave a gap.
     pub async fn take(&self, count: usize) -> Result<Vec<T>, Error> {
         let shared = &self.hands.shared;
         shared.origin.check()?;
@@ -344,7 +344,7 @@ impl Shared {
 /// The pause after a block from a replica that lags behind.
 const LAG: Duration = Duration::from_millis(20);
 
-/// Fetches a block. Returns `None` if the fences reject it. Its age counts from the start of the request.
+/// Fetches a block. Returns `None` if the fences reject it. The block's age counts from the start of the request.
 async fn fetch(source: &Source, connection: &Connection, fences: &Fences, count: u64) -> Result<Option<Fresh>, Error> {
     let asked = clock::now();
     let granted = source.ask(async |name| {

@@ -42,9 +42,10 @@
 //! - The client rejects a block if its fencing token is lower than one already seen for the same slot or region.
 //! - A time-based identifier is at most [`Builder::max_age`] old when the client returns it, even if the process was stopped or the
 //!   machine slept. When a thread takes more than four million per second, the client checks the age once for up to 128 of them.
-//! - A forked child gets no identifiers that its parent prefetched: in the child, all handles fail with [`Error::Forked`]. Create a
-//!   new client there, on a new runtime. A [`TableCopy`] does not work in a child either. Identifiers that the parent took before
-//!   the fork exist in both processes. The client does not notice a child that bypasses the C library, by a bare `clone` or `_Fork`.
+//! - A forked child gets no identifiers that its parent prefetched: in the child, all handles fail with
+//!   [`Error::Forked`]. Create a new client there, on a new runtime. A [`TableCopy`] does not work in a child either.
+//!   Identifiers that the parent took before the fork exist in both processes. The client does not detect a child that
+//!   was created by a bare `clone` or `_Fork`, because neither runs the fork handlers of the C library.
 //! - A client connects when the first identifier is requested, and needs a tokio runtime only from then on.
 //!
 //! With the feature `opentelemetry`, calls carry the current OpenTelemetry context in the header `traceparent`, so that their

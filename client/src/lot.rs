@@ -25,7 +25,7 @@ use crate::{
 /// at most 8 KiB.
 pub(crate) const LOT_MAX: u64 = 512;
 
-/// If a thread takes an identifier at least once in this time, one read of the clock serves for several identifiers.
+/// If a thread takes identifiers at least this often, one read of the clock serves for several of them.
 const BURST: Duration = Duration::from_nanos(250);
 
 /// The maximum number of identifiers that a thread takes without another read of the clock. If the process is stopped
@@ -41,7 +41,7 @@ pub(crate) struct Lot<T> {
     ids: Vec<T>,
     /// The time at which the block was requested, if its identifiers age.
     asked: Option<Duration>,
-    /// The number of identifiers left at which the clock must be read again.
+    /// When only this many identifiers are left, the clock must be read again.
     floor: usize,
     /// The published time after which the clock must be read again.
     until: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Tally {
     taken: AtomicU64,
 }
 
-/// The identifiers have another type than the handle.
+/// An error: the identifiers are of a different type than the handle's.
 pub(crate) struct OtherType;
 
 impl<T: Identifier> Lot<T> {

@@ -2,10 +2,11 @@
 
 use crate::error::Error;
 
-/// The process in which something was created.
+/// The process that created a value.
 ///
-/// A handler of the C library counts forks in the child (`pthread_atfork`). So a check costs one load, whereas reading the process id
-/// is a system call. A child made by a bare `clone` or by `_Fork` is not detected, because neither runs the handler.
+/// A handler of the C library counts forks in the child (`pthread_atfork`), so a check costs one load, whereas reading
+/// the process ID is a system call. A child made by a bare `clone` or by `_Fork` is not detected, because neither runs
+/// the handler.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin(forkguard::Guard);
 

@@ -11,7 +11,8 @@ use crate::error::Error;
 /// A source. With `follows_heirs`, it moves to the region that continues the numbers of a closed one.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The name that the program gave. Requests with an ID use it even after a move: the heir would grant them again.
+    /// The name that the program gave. Requests with a request ID use it even after a move, because the heir would
+    /// grant them a second block.
     pub(crate) first: Arc<str>,
     name: Mutex<Arc<str>>,
     follows_heirs: bool,

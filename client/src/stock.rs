@@ -51,8 +51,8 @@ pub struct Stats {
 /// A block is cut into at least this many lots, if it has enough identifiers, so that many threads can share it.
 const LOTS: u64 = 16;
 
-/// After this many rejected blocks in a row, the handle fails. With a pause after each, this takes longer than the five seconds
-/// within which a lagging replica compares its tables with the store again.
+/// After this many rejected blocks in a row, the handle fails. With the pauses in between, that takes longer than the
+/// five seconds after which a lagging replica compares its tables with the store again.
 const REFUSED_MAX: u32 = 300;
 
 /// If a block lasts less than this, the next one is twice as large. If it lasts more than ten times this, the next one
@@ -152,7 +152,7 @@ impl Stock {
         (self.ended, self.failure.clone())
     }
 
-    /// Counts a block that was fetched for a caller and never was in the stock.
+    /// Counts a block that was fetched for a caller and was never in the stock.
     pub(crate) fn passed_through(&mut self, block: &Block) {
         self.refused = 0;
         self.stats.blocks += 1;

@@ -1,8 +1,8 @@
 //! A local copy of a space's table that `WatchTable` keeps up to date.
 //!
-//! The copy always shows one revision. It lags behind the daemon by the latency of a message. While no endpoint is reachable it stays
-//! as it is, and resumes afterward. Counters move without a new revision, so the copy has them as of the last snapshot. Ask the daemon
-//! for current counters.
+//! The copy always shows one revision. It lags behind the daemon by the latency of a message. While no endpoint is
+//! reachable, the copy does not change; it catches up afterward. Counters advance without a new revision, so the copy
+//! has their values as of its last snapshot. Ask the daemon for current values.
 
 use std::{
     fmt,
@@ -56,7 +56,7 @@ struct Shared {
     revision: watch::Sender<Revision>,
 }
 
-/// The table is indexed after it has not changed for this long.
+/// The table is indexed once it has not changed for this long.
 const QUIET: Duration = Duration::from_millis(50);
 /// The number of prefixes to read under one lock.
 const INDEXING_PART: usize = 4096;
@@ -89,14 +89,14 @@ impl TableCopy {
         *self.shared.revision.borrow()
     }
 
-    /// Waits until the copy has at least this revision, for instance that of an edit's response.
+    /// Waits until the copy has at least this revision, such as the revision in an edit's response.
     pub async fn reached(&self, revision: Revision) {
         let mut seen = self.shared.revision.subscribe();
         // OK because the sender is in `self`.
         let _ = seen.wait_for(|seen| *seen >= revision).await;
     }
 
-    /// Returns the innermost region that contains an identifier, or `None` if there is none, or the identifier is too
+    /// Returns the innermost region that contains an identifier, or `None` if there is none or the identifier is too
     /// wide for the space.
     pub fn region_of(&self, id: u128) -> Option<RegionNumber> {
         self.read(|table| match table.index() {
@@ -105,9 +105,9 @@ impl TableCopy {
         })
     }
 
-    /// Returns the resource name of the sealed region that contains the space, or `None` if there is none. Nothing in
-    /// the space is granted while that region is sealed. `-` stands for the name of a region that the caller may
-    /// neither read nor edit.
+    /// Returns the resource name of the sealed region that contains the space, or `None` if there is none. While that
+    /// region is sealed, nothing in the space is granted. If the caller may neither read nor edit the region, its name
+    /// is replaced by `-`.
     pub fn sealed_by(&self) -> Option<String> {
         self.shared.sealed_by.borrow().clone()
     }

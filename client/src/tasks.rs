@@ -6,7 +6,7 @@ use tokio::{runtime::Handle, task::AbortHandle};
 
 use crate::{error::Error, origin::Origin};
 
-/// A task that is aborted when this is dropped.
+/// A task that is aborted when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Work {
     origin: Origin,

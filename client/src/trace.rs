@@ -1,4 +1,4 @@
-//! Passes the caller's trace on, with the feature `opentelemetry`: the header `traceparent` of W3C Trace Context.
+//! Propagates the caller's trace, with the feature `opentelemetry`: adds the headers of W3C Trace Context.
 
 use opentelemetry::{Context, trace::TraceContextExt};
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
@@ -12,7 +12,7 @@ pub(crate) fn inject(headers: &mut MetadataMap) {
         return;
     }
     let mut insert = |name, text: String| {
-        // A state that is not ASCII is left out.
+        // A trace state that is not ASCII is left out.
         if let Ok(value) = MetadataValue::<Ascii>::try_from(text) {
             headers.insert(name, value);
         }

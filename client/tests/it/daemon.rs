@@ -35,7 +35,7 @@ pub(crate) struct Script {
     next: Mutex<u128>,
     pub(crate) counts: Mutex<Vec<u64>>,
     pub(crate) request_ids: Mutex<Vec<String>>,
-    /// The tokens of the requests: an empty text for a request without a token.
+    /// The tokens of the requests: an empty string for a request without a token.
     pub(crate) tokens: Mutex<Vec<String>>,
     pub(crate) gate: Semaphore,
 }
