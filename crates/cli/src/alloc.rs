@@ -187,7 +187,7 @@ impl Fetcher {
         let space = self.client.retry(async |daemon| daemon.regions().get_space(request(message.clone())).await);
         match space.await.map(Response::into_inner) {
             Ok(space) => Ok(Form::of(space.text_form(), space.bits)),
-            // A daemon that refuses this also refuses the grant, with a better message.
+            // A daemon that refuses this call also refuses the grant, with a better message.
             Err(Error::Refused { code: Code::NotFound | Code::PermissionDenied | Code::Unimplemented, .. }) => {
                 Ok(Form::Decimal)
             }

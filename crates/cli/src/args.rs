@@ -175,7 +175,7 @@ pub(crate) enum DaemonCommand {
     Role(RoleCommand),
     #[command(subcommand, after_help = BUDGET_HELP)]
     Budget(BudgetCommand),
-    /// Show who you are to the daemon, and what you may do.
+    /// Show how the daemon identifies you, and what you may do.
     #[command(after_help = WHOAMI_HELP)]
     Whoami,
     /// Show the state of the daemon's clock, or confirm that the clock is right.
@@ -277,9 +277,10 @@ pub(crate) struct AllocArgs {
     source: Source,
     #[command(flatten)]
     space: InSpace,
-    /// Name the request, for strict regions: the daemon grants it once and answers a repetition with the same
-    /// identifiers. Use a version 7 UUID if possible (kent alloc uuidv7): the daemon keeps such a name for the time set
-    /// by kentd --request-retention. It keeps other names permanently, but only a limited number of them.
+    /// Identify the request, for strict regions: the daemon grants a request ID once and answers a retry with the same
+    /// identifiers. Use a version 7 UUID if possible (kent alloc uuidv7): the daemon keeps such a request ID for the
+    /// time set by kentd --request-retention. It keeps other request IDs permanently, but only a limited number of
+    /// them.
     #[arg(long, value_name = "ID", value_parser = parse_request_id)]
     pub(crate) request_id: Option<String>,
     /// Number of identifiers, such as 500, 1_000_000, 10k, 2M or 1G.
@@ -345,7 +346,8 @@ pub(crate) struct InspectArgs {
     /// Read the bytes of the UUIDs in GUID order.
     #[arg(long)]
     pub(crate) guid: bool,
-    /// Read each ID as the first characters of uid11s, and show their range of values and, for xids, of times.
+    /// Read each ID as the first characters of uid11s, and show the range of their values and, for xids, of their
+    /// times.
     #[arg(long, conflicts_with_all = ["format", "guid"])]
     pub(crate) prefix: bool,
     /// With --as uuidv7-draft01: the precision of the layout.
@@ -357,7 +359,7 @@ pub(crate) struct InspectArgs {
     /// With --as uuidv8-draft01: the width of the timestamp in bits.
     #[arg(long, value_name = "32|48|60|64", value_parser = parse_timestamp_width, allow_negative_numbers = true)]
     pub(crate) width: Option<u32>,
-    /// Also ask a daemon to which regions of this space the identifiers belong.
+    /// Also ask a daemon which regions of this space the identifiers belong to.
     #[arg(long, value_name = "SPACE", value_parser = parse_space)]
     pub(crate) space: Option<String>,
 }
@@ -372,7 +374,7 @@ Examples:
   kent inspect 1099511627777 --space default   also show its region; needs a daemon
   kent alloc uuidv7 -n 2 | kent inspect -";
 
-/// Show to which regions identifiers belong, outermost region first.
+/// Show which regions identifiers belong to, outermost region first.
 ///
 /// An ID is a decimal number (42, 1_000_000), a hexadecimal number (0x2a), a UUID in a space of 128 bits, or the 11
 /// characters of a uid11, at least one of which is not a digit. 11 digits are read as a decimal number. `-` reads IDs
@@ -507,10 +509,11 @@ pub(crate) enum TableCommand {
     /// regions or stop its daemons first.
     #[command(after_help = "Examples:\n  kent table export > table.jsonl\n  kent table export --at 7")]
     Export(ExportArgs),
-    /// Create the regions of a file that the table lacks, after showing them and asking for confirmation.
+    /// Create the regions in a file that are missing from the table, after showing them and asking for confirmation.
     ///
-    /// Every region is imported whole: prefix, counter, former prefixes, policy and texts. Up to 48 regions are one
-    /// commit. A larger table takes several: if the import is interrupted, repeat the command to continue it.
+    /// Every region is imported whole: prefix, counter, former prefixes, policy, owner, description and labels. Up to
+    /// 48 regions are created in one commit. A larger table takes several commits: if the import is interrupted, repeat
+    /// the command to continue it.
     ///
     /// If a region of the table differs from the file, the import lists the differences and changes nothing. The space
     /// must be as wide as the one that was exported.

@@ -202,7 +202,7 @@ impl Event {
     }
 }
 
-/// The widths of the most frequent outcomes and actions.
+/// The column widths, which fit the most frequent outcomes and actions.
 const OUTCOME_WIDTH: usize = 7;
 const ACTION_WIDTH: usize = 13;
 

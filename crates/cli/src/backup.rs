@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::notice;
 use crate::output::Out;
 
-/// The file that stands for standard output.
+/// The file name that means standard output.
 const STDOUT: &str = "-";
 
 /// Writes the backup to standard output for `-`, and otherwise to a temporary file, which is renamed once the backup is
@@ -32,7 +32,7 @@ pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(
     if file == Path::new(STDOUT) {
         return to_stdout(daemon, out.is_json()).await;
     }
-    // Follow a link. A file must not replace a device or a named pipe.
+    // Follow a symbolic link. A file must not replace a device or a named pipe.
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
         let problem = format!(
@@ -79,7 +79,7 @@ async fn to_stdout(daemon: &Daemon, json: bool) -> Result<(), Failure> {
 }
 
 async fn to_file(part_path: &Path, target: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
-    // A leftover may have other permissions. It may also be absent, which is not an error.
+    // A leftover file may have other permissions. It may also be absent, which is not an error.
     let _ = fs::remove_file(part_path);
     // A backup contains secret keys, so only its owner can read it.
     let file = File::options().write(true).create_new(true).mode(0o600).open(part_path);
@@ -93,7 +93,7 @@ async fn to_file(part_path: &Path, target: &Path, daemon: &Daemon, json: bool) -
 
 /// Writes the parts of a backup, and returns the number of its records and bytes.
 async fn receive(written: &mut impl Write, target: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
-    // The whole backup has no deadline, because a large store takes long.
+    // The whole backup has no deadline, because a large store takes a long time to back up.
     let mut admin = daemon.admin();
     let begun = timeout(call_timeout(), admin.backup(Request::new(BackupRequest {}))).await;
     let mut parts = begun.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer")))?.into_inner();
@@ -133,7 +133,7 @@ fn cannot_write(target: &Path, error: io::Error) -> Failure {
 }
 
 /// Runs a subcommand of `kentd`, which can access the store. A `kentd` in the directory of this program takes
-/// precedence over the one on the path.
+/// precedence over one in `PATH`.
 pub(crate) fn kentd(command: &str, arguments: &[OsString]) -> Result<(), Failure> {
     let sibling = env::current_exe().map(|kent| kent.with_file_name("kentd")).ok().filter(|kentd| kentd.exists());
     let kentd = sibling.unwrap_or_else(|| "kentd".into());

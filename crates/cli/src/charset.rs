@@ -28,8 +28,8 @@ pub(crate) fn show(text: &str) -> Cow<'_, str> {
     if is_ascii() { to_ascii(text) } else { text.into() }
 }
 
-/// Replaces the characters of kent's drawings by ASCII. Other characters, such as those of a region's description,
-/// stay.
+/// Replaces the characters of kent's drawings with ASCII. Keeps other characters, such as those of a region's
+/// description.
 pub(crate) fn to_ascii(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return text.into();

@@ -1,4 +1,4 @@
-//! `kent classify`: shows to which regions identifiers belong.
+//! `kent classify`: shows which regions identifiers belong to.
 
 use kent_client::Daemon;
 use kent_codec::{TypedId, parse_id};
@@ -20,7 +20,7 @@ use crate::table::{Cell, Table};
 /// The number of identifiers per request; the daemon accepts ten times as many.
 const BATCH: usize = 1000;
 
-/// The argument that stands for standard input.
+/// The argument that means standard input.
 const STDIN: &str = "-";
 
 /// Parses all arguments, so that an invalid one fails the command before the first request.

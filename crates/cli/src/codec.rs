@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// The number of lines in one unit of parallel work. Smaller units cost more in scheduling than they gain.
 const LINES_PER_TASK: usize = 64;
 
-/// The maximum length of a line. No verb needs a longer one; longer lines are skipped to bound the memory.
+/// The maximum length of a line. No verb needs a longer line; longer lines are skipped to bound the memory.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) fn run() -> Result<(), Failure> {

@@ -65,8 +65,8 @@ pub(crate) fn print_script(shell: Shell) -> Result<(), Failure> {
     io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::Output)
 }
 
-/// Bash, with a script of our own. The script of `clap_complete` 4.6 passes the words as bash splits them, at each `:`,
-/// `@` and `=`, so it does not complete `region:NAME` and `--space=NAME`.
+/// Bash, with our own script. The script of `clap_complete` 4.6 passes the words as bash splits them, at each `:`, `@`
+/// and `=`, so it does not complete `region:NAME` and `--space=NAME`.
 struct Bash;
 
 const BASH_SCRIPT: &str = r#"_kent() {

@@ -33,7 +33,7 @@ static CERTIFICATE: OnceLock<()> = OnceLock::new();
 static TOKEN_FILE: OnceLock<PathBuf> = OnceLock::new();
 
 /// The time for which a request is retried once a daemon has answered, as a multiple of the deadline. Replicas and
-/// stores may restart meanwhile.
+/// stores may restart in that time.
 const DEADLINES_PER_REQUEST: u32 = 3;
 
 /// Endpoints separated by commas, from which a client can be built.
@@ -47,8 +47,8 @@ pub(crate) struct Credentials {
     /// system, for https:// addresses].
     #[arg(long, global = true, env = "KENT_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Show daemons the certificate in this PEM file, if they ask for one. All three files are read again for every new
-    /// connection.
+    /// Show daemons the certificate in this PEM file, if they ask for one. The files of --ca, --cert and --key are read
+    /// again for every new connection.
     #[arg(long, global = true, env = "KENT_CERT", value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
     /// The PEM file with the private key of --cert.

@@ -175,7 +175,7 @@ fn list_those(
     }
 }
 
-/// Prints the settings in force, and where each comes from.
+/// Prints the effective settings, and where each comes from.
 fn show(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
     settings.check().map_err(|fault| Failure::Usage(fault.to_string()))?;
     let name = settings.chosen.as_ref().ok().and_then(|chosen| chosen.name.clone());

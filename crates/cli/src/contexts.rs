@@ -61,7 +61,7 @@ impl Context {
     }
 }
 
-/// The names of the settings of a context, which are also those of the options.
+/// The names of the settings of a context, which are also the names of the options.
 pub(crate) const SETTINGS: [&str; 7] = ["endpoint", "ca", "cert", "key", "token-file", "space", "request-timeout"];
 
 /// The settings that are paths. A context has absolute paths, because commands run in any directory.
@@ -138,7 +138,7 @@ impl Contexts {
         })
     }
 
-    /// Creates a context, or changes the given settings of one. A setting without a value is removed.
+    /// Creates a context, or changes the given settings of an existing one. A setting without a value is removed.
     pub(crate) fn set(&mut self, name: &str, changes: &[(&str, Option<String>)]) -> Result<(), Fault> {
         self.edit(|document| {
             let entry = child(child(document.as_table_mut(), "contexts", true)?, name, false)?;
@@ -175,7 +175,7 @@ impl Contexts {
         self.edit(|document| child(document.as_table_mut(), "contexts", true)?.remove(name).map(drop))
     }
 
-    /// Applies an edit of the text, and reads the result. An edit that does not fit the structure of the file changes
+    /// Applies an edit to the text, and parses the result. An edit that does not fit the structure of the file changes
     /// nothing.
     fn edit(&mut self, edit: impl FnOnce(&mut DocumentMut) -> Option<()>) -> Result<(), Fault> {
         let mut document = self.document.clone();
@@ -191,7 +191,7 @@ impl Contexts {
             return Err(Fault::Homeless);
         }
         let write = || {
-            // A link, such as to a directory of dotfiles, stays a link.
+            // Keep a symbolic link, such as one to a directory of dotfiles.
             let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -219,8 +219,8 @@ fn put(table: &mut dyn TableLike, key: &str, text: &str) {
     }
 }
 
-/// Returns the table of this name, and creates it if it is missing. A new implicit table has a header in the file only
-/// if it has entries of its own.
+/// Returns the table of this name, and creates it if it is missing. In the file, a new implicit table has a header only
+/// if it directly contains values.
 fn child<'t>(table: &'t mut dyn TableLike, name: &str, implicit: bool) -> Option<&'t mut dyn TableLike> {
     let new = || {
         let mut table = Table::new();

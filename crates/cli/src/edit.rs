@@ -226,7 +226,7 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
     }
 }
 
-/// Like [`write()`], but also warns of a policy that has no effect now.
+/// Like [`write()`], but also warns of a policy that currently has no effect.
 fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     write(response, out)?;
     let warnings = response.region.as_ref().map(|region| set_warnings(&args.policy, region)).unwrap_or_default();
@@ -310,7 +310,7 @@ async fn make(
             if !confirm::ask(&format!("{why}. Make the edit?"))? {
                 return Err(Failure::NotConfirmed);
             }
-            // A named edit may have been made already, at another revision.
+            // An edit with a request ID may already have been made, at another revision.
             if edit.request_id.is_none() {
                 edit.expect_revision = Some(plan.base_revision);
             }

@@ -131,7 +131,7 @@ async fn approve(args: &ApproveArgs, daemon: &Daemon, out: &mut Out) -> Result<(
         if !confirm::ask(&format!("{warning}Make the region?"))? {
             return Err(Failure::NotConfirmed);
         }
-        // A named edit may have been made already, at another revision.
+        // An edit with a request ID may already have been made, at another revision.
         if edit.request_id.is_none() && edit.expect_revision.is_none() {
             edit.expect_revision = Some(plan.base_revision);
         }
@@ -140,7 +140,8 @@ async fn approve(args: &ApproveArgs, daemon: &Daemon, out: &mut Out) -> Result<(
     edit::write(&made, out)
 }
 
-/// Makes a suggested command that creates the region one that also answers the request.
+/// In a suggested command that creates the region, replaces the creation with an approval, which also closes the
+/// request.
 fn approve_instead(args: &ApproveArgs, asked: &RegionRequest, failure: Failure) -> Failure {
     let Failure::Refused(mut refusal) = failure else { return failure };
     let (name, option) = match &args.name {
@@ -176,7 +177,7 @@ fn creation(args: &ApproveArgs, asked: &RegionRequest, edit: &EditArgs) -> Creat
     }
 }
 
-/// Returns the reason for the history: the request and its reason, as much of it as fits.
+/// Returns the reason for the history: the number of the request and its reason, truncated if it is too long.
 fn default_reason(id: u64, asked: &str) -> String {
     let mut reason = format!("request {id}: {asked}");
     while reason.len() > REASON_BYTES_MAX {

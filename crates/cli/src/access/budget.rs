@@ -118,13 +118,13 @@ fn table(budgets: &[Budget]) -> Table {
     table
 }
 
-/// Returns the use per day at the present rate, or `-` without a forecast.
+/// Returns the number of identifiers used per day at the current rate, or `-` if there is no forecast.
 fn per_day(budget: &Budget) -> String {
     // OK because a use beyond 2^64 per day is shown as 2^64 - 1.
     if budget.days_left.is_some() { grouped(budget.used_per_day.ceil() as u64) } else { "-".to_owned() }
 }
 
-/// Returns how long the rest of the budget lasts at the present rate.
+/// Returns how long the rest of the budget lasts at the current rate.
 fn lasts(budget: &Budget) -> String {
     match budget.days_left {
         Some(_) if budget.left == 0 => "used up".to_owned(),

@@ -1,4 +1,4 @@
-//! `kent token`: makes, lists, revokes and rotates tokens.
+//! `kent token`: creates, lists, revokes and rotates tokens.
 
 use kent_client::Daemon;
 use kent_proto::v1::{

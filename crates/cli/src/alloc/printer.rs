@@ -94,7 +94,7 @@ impl Printer {
         self.write(pending)
     }
 
-    /// Writes the buffer, which holds this many whole lines.
+    /// Writes the buffer, which holds `lines` whole lines.
     fn write(&mut self, lines: u64) -> Result<(), Failure> {
         if *self.stopped.borrow() {
             return Err(Failure::Interrupted);

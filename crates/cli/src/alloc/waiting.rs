@@ -76,14 +76,15 @@ impl Waiting {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|reason| reason.message.clone())
     }
 
-    /// Waits until only other settings can fix the failures, and returns the last one.
+    /// Waits until repeated failures show that only other settings can help, and returns the last failure.
     pub(super) async fn hopeless(&self) -> Status {
         let mut mismatches = self.mismatches.subscribe();
-        // The client tries its endpoints in turn, and one of several may be a wrong port.
+        // One failure is not enough: the client tries its endpoints in turn, and only one of them may have a wrong
+        // port.
         let mismatches = mismatches.wait_for(|mismatches| mismatches.len() >= MISMATCHES).await;
         match mismatches.ok().and_then(|mismatches| mismatches.last().cloned()) {
             Some(status) => status,
-            // This is not reached, because `self` has the sender.
+            // Unreachable, because `self` has the sender.
             None => future::pending().await,
         }
     }

@@ -53,8 +53,8 @@ Examples:
 /// Create a token and print it. The token is shown only once.
 ///
 /// The token alone goes to standard output, or to the file of --out, which only its owner may read. What the token may
-/// do goes to standard error. You can give only permissions over which you have `admin`, and the token ends no later
-/// than your own.
+/// do goes to standard error. You can grant only permissions over which you have `admin`, and the token ends no later
+/// than your own credential.
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub(crate) struct TokenCreateArgs {
@@ -197,7 +197,7 @@ pub(crate) struct RoleSetArgs {
     #[arg(long, conflicts_with = "certificates")]
     pub(crate) no_certificates: bool,
     /// Limit what each holder may do, as in `kent token create`. If a holder has several roles, the greatest limit
-    /// counts. Repeat the option for more limits.
+    /// applies. Repeat the option for more limits.
     #[arg(long = "limit", value_name = "LIMIT=NUMBER", value_delimiter = ',', value_parser = parse_limit)]
     pub(crate) limits: Vec<String>,
     /// Remove all limits of the role.

@@ -9,8 +9,8 @@ use super::{
 
 /// Ask for a region that you may not create yourself.
 ///
-/// An operator of the space sees the request, and makes the region or declines. `kent request ls` shows what became of
-/// it. You need any permission for a region of the space.
+/// An operator of the space sees the request, and creates the region or declines. `kent request ls` shows the outcome.
+/// You need at least one permission for a region of the space, of any kind.
 #[derive(Debug, Args)]
 #[command(after_help = ASK_HELP)]
 pub(crate) struct AskArgs {
@@ -23,7 +23,7 @@ pub(crate) struct AskArgs {
     /// The wanted width of the expansion zone in bits, reserved for growth [default: the operator decides].
     #[arg(long, value_name = "Z", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) zone: Option<u32>,
-    /// Why you need the region. An operator decides by it.
+    /// Why you need the region, for the operator who decides.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
     /// The owner of the region.

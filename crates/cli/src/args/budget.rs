@@ -57,7 +57,8 @@ pub(crate) enum BudgetCommand {
         #[arg(value_parser = parse_more, allow_negative_numbers = true)]
         count: u64,
     },
-    /// Remove a budget, after asking for confirmation on a terminal: its holder may take any number.
+    /// Remove a budget, after asking for confirmation on a terminal: its holder may then take any number of
+    /// identifiers.
     #[command(visible_alias = "delete", after_help = "Example:\n  kent budget rm shop region:default/orders")]
     Rm {
         /// The ID of a token or the name of a role.

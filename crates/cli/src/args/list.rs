@@ -16,7 +16,7 @@ pub(crate) struct LsArgs {
     /// for more conditions, which must all hold.
     ///
     /// The fields name, owner, description, order and label.NAME are compared by = and != with a pattern, in which *
-    /// stands for any text. The state is open, partial, closed, sealed or delegated. The fill, the issued share of the
+    /// matches any text. The state is open, partial, closed, sealed or delegated. The fill, the issued share of the
     /// capacity in percent, is compared by =, !=, <, <=, > and >=: quote these for the shell.
     #[arg(long = "filter", value_name = "CONDITION")]
     pub(crate) filters: Vec<Condition>,
@@ -31,7 +31,7 @@ pub(crate) struct LsArgs {
     /// The output format; json is the same as --json.
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     pub(crate) output: OutputArg,
-    /// List the regions of all spaces: the table has a column SPACE, and names are NAME@SPACE, as `kent alloc` takes
+    /// List the regions of all spaces: the table has a column SPACE, and names are NAME@SPACE, as `kent alloc` accepts
     /// them.
     #[arg(short = 'A', long)]
     pub(crate) all_spaces: bool,

@@ -42,7 +42,7 @@ pub(crate) enum RegionCommand {
     Shrink(ResizeArgs),
     Split(SplitArgs),
     Subdivide(SubdivideArgs),
-    /// Turn the suffixes of an unused region into a space of its own, SPACE/REGION, with its own table.
+    /// Turn the suffixes of an unused region into a separate space, SPACE/REGION, with its own table.
     #[command(
         after_help = "Example:\n  kent region delegate emea\n  kent region create orders --suffix 20 --space default/emea"
     )]
@@ -124,7 +124,7 @@ pub(crate) struct EditArgs {
     /// Fail if the table is no longer at revision R.
     #[arg(long, value_name = "R", value_parser = parse_revision, allow_negative_numbers = true)]
     pub(crate) expect_revision: Option<u64>,
-    /// Name the edit: the daemon applies it once, so repeating the command after a lost answer is safe.
+    /// Identify the edit: the daemon applies it once, so repeating the command after a lost answer is safe.
     #[arg(long, value_name = "ID", value_parser = parse_request_id)]
     pub(crate) request_id: Option<String>,
     /// The reason for the edit, recorded in the history.
@@ -256,7 +256,7 @@ pub(crate) struct SubdivideArgs {
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the
-    /// lowest free ones, all zeros only if the command assigns every extension.
+    /// lowest free ones. The default is all zeros only if the command assigns every extension.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
     pub(crate) new_regions: Vec<NewRegion>,
     /// Assign the all-zero bits even if other subregions do not exist yet. The missing subregions stay reserved.
@@ -298,7 +298,7 @@ pub(crate) struct DeleteArgs {
 /// The arguments of `undo`.
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
-    /// Revert the last edit of this region, or its deletion. By default, the last edit of the space.
+    /// Revert the last edit of this region, or its deletion. By default, revert the last edit of the space.
     #[arg(value_parser = parse_region)]
     pub(crate) name: Option<String>,
     #[command(flatten)]
@@ -376,7 +376,7 @@ pub(crate) struct PolicyArgs {
     /// --request-id` is granted once.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Reserve chunks again, which can leave gaps.
+    /// Turn off --strict: reserve chunks again, which can leave gaps.
     #[arg(long, conflicts_with = "strict")]
     pub(crate) no_strict: bool,
 }

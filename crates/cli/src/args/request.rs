@@ -51,7 +51,7 @@ pub(crate) enum RequestCommand {
         #[command(flatten)]
         space: InSpace,
     },
-    /// Withdraw a request of your own.
+    /// Withdraw one of your requests.
     #[command(after_help = "Example:\n  kent request withdraw 7")]
     Withdraw {
         /// The request, as `kent request ls` shows it.
@@ -74,10 +74,11 @@ Examples:
   kent request decline 7 --reason 'use the region orders'
   kent request withdraw 7";
 
-/// Make the region that a request asks for. Shows it first, and asks on a terminal.
+/// Create the region that a request asks for. On a terminal, shows the planned region first, and asks for confirmation.
 ///
-/// The region gets the owner and the labels of the request. The request is closed in the same commit, so a crash leaves
-/// both or neither. The options change what is made; without --reason, the history records the reason of the request.
+/// The region gets the owner and the labels of the request. One commit creates the region and closes the request, so a
+/// crash leaves both or neither. Options override what the request asks for. Without --reason, the history records the
+/// reason of the request.
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_HELP)]
 pub(crate) struct ApproveArgs {

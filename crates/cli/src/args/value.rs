@@ -119,7 +119,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "expected a duration with its unit, such as 500ms, 30s or 5m".to_owned())
 }
 
-/// Checks the name of a request, which must have 1 to 64 bytes.
+/// Checks a request ID, which must have 1 to 64 bytes.
 pub(super) fn parse_request_id(text: &str) -> Result<String, String> {
     match text.len() {
         1..=64 => Ok(text.to_owned()),
@@ -190,7 +190,7 @@ pub(super) fn parse_lines(text: &str) -> Result<usize, String> {
     within(text, 0, usize::MAX as u128).ok_or_else(|| "expected a number of lines, such as 20".to_owned())
 }
 
-/// Parses the number of something, which is at least 1.
+/// Parses a number that identifies something, such as a request. It is at least 1.
 pub(super) fn parse_number(text: &str) -> Option<u64> {
     within(text, 1, u64::MAX.into())
 }

@@ -15,7 +15,7 @@ pub(super) struct Log {
     is_lost: bool,
 }
 
-/// A file of the log that is open.
+/// An open file of the log.
 struct Part {
     id: Id,
     file: BufReader<File>,
@@ -76,7 +76,7 @@ impl Log {
         }
     }
 
-    /// Continues with another file, unless that file was renamed meanwhile: then the next listing finds it.
+    /// Continues with another file, unless that file has been renamed in the meantime: then the next listing finds it.
     fn turn_to(&mut self, (path, id): &(PathBuf, Id)) -> io::Result<()> {
         match Part::open(path.clone()) {
             Ok(part) if part.id == *id => {

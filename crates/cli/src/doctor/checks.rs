@@ -27,7 +27,7 @@ pub(crate) struct Problem {
     pub(crate) what: String,
     /// What to do about it.
     pub(crate) advice: String,
-    /// The seconds until it has consequences, if they are known.
+    /// The seconds until the problem has consequences, if known.
     pub(crate) within: Option<f64>,
 }
 
@@ -140,8 +140,7 @@ fn daemon(status: &Status) -> Check {
     check
 }
 
-/// The offset of a clock, in milliseconds, from which it is a problem. The daemon warns of the same offset between
-/// replicas.
+/// The smallest clock offset, in milliseconds, that is a problem. The daemon warns at the same offset between replicas.
 const CLOCK_WARNING_MS: f64 = 250.0;
 
 fn clock(clock: Option<&ClockStatus>, offset: Offset) -> Check {
@@ -247,7 +246,7 @@ fn store(diagnosis: &Diagnosis, status: &Status) -> Check {
     check
 }
 
-/// The shares of a limit from which its use is a problem.
+/// The smallest shares of a limit whose use is a problem.
 const SHARE_WARNING: f64 = 0.8;
 const SHARE_WRONG: f64 = 0.95;
 
@@ -270,7 +269,7 @@ fn limits(diagnosis: &Diagnosis) -> Check {
     check
 }
 
-/// The time since the last announcement of a replica, in milliseconds, from which it is a problem: three intervals.
+/// A replica whose last announcement is older than this many milliseconds is a problem: three intervals.
 const SILENT_MS: u64 = 15_000;
 
 fn replicas(replicas: &[ReplicaStatus]) -> Check {

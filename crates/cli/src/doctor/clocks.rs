@@ -35,7 +35,8 @@ pub(super) async fn measure(daemon: &Daemon) -> Result<Offset, Failure> {
     best.ok_or_else(|| Failure::Answer("the clock was not read".to_owned()))
 }
 
-/// Returns the offset of a clock that showed `theirs`, in nanoseconds, when our clock was between `sent` and `arrived`.
+/// Returns the offset of a clock that showed `theirs`, in nanoseconds, when this machine's clock was between `sent` and
+/// `arrived`.
 fn between(sent: Duration, theirs: i64, arrived: Duration) -> Offset {
     // OK because a float is exact to half a microsecond until the year 2100, which is enough.
     let nanos = |ours: Duration| ours.as_nanos() as f64;

@@ -5,14 +5,14 @@ use kent_proto::v1::{Etcd, EtcdMember};
 use super::{Check, SHARE_WARNING, SHARE_WRONG, State};
 use crate::number::{bytes, millis};
 
-/// The read latencies, in milliseconds, above which etcd has a problem. The daemon gives up after 5 s.
+/// The smallest latencies of a read, in milliseconds, that are a problem. The daemon gives up after 5 s.
 const READ_WARNING_MS: f64 = 100.0;
 const READ_WRONG_MS: f64 = 1000.0;
 
-/// The quota of a member that does not report its own: etcd's default.
+/// The assumed quota of a member that does not report its quota: etcd's default.
 const QUOTA_DEFAULT_BYTES: u64 = 2 << 30;
 
-/// Checks the cluster. The daemon issues time-based identifiers for `window_left` seconds without it.
+/// Checks the cluster. The daemon issues time-based identifiers for `window_left` seconds without etcd.
 pub(super) fn check(etcd: &Etcd, window_left: Option<f64>) -> Check {
     let mut check = Check::new("etcd");
     match etcd.read_micros {
@@ -115,7 +115,7 @@ fn member(check: &mut Check, member: &EtcdMember) {
     }
 }
 
-/// Warns if the failure of one more member would cost the majority.
+/// Warns if the failure of one more member would cost etcd its majority.
 fn majority(check: &mut Check, members: &[EtcdMember]) {
     let voters = members.iter().filter(|member| !member.learner);
     let (all, down) = (voters.clone().count(), voters.filter(|member| !member.problem.is_empty()).count());
