@@ -82,7 +82,7 @@ pub(crate) struct InvalidId {
     pub(crate) text: String,
     /// The number of the line, if the text is from standard input.
     pub(crate) line: Option<u64>,
-    /// The error name of formats.md, such as `bad-hex`.
+    /// The name of the error in formats.md, such as `bad-hex`.
     pub(crate) code: &'static str,
     pub(crate) message: String,
 }
@@ -114,7 +114,7 @@ impl From<kent_client::Error> for Failure {
     fn from(error: kent_client::Error) -> Self {
         match error {
             kent_client::Error::Refused { status, .. } | kent_client::Error::Limited { status, .. } => status.into(),
-            // If any daemon refused the call, report its refusal: it tells more than the failure to reach the others.
+            // If any daemon refused the call, report its refusal: it says more than the failures to reach the others.
             kent_client::Error::Unavailable { tried, .. } => {
                 match tried.iter().rfind(|tried| !tried.is_unreachable()) {
                     Some(tried) => Self::from(tried.status.clone()).at(&tried.endpoint, None),
@@ -241,8 +241,8 @@ fn message(status: &Status) -> String {
     }
 }
 
-/// Returns whether the server has none of Kent's services. These are the messages of the common libraries for gRPC, except that of
-/// kentd's own, which an older kentd sends for a call that it lacks.
+/// Returns whether the server has none of Kent's services. Matches the messages of common gRPC libraries, but not that
+/// of the library that kentd uses, because an older kentd sends it for a call that it lacks.
 fn is_other_service(status: &Status) -> bool {
     let said = |start: &str| status.message().starts_with(start);
     status.code() == Code::Unimplemented && (said("unknown service kent.") || said("Method not found"))
@@ -445,7 +445,7 @@ fn no_daemon_text(tried: &[Tried]) -> String {
     text
 }
 
-/// Rounds a delay: to milliseconds below ten seconds, and up to whole seconds from there on.
+/// Rounds a delay to milliseconds if it is below ten seconds, and otherwise up to whole seconds.
 pub(crate) fn rounded(delay: Duration) -> Duration {
     let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
     if delay < Duration::from_secs(10) {
@@ -461,7 +461,7 @@ impl InvalidId {
         if !json {
             let place = line.map(|line| format!("standard input, line {line}: ")).unwrap_or_default();
             return match *code {
-                // With an invalid option, the text itself may be valid, so do not mention the text.
+                // If an option is invalid, the identifier may be valid, so do not mention it.
                 "bad-format" | "bad-layout" | "bad-precision" | "bad-width" => {
                     format!("error: {place}{message} ({code})\n")
                 }

@@ -26,7 +26,7 @@ pub(crate) struct Named {
 /// Reasons that a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadFile {
-    /// The message does not repeat the token, because logs keep messages.
+    /// The message does not repeat the token, because messages may be logged.
     #[error(
         "{named} takes the name of a file, not a token: write the token to a file that only you can read (umask 077), and name that \
          file{}", named.advice()

@@ -11,13 +11,13 @@ use crate::number;
 /// A condition of `--filter`: a field, an operator and a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Condition {
-    /// A text, and the pattern that it must or must not match.
+    /// A text field, and the pattern that it must or must not match.
     Text { field: Field, pattern: String, is_wanted: bool },
     /// The issued share of the capacity, in percent.
     Fill(Comparison, f64),
 }
 
-/// A text of a region.
+/// A text field of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Name,
@@ -183,7 +183,7 @@ impl Comparison {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selector(Vec<Label>);
 
-/// A label that a region must have or must not have, with this value or any.
+/// A label that a region must have or must not have, with this value or any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Label {
     name: String,
@@ -235,7 +235,7 @@ fn is_of_name(symbol: char) -> bool {
     symbol.is_ascii_alphanumeric() || NAME_SYMBOLS.contains(symbol)
 }
 
-/// Returns whether a text matches a pattern, in which `*` stands for any characters and `?` for one.
+/// Returns whether a text matches a pattern, in which `*` matches any characters and `?` for one.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     // On a mismatch, the last star matches one more character.

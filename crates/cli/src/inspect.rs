@@ -23,7 +23,7 @@ use crate::table::{Cell, Table, facts};
 /// The number of identifiers in one request to the daemon.
 const BATCH: usize = 1000;
 
-/// The argument that stands for standard input.
+/// The argument that means standard input.
 const STDIN: &str = "-";
 
 /// Shows every valid identifier, with its region if requested. Fails if there are invalid arguments or lines. Invalid
@@ -31,7 +31,7 @@ const STDIN: &str = "-";
 pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut Out) -> Result<(), Failure> {
     let mut shower = Shower { reading: args.reading(), regions, shown: false, out };
     let (mut invalid, mut invalid_lines) = (Vec::new(), 0);
-    // Arguments are shown together, up to the lines of standard input.
+    // Consecutive arguments other than `-` are shown in batches.
     for ids in args.ids.chunk_by(|id, next| id != STDIN && next != STDIN) {
         if ids != [STDIN] {
             for batch in ids.chunks(BATCH) {
@@ -71,7 +71,7 @@ struct Shower<'a> {
 }
 
 impl Shower<'_> {
-    /// Shows the valid identifiers, and returns the invalid ones with their places in the list.
+    /// Shows the valid identifiers, and returns the invalid ones with their positions in the list.
     fn show(&mut self, texts: &[String]) -> Result<Vec<(usize, InvalidId)>, Failure> {
         // Run in parallel, because the answers are independent and CPU-bound.
         let inspected: Vec<_> = texts.par_iter().map(|text| kent_codec::inspect(text, &self.reading)).collect();
@@ -132,7 +132,7 @@ impl<'a> Regions<'a> {
         Ok(ids.into_iter().map(|id| id.map(|id| id.and_then(|_| answers.next().ok_or_else(missing)))).collect())
     }
 
-    /// Returns the identifier as a number, or the reason that it cannot be in the space.
+    /// Returns the identifier as a number, or the reason why it cannot be in the space.
     fn id(&self, inspection: &Inspection) -> Result<u128, String> {
         if let Some(id) = kent_codec::parse_id(&inspection.text).ok().filter(|id| !id.is_uuid) {
             return id.within(self.space, self.bits);

@@ -1,5 +1,5 @@
-//! Reads lines in batches. A batch has the lines that have arrived: a slow pipe is answered line by line, a fast pipe
-//! in large requests.
+//! Reads lines in batches. A batch contains the lines that have arrived, so a slow pipe is processed line by line, and
+//! a fast pipe in large batches.
 
 use std::io::{self, BufRead, BufReader, Read, Stdin};
 
@@ -59,7 +59,8 @@ impl<R: Read> Lines<R> {
                     grouped(LINE_MAX)
                 )));
             }
-            // A line that is not UTF-8 is refused as an identifier, with its number, and the others are answered.
+            // A line that is not UTF-8 is rejected later as an identifier, with its line number. The other lines are
+            // still processed.
             let text = String::from_utf8_lossy(&bytes);
             let text = if self.number == 1 { text.trim_start_matches(BYTE_ORDER_MARK) } else { &text };
             let text = text.trim();

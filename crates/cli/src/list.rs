@@ -104,8 +104,8 @@ impl<'a> Lister<'a> {
     }
 }
 
-/// Compares two regions by a key. Regions without the value come last in both directions, and equal ones are in the
-/// order of their names.
+/// Compares two regions by a key. Regions without the value come last in both directions, and equal regions are ordered
+/// by name.
 fn compare(left: &Region, right: &Region, key: SortKey, is_descending: bool) -> Ordering {
     let directed = |ordering: Ordering| if is_descending { ordering.reverse() } else { ordering };
     let texts = |text: fn(&Region) -> &str| {
@@ -122,7 +122,7 @@ fn compare(left: &Region, right: &Region, key: SortKey, is_descending: bool) -> 
         SortKey::Prefix => directed(left.prefix.cmp(&right.prefix)),
         SortKey::Suffix => directed(left.suffix_bits.cmp(&right.suffix_bits)),
         SortKey::Fill => numbers(&|region| number::share(&region.issued, &region.capacity)),
-        // A float is precise enough for an order, and the names decide between equal ones.
+        // A float is precise enough for an order, and the names decide between equal values.
         SortKey::Issued => numbers(&|region| region.issued.parse().ok()),
         SortKey::Rate => numbers(&|region| Some(region.rate)),
         SortKey::Full => numbers(&|region| region.full_in_seconds),

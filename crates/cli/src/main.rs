@@ -1,7 +1,7 @@
 //! `kent`, the command line of the Kent ID-allocation service.
 //!
-//! `args` has the arguments and `settings` their defaults, one module runs each group of commands, `output` and `table`
-//! write text and JSON, and `failure` turns errors into messages and exit codes.
+//! `args` has the arguments and `settings` their defaults, each group of commands has its own module, `output` and
+//! `table` write text and JSON, and `failure` turns errors into messages and exit codes.
 
 mod access;
 mod alloc;
@@ -104,7 +104,8 @@ fn refuse_arguments(error: &clap::Error, reach: &Reach) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Completes the commands that clap's message suggests. The usage follows them, and is no command to repeat.
+/// Completes the commands that clap's message suggests. Does not change the usage line at the end, which is not a
+/// command to paste.
 fn with_reach(text: &str, reach: &Reach) -> String {
     let (message, usage) = text.split_at(text.find("Usage:").unwrap_or(text.len()));
     reach.add_to(message) + usage
@@ -172,7 +173,7 @@ fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
     }
 }
 
-/// Returns the client for the settings in force.
+/// Returns the client for the effective settings.
 fn client(global: &Global, settings: &Settings) -> Result<Client, Failure> {
     settings.check().map_err(|fault| Failure::Usage(fault.to_string()))?;
     connect::set_timeout(global.request_timeout);

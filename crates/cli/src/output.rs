@@ -27,7 +27,7 @@ pub(crate) fn is_closed() -> bool {
 pub(crate) struct Out {
     json: bool,
     palette: Palette,
-    /// What a suggested command needs to reach the same daemon.
+    /// The options that a suggested command needs to reach the same daemon.
     reach: Reach,
     /// The width of the terminal, if standard output is one and the user has not chosen the form of prefixes.
     fit: Option<usize>,

@@ -30,7 +30,7 @@ pub(crate) async fn all(space: &str, at_revision: u64, daemon: &Daemon) -> Resul
 /// of the outer space. The top-level regions of a delegated space get the delegated region as their parent.
 pub(crate) async fn nested(space: &str, daemon: &Daemon) -> Result<Vec<Region>, Failure> {
     let mut regions = all(space, PRESENT, daemon).await?;
-    // Ends the loop even if a wrong answer has a cycle.
+    // Ends the loop even if an invalid response contains a cycle.
     let mut seen = HashSet::from([names::space(space)]);
     let mut at = 0;
     while let Some(Region { name, delegated_space, .. }) = regions.get(at).cloned() {

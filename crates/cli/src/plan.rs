@@ -67,7 +67,7 @@ fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
     format!("{intro}{}", table.render(palette))
 }
 
-/// Returns the request that creates the region, without the options of every edit.
+/// Returns the request that creates the region, without the options that all edits have in common.
 pub(crate) fn request_of(args: &CreateArgs) -> CreateRegionRequest {
     let order = match args.order {
         OrderArg::Sequential => Order::Sequential,
@@ -93,6 +93,6 @@ pub(crate) fn request_of(args: &CreateArgs) -> CreateRegionRequest {
 fn command(args: &CreateArgs, donor: &Donor<'_>) -> String {
     let split_donor = donor.region.to_owned();
     let request = CreateRegionRequest { split_donor, auto_split: false, ..request_of(args) };
-    // OK because the command of these arguments is one that creates a region.
+    // OK because the arguments set neither a policy nor a seal, so a command exists.
     suggested::create(&request).unwrap_or_default()
 }

@@ -30,12 +30,12 @@ pub(crate) struct Reach(Vec<(&'static str, String)>);
 impl Reach {
     /// Repeats these options of the command line, given as names and values.
     pub(crate) fn of(options: impl IntoIterator<Item = (&'static str, String)>) -> Self {
-        // A message may be JSON, in which these characters are escaped.
+        // A message may be JSON, in which these characters would need an escape, so leave out such options.
         Self(options.into_iter().filter(|(_, text)| !text.contains(['"', '\'', '\\'])).collect())
     }
 
     /// Adds the options to each command in a message, unless the command already has them. For example, the command
-    /// that grants a missing permission names an operator's token.
+    /// that grants a missing permission already names an operator's token.
     pub(crate) fn add_to(&self, message: &str) -> String {
         if self.0.is_empty() {
             return message.to_owned();

@@ -111,7 +111,8 @@ async fn close(
     }
 }
 
-/// Makes the region of a request. On a terminal, shows the request and the planned region first, and asks.
+/// Creates the region that a request asks for. On a terminal, shows the request and the planned region first, and asks
+/// for confirmation.
 async fn approve(args: &ApproveArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let asked = find(&args.edit.space.space, args.id, daemon).await?;
     let mut edit = args.edit.clone();
@@ -288,7 +289,7 @@ fn space_of(request: &str) -> &str {
     space.rsplit_once("/requests/").map_or(space, |(space, _)| space)
 }
 
-/// Returns a text of another caller on one line, without control characters.
+/// Returns a text that another caller wrote, on one line and without control characters.
 fn plain(text: &str) -> String {
     text.replace(char::is_control, " ")
 }

@@ -1,6 +1,6 @@
 //! The origin of settings: an option, a variable, the context or the default, in this order.
 //!
-//! The context's settings become clap's defaults, so that the arguments of a command contain the settings in force.
+//! The context's settings become clap's defaults, so that the arguments of a command contain the effective settings.
 
 use std::env;
 use std::ffi::OsString;
@@ -31,11 +31,11 @@ pub(crate) struct Settings {
     matches: ArgMatches,
     /// All contexts, if their file is valid.
     pub(crate) contexts: Result<Contexts, Fault>,
-    /// The context in force.
+    /// The selected context.
     pub(crate) chosen: Result<Chosen, Fault>,
 }
 
-/// The context in force, if any.
+/// The selected context, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
     pub(crate) name: Option<String>,
@@ -73,8 +73,8 @@ pub(crate) fn parse_leniently(line: &[OsString]) -> Option<ArgMatches> {
     Some(matches)
 }
 
-/// Returns the options of a wrong command line with which a suggested command reaches the same daemon. clap gives up at the error, so this
-/// looks for the words.
+/// Returns the options of a wrong command line with which a suggested command reaches the same daemon. clap stops at
+/// the error, so this function searches the words of the line.
 pub(crate) fn reach_leniently(line: &[OsString]) -> Reach {
     let words: Vec<&str> = line.iter().filter_map(|word| word.to_str()).collect();
     let given = |setting: &'static str| {
@@ -96,7 +96,7 @@ pub(crate) fn command(context: Option<&Context>) -> Command {
         let arg = if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg };
         let setting = arg.get_id().as_str().replace('_', "-");
         match context.and_then(|context| context.get(&setting)) {
-            // The space of `kent inspect`, which has no default, is not set by a context.
+            // A context does not set the space of `kent inspect`, which has no default.
             Some(text) if !arg.get_default_values().is_empty() || PATHS.contains(&&*setting) => {
                 arg.default_value(text.to_owned())
             }
@@ -158,13 +158,13 @@ fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
 pub(crate) enum Origin {
     Option,
     Variable,
-    /// The context in force, if it has the setting.
+    /// The selected context, if it has the setting.
     Context,
     Default,
 }
 
 impl Settings {
-    /// Fails if the contexts file or the context in force cannot be used.
+    /// Fails if the contexts file or the selected context cannot be used.
     pub(crate) fn check(&self) -> Result<(), &Fault> {
         self.contexts.as_ref()?;
         self.chosen.as_ref().map(drop)
@@ -190,7 +190,7 @@ impl Settings {
         }
     }
 
-    /// Returns the text of a setting in force, and its origin.
+    /// Returns the effective text of a setting, and its origin.
     pub(crate) fn get(&self, setting: &str) -> (String, Origin) {
         let id = &setting.replace('-', "_");
         // Not every command has each of the settings.

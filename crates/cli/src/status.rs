@@ -43,8 +43,8 @@ pub(crate) async fn clock(command: Option<ClockCommand>, daemon: &Daemon, out: &
     out.text(&text)
 }
 
-/// Returns the clock of a status. A caller without the permission `operate:*` gets a status without a clock. A diagnosis needs the same
-/// permission, so the daemon then says what is missing.
+/// Returns the clock of a status. The daemon leaves out the clock if the caller lacks the permission `operate:*`. A
+/// diagnosis needs the same permission, so its refusal says what is missing.
 async fn clock_of(status: Status, daemon: &Daemon) -> Result<ClockStatus, Failure> {
     match status.clock {
         Some(clock) => Ok(clock),

@@ -1,7 +1,7 @@
 //! Checks that `kent` can parse every command that Kent's messages suggest.
 //!
 //! The test reads the string literals of the sources. It replaces each placeholder, whether the program or the reader
-//! fills it in, by a sample.
+//! fills it in, with a sample.
 
 use std::{
     fs,
@@ -74,7 +74,7 @@ fn suggested<'t>(text: &'t str, commands: &[String]) -> Vec<&'t str> {
     });
     let command = |(at, _): (usize, &str)| {
         let rest = &text[at..];
-        // Within quotes, a mark does not end a command.
+        // Within quotes, a punctuation mark does not end a command.
         let mut quotes = 0;
         let is_end = |mark: char| {
             quotes += u32::from(mark == '\'');
@@ -105,7 +105,7 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
         if !before.is_empty() {
             whole.push_str(match name {
                 _ if before.ends_with(" -n ") || before.ends_with(" +") => SAMPLES[0],
-                // Options right after a word.
+                // A placeholder right after a word is for options.
                 _ if before.ends_with(|last: char| last.is_ascii_lowercase()) => "",
                 "resource" => RESOURCE,
                 _ => sample,

@@ -51,7 +51,7 @@ impl<T: ToString> From<T> for Cell {
 }
 
 impl Table {
-    /// Makes a table with these headings. A heading that begins with `>` marks a right-aligned column of numbers.
+    /// Creates a table with these headings. A heading that begins with `>` marks a right-aligned column of numbers.
     pub(crate) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
         let column = |heading: &'static str| match heading.strip_prefix('>') {
             Some(heading) => Column { heading, align: Align::Right },

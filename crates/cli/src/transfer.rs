@@ -1,9 +1,9 @@
 //! `kent table export` and `import`: write and read the whole table of a space as JSON lines.
 //!
-//! An import creates the regions that the table lacks. Each region is created in one commit, with its prefix, its counter
-//! and its former prefixes. An import removes nothing, and changes nothing if any existing region differs from the file.
-//! A table of up to 48 regions is one commit, and a larger one takes several. To continue an interrupted import, import
-//! the file again.
+//! An import creates the regions that the table lacks. The commit that creates a region also sets its counter and its
+//! former prefixes. An import removes nothing, and changes nothing if any existing region differs from the file. A
+//! table of up to 48 regions is created in one commit, a larger one in several. To continue an interrupted import,
+//! import the file again.
 
 mod compare;
 mod file;

@@ -79,8 +79,8 @@ pub(crate) fn view(regions: Vec<Region>, view: &View) -> (Vec<Branch>, usize) {
     (forest, hidden)
 }
 
-/// Places every region below its parent and keeps the order of siblings. A region without its parent stays at the top
-/// level.
+/// Places every region below its parent and keeps the order of siblings. A region whose parent is missing stays at the
+/// top level.
 pub(crate) fn plant(regions: Vec<Region>) -> Vec<Branch> {
     let index: HashMap<&str, usize> =
         regions.iter().enumerate().map(|(index, region)| (region.name.as_str(), index)).collect();
@@ -96,7 +96,8 @@ pub(crate) fn plant(regions: Vec<Region>) -> Vec<Branch> {
     grow(roots, &children, |index| slots.get_mut(index).and_then(Option::take))
 }
 
-/// Walks the forest, parents first. Takes each region once, so the walk ends even if a wrong answer has a cycle.
+/// Walks the forest, parents first. Takes each region once, so the walk ends even if an invalid response contains a
+/// cycle.
 fn grow(roots: Vec<usize>, children: &[Vec<usize>], mut take: impl FnMut(usize) -> Option<Region>) -> Vec<Branch> {
     let mut branches = Vec::with_capacity(children.len());
     let mut pending: Vec<(usize, usize, String, String)> = Vec::new();

@@ -105,7 +105,7 @@ fn commands(path: &[&Command]) -> Vec<String> {
     inner.filter(|inner| !inner.is_hide_set()).map(|inner| inner.get_name().to_owned()).collect()
 }
 
-/// Says where an unknown option belongs.
+/// Returns tips that say which commands have an unknown option, or what replaces it.
 fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec<String> {
     fn collect<'c>(command: &'c Command, path: &mut Vec<&'c Command>, option: &str, found: &mut Vec<String>) {
         path.push(command);
@@ -162,7 +162,7 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
     }
 }
 
-/// Returns a tip with the commands that an unknown name probably stands for.
+/// Returns a tip with the commands that an unknown name probably means.
 fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let Some(typed) = text(error, ContextKind::InvalidSubcommand) else { return Vec::new() };
     if typed == "version" && path.len() == 1 {
@@ -196,7 +196,7 @@ fn reordered(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Co
     let group =
         spellings.find_map(|name| root.find_subcommand(name)).filter(|group| group.get_name() != "help")?.clone();
     let inner = SYNONYMS.iter().find(|(word, _)| *word == typed).map_or(&[][..], |(_, meant)| *meant);
-    // `get` and its like also stand for the list.
+    // `get` and similar words may also mean `ls`.
     let names = [typed].into_iter().chain(inner.iter().copied()).chain(LISTS.contains(&typed).then_some("ls"));
     let mut lines = names.filter_map(|name| {
         let inner = group.find_subcommand(name)?.get_name().to_owned();
@@ -279,7 +279,7 @@ fn conflict(error: &clap::Error) -> Vec<String> {
         .collect()
 }
 
-/// Returns the spellings, short and long, under which an example may use the option that an error is about.
+/// Returns the short and the long spelling of the option that an error is about, as an example may contain them.
 fn options(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let named = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let long = named.split([' ', '=', '[']).next().unwrap_or_default();

@@ -74,7 +74,8 @@ Examples:
   kent request decline 7 --reason 'use the region orders'
   kent request withdraw 7";
 
-/// Create the region that a request asks for. On a terminal, shows the planned region first, and asks for confirmation.
+/// Create the region that a request asks for. On a terminal, shows the request and the planned region first, and asks
+/// for confirmation.
 ///
 /// The region gets the owner and the labels of the request. One commit creates the region and closes the request, so a
 /// crash leaves both or neither. Options override what the request asks for. Without --reason, the history records the

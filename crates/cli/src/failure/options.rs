@@ -39,7 +39,7 @@ const OPTIONS: [(&str, &str); 30] = [
 /// The first words of problems that form a sentence with the name of the field.
 const VERBS: [&str; 7] = ["does ", "has ", "is ", "must ", "names ", "needs ", "was "];
 
-/// Replaces the field at the beginning of the message by its option, if it is one of these fields.
+/// Replaces the field at the beginning of the message with its option, if the field is one of `fields`.
 pub(super) fn in_place_of<'f>(mut fields: impl Iterator<Item = &'f str>, message: String) -> String {
     let found = fields.find_map(|field| {
         let problem = message.strip_prefix(field)?.strip_prefix(": ")?;

@@ -1,6 +1,7 @@
 //! The file of `kent table export`: a header, then one region per line, outer regions before inner ones.
 //!
-//! The parser rejects everything it does not know: a counter mistaken for 0 would issue the same identifiers again.
+//! The parser rejects everything it does not know, because a region whose counter is mistaken for 0 would issue the
+//! same identifiers again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -223,7 +224,7 @@ fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     Ok(read)
 }
 
-/// What a field must be, for each name of a type in the errors of serde.
+/// For each name of a type in serde's errors, what the field must be.
 const WANTED: [(&str, &str); 4] = [
     // Every number of a region in the file is a number of bits, or a percentage.
     ("expected u32", "expected a whole number from 0 to 128, without quotes"),
@@ -283,7 +284,7 @@ impl TextForm {
         }
     }
 
-    /// Returns the option of `kent space create` after a space character, or an empty string for the default.
+    /// Returns the option of `kent space create` preceded by a space character, or an empty string for the default.
     pub(crate) fn option(self) -> String {
         match self {
             Self::Decimal => String::new(),

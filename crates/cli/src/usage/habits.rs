@@ -1,4 +1,4 @@
-//! The habits of other tools, and of `kentd`: names that `kent` does not have, and what to use instead.
+//! Names that users of other tools or of `kentd` may type although `kent` does not have them, and what to use instead.
 
 /// Common names for commands that have another name here, and the possible replacements: the first one that exists
 /// applies.

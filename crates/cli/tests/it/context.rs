@@ -240,7 +240,7 @@ fn err_a_file_that_is_gone_is_named_with_the_command_that_corrects_it() {
         parts.iter().for_each(|part| assert!(run.stderr.contains(part), "{options}: {}", run.stderr));
         assert_eq!(run.stderr.contains(correct), parts.contains(&correct), "{}", run.stderr);
     }
-    // The rest of the context can be changed meanwhile, and the setting removed.
+    // The other settings of the context can still be changed, and the bad one can be removed.
     home.kent("context set q --space shop --endpoint h:1");
     home.kent("context set q --unset ca");
 }

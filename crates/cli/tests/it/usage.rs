@@ -52,7 +52,7 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
 fn err_the_commands_of_a_usage_error_repeat_the_endpoint() {
     let run = kent("--endpoint h:1 token revoke low");
     assert!(run.stderr.contains("(`kent --endpoint h:1 token ls` lists them)"), "{}", run.stderr);
-    // The usage line is no command to paste, so it stays as it is.
+    // The usage line is not a command to paste, so it stays unchanged.
     let run = kent("--endpoint h:1 token revoke");
     assert!(run.stderr.contains("Usage: kent token revoke [OPTIONS] <ID>..."), "{}", run.stderr);
 }
