@@ -30,7 +30,7 @@ pub struct FetchBlock<T> {
 type Report = Box<dyn Fn(&Status) + Send + Sync>;
 
 impl<T: Identifier> Handle<T> {
-    /// Fetches a block of `count` identifiers from the daemon, independent of the prefetched ones. With a
+    /// Fetches a block of `count` identifiers from the daemon, independently of the prefetched blocks. With a
     /// [`request_id`](FetchBlock::request_id), every retry returns the same block.
     pub fn fetch_block(&self, count: u64) -> FetchBlock<T> {
         let request_id = String::new();
@@ -49,7 +49,7 @@ impl<T> FetchBlock<T> {
     /// Sets a request ID of at most 64 bytes. Only strict regions accept a request ID, and they grant one block per
     /// request ID. A retry, even after a crash, returns the same block. A retry with another count fails with
     /// [`Error::Refused`], whose `field` is `request_id`. Use a UUID of version 7: the daemon keeps such a request ID
-    /// for 30 days by default. It keeps any other request ID forever, and limits their number.
+    /// for 30 days by default. It keeps other request IDs forever, but only a limited number of them.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client, order: uuid::Uuid) -> Result<(), kent_client::Error> {
@@ -73,8 +73,8 @@ impl<T> FetchBlock<T> {
     }
 
     /// Calls `report` with the status of each failed attempt, so that the program can say what it is waiting for. For
-    /// example, a daemon answers `RESOURCE_EXHAUSTED` while its clock or a region's pace limits it, and the client
-    /// retries.
+    /// example, a daemon answers `RESOURCE_EXHAUSTED` until its clock and the region's pace allow the grant, and the
+    /// client retries.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {

@@ -16,7 +16,7 @@ pub(crate) fn now() -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// Blocks the thread for at most `duration`, which includes time in which the machine sleeps.
+/// Blocks the thread for at most `duration`, including the time that the machine sleeps.
 #[cfg(target_os = "linux")]
 pub(crate) fn sleep(duration: Duration) {
     use rustix::{

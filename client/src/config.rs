@@ -11,7 +11,7 @@ use crate::{
     credentials::{Credentials, TokenFrom},
 };
 
-/// Builds a client. Every method replaces one default.
+/// Builds a client. Each setter replaces one default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct Builder {
     settings: Settings,
 }
 
-/// The settings for the other modules.
+/// The settings that the other modules use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
@@ -173,7 +173,7 @@ impl Builder {
         self
     }
 
-    /// Sets the token to send with each call, `kent_ID_SECRET`. It is sent to other machines only under TLS.
+    /// Sets the token to send with each call, `kent_ID_SECRET`. It is sent to other machines only over TLS.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(TokenFrom::Text(token.into()));
         self
@@ -204,7 +204,7 @@ impl Builder {
         self
     }
 
-    /// Sets the timeout of a call with all its attempts [default: 10 s].
+    /// Sets the timeout of a call, including all its attempts [default: 10 s].
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = timeout;
         self
@@ -237,8 +237,8 @@ impl Builder {
         self
     }
 
-    /// Enables discovery: the client asks every 30 seconds for the other replicas and fails over to them [default:
-    /// false]. The addresses that the replicas advertise must be reachable.
+    /// Enables discovery: the client asks a daemon for the other replicas every 30 seconds, and fails over to them
+    /// [default: false]. The addresses that the replicas advertise must be reachable.
     pub fn discover(mut self, discover: bool) -> Self {
         self.settings.discover = discover;
         self

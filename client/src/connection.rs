@@ -28,7 +28,7 @@ use crate::{
     origin::Origin,
 };
 
-/// The endpoints of a client. A channel is created at its first use, because it needs a runtime.
+/// The endpoints of a client. A channel is created on first use, because it needs a runtime.
 #[derive(Debug)]
 pub(crate) struct Connection {
     origin: Origin,
@@ -147,8 +147,8 @@ impl Connection {
         self.retry_reporting(attempt, report).await?
     }
 
-    /// Retries a call on one endpoint after the other, with exponential backoff and jitter, until the timeout of the request. `call`
-    /// gets the index of the endpoint, its channel and the timeout of the attempt.
+    /// Retries a call on one endpoint after another, with exponential backoff and jitter, until the timeout of the
+    /// request. `call` gets the index of the endpoint, its channel and the timeout of the attempt.
     pub(crate) async fn retry<T, F>(&self, call: impl FnMut(usize, Channel, Duration) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Status>>,
@@ -252,7 +252,7 @@ impl Connection {
         Channel::new(channel, self.credentials.clone())
     }
 
-    /// Stores a new channel for the endpoint at this index, if it is still the same endpoint.
+    /// Stores a new channel for the endpoint at this index, if the index still belongs to this endpoint.
     fn keep(&self, at: usize, endpoint: &Target, channel: transport::Channel) {
         let mut state = self.lock();
         if let Some(known) = state.known.get_mut(at).filter(|known| known.endpoint.address() == endpoint.address()) {
@@ -394,7 +394,7 @@ impl<'a> Attempts<'a> {
             Verdict::Final(error) => return Err(error),
             Verdict::Again(hint) => hint,
         };
-        // A daemon that has reached a limit is healthy, so switching to another one would not help.
+        // A daemon that has reached a limit is healthy, so switching to another daemon would not help.
         if status.code() != Code::ResourceExhausted {
             self.connection.leave(endpoint);
         }
@@ -415,7 +415,7 @@ impl<'a> Attempts<'a> {
         std::mem::replace(&mut self.token, token) != token
     }
 
-    /// Records the status of an endpoint and removes its previous one.
+    /// Records the status of an endpoint and removes the endpoint's previous status.
     fn failed(&mut self, endpoint: usize, status: Status) {
         let uri = self.connection.lock().known.get(endpoint).map(|known| known.endpoint.address().to_owned());
         let endpoint = uri.unwrap_or_default();

@@ -32,7 +32,7 @@ struct State {
     stamp: Option<Stamp>,
     /// The time of the last check of the file.
     looked: Instant,
-    /// The number of changes of the token.
+    /// The number of times the token has changed.
     generation: u64,
 }
 
@@ -87,14 +87,14 @@ impl Credentials {
         Ok(Self(Some(Arc::new(Shared { file: file.cloned(), state }))))
     }
 
-    /// Reads the file again, and returns the number of changes of the token.
+    /// Reads the file again, and returns the number of times the token has changed.
     pub(crate) fn refresh(&self) -> u64 {
         let Some(shared) = &self.0 else { return 0 };
         shared.look_again(true);
         self.generation()
     }
 
-    /// Returns the number of changes of the token.
+    /// Returns the number of times the token has changed.
     pub(crate) fn generation(&self) -> u64 {
         let shared = self.0.as_ref();
         shared.map_or(0, |shared| shared.state.read().unwrap_or_else(PoisonError::into_inner).generation)

@@ -50,7 +50,7 @@ pub enum Error {
         limit: String,
         /// The time after which to try again.
         retry_after: Duration,
-        /// The limit, and what helps.
+        /// The limit, and what the caller can do.
         message: String,
         /// The daemon's complete status.
         status: Status,
@@ -160,7 +160,7 @@ pub(crate) fn describe(status: &Status) -> String {
         .fold(text, |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })
 }
 
-/// Returns the chain of causes of a status, starting with the direct one.
+/// Returns the chain of causes of a status, starting with its direct cause.
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     iter::successors(std::error::Error::source(status), |cause| cause.source())
 }

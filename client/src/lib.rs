@@ -1,4 +1,4 @@
-//! The Kent client: takes identifiers from prefetched blocks, without a call for each.
+//! The Kent client: takes identifiers from prefetched blocks, without a call for each identifier.
 //!
 //! A [`Handle`] holds a block of identifiers and prefetches the next one. Taking an identifier is usually a local operation, which
 //! works even while the daemon restarts.
@@ -171,9 +171,9 @@ impl Client {
         TableCopy::follow(self.connection.clone(), space).await
     }
 
-    /// Connects to the first endpoint that accepts a connection, starting with the current one. Of several endpoints,
-    /// it prefers one that also answers a call. Use it to check that a daemon is reachable, or to make calls that
-    /// handles do not make.
+    /// Connects to the first endpoint that accepts a connection, starting with the current one. If there are several
+    /// endpoints, it prefers one that also answers a call. Use it to check that a daemon is reachable, or to make calls
+    /// that handles do not make.
     ///
     /// # Errors
     ///
@@ -187,9 +187,9 @@ impl Client {
         self.connection.endpoint()
     }
 
-    /// Retries a call until it succeeds, as handles do: on one endpoint after the other, with exponential backoff, for up to
-    /// [`Builder::request_timeout`]. Do not use it for calls that must not take effect twice, such as an edit without a request
-    /// ID.
+    /// Retries a call until it succeeds, as handles do: on one endpoint after another, with exponential backoff, for up
+    /// to [`Builder::request_timeout`]. Do not use it for calls that must not take effect twice, such as an edit
+    /// without a request ID.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {

@@ -25,7 +25,7 @@ use crate::{
 /// at most 8 KiB.
 pub(crate) const LOT_MAX: u64 = 512;
 
-/// If a thread takes identifiers at least this often, one read of the clock serves for several of them.
+/// If a thread takes identifiers at least this often, one read of the clock is enough for several of them.
 const BURST: Duration = Duration::from_nanos(250);
 
 /// The maximum number of identifiers that a thread takes without another read of the clock. If the process is stopped
@@ -53,7 +53,7 @@ pub(crate) struct Lot<T> {
     tally: Arc<Tally>,
 }
 
-/// Counts the identifiers that a thread received and took. Only that thread writes it.
+/// Counts the identifiers that a thread received and took. Only that thread writes these counters.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     given: AtomicU64,

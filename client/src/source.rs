@@ -8,7 +8,7 @@ use tracing::info;
 
 use crate::error::Error;
 
-/// A source. With `follows_heirs`, it moves to the region that continues the numbers of a closed one.
+/// A source. With `follows_heirs`, it moves to the region that continues the numbers of a closed region.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The name that the program gave. Requests with a request ID use it even after a move, because the heir would

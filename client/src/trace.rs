@@ -1,4 +1,4 @@
-//! Propagates the caller's trace, with the feature `opentelemetry`: adds the headers of W3C Trace Context.
+//! Propagates the caller's trace in the headers of W3C Trace Context. Only with the feature `opentelemetry`.
 
 use opentelemetry::{Context, trace::TraceContextExt};
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};

@@ -226,7 +226,7 @@ async fn ok_take_rejects_a_block_with_a_lower_revision() {
     let handle = builder(&daemon).low_water(0.0).build().expect("valid").region("orders");
     let first = handle.take(10).await.expect("granted");
     let second = handle.take(10).await.expect("granted");
-    // Blocks of ten: the client rejects the second and the third.
+    // The blocks have ten identifiers each, and the client rejects the second and the third block.
     assert!(second.iter().all(|id| *id >= first[0] + 30), "{first:?} {second:?}");
 }
 

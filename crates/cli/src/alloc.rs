@@ -1,4 +1,4 @@
-//! `kent alloc`: prints identifiers as fast as a pipe takes them.
+//! `kent alloc`: prints identifiers as fast as a pipe accepts them.
 //!
 //! One task fetches blocks and the main thread prints them. A short queue between them allows the task to fetch the
 //! next block while the main thread prints the current one.
@@ -153,7 +153,8 @@ impl Fetcher {
                         return Ok(()); // the printer has failed and reports why
                     }
                 }
-                // The daemon's limit is below the requested count. A request with a request ID cannot be made smaller.
+                // The daemon's limit is below the requested count, so request less. A request with a request ID must
+                // stay whole.
                 Err(Error::Refused { field, .. })
                     if field == COUNT && self.next_count() > 1 && self.request_id.is_empty() =>
                 {
@@ -166,7 +167,7 @@ impl Fetcher {
     }
 
     /// Fetches a block. With `--timeout`, retries until the time limit. Otherwise, retries as long as the client does,
-    /// or while a limit of the caller is the reason.
+    /// or while a limit of the caller is the reason for the failures.
     async fn fetch(&self, ids: &Handle<Id>, count: u64) -> Result<Block<Id>, Error> {
         loop {
             let waiting = self.waiting.clone();

@@ -1,4 +1,4 @@
-//! The command line: every command, its arguments and its help text, as clap derives them.
+//! The command line: every command, its arguments and its help text. clap derives the parser from these types.
 
 mod access;
 mod ask;
@@ -467,7 +467,7 @@ pub(crate) enum TextArg {
     Uid11,
 }
 
-/// List, create or forget series. A series counts numbers under a symbol, without a region.
+/// List, create or forget series. A series is a counter under a symbol, without a region.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SeriesCommand {
     /// List all series, with the count of reserved numbers, and whether an operator or a caller's first request created
@@ -547,8 +547,8 @@ pub(crate) struct ImportArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Start all counters at 0. Use this for a file from an earlier revision, which has no counters, if no region has
-    /// issued anything.
+    /// Start all counters at 0. Use this only if no region has issued anything, for a file from an earlier revision,
+    /// which has no counters.
     #[arg(long)]
     pub(crate) unissued: bool,
     #[command(flatten)]

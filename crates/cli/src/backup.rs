@@ -72,7 +72,7 @@ async fn to_stdout(daemon: &Daemon, json: bool) -> Result<(), Failure> {
     let mut written = BufWriter::new(stdout);
     let target = Path::new(STDOUT);
     let (records, bytes) = receive(&mut written, target, daemon, json).await?;
-    // Unlike for other commands, a closed pipe is an error: the reader has only a part of the backup.
+    // Unlike in other commands, a closed pipe is an error: the reader has only a part of the backup.
     written.flush().map_err(|error| cannot_write(target, error))?;
     notice::write(&format!("kent: {records} records, {}\n", HumanBytes(bytes)), json);
     Ok(())

@@ -43,19 +43,19 @@ pub(crate) struct Endpoints(String);
 /// The files of the certificates for TLS, and of the token.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Credentials {
-    /// Verify daemons by the CAs in this PEM file; addresses without a scheme then use TLS [default: the CAs of the
-    /// system, for https:// addresses].
+    /// Verify daemons against the CAs in this PEM file; addresses without a scheme then use TLS [default: the CAs of
+    /// the system, for https:// addresses].
     #[arg(long, global = true, env = "KENT_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Show daemons the certificate in this PEM file, if they ask for one. The files of --ca, --cert and --key are read
-    /// again for every new connection.
+    /// Present the certificate in this PEM file to daemons that ask for one. The files of --ca, --cert and --key are
+    /// read again for every new connection.
     #[arg(long, global = true, env = "KENT_CERT", value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
     /// The PEM file with the private key of --cert.
     #[arg(long, global = true, env = "KENT_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// Send the token in this file, from `kent token create`, with each call. The token is sent to other machines only
-    /// under TLS.
+    /// over TLS.
     #[arg(long, global = true, env = "KENT_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Send the token to other machines even without TLS. Anyone on the network path can read it.

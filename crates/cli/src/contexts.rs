@@ -205,7 +205,7 @@ impl Contexts {
     }
 }
 
-/// Sets a value. The comments of an old value stay.
+/// Sets a value, and keeps the comments of the old one.
 fn put(table: &mut dyn TableLike, key: &str, text: &str) {
     let mut new = Value::from(text);
     match table.get_mut(key) {

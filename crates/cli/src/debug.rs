@@ -1,4 +1,5 @@
-//! `kent debug dump`: the latest notable events of a daemon; and `kent log-level`: the filter of its log.
+//! `kent debug dump` prints the latest notable events of a daemon, and `kent log-level` shows or changes the filter of
+//! its log.
 
 use kent_client::Daemon;
 use kent_ids::UnixNanos;

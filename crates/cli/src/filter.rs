@@ -235,7 +235,7 @@ fn is_of_name(symbol: char) -> bool {
     symbol.is_ascii_alphanumeric() || NAME_SYMBOLS.contains(symbol)
 }
 
-/// Returns whether a text matches a pattern, in which `*` matches any characters and `?` for one.
+/// Returns whether a text matches a pattern, in which `*` matches any characters and `?` matches one.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     // On a mismatch, the last star matches one more character.

@@ -1,6 +1,6 @@
 //! `kent`, the command line of the Kent ID-allocation service.
 //!
-//! `args` has the arguments and `settings` their defaults, each group of commands has its own module, `output` and
+//! `args` has the arguments, and `settings` their defaults. Each group of commands has its own module. `output` and
 //! `table` write text and JSON, and `failure` turns errors into messages and exit codes.
 
 mod access;
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help and versions to standard output. Prints bad usage to standard error, as JSON with `--json`.
+/// Prints help and versions to standard output, and usage errors to standard error, as JSON with `--json`.
 fn refuse_arguments(error: &clap::Error, reach: &Reach) -> ExitCode {
     if error.use_stderr() && wants_json() {
         let text = error.render().to_string();

@@ -259,7 +259,7 @@ impl<'f> Work<'f> {
         out.flush()
     }
 
-    /// Makes the commits, and returns the revision that the table then has.
+    /// Makes the commits, and returns the resulting revision of the table.
     async fn execute(&self, daemon: &Daemon) -> Result<u64, Failure> {
         let style = ProgressStyle::with_template("{bar:40} {pos} of {len} regions, {eta} left");
         // Drawn only if standard error is a terminal.

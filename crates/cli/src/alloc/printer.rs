@@ -163,7 +163,7 @@ impl Progress {
 }
 
 fn write_grouped(number: u64, out: &mut dyn fmt::Write) {
-    // OK because an error leaves the number out of the bar.
+    // OK because an error only leaves the number out of the bar.
     let _ = out.write_str(&number::grouped(number));
 }
 

@@ -79,7 +79,7 @@ impl Waiting {
     /// Waits until repeated failures show that only other settings can help, and returns the last failure.
     pub(super) async fn hopeless(&self) -> Status {
         let mut mismatches = self.mismatches.subscribe();
-        // One failure is not enough: the client tries its endpoints in turn, and only one of them may have a wrong
+        // One failure is not enough: the client tries its endpoints in turn, and only one of them may have the wrong
         // port.
         let mismatches = mismatches.wait_for(|mismatches| mismatches.len() >= MISMATCHES).await;
         match mismatches.ok().and_then(|mismatches| mismatches.last().cloned()) {

@@ -193,7 +193,7 @@ pub(crate) struct RoleSetArgs {
     /// option for more names.
     #[arg(long = "certificate", value_name = "NAME")]
     pub(crate) certificates: Vec<String>,
-    /// Take the role from all certificates.
+    /// Remove the role from all certificates.
     #[arg(long, conflicts_with = "certificates")]
     pub(crate) no_certificates: bool,
     /// Limit what each holder may do, as in `kent token create`. If a holder has several roles, the greatest limit

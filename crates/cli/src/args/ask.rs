@@ -10,7 +10,7 @@ use super::{
 /// Ask for a region that you may not create yourself.
 ///
 /// An operator of the space sees the request, and creates the region or declines. `kent request ls` shows the outcome.
-/// You need at least one permission for a region of the space, of any kind.
+/// You need at least one permission for any region of the space.
 #[derive(Debug, Args)]
 #[command(after_help = ASK_HELP)]
 pub(crate) struct AskArgs {

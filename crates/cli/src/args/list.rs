@@ -113,10 +113,10 @@ pub(crate) struct FreeArgs {
     /// List only blocks of at least 2^BITS identifiers.
     #[arg(long, value_name = "BITS", default_value = "0", hide_default_value = true, value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) at_least: u32,
-    /// Show the place of a region with a suffix of S bits.
+    /// Show where a region with a suffix of S bits would go.
     #[arg(long, value_name = "S", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) suffix: Option<u32>,
-    /// Show the place of a region with an expansion zone of Z bits [default: 8, or fewer if no block leaves 8].
+    /// Show where a region with an expansion zone of Z bits would go [default: 8, or fewer if no block leaves 8].
     #[arg(long, value_name = "Z", requires = "suffix", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) zone: Option<u32>,
     /// Show at most N blocks [default: 20; with --json all].

@@ -363,7 +363,7 @@ pub(crate) struct PolicyArgs {
     /// Issue at most N identifiers in total, including those from chunks that daemons already hold.
     #[arg(long, value_name = "N", value_parser = parse_u128, allow_negative_numbers = true)]
     pub(crate) cap: Option<u128>,
-    /// Issue all identifiers that fit the suffix.
+    /// Remove the cap: issue all identifiers that fit the suffix.
     #[arg(long, conflicts_with = "cap")]
     pub(crate) no_cap: bool,
     /// Reserve chunks of MIN to MAX suffixes.

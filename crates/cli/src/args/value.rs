@@ -190,7 +190,7 @@ pub(super) fn parse_lines(text: &str) -> Result<usize, String> {
     within(text, 0, usize::MAX as u128).ok_or_else(|| "expected a number of lines, such as 20".to_owned())
 }
 
-/// Parses a number that identifies something, such as a request. It is at least 1.
+/// Parses a number that identifies a resource, such as a request, and is at least 1.
 pub(super) fn parse_number(text: &str) -> Option<u64> {
     within(text, 1, u64::MAX.into())
 }

@@ -154,7 +154,7 @@ mod tests {
 
         fn rotate(&self) {
             for (from, to) in [("a.1", "a.2"), ("a", "a.1")] {
-                // OK because the first time there is no older file.
+                // OK because there is no older file the first time.
                 let _ = fs::rename(self.path(from), self.path(to));
             }
         }

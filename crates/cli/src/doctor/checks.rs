@@ -246,7 +246,7 @@ fn store(diagnosis: &Diagnosis, status: &Status) -> Check {
     check
 }
 
-/// The smallest shares of a limit whose use is a problem.
+/// It is a problem if at least this share of a limit is in use: a warning, or wrong.
 const SHARE_WARNING: f64 = 0.8;
 const SHARE_WRONG: f64 = 0.95;
 

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Offset {
     pub(crate) millis: f64,
-    /// Half the time of the call: the offset may be this much more or less.
+    /// Half the duration of the call: the true offset differs by at most this much.
     pub(crate) error_millis: f64,
 }
 

@@ -224,7 +224,7 @@ fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     Ok(read)
 }
 
-/// For each name of a type in serde's errors, what the field must be.
+/// For each type name in serde's errors, what the field must be.
 const WANTED: [(&str, &str); 4] = [
     // Every number of a region in the file is a number of bits, or a percentage.
     ("expected u32", "expected a whole number from 0 to 128, without quotes"),
