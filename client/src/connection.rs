@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     /// How to verify daemons, if the endpoints use TLS.
     tls: Option<Certificates>,
     credentials: Credentials,
-    /// The ages of the identifiers of all handles.
+    /// The age check that all handles share.
     ages: Arc<Ages>,
     state: Mutex<State>,
 }

@@ -181,7 +181,8 @@ impl Fetcher {
         }
     }
 
-    /// Returns the text form of the source's identifiers. The form of a region is a property of its space.
+    /// Returns the text form of the source's identifiers. The text form of a region's identifiers is a property of its
+    /// space.
     async fn form(&self) -> Result<Form, Failure> {
         let Source::Region { space, .. } = &self.source else { return Ok(Form::Decimal) };
         let message = GetSpaceRequest { name: names::space(space) };

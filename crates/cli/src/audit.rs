@@ -123,7 +123,7 @@ impl Event {
         ["time", "action", "outcome"].iter().all(|name| fields[name].is_string()).then_some(Self { line, fields })
     }
 
-    /// Returns the text of a field with control characters escaped, because some texts come from callers.
+    /// Returns the text of a field with control characters escaped, because some fields come from callers.
     fn text(&self, name: &str) -> String {
         let text = match &self.fields[name] {
             Value::String(text) => text.clone(),

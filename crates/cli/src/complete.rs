@@ -127,7 +127,7 @@ impl EnvCompleter for Bash {
     }
 }
 
-/// The kind of thing that a value names.
+/// What the value of an argument names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     Region,
@@ -144,8 +144,8 @@ enum Named {
 }
 
 impl Named {
-    /// Returns what kind of existing thing an argument of a command names, if any. `group` is the parent of the
-    /// command.
+    /// Returns what an argument of a command names, or `None` if it does not name something that exists. `group` is the
+    /// parent of the command.
     fn by(group: &str, command: &str, argument: &str) -> Option<Self> {
         match (group, command, argument) {
             (_, "create" | "ask", "name" | "series") => None,
@@ -195,7 +195,7 @@ fn contexts() -> Vec<String> {
     contexts.map(|contexts| contexts.all().keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Returns the names that the daemon returns within the time limit. The command line selects the daemon.
+/// Returns the names that the daemon sends within the time limit. The command line selects the daemon.
 fn ask(named: Named, typed: &str) -> Option<Vec<String>> {
     let settings = settings::parse_leniently(&line())?;
     let mut names = Names { typed, found: Vec::new() };

@@ -63,7 +63,7 @@ pub(crate) struct Credentials {
     pub(crate) allow_plain_token: bool,
 }
 
-/// Reasons that no client can be built.
+/// Reasons why a client cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unconnectable {
     #[error(transparent)]

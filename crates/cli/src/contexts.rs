@@ -61,13 +61,13 @@ impl Context {
     }
 }
 
-/// The names of the settings of a context, which are also the names of the options.
+/// The names of a context's settings, which are also the names of the options.
 pub(crate) const SETTINGS: [&str; 7] = ["endpoint", "ca", "cert", "key", "token-file", "space", "request-timeout"];
 
 /// The settings that are paths. A context has absolute paths, because commands run in any directory.
 pub(crate) const PATHS: [&str; 4] = ["ca", "cert", "key", "token-file"];
 
-/// Reasons that the contexts file cannot be used.
+/// Reasons why the contexts file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("cannot find your configuration directory: set HOME, XDG_CONFIG_HOME or KENT_CLIENT_CONFIG")]

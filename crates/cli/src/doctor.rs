@@ -31,7 +31,7 @@ pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     if is_wrong { Err(Failure::Unwell) } else { Ok(()) }
 }
 
-/// Returns the problems of all checks, the most severe first. Problems of one severity are in the order of the time
+/// Returns the problems of all checks, the most severe first. Problems of the same severity are ordered by the time
 /// until they have consequences.
 fn problems(checks: &[Check]) -> Vec<(&'static str, &Problem)> {
     let mut problems: Vec<_> =

@@ -76,11 +76,11 @@ fn timed_out(limit: Duration, waiting_for: Option<&str>) -> String {
     format!("stopped at --timeout {}{reason}", humantime::format_duration(limit))
 }
 
-/// A text that is not a valid identifier, and the reason.
+/// A string that is not a valid identifier, and the reason.
 #[derive(Debug)]
 pub(crate) struct InvalidId {
     pub(crate) text: String,
-    /// The number of the line, if the text is from standard input.
+    /// The number of the line, if the string is from standard input.
     pub(crate) line: Option<u64>,
     /// The name of the error in formats.md, such as `bad-hex`.
     pub(crate) code: &'static str,

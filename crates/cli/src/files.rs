@@ -23,7 +23,7 @@ pub(crate) struct Named {
     pub(crate) source: Source,
 }
 
-/// Reasons that a file cannot be used.
+/// Reasons why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadFile {
     /// The message does not repeat the token, because messages may be logged.

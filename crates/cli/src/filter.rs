@@ -104,7 +104,7 @@ impl FromStr for Condition {
     }
 }
 
-/// Splits a text such as `a=1,b=2` or `a=1 and b=2`, which users of other tools may write for two conditions.
+/// Splits a string such as `a=1,b=2` or `a=1 and b=2`, which users of other tools may write for two conditions.
 fn two_conditions(text: &str) -> Option<(&str, &str)> {
     let split = |joint| text.split_once(joint).filter(|(first, second)| is_condition(first) && is_condition(second));
     [" and ", " AND ", "&&", ","].into_iter().find_map(split).map(|(first, second)| (first.trim(), second.trim()))
@@ -235,7 +235,7 @@ fn is_of_name(symbol: char) -> bool {
     symbol.is_ascii_alphanumeric() || NAME_SYMBOLS.contains(symbol)
 }
 
-/// Returns whether a text matches a pattern, in which `*` matches any characters and `?` matches one.
+/// Returns whether a string matches a pattern, in which `*` matches any characters and `?` matches one.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     // On a mismatch, the last star matches one more character.

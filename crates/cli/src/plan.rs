@@ -21,7 +21,7 @@ struct Donor<'a> {
     zone_bits: u32,
 }
 
-/// Prints the regions that could be split. A refusal without such regions stays a failure.
+/// Prints the regions that could be split. If the refusal names no such regions, returns it as a failure.
 pub(crate) fn write(args: &CreateArgs, status: &Status, out: &mut Out) -> Result<(), Failure> {
     let refusal = Refusal::new(status);
     let donors = donors(&refusal);

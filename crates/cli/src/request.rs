@@ -289,7 +289,7 @@ fn space_of(request: &str) -> &str {
     space.rsplit_once("/requests/").map_or(space, |(space, _)| space)
 }
 
-/// Returns a text that another caller wrote, on one line and without control characters.
+/// Returns text that another caller wrote, on one line and without control characters.
 fn plain(text: &str) -> String {
     text.replace(char::is_control, " ")
 }

@@ -92,7 +92,8 @@ fn new_region(new: &NewRegion) -> Option<String> {
     is_plain.then(|| format!(" --new {}:{suffix}{extension}", new.region_id))
 }
 
-/// Returns the command that changes the policy or the counter of a region. Returns `None` for texts, which would need quotes.
+/// Returns the command that changes the policy or the counter of a region. Returns `None` for an owner, a description
+/// or labels, which may need quotes.
 fn update(request: &UpdateRegionRequest) -> Option<String> {
     let has_texts = request.owner.is_some() || request.description.is_some();
     if has_texts || !request.set_labels.is_empty() || !request.remove_labels.is_empty() {

@@ -34,7 +34,7 @@ const RESOURCE: &str = "uuidv7";
 const ENDS: [char; 10] = ['`', '(', ')', ',', ';', '|', '&', '<', '>', '\n'];
 /// Source files that the test skips, because their tips quote wrong command lines.
 const TIPS: [&str; 2] = ["crates/cli/src/usage.rs", "crates/cli/src/usage/habits.rs"];
-/// Texts that name a command without suggesting it.
+/// Strings that name a command without suggesting it.
 const LABELS: [&str; 1] = ["kent context use"];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -65,7 +65,7 @@ fn literals(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// Returns the commands that a text suggests, as written. A command begins with a name of `commands`, and ends where
+/// Returns the commands that a string suggests, as written. A command begins with a name of `commands`, and ends where
 /// the sentence or the example ends.
 fn suggested<'t>(text: &'t str, commands: &[String]) -> Vec<&'t str> {
     let starts = text.match_indices("kent ").filter(|(at, _)| {
@@ -114,7 +114,7 @@ fn sampled(command: &str, sample: &str) -> Vec<String> {
         rest = after;
     }
     whole.push_str(rest);
-    // A text in quotes is one word.
+    // A quoted string is one word.
     let mut is_quoted = false;
     let whole: String = whole
         .chars()

@@ -52,9 +52,9 @@ Examples:
 
 /// Create a token and print it. The token is shown only once.
 ///
-/// The token alone goes to standard output, or to the file of --out, which only its owner may read. What the token may
-/// do goes to standard error. You can grant only permissions over which you have `admin`, and the token ends no later
-/// than your own credential.
+/// The token alone goes to standard output, or to the file of --out, which only its owner may read. A summary of what
+/// the token may do goes to standard error. You can grant only permissions over which you have `admin`, and the token
+/// ends no later than your own credential.
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_HELP)]
 pub(crate) struct TokenCreateArgs {

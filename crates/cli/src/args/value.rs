@@ -85,7 +85,7 @@ fn expected_count(min: u64) -> String {
     format!("expected a number of identifiers from {min} to 2^64 - 1, such as 500, 10_000, 10k, 2M or 1G")
 }
 
-/// Parses one source of identifiers, as permissions name it.
+/// Parses a source in the notation of permissions.
 pub(super) fn parse_resource(text: &str) -> Result<String, String> {
     Budget::permission(text).map(|permission| permission.resource().to_string()).map_err(|bad| bad.to_string())
 }

@@ -21,7 +21,7 @@ struct Part {
     file: BufReader<File>,
 }
 
-/// The identity of a file, which a rename keeps: its device and its inode.
+/// The identity of a file, which survives a rename: its device and its inode.
 type Id = (u64, u64);
 
 /// The maximum number of files that kentd keeps.

@@ -119,7 +119,7 @@ pub(crate) fn all(diagnosis: &Diagnosis, offset: Offset) -> Vec<Check> {
 }
 
 /// Returns the seconds for which the daemon can issue time-based identifiers without the store. On etcd, it can grant
-/// from the chunks of regions for the same time.
+/// from the chunks of regions for the same duration.
 fn window_left(status: &Status) -> Option<f64> {
     status.slots.iter().map(|slot| slot.window_left_ms as f64 / 1000.0).reduce(f64::max)
 }

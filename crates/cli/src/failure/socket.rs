@@ -1,4 +1,4 @@
-//! What to do if no connection to a Unix socket can be made.
+//! Advice for a failed connection to a Unix socket.
 
 /// Returns a hint for this path and cause, if there is one.
 pub(super) fn advice(path: &str, cause: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What to do about failures of TLS: another scheme, another port, or another certificate.
+//! Advice for failures of TLS: another scheme, another port, or another certificate.
 
 use crate::connect;
 

@@ -160,7 +160,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
     Option::deserialize(deserializer)
 }
 
-/// Reasons that a file cannot be imported.
+/// Reasons why a file cannot be imported.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadFile {
     #[error("the file is empty; expected a header, as `kent table export` writes it")]

@@ -49,7 +49,7 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// Parses a text that has one JSON object per line.
+/// Parses text that has one JSON object per line.
 pub(crate) fn json_lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line is a JSON object")).collect()
 }
