@@ -83,7 +83,7 @@ pub(crate) struct Global {
     pub(crate) endpoint: Endpoints,
     #[command(flatten)]
     pub(crate) credentials: Credentials,
-    /// Wait at most this long for each answer of a daemon, such as 500ms, 10s or 2m.
+    /// Wait at most this long for each answer from a daemon, such as 500ms, 10s or 2m.
     #[arg(
         long,
         global = true,

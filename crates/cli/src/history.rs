@@ -121,7 +121,7 @@ async fn follow(
     Ok(())
 }
 
-/// Waits for the first answer of an endpoint, and prints warnings until it arrives.
+/// Waits for the first answer from an endpoint, and prints warnings until it arrives.
 async fn saying<T>(endpoint: &str, is_json: bool, answer: impl Future<Output = T>) -> T {
     let (began, mut pause) = (Instant::now(), FIRST_AFTER);
     let mut answer = pin!(answer);

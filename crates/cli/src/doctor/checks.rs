@@ -302,8 +302,8 @@ fn replicas(replicas: &[ReplicaStatus]) -> Check {
     check
 }
 
-/// A region that will be full within the first of these times is a warning. Within the second, it is wrong if most of
-/// its capacity is used.
+/// The check warns of a region that will be full within the first of these times. Within the second, the state is wrong
+/// if most of the region's capacity is used.
 const FULL_WARNING_SECONDS: f64 = 7.0 * 86_400.0;
 const FULL_WRONG_SECONDS: f64 = 3600.0;
 

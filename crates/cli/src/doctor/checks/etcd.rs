@@ -89,7 +89,7 @@ fn member(check: &mut Check, member: &EtcdMember) {
     };
     let quota = member.quota_bytes.unwrap_or(QUOTA_DEFAULT_BYTES);
     let (database, whole) = (bytes(member.database_bytes), bytes(quota));
-    // etcd reports its quota since version 3.6.
+    // etcd has reported its quota since version 3.6.
     let assumed = if member.quota_bytes.is_some() { "" } else { " by default" };
     check.fact(format!(
         "{label}: etcd {}{role}, answers in {}, database {database} of {whole}{assumed}",
