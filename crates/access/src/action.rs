@@ -7,9 +7,9 @@ use core::{fmt, str::FromStr};
 pub enum Action {
     /// To get identifiers, packed or as text.
     Allocate,
-    /// To get leases, which carry the keys of scrambled orders.
+    /// To get leases, which contain the keys of scrambled orders.
     Lease,
-    /// To have identifiers decoded.
+    /// To decode identifiers.
     Inspect,
     /// To read tables.
     Read,
@@ -22,7 +22,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// All actions, in the order in which texts list them.
+    /// All actions, in the order in which messages list them.
     pub const ALL: [Self; 7] =
         [Self::Allocate, Self::Lease, Self::Inspect, Self::Read, Self::Edit, Self::Operate, Self::Admin];
 

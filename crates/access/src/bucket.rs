@@ -1,4 +1,4 @@
-//! A token bucket in one atomic number, which threads share without a lock.
+//! A token bucket in one atomic number, so threads share it without a lock.
 //!
 //! This is the generic cell rate algorithm: the number is the time at which the bucket will be full again. A full
 //! bucket holds what flows into it in one second. A charge larger than the bucket's content leaves a debt, and the
@@ -13,7 +13,7 @@ use core::{
 /// The amount that a principal may still take under a rate limit. A new bucket is full.
 #[derive(Debug, Default)]
 pub struct Bucket {
-    /// When the bucket is full, in nanoseconds on the clock of its callers.
+    /// The time at which the bucket will be full, in nanoseconds on the caller's clock.
     full_at: AtomicU64,
 }
 
@@ -40,18 +40,18 @@ impl Bucket {
     pub fn charge(&self, rate: NonZeroU64, count: u64, now: Duration) -> Result<Charge, Duration> {
         let (at, one) = (nanos(now), SECOND.div_ceil(rate.get()));
         let cost = if count == 1 { one } else { cost(rate, count) };
-        // Costs are rounded up, so taking the content of a full bucket one by one costs a little more than a second.
+        // Costs are rounded up, so emptying a full bucket one unit at a time costs a little more than a second.
         let second = one.saturating_mul(rate.get()).min(SECOND + one / 2);
         let latest = at.saturating_add(second).saturating_sub(one);
         let take = |full_at| (full_at <= latest).then_some(at.max(full_at).saturating_add(cost));
         match self.full_at.fetch_update(Relaxed, Relaxed, take) {
             Ok(_) => Ok(Charge { cost, at }),
-            Err(full_at) => Err(Duration::from_nanos(full_at - latest)), // OK because `take` has compared them
+            Err(full_at) => Err(Duration::from_nanos(full_at - latest)), // OK because `full_at > latest`
         }
     }
 
-    /// Gives back the charge of a failed call, minus the amount that has flowed into the bucket since the charge.
-    /// Without the charge, the bucket could have been full and lost that amount.
+    /// Refunds the charge of a failed call, minus the amount that has flowed into the bucket since the charge. Without
+    /// the charge, the bucket might have been full, and that amount lost.
     pub fn refund(&self, Charge { cost, at }: Charge, now: Duration) {
         let left = cost.saturating_sub(nanos(now).saturating_sub(at));
         // OK because subtracting never fails: the closure always returns a value.
@@ -123,7 +123,7 @@ mod tests {
         let taken = bucket.charge(rate, 3000, ms(100)).expect("full");
         bucket.refund(taken, ms(100));
         assert!(bucket.is_full(ms(100)));
-        // The amount that has flowed in since is not refunded twice.
+        // The amount that has flowed in since the charge is not refunded.
         let taken = bucket.charge(rate, 1500, ms(100)).expect("full");
         bucket.refund(taken, ms(1100));
         assert!(!bucket.is_full(ms(1099)) && bucket.is_full(ms(1100)));
@@ -157,7 +157,7 @@ mod tests {
                     for _ in 0..5_000 {
                         let taken = bucket.charge(rate, 2, ms(1000));
                         if let Ok(taken) = taken {
-                            // Every other charge is given back, and must be available to the other threads.
+                            // Every other charge is refunded, and must be available to the other threads.
                             match admitted.fetch_add(1, Relaxed) % 2 {
                                 0 => bucket.refund(taken, ms(1000)),
                                 _ => continue,
@@ -173,8 +173,8 @@ mod tests {
         assert_eq!(total, 10_000);
     }
 
-    /// A step of a sequence: how much time passes, how much is taken, and after how many more steps the call fails, if
-    /// it does.
+    /// Generates the steps of a sequence: how much time passes, how much is taken, and after how many more steps the
+    /// call fails, if it fails.
     fn steps() -> impl Strategy<Value = Vec<(u64, u64, Option<usize>)>> {
         let step = (0..400_000_000_u64, 1..3_000_u64, prop::option::weighted(0.3, 0..6_usize));
         prop::collection::vec(step, 1..60)
@@ -202,7 +202,7 @@ mod tests {
                     (Err(_), _) => {}
                 }
             }
-            // The bound holds in every part of the sequence.
+            // The bound holds in every contiguous part of the sequence.
             for first in 0..kept.len() {
                 let (mut total, mut largest) = (0_u128, 0);
                 for &(at, count) in &kept[first..] {

@@ -1,8 +1,7 @@
 //! Budgets: how many identifiers the holders of a token or a role may take from one source in total.
 //!
-//! A daemon reserves a [`Share`] of a budget before it grants from it. From then on the record [`Spent`] counts the
-//! whole share as used, until the daemon returns what it has not granted. So `used` is never less than what was
-//! granted.
+//! A daemon reserves a [`Share`] of a budget, and grants from the share. The record [`Spent`] counts the whole share as
+//! used until the daemon returns the part that it has not granted. So `used` is never less than what was granted.
 
 mod share;
 mod spent;
@@ -56,12 +55,12 @@ pub struct Budget {
     total: u64,
 }
 
-/// A text that is neither the ID of a token nor the name of a role.
+/// A string that is neither the ID of a token nor the name of a role.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is not a holder: write token:ID or role:NAME, such as role:orders")]
 pub struct BadHolder(String);
 
-/// A resource that is not one source.
+/// A resource that is not a single source.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is not one source of identifiers: write a format such as uuidv7, serial:SYMBOL or region:SPACE/NAME, such as \
@@ -69,7 +68,7 @@ pub struct BadHolder(String);
 )]
 pub struct NotOneSource(pub String);
 
-/// The maximum number of characters that an error quotes from a text.
+/// Errors quote at most this many characters of an input.
 const SHOWN_MAX: usize = 80;
 
 impl Budget {
@@ -117,7 +116,7 @@ impl Budget {
         &self.holder
     }
 
-    /// A right on its source.
+    /// A right on the budget's source. Its action has no meaning.
     pub const fn right(&self) -> &Right {
         &self.right
     }
@@ -132,7 +131,7 @@ impl Budget {
         Self { total, ..self.clone() }
     }
 
-    /// Whether both budgets are on the same source.
+    /// Whether the budget is on the source of this right.
     pub fn is_on(&self, right: &Right) -> bool {
         match (self.right.bound(), right.bound()) {
             (Bound::Region(one), Bound::Region(other)) => (&one.space, one.number) == (&other.space, other.number),
@@ -141,7 +140,7 @@ impl Budget {
         }
     }
 
-    /// Whether identifiers of this source count toward the budget.
+    /// Whether identifiers of this target count toward the budget.
     pub fn includes(&self, target: Target<'_>) -> bool {
         match (self.right.permission().resource(), self.right.bound(), target) {
             (Resource::Format(token), _, Target::Format(format)) => *token == format.token(),

@@ -1,10 +1,10 @@
 //! Who may do what, and how fast: permissions, limits, roles and tokens.
 //!
-//! This crate decides; it reads no clock, draws no random bits and does no I/O. The caller supplies the time and the
-//! random bits of a token, and resolves names: a right on a region is bound to the region's number, which no rename
-//! changes.
+//! This crate only makes decisions: it reads no clock, draws no random bits and does no I/O. The caller supplies the
+//! time and the random bits of a token, and resolves names: a right on a region is bound to the region's number, which
+//! no rename changes.
 //!
-//! - [`Permission`] is the text of a right, such as `allocate:region:default/orders`.
+//! - [`Permission`] is an action on a resource, such as `allocate:region:default/orders`.
 //! - [`Right`] is a permission bound to the space or region that it named when it was given.
 //! - [`Rights`] is a set of rights, compiled for decisions.
 //! - [`Token`] and [`Role`] hold rights and [`Limits`]; [`Presented`] is the secret that a caller sends.

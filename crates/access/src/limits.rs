@@ -23,7 +23,7 @@ pub enum LimitKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits([Option<NonZeroU64>; LimitKind::ALL.len()]);
 
-/// A text that is not a limit.
+/// A string that is not a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct BadLimit(String);
@@ -35,7 +35,7 @@ impl LimitKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Ids, Self::Calls, Self::Streams, Self::Connections];
 
-    /// The name of the kind in texts.
+    /// The name of the kind, such as `ids`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ids => "ids",
@@ -127,7 +127,7 @@ fn parse_number(text: &str) -> Option<NonZeroU64> {
     NonZeroU64::new(number.checked_mul(factor)?)
 }
 
-/// The maximum number of characters that an error quotes from a text.
+/// Errors quote at most this many characters of an input.
 const SHOWN_MAX: usize = 80;
 
 /// `ids=10_000/s, streams=10`.
@@ -142,7 +142,7 @@ impl fmt::Display for Limits {
     }
 }
 
-/// Parses limits separated by commas; an empty text sets no limits.
+/// Parses limits separated by commas; an empty string sets no limits.
 impl FromStr for Limits {
     type Err = BadLimit;
 

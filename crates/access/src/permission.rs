@@ -1,4 +1,4 @@
-//! Permissions as texts: `ACTION:RESOURCE`.
+//! Permissions, written `ACTION:RESOURCE`.
 
 use alloc::{
     borrow::ToOwned,
@@ -27,15 +27,15 @@ pub enum Resource {
     Everything,
     /// The token of a format, or `uid11-fullrand`.
     Format(&'static str),
-    /// All formats whose tokens begin with this text. Includes `uid11-fullrand` if that token begins with it too.
+    /// All formats whose tokens begin with this string, and `uid11-fullrand` if that token does.
     Formats(String),
     /// `serial:SYMBOL`.
     Serial(Series),
-    /// All serials whose symbols begin with this text.
+    /// All serials whose symbols begin with this string.
     Serials(String),
     /// `space:SPACE`: a space with all its regions, but not the spaces of delegated regions.
     Space(String),
-    /// All outermost spaces whose names begin with this text, and the spaces inside them.
+    /// All outermost spaces whose names begin with this string, and the spaces inside them.
     Spaces(String),
     /// `region:SPACE/NAME`.
     Region {
@@ -44,7 +44,7 @@ pub enum Resource {
         /// The name of the region.
         name: String,
     },
-    /// All regions of a space that were created with a name that begins with this text.
+    /// All regions of a space that were created with a name that begins with `prefix`.
     Regions {
         /// The name of the space.
         space: String,
@@ -71,13 +71,13 @@ pub enum Needs<'p> {
     },
 }
 
-/// Reasons that a text is not a permission.
+/// Reasons that a string is not a permission.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadPermission {
     /// There is no such action.
     #[error("{text:?} is not a permission: write ACTION:RESOURCE, where ACTION is {}, such as lease:uuidv7", actions())]
     Action {
-        /// The text.
+        /// The string.
         text: String,
     },
     /// There is no such resource.
@@ -86,7 +86,7 @@ pub enum BadPermission {
          region:SPACE/NAME, and may end in *, such as region:default/team-a-*"
     )]
     Resource {
-        /// The text.
+        /// The string.
         text: String,
         /// What is wrong with the resource.
         problem: String,
@@ -94,7 +94,7 @@ pub enum BadPermission {
     /// The action is not possible on the resource.
     #[error("{text:?} is not a permission: {problem}")]
     Impossible {
-        /// The text.
+        /// The string.
         text: String,
         /// What is possible.
         problem: String,
@@ -105,7 +105,7 @@ const SERIAL: &str = "serial:";
 const SPACE: &str = "space:";
 const REGION: &str = "region:";
 
-/// The maximum length of a permission's text in bytes: enough for any name, and small enough to store a hundred
+/// The maximum length of a permission in bytes: enough for any name, and small enough for a record to hold a hundred
 /// permissions.
 const LEN_MAX: usize = 600;
 
@@ -134,7 +134,7 @@ impl Permission {
     }
 
     /// What must be looked up to bind the permission. A bound right stays with its region, even if another region takes
-    /// the name.
+    /// over the name.
     pub fn needs(&self) -> Needs<'_> {
         match &self.resource {
             Resource::Space(space) | Resource::Regions { space, .. } => Needs::Space(space),
@@ -149,7 +149,7 @@ impl Permission {
         }
     }
 
-    /// The same permission with other names for its space and its region, such as the current ones after a rename.
+    /// The same permission with other names for its space and region, such as the current names after a rename.
     #[must_use]
     pub fn with_names(&self, space: &str, region: Option<&str>) -> Self {
         let space = space.to_owned();
@@ -257,7 +257,7 @@ impl FromStr for Resource {
     }
 }
 
-/// The maximum number of characters that an error quotes from a text.
+/// Errors quote at most this many characters of an input.
 const SHOWN_MAX: usize = 160;
 
 /// An upper bound on the length of a serial's symbol.
@@ -314,7 +314,7 @@ fn parse_region(text: &str, is_pattern: bool) -> Result<Resource, String> {
     Ok(if is_pattern { Resource::Regions { space, prefix: name } } else { Resource::Region { space, name } })
 }
 
-/// Checks the name of a space, which is a path for the space of a delegated region.
+/// Checks the name of a space. The name of a delegated region's space is a path.
 fn check_space(space: &str) -> Result<(), String> {
     space.split('/').collect::<Vec<_>>().into_iter().try_for_each(check)
 }

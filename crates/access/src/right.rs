@@ -37,7 +37,7 @@ pub struct Place {
     pub first_name: String,
 }
 
-/// The error for a permission that is not bound to what it names.
+/// The error for a permission that is not bound to the space or region that it names.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the permission {permission} is not bound to what it names")]
 pub struct Unbound {

@@ -1,4 +1,4 @@
-//! Sets of rights, compiled so that a decision takes no allocation and few comparisons.
+//! Sets of rights, compiled so that a decision needs few comparisons and no allocation.
 
 use alloc::{
     borrow::ToOwned,
@@ -33,22 +33,22 @@ pub enum Target<'t> {
     Series(&'t Series),
     /// A space itself: its creation and deletion.
     Space {
-        /// The key of the space; its name, if there is no such space.
+        /// The key of the space, or its name if there is no such space.
         key: &'t str,
     },
-    /// Any region of a space. The space may have no region.
+    /// At least one region of a space. The space may have no regions.
     Some {
-        /// The key of the space; its name, if there is no such space.
+        /// The key of the space, or its name if there is no such space.
         space: &'t str,
     },
     /// The whole table of a space.
     Table {
-        /// The key of the space; its name, if there is no such space.
+        /// The key of the space, or its name if there is no such space.
         space: &'t str,
     },
     /// A region.
     Region {
-        /// The key of the space; its name, if there is no such space.
+        /// The key of the space, or its name if there is no such space.
         space: &'t str,
         /// The number of the region; `None` if the region does not exist, or does not exist yet.
         number: Option<u64>,
@@ -72,7 +72,7 @@ struct Scope {
     /// Sorted by [`by_length`] of their keys.
     spaces: Vec<(String, InSpace)>,
     /// The number of each single region, and the key of its space, which is also in `spaces`. The list is sorted by
-    /// number, so that most grants find their region by comparing one text.
+    /// number, so most grants find their region with one string comparison.
     regions: Vec<(u64, String)>,
 }
 
@@ -85,7 +85,7 @@ struct InSpace {
     prefixes: Vec<String>,
 }
 
-/// The number of regions that are compared one by one.
+/// Lists of up to this many regions are searched one by one, longer lists by bisection.
 const SCANNED_MAX: usize = 4;
 
 impl Rights {
@@ -115,7 +115,7 @@ impl Rights {
         scope.everything
             || match target {
                 Target::Series(Series::FullRand) => scope.full_rand,
-                // In an arm of its own, so that no call has to store a whole target in memory.
+                // This separate arm saves callers from storing the whole target in memory.
                 Target::Series(series) => scope.has_serial(series),
                 Target::Region { space, number: Some(number), .. } if scope.has_region(space, number) => true,
                 target => scope.includes(target),
@@ -195,7 +195,7 @@ impl Scope {
             }
     }
 
-    /// Whether the scope includes the regions that were or will be created with this name.
+    /// Whether the scope includes any region that was or will be created with this name.
     fn has_first_name(&self, space: &str, first_name: &str) -> bool {
         self.all_regions
             || self.has_space_prefix(space)
@@ -205,7 +205,7 @@ impl Scope {
     /// Whether the scope lists this region by its number.
     #[inline]
     fn has_region(&self, space: &str, number: u64) -> bool {
-        // A search is faster only in a long list.
+        // A binary search is faster only in a long list.
         let first = match self.regions.len() {
             0..=SCANNED_MAX => 0,
             _ => self.regions.partition_point(|(other, _)| *other < number),
@@ -253,7 +253,7 @@ impl Scope {
             || match (right.permission().resource(), right.bound()) {
                 (Resource::Everything, _) => false,
                 (Resource::Format(token), _) => self.has_format(token),
-                // A later version may have more formats, so only a pattern covers a pattern.
+                // A later version may add formats, so only a pattern covers a pattern.
                 (Resource::Formats(prefix), _) => is_within_one(prefix, &self.format_prefixes),
                 (Resource::Serial(series), _) => self.has_serial(series),
                 (Resource::Serials(prefix), _) => is_within_one(prefix, &self.serial_prefixes),
@@ -301,7 +301,7 @@ fn outermost(key: &str) -> &str {
     key.split(['~', '/']).next().unwrap_or_default()
 }
 
-/// Orders texts by length first, which costs less than comparing their bytes.
+/// Orders strings by length first, which costs less than comparing their bytes.
 fn by_length(one: &str, other: &str) -> Ordering {
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
@@ -351,7 +351,7 @@ mod tests {
         Rights::new(texts.iter().map(|text| right(text)).collect())
     }
 
-    /// Whether the rights allow what a permission says.
+    /// Whether the rights allow a permission's action on its resource.
     fn may(rights: &Rights, text: &str) -> bool {
         let (action, resource) = text.split_once(':').expect("an action");
         let action = action.parse().expect("an action");
@@ -428,7 +428,7 @@ mod tests {
                 &["edit:region:default/team-a-*"],
                 &["edit:region:default/team-a-1", "edit:region:default/moved", "edit:region:default/team-a-new"],
             ),
-            // The space of a delegated region has rights of its own.
+            // Rights on the space of a delegated region do not include the region itself.
             (&["edit:space:default/orders"], &["edit:space:default/orders", "edit:region:default/orders/eu"]),
             (&["edit:region:default/orders/eu"], &["edit:region:default/orders/eu"]),
             (&["admin:region:default/orders"], &["allocate:region:default/orders", "lease:region:default/orders"]),

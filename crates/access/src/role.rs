@@ -1,4 +1,4 @@
-//! Roles: named sets of rights, and the callers' certificates that have them.
+//! Roles: named sets of rights, and the certificates whose callers have them.
 
 use alloc::{
     borrow::ToOwned,
@@ -19,13 +19,13 @@ pub struct Role {
     pub name: String,
     /// What its holders may do.
     pub rights: Vec<Right>,
-    /// The certificates that have the role.
+    /// The names of the certificates whose callers have the role.
     pub certificates: Vec<NamePattern>,
     /// The limits of its holders. For a holder of several roles, the greatest limit of each kind applies.
     pub limits: Limits,
 }
 
-/// The name in a caller's certificate, or all names that begin with a text.
+/// A pattern for the names in callers' certificates: one name, or all names with the same beginning.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NamePattern {
     text: String,
@@ -86,8 +86,8 @@ impl NamePattern {
         if self.is_prefix { name.starts_with(&self.text) } else { name == self.text }
     }
 
-    /// Parses the name for a role that is set now. Unlike [`from_str`](Self::from_str), which reads stored roles, rejects a text that
-    /// can be neither a URI nor a DNS name, because no certificate would match.
+    /// Parses a name for a role that is being set. Unlike [`from_str`](Self::from_str), which reads stored roles,
+    /// rejects a string that can be neither a URI nor a DNS name, because no certificate would match it.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl NamePattern {
         let Some((scheme, rest)) = self.text.split_once(':') else { return false };
         let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
             && scheme.chars().all(|symbol| symbol.is_ascii_alphanumeric() || "+-.".contains(symbol));
-        // A SPIFFE ID begins with `spiffe://`. A prefix may end before that.
+        // A SPIFFE ID begins with `spiffe://`. A pattern for several names may end within these characters.
         let path = if scheme == "spiffe" { rest.strip_prefix(SLASHES) } else { Some(rest) };
         let is_begun = self.is_prefix && (path.is_some() || SLASHES.starts_with(rest));
         is_scheme && (is_begun || path.is_some_and(|path| !path.is_empty()))
@@ -143,7 +143,7 @@ impl FromStr for NamePattern {
     }
 }
 
-/// The maximum number of characters that an error quotes from a text.
+/// Errors quote at most this many characters of an input.
 const SHOWN_MAX: usize = 80;
 
 impl fmt::Display for NamePattern {

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::{limits::Limits, right::Right};
 
-/// The public part of a token, which names its record.
+/// The public part of a token, which identifies its record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenId([u8; ID_BYTES]);
 
@@ -75,12 +75,12 @@ pub enum Refused {
     Expired,
 }
 
-/// A text that is not a token.
+/// A string that is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("not a token, which begins with kent_")]
 pub struct Malformed;
 
-/// A text that is not the ID of a token.
+/// A string that is not the ID of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is not the ID of a token, which has {n} characters of 0-9 and a-f", n = 2 * ID_BYTES)]
 pub struct BadId(String);
@@ -117,7 +117,7 @@ impl FromStr for TokenId {
     }
 }
 
-/// The maximum number of characters that an error quotes from a text.
+/// Errors quote at most this many characters of an input.
 const SHOWN_MAX: usize = 40;
 
 impl Presented {
@@ -130,7 +130,7 @@ impl Presented {
     ///
     /// # Errors
     ///
-    /// [`Malformed`], which does not repeat the text.
+    /// [`Malformed`], which does not quote the text.
     pub fn parse(text: &[u8]) -> Result<Self, Malformed> {
         let rest = text.strip_prefix(PREFIX.as_bytes()).ok_or(Malformed)?;
         let (id, secret) = rest.split_at_checked(2 * ID_BYTES).ok_or(Malformed)?;
@@ -143,7 +143,7 @@ impl Presented {
         self.id
     }
 
-    /// `kent_ID_SECRET`: the only text that contains the secret.
+    /// The token as `kent_ID_SECRET`. All other output omits the secret.
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}_{}", self.id, HEXLOWER.encode(&self.secret))
     }
@@ -162,7 +162,7 @@ impl fmt::Debug for Presented {
 }
 
 impl Hash {
-    /// A hash from a record.
+    /// Makes a hash from the bytes in a record.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -209,7 +209,7 @@ impl Token {
 }
 
 fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
-    // The length is checked first, so that a long text is not decoded.
+    // The length is checked first, so a long string is not decoded.
     if text.len() != 2 * N {
         return None;
     }

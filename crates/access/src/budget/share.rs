@@ -40,7 +40,7 @@ impl Share {
         self.left.fetch_add(count, Ordering::AcqRel);
     }
 
-    /// Stops grants from the rest of the share, which goes back to the store.
+    /// Stops grants from the rest of the share, which is returned to the store.
     pub fn recall(&self) {
         self.keep_recalled(self.left.swap(0, Ordering::AcqRel));
     }
@@ -63,7 +63,7 @@ impl Share {
 }
 
 impl Sizing {
-    /// The size of a share that would last for some seconds, at `now` on the steady clock; 0 before the first share.
+    /// The size of a share that would last a few seconds; 0 before the first share. `now` is on the steady clock.
     pub fn wish(&self, now: Duration) -> u64 {
         let Some((size, since)) = self.last else { return 0 };
         match now.saturating_sub(since) {

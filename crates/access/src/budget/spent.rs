@@ -5,19 +5,19 @@
 pub struct Spent {
     /// The number of identifiers that daemons have granted or may still grant.
     pub used: u64,
-    /// Two earlier states, the older first, from which the current rate is computed.
+    /// Two earlier states, the older one first, from which the current rate is computed.
     pub marks: [Option<Mark>; 2],
-    /// When the store was restored from a backup, in milliseconds since 1970. What was used between the backup and the
-    /// restore is not counted.
+    /// When the store was restored from a backup, in milliseconds since 1970. Identifiers used between the backup and
+    /// the restore are not counted.
     pub restored: Option<i64>,
 }
 
-/// The use at an earlier time.
+/// The number of identifiers used at an earlier time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The time, in milliseconds since 1970.
     pub at: i64,
-    /// What was used.
+    /// The value of `used` at that time.
     pub used: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Short {
     pub left: u64,
 }
 
-/// The use of a budget in about the last hour.
+/// How much of a budget was used in about the last hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lately {
     /// The number of identifiers that were used.
@@ -54,7 +54,7 @@ pub struct Lately {
 const PARTS: u64 = 8;
 /// The minimum time between two marks, in milliseconds. A rate covers up to three times this period.
 const MARK_EVERY: i64 = 30 * 60 * 1000;
-/// The shortest time from which a rate is computed, in milliseconds.
+/// The minimum period over which a rate is computed, in milliseconds.
 const SPAN_MIN: i64 = 1000;
 const DAY: f64 = 86_400_000.0;
 
@@ -64,12 +64,12 @@ impl Spent {
         total.saturating_sub(self.used)
     }
 
-    /// Reserves a share of at least what is needed. A larger share is at most an eighth of what is left. Returns the
-    /// state to commit, and the size of the share.
+    /// Reserves a share of at least the number that the daemon needs. A larger share is at most an eighth of what is
+    /// left. Returns the state to commit, and the size of the share.
     ///
     /// # Errors
     ///
-    /// [`Short`] if less than what is needed is left.
+    /// [`Short`] if fewer identifiers are left than the daemon needs.
     pub fn reserve(self, total: u64, ask: Reservation) -> Result<(Self, u64), Short> {
         let before = self.give_back(ask.returned);
         let left = before.left(total);
@@ -81,7 +81,7 @@ impl Spent {
         Ok((Self { used: before.used + share, ..before.marked(ask.now) }, share))
     }
 
-    /// Takes back the identifiers that a daemon has not granted.
+    /// Subtracts identifiers that a daemon returns because it has not granted them.
     pub fn give_back(self, returned: u64) -> Self {
         Self { used: self.used.saturating_sub(returned), ..self }
     }
@@ -97,7 +97,7 @@ impl Spent {
         Self { marks, ..self }
     }
 
-    /// The use in about the last hour, or since the first use if that is later. `None` if nothing was used.
+    /// How much was used in about the last hour, or since the first use if that is later. `None` if nothing was used.
     pub fn lately(&self, now: i64) -> Option<Lately> {
         // A mark is set at most every half hour, so the mark to count from may be up to an hour and a half old.
         let is_recent = |mark: &Mark| now.saturating_sub(mark.at) <= 3 * MARK_EVERY;
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(lately.days(28_800).round(), 2.0);
         // The budget is not used for two hours.
         assert_eq!(spent.lately(1560 * MINUTE), None);
-        // It is used again: the time without use does not count.
+        // The budget is used again. The time without use does not count.
         let now = 3000 * MINUTE;
         spent = spent.reserve(u64::MAX, Reservation { now, ..ask(10, 0) }).expect("left").0;
         assert_eq!(spent.lately(now + MINUTE).map(|lately| lately.count), Some(10));
