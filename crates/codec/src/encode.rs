@@ -14,7 +14,7 @@ pub struct Encoded {
     pub bytes: Vec<u8>,
 }
 
-/// Makes the identifier of this format from these fields. The names of the fields are those of the inputs of the verbs
+/// Makes an identifier of this format from its fields. The fields have the same names as the inputs of the verbs
 /// `uuid.make` and `uid11.pack`; integers are decimal.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use kent_ids::CodecError;
 pub struct VerbError {
     /// The error code of the line protocol, such as `bad-length`.
     pub code: &'static str,
-    /// A message that names the fault and the allowed values.
+    /// A message that states the problem and the allowed values.
     pub message: String,
 }
 

@@ -1,28 +1,27 @@
 //! Reads identifiers in formats that Kent does not issue: ULID, TypeID, KSUID, rs/xid, ObjectId, NanoID and Snowflake.
 //!
-//! Each format is recognized by the shape of its text form and decoded by its published layout. A text may fit several
-//! formats.
+//! Each format is recognized by its text form and decoded by its published layout. A string may fit several formats.
 
 use kent_ids::{CodecError, ErrorCode, UnixNanos, Uuid};
 
-/// A text read as one of these formats.
+/// An identifier, read as one of these formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     /// The format's token.
     pub(crate) token: &'static str,
-    /// The evidence for the format in the text's shape.
+    /// The reason for the format: the form of the string.
     pub(crate) because: &'static str,
-    /// The text in the spelling of its format.
+    /// The identifier in the canonical spelling of its format.
     pub(crate) canonical: String,
     /// The value, most significant byte first.
     pub(crate) bytes: Vec<u8>,
     /// The time in the identifier.
     pub(crate) time: Option<UnixNanos>,
-    /// The number of digits of the time after the second.
+    /// The number of decimal places of the time's seconds.
     pub(crate) digits: u32,
-    /// The name, value and meaning of each other field.
+    /// The name, value and meaning of each field.
     pub(crate) fields: Vec<(&'static str, String, &'static str)>,
-    /// The parts of the bits: the last bit and the name of each part.
+    /// The bit ranges: the last bit and the name of each.
     pub(crate) layout: Vec<(u32, &'static str)>,
 }
 
@@ -32,7 +31,7 @@ impl Foreign {
         self.time?.rfc3339(self.digits)
     }
 
-    /// Describes this reading as an alternative to another one.
+    /// Describes this reading as an alternative to another.
     pub(crate) fn as_alternative(&self) -> String {
         let of = self.instant().map(|time| format!(" of {time}")).unwrap_or_default();
         format!("{0}{of} (--as {0})", self.token)
@@ -42,7 +41,7 @@ impl Foreign {
 /// A format of this module.
 struct Kind {
     token: &'static str,
-    /// A description of the texts of the format, for errors.
+    /// A description of the format's text form, for errors.
     shape: &'static str,
     read: fn(&str) -> Option<Foreign>,
 }
@@ -67,18 +66,18 @@ pub(crate) fn tokens() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.token)
 }
 
-/// Reads a text as the format of this token; returns `None` if this module has no such format.
+/// Reads a string in the format with this token; returns `None` if this module has no such format.
 ///
 /// # Errors
 ///
-/// Fails with `bad-syntax` if the text does not have this format.
+/// Fails with `bad-syntax` if the string is not in this format.
 pub(crate) fn read_as(token: &str, text: &str) -> Option<Result<Foreign, CodecError>> {
     let kind = KINDS.iter().find(|kind| kind.token == token)?;
     let refusal = || CodecError::new(ErrorCode::BadSyntax, format!("not a {token}, which is {}", kind.shape));
     Some((kind.read)(text).ok_or_else(refusal))
 }
 
-/// Returns the formats that fit the text's shape, the most likely first.
+/// Returns the readings of the string in all formats that it fits, the most likely first.
 pub(crate) fn guesses(text: &str) -> impl Iterator<Item = Foreign> {
     KINDS.iter().filter_map(|kind| (kind.read)(text))
 }
@@ -87,8 +86,8 @@ const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const BASE_32_HEX: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Returns the number that the characters represent, in `N` bytes. Returns `None` if the number needs more bytes, or a
-/// character is not in the alphabet.
+/// Returns the number that the characters represent, in `N` bytes. Returns `None` if the number needs more bytes, or if
+/// a character is not in the alphabet.
 fn decode<const N: usize>(symbols: impl Iterator<Item = u8>, alphabet: &[u8]) -> Option<[u8; N]> {
     let mut number = [0; N];
     for symbol in symbols {
@@ -180,7 +179,7 @@ fn typeid(text: &str) -> Option<Foreign> {
     })
 }
 
-/// The origin of the seconds of a KSUID: 2014-05-13T16:53:20Z.
+/// The epoch of KSUIDs, 2014-05-13T16:53:20Z, in seconds since 1970.
 const KSUID_EPOCH: u128 = 1_400_000_000;
 
 /// Reads a Segment KSUID: 32 bits of seconds and 128 random bits.
@@ -205,13 +204,13 @@ fn ksuid(text: &str) -> Option<Foreign> {
     })
 }
 
-/// Reads an identifier of the Go library rs/xid, which differs from Kent's xid: 12 bytes, laid out as an ObjectId, in
-/// base 32.
+/// Reads an identifier of the Go library rs/xid: 12 bytes in the layout of an ObjectId, written in base 32. Kent's xid
+/// is another format.
 fn rs_xid(text: &str) -> Option<Foreign> {
     if text.len() != 20 {
         return None;
     }
-    // The characters have 100 bits, of which the last four are padding.
+    // The characters encode 100 bits, of which the last four are padding.
     let padded: [u8; 13] = decode(text.bytes(), BASE_32_HEX)?;
     let value = number(&padded);
     if value & 0xf != 0 {
@@ -260,7 +259,7 @@ fn object_id(text: &str) -> Option<Foreign> {
     })
 }
 
-/// Reads a NanoID of the default form: 126 random bits.
+/// Reads a NanoID of the default length and alphabet: 126 random bits.
 fn nano_id(text: &str) -> Option<Foreign> {
     if text.len() != 21 || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
         return None;

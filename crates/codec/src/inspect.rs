@@ -1,7 +1,7 @@
 //! Guesses the format of an identifier from the form of its text, and explains the guess.
 //!
-//! Only the form of the text decides. Kent does not guess between formats with the same version bits, since a wrong
-//! guess would show a wrong but plausible date. Whitespace is not trimmed.
+//! The guess depends only on the form of the text. Kent does not guess between formats with the same version bits,
+//! because a wrong guess would show a wrong but plausible date. Whitespace is not trimmed.
 
 mod layouts;
 
@@ -20,12 +20,13 @@ use crate::{
 /// A range of bits and its label, without the bits of an identifier.
 type Range = kent_ids::BitRange;
 
-/// The result of inspecting a text. Its JSON form is an object with the same keys.
+/// The result of inspecting a string. Its JSON form is an object with the same keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
-    /// The text.
+    /// The inspected string.
     pub text: String,
-    /// The format that it was read as: a format's token such as `uuidv7`, or `uuid` (no version), `uid11` or `integer`.
+    /// The format in which the string was read: a format's token such as `uuidv7`, or `uuid` (no version), `uid11` or
+    /// `integer`.
     pub format: String,
     /// The reason for the format.
     pub because: String,
@@ -39,7 +40,7 @@ pub struct Inspection {
     pub fields: Vec<Field>,
     /// The fields as bit ranges, most significant first, without gaps.
     pub layout: Vec<BitRange>,
-    /// The other formats that the text fits, each with the time that it would have in that format.
+    /// The other formats that the string fits, each with the time that the identifier would have.
     pub also: Vec<String>,
 }
 
@@ -59,23 +60,23 @@ pub struct Field {
 pub struct BitRange {
     /// The first bit; bit 0 is the most significant.
     pub first: u32,
-    /// The last bit, included.
+    /// The last bit, inclusive.
     pub last: u32,
-    /// The name of the bits.
+    /// The name of the range.
     pub label: String,
     /// The bits as zeros and ones.
     pub bits: String,
 }
 
-/// The caller's knowledge about a text.
+/// What the caller knows about a string to inspect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The token of the format to read the text as, such as `uuidv7-draft01-us`. By default, the form of the text
-    /// decides.
+    /// The token of the format in which to read the string, such as `uuidv7-draft01-us`. By default, the format is
+    /// guessed.
     pub format: Option<String>,
     /// Whether the bytes of the UUID are in GUID order.
     pub guid: bool,
-    /// Whether the text is a prefix of a uid11.
+    /// Whether the string is a prefix of a uid11.
     pub prefix: bool,
     /// The layout of a `uuidv7-draft01`: `ms`, `us` or `ns`.
     pub layout: Option<String>,
@@ -112,15 +113,15 @@ impl Inputs for Reading {
     }
 }
 
-/// Inspects a text as described by `reading`. If `reading` names no format, uses the first that fits: an EXTUUID, a
+/// Inspects a string as described by `reading`. If `reading` names no format, uses the first that fits: an EXTUUID, a
 /// UUID (with hyphens, in braces, as a URN, or 32 hexadecimal digits), an integer (hexadecimal after `0x`, or decimal),
-/// a uid11 (11 characters), a foreign format such as a ULID, or a preset of layouts such as a TSID. [`Inspection::also`]
-/// has the other formats that fit.
+/// a uid11 (11 characters), a foreign format such as a ULID, or a preset of layouts such as a TSID.
+/// [`Inspection::also`] lists the other formats that fit.
 ///
 /// # Errors
 ///
-/// Fails with `unrecognised` for a text that fits no format, with `bad-format` for an unknown format, and otherwise
-/// with the error from reading the text in its format.
+/// Fails with `unrecognised` for a string that fits no format, with `bad-format` for an unknown format, and otherwise
+/// with the error from reading the string in its format.
 pub fn inspect(text: &str, reading: &Reading) -> Result<Inspection, VerbError> {
     Ok(examine(text, reading)?)
 }
@@ -183,10 +184,10 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     Err(CodecError::new(ErrorCode::Unrecognised, message))
 }
 
-/// The prefix of the texts of EXTUUIDs.
+/// The beginning of an EXTUUID as text.
 const EXT_HEAD: &str = "extuuid:";
 
-/// Inspects the text of an EXTUUID.
+/// Inspects an EXTUUID given as text.
 fn inspect_ext(text: &str, because: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     let ext = extuuid::parse(text)?;
     let uuid = ext.to_uuid().to_string();
@@ -201,7 +202,7 @@ fn inspect_foreign(text: &str, found: Foreign, because: String) -> Inspection {
     let bits: String = found.bytes.iter().map(|byte| format!("{byte:08b}")).collect();
     let mut first = 0;
     let layout = found.layout.iter().map(|(last, label)| {
-        // OK because the last part of each layout ends with the last bit.
+        // OK because the last range of each layout ends with the last bit.
         let range = BitRange {
             first,
             last: *last,
@@ -231,7 +232,7 @@ fn parse_uuid(text: &str, reading: &Reading) -> Result<Uuid, CodecError> {
     Ok(if reading.guid { dce::from_guid(uuid.into_bytes()) } else { uuid })
 }
 
-/// Reads a text as the given format.
+/// Reads a string in the given format.
 fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     if let Some(found) = foreign::read_as(token, text) {
         return Ok(inspect_foreign(text, found?, "read as this format on request".to_owned()));
@@ -253,7 +254,7 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
         Family::Uuid { .. } => {
             let uuid = parse_uuid(text, reading)?;
             let fields = codec.read(uuid.as_u128(), reading)?;
-            // With a given layout or width, a draft's format has its own bit ranges.
+            // A draft's format has different bit ranges for each layout or width.
             let suffix = reading.layout.clone().or(reading.width.map(|width| width.to_string())).unwrap_or_default();
             let drawn = Codec::by_token(&format!("{token}-{suffix}")).unwrap_or(codec);
             let mut inspection = Inspection {
@@ -271,7 +272,7 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
     }
 }
 
-/// Inspects a prefix of uid11 texts, and shows the range of identifiers with this prefix.
+/// Inspects a prefix of uid11s, and shows the range of identifiers with this prefix.
 fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
     let range = prefix_range(text)?;
     let [lo, hi] = [range.lo, range.hi].map(|value| Xid::from(Uid11::new(value)));
@@ -464,7 +465,7 @@ fn integer(text: &str, value: u128, because: String) -> Inspection {
     }
 }
 
-/// Returns an inspection with the parts that all inspections share.
+/// Returns an inspection with only the fields that follow from the value and its layout.
 fn plain(id: Id, layout: &[Range]) -> Inspection {
     let value = id.to_u128();
     let width = 8 * id.width_bytes();

@@ -1,6 +1,6 @@
 //! Inspects and makes identifiers without a daemon: the verbs of `kent codec` and the answers of `kent inspect`.
 //!
-//! Everything here is a pure function from text to text. `kent codec`, `kent inspect` and the daemon use the same code.
+//! All functions here are pure: they map text to text. `kent codec`, `kent inspect` and the daemon use the same code.
 //!
 //! | to | use |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | make an identifier from its fields | [`encode`] |
 //! | read an identifier of a space | [`parse_id`] |
 //!
-//! A verb is a function in a submodule of `verbs`, and a line of the submodule's table `VERBS`.
+//! Each verb is a function in a submodule of `verbs`, with an entry in the submodule's table `VERBS`.
 
 mod encode;
 mod error;

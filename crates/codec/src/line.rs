@@ -15,7 +15,7 @@ pub fn answer_line(line: &[u8]) -> String {
     String::from_utf8(answer).unwrap_or_default() // OK because JSON is UTF-8
 }
 
-/// Answers one line like [`answer_line`], but appends to `answer`.
+/// Like [`answer_line`], but appends the answer to `answer`.
 pub fn answer_into(line: &[u8], answer: &mut Vec<u8>) {
     match question(line).and_then(|question| ask(&question)) {
         Ok(out) => {
@@ -28,7 +28,8 @@ pub fn answer_into(line: &[u8], answer: &mut Vec<u8>) {
     }
 }
 
-/// Answers one verb, such as `uuid.parse`, given its inputs as an object (the `in` of a line). Ignores unknown names.
+/// Answers one verb, such as `uuid.parse`, given its inputs as an object (the `in` of a line). Ignores inputs with
+/// unknown names.
 ///
 /// # Errors
 ///
@@ -46,7 +47,7 @@ pub fn answer(verb: &str, input: &Value) -> Result<Value, VerbError> {
     answer(&Input::new(input))
 }
 
-/// The mark with which some editors begin a file.
+/// The byte order mark of UTF-8, with which some editors begin a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 fn question(line: &[u8]) -> Result<Map<String, Value>, VerbError> {

@@ -6,7 +6,7 @@ use kent_ids::{Uid11, Uuid, counted, dce, nearly_uuid};
 ///
 /// # Errors
 ///
-/// What is wrong with the text, and an example.
+/// What is wrong with the string, and an example.
 pub fn parse_number(text: &str) -> Result<u128, String> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
@@ -32,7 +32,7 @@ pub struct TypedId {
 }
 
 impl TypedId {
-    /// The identifier, if the identifiers of the space have enough bits.
+    /// Returns the identifier if it fits the width of the space.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl TypedId {
 ///
 /// # Errors
 ///
-/// What is wrong with the text, and which forms are valid.
+/// What is wrong with the string, and which forms are valid.
 pub fn parse_id(text: &str) -> Result<TypedId, String> {
     // Without hyphens, 32 digits could be a number.
     if text.contains('-')

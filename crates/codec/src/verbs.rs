@@ -1,4 +1,4 @@
-//! The table of verbs. Each family of verbs is a submodule, and an entry of [`FAMILIES`].
+//! The table of verbs. Each family of verbs is a submodule with an entry in [`FAMILIES`].
 
 mod ext;
 mod permutation;
@@ -35,7 +35,7 @@ fn all() -> impl Iterator<Item = &'static (&'static str, Verb)> {
     FAMILIES.iter().copied().flatten()
 }
 
-/// Returns an identifier as JSON, in the form that answers have.
+/// Returns an identifier as JSON, in the form used in answers.
 fn id_out(id: Id) -> Value {
     let hex = format!("{:0width$x}", id.to_u128(), width = 2 * id.width_bytes());
     match id {
@@ -45,7 +45,7 @@ fn id_out(id: Id) -> Value {
     }
 }
 
-/// Returns the fields of an identifier as JSON, in the form that answers have.
+/// Returns the fields of an identifier as JSON, in the form used in answers.
 fn fields_out(fields: Vec<Field>) -> Value {
     let fields = fields.into_iter().map(|field| (field.name.to_owned(), value_out(field.value)));
     Value::Object(Map::from_iter(fields))

@@ -1,6 +1,6 @@
 //! Replays the test vectors of `tests/data`: JSON lines of the line protocol, each with the expected answer.
 //!
-//! The `out` of a vector lists only the keys to compare, even in nested objects; its `error` is a code.
+//! The `out` of a vector lists only the keys to compare, also in nested objects. Its `error` is an error code.
 
 use kent_codec::answer_line;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ fn assert_contains(expected: &Value, actual: &Value, line: &str) {
     }
 }
 
-/// Checks the error codes of a script's operations; `ok` stands for no error.
+/// Checks the error codes of a script's operations; `ok` means no error.
 #[track_caller]
 fn check_codes(ops: &str, expected: &[&str]) {
     let line = format!(r#"{{"verb":"table.run","in":{{"n":16,"ops":[{ops}]}}}}"#);

@@ -19,9 +19,9 @@ use crate::explained::explained;
 /// A certificate or a key in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
-    /// Its text, which never changes.
+    /// The PEM text itself, which never changes.
     Text(Vec<u8>),
-    /// The file that holds it, which is read again for every connection.
+    /// A file, which is read again for every connection.
     File(PathBuf),
 }
 
@@ -47,15 +47,15 @@ pub enum CertificateError {
         /// The problem.
         problem: IoError,
     },
-    /// A PEM text does not contain what is needed.
+    /// A file or text does not contain what is needed.
     #[error("{role}: {problem}")]
     Content {
-        /// What the text should contain.
+        /// What it should contain.
         role: &'static str,
         /// The problem.
         problem: Unfit,
     },
-    /// The certificate and the key do not belong together, or are of a kind that rustls does not support.
+    /// The certificate and the key do not match, or are of a kind that rustls does not support.
     #[error("{certificate} cannot be used with {key}: {}", explained(problem))]
     Pair {
         /// The certificate and its file.
@@ -76,7 +76,7 @@ pub enum CertificateError {
     Setup(#[from] rustls::Error),
 }
 
-/// The certificates of a caller, shared by its connections.
+/// The certificates of a client, shared by its connections.
 #[derive(Clone, Debug)]
 pub struct Certificates(Arc<Inner>);
 
@@ -94,14 +94,14 @@ struct State {
     problem: Option<String>,
 }
 
-/// The texts as they were read.
+/// The PEM texts, as last read.
 #[derive(PartialEq, Eq)]
 struct Contents {
     ca: Option<Vec<u8>>,
     identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The protocol of gRPC, as TLS names it.
+/// The name of HTTP/2, the protocol of gRPC, in the TLS handshake (ALPN).
 pub(crate) const PROTOCOL: &[u8] = b"h2";
 
 const CA: &str = "the CAs";
@@ -118,7 +118,7 @@ impl Pem {
         }
     }
 
-    /// Returns the source of the text, for messages.
+    /// Returns where the text comes from, for messages.
     fn place(&self) -> String {
         match self {
             Self::Text(_) => "the text".to_owned(),
@@ -126,7 +126,7 @@ impl Pem {
         }
     }
 
-    /// Describes the text and its file.
+    /// Returns the role of the text and its file, for messages.
     fn describe(&self, role: &str) -> String {
         match self {
             Self::Text(_) => role.to_owned(),
@@ -190,7 +190,7 @@ impl Pems {
             _ => rustls_native_certs::load_native_certs().certs,
         };
         let mut roots = RootCertStore::empty();
-        // A bundle of a system often has CAs that rustls rejects.
+        // The CA bundles of systems often contain CAs that rustls rejects.
         match roots.add_parsable_certificates(cas) {
             (0, _) => {
                 let what = self.ca.as_ref().map_or_else(|| "the CAs of the system".to_owned(), |ca| ca.describe(CA));
@@ -223,24 +223,24 @@ impl Certificates {
     ///
     /// # Errors
     ///
-    /// If the program ends.
+    /// Fails if the runtime shuts down.
     pub async fn refresh(&self) -> Result<Arc<ClientConfig>, IoError> {
         if self.0.pems.files().next().is_none() {
             return Ok(self.state().config.clone());
         }
         let own = self.clone();
-        // Files may be on a disk that hangs.
+        // The files may be on a disk that hangs.
         task::spawn_blocking(move || own.read_again())
             .await
             .map_err(|error| IoError::new(ErrorKind::Interrupted, error))
     }
 
-    /// Reads the files again at this interval, until the future is dropped. So problems are logged before a connection
-    /// needs the files.
+    /// Reads the files again at this interval, until the future is dropped. So problems are logged before a new
+    /// connection needs the files.
     pub async fn follow(&self, interval: Duration) {
         loop {
             time::sleep(interval).await;
-            // OK because `refresh` fails only when the program ends.
+            // OK because `refresh` fails only if the runtime shuts down.
             let _ = self.refresh().await;
         }
     }
@@ -315,7 +315,7 @@ mod tests {
         write(dir.path(), &old);
         let certificates = Certificates::open(files(dir.path())).expect("valid");
         let first = certificates.refresh().await.expect("read");
-        // The certificate comes before its key.
+        // The new certificate is written before its key.
         write(dir.path(), &(new.0.clone(), old.1.clone()));
         assert!(Arc::ptr_eq(&first, &certificates.refresh().await.expect("read")), "the pair does not match");
         assert!(certificates.state().problem.as_ref().is_some_and(|problem| problem.contains("cannot be used with")));

@@ -1,4 +1,4 @@
-//! Reads certificates and keys from PEM. An error states what was needed and what the text contains instead.
+//! Reads certificates and keys from PEM. Errors state what is needed and what the text contains instead.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::{
 /// What a PEM text should contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
-    /// A certificate, or several.
+    /// One or more certificates.
     Certificate,
     /// An unencrypted private key.
     Key,
@@ -19,7 +19,7 @@ pub enum Needed {
     Revoked,
 }
 
-/// The error for a text that does not contain what is needed.
+/// The error for PEM text that does not contain what is needed.
 #[derive(Debug, Error)]
 #[error("{}", self.explain())]
 pub struct Unfit {
@@ -29,7 +29,7 @@ pub struct Unfit {
     found: Found,
 }
 
-/// What a text contains instead of what is needed.
+/// What the text contains instead.
 #[derive(Debug)]
 enum Found {
     EncryptedKey,
@@ -43,7 +43,7 @@ enum Found {
 }
 
 impl Needed {
-    /// Checks that a text contains what is needed. `file` is the file of the text, for messages.
+    /// Checks that the text contains what is needed. Messages name `file` as its source.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl fmt::Display for Needed {
     }
 }
 
-/// Reads all certificates of a text; there must be at least one.
+/// Reads all certificates in the text; there must be at least one.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub fn certificates(text: &[u8], file: impl fmt::Display) -> Result<Vec<Certific
     all(text).map_err(|problem| Needed::Certificate.unfit(text, file, problem))
 }
 
-/// Reads the private key of a text.
+/// Reads the private key in the text.
 ///
 /// # Errors
 ///
@@ -107,7 +107,7 @@ pub fn private_key(text: &[u8], file: impl fmt::Display) -> Result<PrivateKeyDer
     PrivateKeyDer::from_pem_slice(text).map_err(|problem| Needed::Key.unfit(text, file, problem))
 }
 
-/// Reads all lists of revoked certificates of a text; there must be at least one.
+/// Reads all lists of revoked certificates in the text; there must be at least one.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ impl Found {
         let text_lines = String::from_utf8_lossy(text);
         let label = |line: &str| Some(line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----")?.to_owned());
         let labels: Vec<_> = text_lines.lines().filter_map(label).collect();
-        // The older form names the encryption in a header.
+        // PKCS #8 shows the encryption in the label, and the older formats in a header.
         let is_encrypted = |label: &String| label == "ENCRYPTED PRIVATE KEY";
         if needed == Needed::Key && (labels.iter().any(is_encrypted) || text_lines.contains("\nProc-Type: 4,ENCRYPTED"))
         {
@@ -136,7 +136,7 @@ impl Found {
             false if labels.iter().any(|label| needed.has_label(label)) => Self::Damaged(problem),
             false => Self::Other(labels),
             true if text.is_empty() => Self::Empty,
-            // This is an ASN.1 sequence with a length of one or two bytes, as in all but the smallest keys.
+            // These bytes begin an ASN.1 sequence of 128 to 65,535 bytes; only very small keys are shorter.
             true if text.starts_with(&[0x30, 0x82]) || text.starts_with(&[0x30, 0x81]) => Self::Der,
             true => Self::NoPem,
         }
@@ -164,7 +164,7 @@ impl Unfit {
     }
 }
 
-/// Names what the sections with these labels contain. Equal names in a row are given once.
+/// Names what the sections with these labels contain, each kind once.
 fn named(labels: &[String]) -> String {
     let name = |label: &String| match label.as_str() {
         "CERTIFICATE" => "a certificate".to_owned(),

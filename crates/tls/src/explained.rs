@@ -1,10 +1,10 @@
-//! Errors of rustls in plain words.
+//! Explains errors of rustls in plain words.
 
 use std::{error::Error, io};
 
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, InconsistentKeys, InvalidMessage};
 
-/// Returns the text of an error. Common errors of rustls are explained in plain words.
+/// Returns the message of an error. Common errors of rustls are explained in plain words.
 pub fn explained(error: &(dyn Error + 'static)) -> String {
     let inner = || error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref();
     let explained = error.downcast_ref().or_else(inner).and_then(in_plain_words);

@@ -1,7 +1,8 @@
 //! Client-side TLS, to daemons and to etcd, with certificates that may change while the program runs.
 //!
 //! Every new connection reads the files again, so a service whose certificate is replaced every hour needs no restart.
-//! Files that cannot be used, such as a key without its certificate, change nothing. Open connections continue.
+//! If the new files cannot be used, for example because the key does not match the certificate, the previous ones stay
+//! in use. Open connections continue.
 
 mod certificates;
 mod contents;

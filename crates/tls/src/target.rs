@@ -1,5 +1,5 @@
-//! A server to connect to: by plain TCP, a Unix socket, or TLS with the certificates that are in the files when the
-//! client connects.
+//! A server to connect to: by plain TCP, by a Unix socket, or by TLS. Each TLS connection uses the certificates that
+//! are then in the files.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::certificates::{Certificates, PROTOCOL};
 #[derive(Clone, Debug)]
 pub struct Target {
     endpoint: Endpoint,
-    /// The address for people, which identifies the server.
+    /// The server's address, for messages.
     address: String,
     secure: Option<Secure>,
 }
@@ -34,7 +34,7 @@ struct Secure {
     limit: Duration,
 }
 
-/// The host of an address cannot appear in a certificate.
+/// The error for a host that cannot appear in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{host:?} is not a host that a certificate can name")]
 pub struct BadHost {
@@ -42,7 +42,7 @@ pub struct BadHost {
     pub host: String,
 }
 
-/// The address is not that of a Unix socket.
+/// The error for an address that is not that of a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{address:?} is not the address of a Unix socket, unix:PATH")]
 pub struct NotASocket {
@@ -66,8 +66,8 @@ impl Target {
         Self { address: endpoint.uri().to_string(), endpoint, secure: None }
     }
 
-    /// Returns a server with TLS, at an `https` address. A connection with its handshake must be made within `limit`.
-    /// `settings` are those of HTTP/2.
+    /// Returns a server with TLS, at an `https` address. `limit` is the time limit for a connection and its handshake.
+    /// `settings` sets the options of HTTP/2.
     ///
     /// # Errors
     ///
@@ -81,10 +81,11 @@ impl Target {
         let host = uri.host().unwrap_or_default();
         let bad = || BadHost { host: host.to_owned() };
         let authority = uri.authority().ok_or_else(bad)?;
-        // IPv6 addresses have brackets in URIs only.
+        // IPv6 addresses are in brackets only in URIs.
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare).map_err(|_| bad())?.to_owned();
-        // tonic refuses `https` if it does not make TLS itself, so only requests have that scheme.
+        // tonic refuses an `https` endpoint unless it does TLS itself, so only the origin of the requests has that
+        // scheme.
         let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|_| bad())?;
         let endpoint = settings(endpoint.origin(uri.clone()));
         let secure = Secure { certificates: certificates.clone(), name, limit };
@@ -138,12 +139,14 @@ fn connector(
 ) -> impl Service<Uri, Response = TokioIo<TlsStream<TcpStream>>, Error = StdError, Future: Send> + Send + 'static {
     let mut http = HttpConnector::new();
     http.set_nodelay(true);
-    // The time is divided among the addresses of a host, so that a silent address leaves time for the rest.
+    // The time is divided among the addresses of a host, so that an address that does not answer leaves time for the
+    // others.
     http.set_connect_timeout(Some(secure.limit));
     service_fn(move |uri| {
         let (secure, http) = (secure.clone(), http.clone());
         async move {
-            // tonic's own timeout is not an error of the connection, so callers could not see that nothing was sent.
+            // tonic does not report its own timeout as a connection error, so callers could not tell that nothing was
+            // sent.
             let limit = secure.limit;
             time::timeout(limit, connect(secure, http, uri)).await.unwrap_or_else(|_| Err(Late(limit).into()))
         }

@@ -1,4 +1,4 @@
-//! Reads identifiers of custom layouts, and of the projects that have a preset.
+//! Reads identifiers of custom layouts, and of other projects' layouts for which Kent has a preset.
 
 use kent_ids::{
     CodecError, UnixNanos,
@@ -8,17 +8,17 @@ use kent_ids::{
 use super::{Inspection, label};
 use crate::{error::VerbError, foreign};
 
-/// An identifier is read as one of a preset only if its time is before 2100-01-01.
+/// An identifier fits a preset only if its time is before 2100-01-01.
 const END: UnixNanos = UnixNanos::new(4_102_444_800_000_000_000);
-/// A preset that only Kent issues. Too many texts have its form to guess it.
+/// A preset of which only Kent issues identifiers. It is not guessed, because too many strings have its form.
 const ONLY_KENT: &str = "ksuid-128";
 
-/// Inspects a text as an identifier of the custom layout `name`.
+/// Inspects a string as an identifier of the custom layout `name`.
 ///
 /// # Errors
 ///
-/// Fails with the error from reading the text in its spelling, and with `reserved-bits` if bits with a fixed value have
-/// another value.
+/// Fails with the error from reading the string in this spelling, and with `reserved-bits` if bits with a fixed value
+/// have another value.
 pub fn inspect_layout(text: &str, name: &str, layout: &Layout, spelling: &Spelling) -> Result<Inspection, VerbError> {
     Ok(read(text, name, layout, spelling.parse(text, layout.bits())?, "read as this layout on request")?)
 }
@@ -41,7 +41,7 @@ fn read(text: &str, name: &str, layout: &Layout, value: u128, because: &str) -> 
     Ok(inspection)
 }
 
-/// Reads a text as an identifier of this preset; returns `None` if there is no such preset.
+/// Reads a string as an identifier of this preset; returns `None` if there is no such preset.
 pub(super) fn read_as(token: &str, text: &str) -> Option<Result<Inspection, CodecError>> {
     let preset = Preset::by_name(token).ok()?;
     let (layout, spelling) = (preset.layout(None).ok()?, preset.spelling().ok()?);
@@ -49,7 +49,7 @@ pub(super) fn read_as(token: &str, text: &str) -> Option<Result<Inspection, Code
     Some(value.and_then(|value| read(text, token, &layout, value, "read as this format on request")))
 }
 
-/// Returns the names of the presets that are not foreign formats, too.
+/// Returns the names of the presets that are not among the foreign formats.
 pub(super) fn tokens() -> impl Iterator<Item = &'static str> {
     Preset::all().map(|preset| preset.name).filter(|name| !is_foreign(name))
 }
@@ -59,19 +59,19 @@ fn is_foreign(name: &str) -> bool {
     foreign::tokens().any(|token| token == name || token.strip_prefix("snowflake-") == Some(name))
 }
 
-/// Returns the presets that the text fits, without the foreign formats.
+/// Returns the readings of the string as each preset that it fits, except those of foreign formats.
 fn readings(text: &str) -> impl Iterator<Item = Fit> {
     fits(text, END).into_iter().filter(|fit| !is_foreign(fit.preset))
 }
 
-/// Reads a text as the first preset that it fits; returns `None` if it fits none.
+/// Reads a string as the first preset that it fits; returns `None` if it fits none.
 pub(super) fn guess(text: &str) -> Option<Inspection> {
     let fit = readings(text).find(|fit| fit.preset != ONLY_KENT)?;
     let because = format!("the text has the form of {}", fit.preset);
     read(text, fit.preset, &fit.layout, fit.value, &because).ok()
 }
 
-/// Describes the presets that the text fits, each with the time that the identifier would have.
+/// Describes the presets that the string fits, each with the time that the identifier would have.
 pub(super) fn alternatives(text: &str) -> impl Iterator<Item = String> {
     readings(text).map(|fit| {
         let of = fit.time.rfc3339(fit.digits).map(|time| format!(" of {time}")).unwrap_or_default();

@@ -75,7 +75,7 @@ fn ok_identifiers_of_presets() {
     assert_eq!((push.format.as_str(), push.time.as_deref()), ("pushid", Some("2023-11-14T22:13:20.123Z")));
     let error = super::inspect("x", &reading("tsid")).expect_err("one character");
     assert_eq!(error.code, "bad-length", "{error}");
-    // Too many texts of 22 characters have the form of ksuid-128.
+    // Too many strings of 22 characters have the form of ksuid-128.
     check_err("0izJUh2m0yhj9Amv4aWRtn", ErrorCode::Unrecognised);
 }
 
@@ -135,7 +135,7 @@ fn ok_fields_of_identifiers_that_kent_may_have_issued() {
     check_field(v7, "kent_counter", Some("5"));
     check_field(v7, "kent_slot", Some("3"));
     check_field("1f0c6474-df30-628c-bfff-a1b2c3d4e5c3", "kent_slot", Some("3"));
-    // Without the multicast bit, the node is a network card's address.
+    // Without the multicast bit, the node is the address of a network card.
     check_field("1f0c6474-df30-628c-bfff-a0b2c3d4e5c3", "kent_slot", None);
     check_field("c232ab00-9414-11ec-b3c8-9f6bdeced846", "kent_slot", Some("6"));
     check_field("2fac1234-31f8-11b4-a222-08002b34c003", "kent_slot", None);

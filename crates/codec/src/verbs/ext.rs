@@ -12,7 +12,7 @@ use crate::{error::VerbError, input::Input};
 pub(super) const VERBS: &[(&str, Verb)] =
     &[("ext.parse", parse_text), ("ext.print", print), ("ext.inspect", inspect), ("ext.money", money)];
 
-/// Parses a text with the smart parser, or with the minimal one if `mode` is `minimal`.
+/// Parses a string with the smart parser, or with the minimal parser if `mode` is `minimal`.
 fn parse_text(input: &Input<'_>) -> Result<Value, VerbError> {
     let text = input.text("text")?;
     let mode = if input.has("mode") { input.text("mode")? } else { "smart" };
@@ -27,7 +27,7 @@ fn parse_text(input: &Input<'_>) -> Result<Value, VerbError> {
     ext_out(ext, input)
 }
 
-/// Prints the canonical text of a value given as `ext` or as `uuid`.
+/// Prints the canonical text of a value given as `ext` or `uuid`.
 fn print(input: &Input<'_>) -> Result<Value, VerbError> {
     ext_out(ext(input)?, input)
 }
@@ -62,7 +62,7 @@ fn ext(input: &Input<'_>) -> Result<Ext, CodecError> {
     }
 }
 
-/// Returns a value as JSON, in the form that answers have. The UUID has version 6 if `legacy` is true.
+/// Returns a value as JSON, in the form used in answers. The UUID has version 6 if `legacy` is true.
 fn ext_out(ext: Ext, input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = if input.flag("legacy")? { ext.to_legacy_uuid() } else { ext.to_uuid() };
     Ok(json!({

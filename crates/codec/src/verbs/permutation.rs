@@ -1,4 +1,4 @@
-//! `permute`, `unpermute`, and their two uses: the tails of xids, and the scrambled order of regions.
+//! `permute` and `unpermute`, and their two uses: the tails of xids and the scrambled order of regions.
 
 use kent_ids::{CodecError, ErrorCode, MAX_BITS, Permutation, Xid, scramble, unscramble};
 use serde_json::{Value, json};
@@ -57,9 +57,9 @@ fn xid_tails(input: &Input<'_>) -> Result<Permutation, CodecError> {
     Ok(Xid::tails(&input.key()?, ts))
 }
 
-/// Converts a number of 22 bits.
+/// Converts a number below 2^22.
 const fn small(value: u128) -> u32 {
-    value as u32 // OK because the permutation has 22 bits
+    value as u32 // OK because the permutation is on 22 bits
 }
 
 fn scramble_counter(input: &Input<'_>) -> Result<Value, VerbError> {

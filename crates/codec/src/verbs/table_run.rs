@@ -1,8 +1,8 @@
 //! The verb `table.run`: runs a script of operations on an empty prefix table and its local tables, and returns the
 //! results and the table.
 //!
-//! A rejected operation does not end the script: its result is `{"error": CODE}`, and nothing changes. The model is
-//! Kent 1992, *Variable-Prefix Identifiers (Adjustable Oid's)*; `kent-regions` implements the rules.
+//! A rejected operation does not end the script: its result is `{"error": CODE}`, and nothing changes. The rules follow
+//! Kent 1992, *Variable-Prefix Identifiers (Adjustable Oid's)*, and are implemented in `kent-regions`.
 
 use kent_ids::ErrorCode;
 use kent_regions::{
@@ -25,7 +25,7 @@ type Answer = Result<Value, VerbError>;
 /// Runs the script `ops` on an empty table over `n` bits.
 fn table_run(input: &Input<'_>) -> Answer {
     let bits = if input.has("n") { input.wide("n", 128)? } else { BITS_DEFAULT };
-    // OK because every width above 128 is invalid.
+    // OK because every width above 128 is invalid, so its exact value does not matter.
     let forest = Forest::new(u32::try_from(bits).unwrap_or(u32::MAX));
     let mut forest = forest.map_err(|bad| VerbError::new(ErrorCode::Range.as_str(), bad.to_string()))?;
     let results: Vec<Value> = input.list("ops")?.iter().map(|op| result(&mut forest, op)).collect();
@@ -82,8 +82,8 @@ fn create(table: &mut Table, op: &Input<'_>) -> Answer {
     })
 }
 
-/// Reads the prefix of a new region. An invalid name is reported before an invalid prefix, as the order of the rules
-/// requires.
+/// Reads the prefix of a new region. The rules are checked in a fixed order, in which an invalid name comes before an
+/// invalid prefix.
 fn new_prefix(table: &Table, name: &str, op: &Input<'_>) -> Result<Prefix, VerbError> {
     let parsed = prefix(op, "prefix");
     if parsed.is_err() {
@@ -120,7 +120,8 @@ fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
 fn new_region(sub: &Value, by: u8) -> Result<NewRegion, VerbError> {
     let sub = &Input::new(sub.as_object().ok_or_else(|| bad_input("a subregion must be an object"))?);
     let suffix = sub.has("s").then(|| bits(sub, "s")).transpose()?;
-    // An invalid extension is reported like one of the wrong length, as the order of the rules requires.
+    // An invalid extension becomes one of the wrong length, so that it is reported in its place in the order of the
+    // rules.
     let wrong = Prefix::new(0, if by == Prefix::MAX_LEN { by - 1 } else { Prefix::MAX_LEN });
     let extension = sub.text("ext")?.parse().unwrap_or(wrong);
     Ok(NewRegion { name: name(sub)?, suffix, extension: Some(extension), start: Start::default() })
@@ -165,7 +166,7 @@ fn classify(forest: &Forest, key: TableKey, op: &Input<'_>) -> Answer {
             format!("an id must be 0x and a hexadecimal number of at most {} bits", forest.table(key).bits()),
         )
     })?;
-    // The answer of each local table is nested in the answer of the table around it.
+    // The answer of each local table is nested in the answer of its parent table.
     let nested = found.iter().rev().fold(None, |local: Option<Value>, found| {
         let mut out = classification_out(found);
         if let Some(local) = local {
@@ -241,7 +242,7 @@ fn name(op: &Input<'_>) -> Result<String, VerbError> {
     Ok(op.text("name")?.to_owned())
 }
 
-/// Reads a number of bits. Numbers above 255 become 255, which is also too large for any table.
+/// Reads a number of bits. Numbers above 255 become 255, which is too large for any table anyway.
 fn bits(op: &Input<'_>, key: &str) -> Result<u8, VerbError> {
     Ok(u8::try_from(op.wide(key, 128)?).unwrap_or(u8::MAX))
 }
@@ -251,7 +252,7 @@ fn prefix(op: &Input<'_>, key: &str) -> Result<Prefix, VerbError> {
     op.text(key)?.parse().map_err(|bad| Refusal::BadPrefix(bad).into())
 }
 
-/// Reads an identifier: `0x` and hexadecimal digits, at most 32 without leading zeros.
+/// Reads an identifier: `0x` and hexadecimal digits, of which at most 32 follow the leading zeros.
 fn id(text: &str) -> Option<u128> {
     let digits = text.strip_prefix("0x")?;
     let hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());

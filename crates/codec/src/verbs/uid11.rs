@@ -1,4 +1,4 @@
-//! `uid11.*`: the texts of 64-bit values, the ranges of prefixes, and the fields of the profiles.
+//! `uid11.*`: the text form of 64-bit values, the ranges of prefixes, and the fields of the profiles.
 
 use kent_ids::{
     Codec, CodecError, ErrorCode, Family, Uid11, Xid,
@@ -17,18 +17,18 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
     ("uid11.unpack", unpack),
 ];
 
-/// Prints the text of a value.
+/// Encodes a value as text.
 fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
     let value = input.wide("value", u64::BITS)? as u64; // OK because the value has 64 bits
     Ok(id_out(Uid11::new(value).into()))
 }
 
-/// Reads the value of a text.
+/// Decodes a value from text.
 fn decode(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(Uid11::parse(input.text("text")?)?.into()))
 }
 
-/// Returns the values whose texts begin with a prefix, and the ranges of their fields as xids.
+/// Returns the range of values whose text begins with a prefix, and the ranges of their fields as xids.
 fn range(input: &Input<'_>) -> Result<Value, VerbError> {
     let range = prefix_range(input.text("prefix")?)?;
     let [lo, hi] = [range.lo, range.hi].map(Uid11::new);

@@ -45,7 +45,7 @@ fn compare(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(json!({"order": order as i8}))
 }
 
-/// Converts `uuid` to its bytes in GUID order, `le`, or back.
+/// Converts `uuid` to `le`, its bytes in GUID order, or `le` to `uuid`.
 fn guid(input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = match input.has("le") {
         true => dce::from_guid(input.bytes("le")?),
@@ -71,7 +71,7 @@ fn convert(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(to(&fields).into()))
 }
 
-/// Reads a format of UUIDs from the input with this name.
+/// Reads the token of a UUID format from the input with this name.
 fn format(input: &Input<'_>, name: &str) -> Result<Codec, CodecError> {
     let is_uuid = |codec: &Codec| matches!(codec.family(), Family::Uuid { .. });
     let token = input.text(name)?;
