@@ -1,10 +1,10 @@
-//! Blocks: runs of positions of one source. A block is granted to exactly one client and takes about a hundred bytes.
+//! Blocks: runs of positions of one source. A block is granted to exactly one client and needs about a hundred bytes.
 //!
 //! A block can be [walked](Block::walk), one identifier after another, or [packed](Block::pack_into) into bytes. Both
 //! use the same function, so the results differ only in their random tails. Blocks whose runs do not overlap have no
-//! identifier in common, for any random tails. The identifiers of a block ascend, except those of `uuidv1`,
-//! `uid11-fullrand` and scrambled regions. Xids ascend from millisecond to millisecond. Those of a custom layout have
-//! the order that [`Layout::ascends`](crate::layout::Layout::ascends) returns.
+//! identifier in common, whatever their random tails. The identifiers of a block ascend, except those of `uuidv1`,
+//! `uid11-fullrand` and scrambled regions. Xids ascend from one millisecond to the next, but not within a millisecond.
+//! For a custom layout, [`Layout::ascends`](crate::layout::Layout::ascends) returns the order.
 
 mod maker;
 
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// The number of identifiers that a walk computes in one batch: enough to amortize a dynamic call and a request for
-/// random bytes, few enough to keep a walk small (1 KiB).
+/// random bytes, but few enough to keep a walk small (1 KiB).
 const BATCH: usize = 64;
 
 /// A run of positions of one source.
@@ -51,7 +51,7 @@ pub enum BlockSource {
     Region(RegionConstants),
     /// Numbers of a series, with the cluster's key, which is used only if the series needs it.
     Series(Series, ClusterKey),
-    /// Positions of a custom layout. They are shared among the parts of a block, since they are large.
+    /// Positions of a custom layout. The parts of a split block share the constants, because they are large.
     Layout(Arc<LayoutConstants>),
 }
 
@@ -59,7 +59,7 @@ pub enum BlockSource {
 /// reject that block once you have seen the higher token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fencing {
-    /// The slot or region that issued the token.
+    /// The slot or region that the token belongs to.
     pub subject: FencingSubject,
     /// The slot's epoch, or the table's revision.
     pub token: u64,
@@ -90,7 +90,7 @@ pub enum BlockError {
     /// The run is empty.
     #[error("a block holds at least one position")]
     Empty,
-    /// The run goes past the end of the format's line.
+    /// The run goes past the last position of the format's line.
     #[error("{count} positions from {first} go past the end of {format}, whose positions are below {}", format.line().end())]
     BeyondLine {
         /// The format.
@@ -277,7 +277,7 @@ impl Block {
 
     /// Returns the last position.
     pub const fn last(&self) -> Position {
-        self.first.saturating_add(self.count as u128 - 1) // OK because a block has a position, and its last one fits
+        self.first.saturating_add(self.count as u128 - 1) // OK because a block is not empty, and its last position fits
     }
 
     /// Returns the number of positions, at least 1.
@@ -305,8 +305,8 @@ impl Block {
         }
     }
 
-    /// Returns the block's fencing token and its subject. A series and a layout without a time have no fencing token,
-    /// because their counters never change owner.
+    /// Returns the block's fencing token and its subject, or `None` for a series and for a layout without a time, whose
+    /// counters never change owner.
     pub fn fencing(&self) -> Option<Fencing> {
         match &self.source {
             BlockSource::Slot(_, constants) => Some(fencing_of(constants)),
@@ -333,7 +333,7 @@ impl Block {
             return None;
         }
         let front = Self { count, ..self.clone() };
-        let first = self.first.saturating_add(count.into()); // OK because the block continues after it
+        let first = self.first.saturating_add(count.into()); // OK because the block has more than `count` positions
         Some((front, Self { source: self.source.clone(), first, count: self.count - count }))
     }
 
@@ -397,7 +397,7 @@ fn last_of(first: Position, count: u64) -> Result<Option<Position>, BlockError> 
     Ok(first.checked_add(more.into()))
 }
 
-/// Returns the largest number of `bits` bits, at most 128.
+/// Returns the largest number that has `bits` bits; `bits` is at most 128.
 const fn max_of(bits: u8) -> u128 {
     match bits {
         0 => 0,

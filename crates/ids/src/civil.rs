@@ -5,18 +5,18 @@ use alloc::{format, string::String};
 use crate::time::{NANOS_PER_SECOND, UnixNanos};
 
 const SECONDS_PER_DAY: i128 = 86_400;
-/// 0001-01-01T00:00:00Z and 10000-01-01T00:00:00Z: the range that RFC 3339 can write, without year 0.
+/// 0001-01-01T00:00:00Z and 10000-01-01T00:00:00Z: the range that RFC 3339 can express, without year 0.
 const FIRST: UnixNanos = UnixNanos::new(-62_135_596_800 * NANOS_PER_SECOND);
 const END: UnixNanos = UnixNanos::new(253_402_300_800 * NANOS_PER_SECOND);
 /// The days from 0000-03-01 to 1970-01-01.
 const DAYS_TO_MARCH_OF_YEAR_0: i128 = 719_468;
 const DAYS_PER_ERA: i128 = 146_097;
-/// The largest number of digits after the second.
+/// The maximum number of decimal places of a second.
 const NANO_DIGITS: u32 = 9;
 
 impl UnixNanos {
-    /// Returns the instant in RFC 3339 form, such as `2022-02-22T19:22:22.000Z`, rounded down to `digits` (at most 9)
-    /// digits after the second, or `None` outside the years 1 to 9999.
+    /// Returns the instant in RFC 3339 form, such as `2022-02-22T19:22:22.000Z`, rounded down to `digits` decimal
+    /// places of a second (at most 9), or `None` outside the years 1 to 9999.
     pub fn rfc3339(self, digits: u32) -> Option<String> {
         if !(FIRST..END).contains(&self) {
             return None;
@@ -39,7 +39,7 @@ impl UnixNanos {
 
 /// Converts a number of days from 1970-01-01 to a year, month and day of the Gregorian calendar.
 ///
-/// Years begin in March, which makes the leap day the last day of a year. Any 400 years in a row have 146,097 days.
+/// Years begin in March, which makes the leap day the last day of a year. Any 400 consecutive years have 146,097 days.
 pub(crate) fn date(days: i128) -> (i128, i128, i128) {
     let days = days + DAYS_TO_MARCH_OF_YEAR_0;
     let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));

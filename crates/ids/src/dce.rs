@@ -1,8 +1,8 @@
 //! Properties that UUIDs of every version share: text, variant, version, special values and the GUID byte order (DCE
 //! 1.1; RFC 9562, sections 4 and 5).
 //!
-//! UUIDs are ordered by the `Ord` of [`Uuid`]: unsigned, byte by byte, most significant first. This is also the order
-//! of DCE 1.1's fields and of the lower-case texts.
+//! UUIDs are ordered by the `Ord` of [`Uuid`]: unsigned, byte by byte, most significant first. DCE 1.1 compares UUIDs
+//! field by field, which gives the same order, and so does comparing UUIDs written in lower case.
 
 use alloc::format;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::error::{Byte, CodecError, ErrorCode};
 
-/// The family of layouts that a UUID belongs to, by its bits 64 to 66.
+/// The family of layouts that a UUID belongs to, as given by its bits 64 to 66.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// `0xx`: the Network Computing System, before DCE. The nil UUID has these bits.
@@ -72,7 +72,7 @@ pub const fn version(uuid: Uuid) -> Option<u8> {
     }
 }
 
-/// Returns the special value, if the UUID is one of the two that are not identifiers.
+/// Returns which special value the UUID is, or `None` if it is an identifier.
 pub const fn special(uuid: Uuid) -> Option<Special> {
     match uuid.as_u128() {
         0 => Some(Special::Nil),
@@ -182,7 +182,7 @@ pub fn parse_hex(text: impl AsRef<[u8]>, bytes: usize) -> Result<u128, CodecErro
 
 /// Returns the bytes in GUID order: bytes 0-3, 4-5 and 6-7 each reversed, 8-15 unchanged.
 ///
-/// The bytes do not show which order they are in, so this library converts only on request and never guesses.
+/// The bytes do not show their order, so this library converts only on request and never guesses.
 pub const fn to_guid(uuid: Uuid) -> [u8; 16] {
     uuid.to_bytes_le()
 }

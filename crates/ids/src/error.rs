@@ -35,7 +35,7 @@ pub enum ErrorCode {
     WrongVariant,
     /// The UUID does not have the requested version.
     WrongVersion,
-    /// The bits that name the identifier's generator are all zero.
+    /// The bits that identify the generator are all zero.
     NodeZero,
     /// Bits that must be zero are not.
     ReservedBits,
@@ -161,7 +161,7 @@ pub struct CodecError {
 }
 
 impl CodecError {
-    /// Creates an error with this code. The message names the fault and the allowed values.
+    /// Creates an error with this code. The message states the problem and the allowed values.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, at: None, message: message.into() }
     }
@@ -188,7 +188,7 @@ impl CodecError {
         &self.message
     }
 
-    /// Adds `bytes` to the offset, for a text whose first `bytes` bytes were cut off before.
+    /// Adds `bytes` to the offset, for text whose first `bytes` bytes were removed before parsing.
     pub(crate) fn shifted(mut self, bytes: usize) -> Self {
         self.at = self.at.map(|at| at + bytes);
         self
@@ -217,7 +217,7 @@ pub struct OutOfRange {
 }
 
 impl OutOfRange {
-    /// Rejects a `value` wider than `bits` (at most 127).
+    /// Rejects a `value` of more than `bits` bits; `bits` is at most 127.
     pub(crate) const fn check(what: &'static str, value: u128, bits: u32) -> Result<(), Self> {
         let max = (1 << bits) - 1;
         if value > max { Err(Self { what, value, max }) } else { Ok(()) }
@@ -230,7 +230,7 @@ impl From<OutOfRange> for CodecError {
     }
 }
 
-/// One byte of a text, printed for a message.
+/// One byte of an input, formatted for messages.
 pub(crate) struct Byte(pub(crate) u8);
 
 impl fmt::Display for Byte {

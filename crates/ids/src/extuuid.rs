@@ -1,12 +1,12 @@
 //! EXTUUID 2012: values in the 122 free bits of a UUID, such as names, serial numbers, fixed-point numbers, quantities
 //! with units, floats, times and vectors of numbers.
 //!
-//! An [`Ext`] is 122 bits. Every [`Ext`] has exactly one canonical text, and the minimal parser accepts no other text.
+//! An [`Ext`] is 122 bits. Every [`Ext`] has exactly one canonical text, and the minimal parser accepts nothing else.
 //! The smart parser also accepts the forms that people write. Bits without a typed form are kept and printed raw, with
 //! a reason, so every combination of 122 bits is valid. All arithmetic is exact and uses no floating point.
 //!
-//! The UUIDs have version 8. EXTUUID 2012 used version 6, which RFC 9562 later gave to another format; UUIDs of version
-//! 6 are read and written only on request.
+//! The UUIDs have version 8. EXTUUID 2012 used version 6, which RFC 9562 later assigned to another format. This module
+//! reads and writes EXTUUIDs of version 6 only on request.
 
 mod bits;
 mod decode;
@@ -54,7 +54,7 @@ pub const HEX_DIGITS: usize = 31;
 
 /// The UUID version.
 const VERSION: u8 = 8;
-/// The UUID version of EXTUUID 2012, which RFC 9562 gave to another format.
+/// The UUID version of EXTUUID 2012, which RFC 9562 assigned to another format.
 const LEGACY_VERSION: u8 = 6;
 
 impl Ext {
@@ -62,7 +62,7 @@ impl Ext {
     ///
     /// # Errors
     ///
-    /// Fails with [`OutOfRange`] above 122 bits.
+    /// Fails with [`OutOfRange`] for more than 122 bits.
     pub const fn new(bits: u128) -> Result<Self, OutOfRange> {
         match OutOfRange::check("the EXTUUID", bits, bits::EXT_BITS) {
             Ok(()) => Ok(Self(bits)),
@@ -108,7 +108,7 @@ impl Ext {
         Ok(Self(bits))
     }
 
-    /// Reads the bits from a UUID of version 8 or, if `allow_v6`, of version 6 (EXTUUID 2012).
+    /// Reads the bits from a UUID of version 8 or, if `allow_v6` is true, of version 6 (EXTUUID 2012).
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ pub struct BitRange {
     pub first: u8,
     /// The last bit.
     pub last: u8,
-    /// The name of the bits.
+    /// The name of the range.
     pub label: &'static str,
 }
 
@@ -42,11 +42,11 @@ pub struct Field {
 pub enum FieldValue {
     /// The number in a narrow field, written as a JSON integer.
     Small(u32),
-    /// The number in a wide field, written as a decimal string, since JSON readers round integers above 2^53.
+    /// The number in a wide field, written as a decimal string, because JSON readers round integers above 2^53.
     Large(i128),
     /// A boolean.
     Flag(bool),
-    /// A text: hexadecimal digits or a name.
+    /// A string: hexadecimal digits or a name.
     Text(String),
     /// An instant in RFC 3339 form; `None` outside the years 1 to 9999.
     Time(Option<String>),
@@ -70,7 +70,7 @@ impl Field {
         Self { name, value: FieldValue::Flag(value), meaning }
     }
 
-    /// Creates a field with a text: hexadecimal digits or a name.
+    /// Creates a field with a string: hexadecimal digits or a name.
     pub(crate) fn text(name: &'static str, value: String, meaning: &'static str) -> Self {
         Self { name, value: FieldValue::Text(value), meaning }
     }
@@ -80,7 +80,7 @@ impl Field {
         Self { name, value: FieldValue::Group(fields), meaning }
     }
 
-    /// Creates the field of the identifier's time, with `digits` digits after the second.
+    /// Creates the field of the identifier's time, with `digits` decimal places of the second.
     pub(crate) fn time(at: UnixNanos, digits: u32, meaning: &'static str) -> Self {
         Self { name: "time", value: FieldValue::Time(at.rfc3339(digits)), meaning }
     }
@@ -98,10 +98,10 @@ pub trait Inputs {
     /// Fails with `bad-input` if no number has this name, and with `range` if its absolute value is not below 2^127.
     fn int(&self, name: &'static str) -> Result<i128, CodecError>;
 
-    /// Returns the text with this name.
+    /// Returns the string with this name.
     ///
     /// # Errors
-    /// Fails with `bad-input` if no text has this name.
+    /// Fails with `bad-input` if no string has this name.
     fn text(&self, name: &'static str) -> Result<&str, CodecError>;
 
     /// Returns the number with this name, which must be below `2^bits`; `bits` is at most 64.
@@ -124,7 +124,7 @@ pub trait Inputs {
     ///
     /// # Errors
     ///
-    /// Fails with `bad-input` if no text has this name, and with `bad-length` or `bad-hex` if it is malformed.
+    /// Fails with `bad-input` if no string has this name, and with `bad-length` or `bad-hex` if it is malformed.
     fn hex(&self, name: &'static str, bytes: usize) -> Result<u128, CodecError> {
         dce::parse_hex(self.text(name)?, bytes)
     }

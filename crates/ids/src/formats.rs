@@ -1,8 +1,8 @@
 //! The registry of formats, and the traits that every format implements.
 //!
-//! A format is a submodule of this one and a line in [`REGISTRY`]. It implements [`Layout`], which reads identifiers
-//! and makes them from fields. A format that Kent can issue also implements [`Mint`], which turns positions into
-//! identifiers in bulk.
+//! Each format is a submodule of this module, with an entry in [`REGISTRY`]. It implements [`Layout`], which reads
+//! identifiers and makes them from fields. A format that Kent can issue also implements [`Mint`], which turns positions
+//! into identifiers in bulk.
 
 mod ext_uuid;
 mod gregorian;
@@ -63,7 +63,7 @@ static REGISTRY: &[&dyn Layout] = &[
     &uid11_profiles::FullRandFormat,
 ];
 
-/// The kind of a format's identifiers, with the version or profile that the format has.
+/// The kind of a format's identifiers, with the format's version or profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// A UUID.
@@ -76,7 +76,7 @@ pub enum Family {
     },
     /// A uid11.
     Uid11 {
-        /// The name of the profile. The text of a uid11 does not contain it.
+        /// The name of the profile, which is not part of the identifier.
         profile: &'static str,
     },
 }
@@ -102,8 +102,7 @@ pub(crate) trait Layout: Send + Sync {
     /// Returns the fields as bit ranges, most significant first, without gaps.
     fn bits(&self) -> &'static [BitRange];
 
-    /// Returns the bit ranges like [`bits`](Self::bits), but for a given value: in some formats, they depend on the
-    /// value.
+    /// Like [`bits`](Self::bits), but for a given value: in some formats, the ranges depend on the value.
     fn bits_of(&self, _value: u128) -> Vec<BitRange> {
         self.bits().to_vec()
     }
@@ -219,7 +218,7 @@ pub(crate) fn each_tick<'a, T>(
     }
 }
 
-/// A cache that a format keeps between the batches of one walk. An empty cache gives the same identifiers.
+/// A cache that a format keeps between the batches of one walk. It does not affect the identifiers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch {
     permutation: Option<(u64, NarrowPermutation)>,
@@ -277,8 +276,7 @@ impl Codec {
         self.0.bits()
     }
 
-    /// Returns the bit ranges like [`bits`](Self::bits), but for a given value: in some formats, they depend on the
-    /// value.
+    /// Like [`bits`](Self::bits), but for a given value: in some formats, the ranges depend on the value.
     pub fn bits_of(&self, value: u128) -> Vec<BitRange> {
         self.0.bits_of(value)
     }
@@ -288,7 +286,7 @@ impl Codec {
     ///
     /// # Errors
     ///
-    /// Fails with `wrong-variant` or, if the variant is right, `wrong-version` if a UUID does not have this format, and
+    /// Fails with `wrong-variant` or `wrong-version`, checked in this order, if a UUID does not have this format. Fails
     /// with `bad-input` or a more specific code if an option is missing or not valid.
     pub fn read(&self, value: u128, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
         self.0.read(value, options)
@@ -310,7 +308,7 @@ impl fmt::Debug for Codec {
     }
 }
 
-/// A format that Kent can issue: a line of positions, each of which stands for one identifier.
+/// A format that Kent can issue: a line of positions, each of which maps to one identifier.
 #[derive(Clone, Copy)]
 pub struct Format(&'static dyn Mint);
 
@@ -337,7 +335,7 @@ impl Format {
 
     /// Returns the key of the format's sequence of positions. Formats with the same key share one sequence, so
     /// converting between them never makes two identifiers equal. The key is the token, except for `uuidv1` and
-    /// `uuidv6`, which share one.
+    /// `uuidv6`, which share a key.
     pub fn sequence_key(&self) -> &'static str {
         self.0.sequence_key()
     }

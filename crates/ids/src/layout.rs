@@ -1,17 +1,17 @@
 //! Custom layouts: the fields of an identifier as data, in any order, up to 128 bits.
 //!
-//! A [`Layout`] is read from a text such as `zero:1 time:41:1ms@2015-01-01 slot:10 counter:12`, most significant field
-//! first. Its positions lie on a [`Line`] like those of the built-in formats, so the same windows and ceilings make its
-//! identifiers unique:
+//! A [`Layout`] is read from a string such as `zero:1 time:41:1ms@2015-01-01 slot:10 counter:12`, most significant
+//! field first. Its positions lie on a [`Line`] like those of the built-in formats, so the same windows and ceilings
+//! make its identifiers unique:
 //!
 //! - A layout with a time has the positions `tick * 2^C + counter`. When the counters of a tick are used up, the
 //!   positions run into the next tick. Two slots differ in the bits of the slot.
-//! - A window of a slot consists of whole seconds. If ticks do not divide a second, or are longer than one, each tick of
-//!   the layout is split into equal *parts* that divide a second; each part has counters of its own. The ticks of the
-//!   line are these parts, so every tick of the line belongs to one window.
+//! - A window of a slot consists of whole seconds. If ticks do not divide a second, or are longer than a second, each
+//!   tick of the layout is split into equal *parts* that divide a second; each part has its own counters. The ticks of
+//!   the line are these parts, so every tick of the line belongs to one window.
 //! - A layout without a time has the positions of one durable counter, as a [`Series`](crate::Series) has.
 //!
-//! Random bits and the value that a request names never make identifiers unique. They only come on top.
+//! Uniqueness never depends on random bits or on the value that a request supplies.
 
 mod encode;
 mod error;
@@ -57,11 +57,11 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// Fails with a [`LayoutError`] if the fields do not make a layout.
+    /// Fails with a [`LayoutError`] if the fields do not form a valid layout.
     pub fn new(fields: impl Into<Vec<LayoutField>>) -> Result<Self, LayoutError> {
         let fields = fields.into();
         let plan = Plan::new(&fields)?;
-        // OK because the plan's fields have at most 128 bits together.
+        // OK because the plan has checked that the fields have at most 128 bits in total.
         let bits = fields.iter().map(|field| field.bits).sum();
         Ok(Self { fields: fields.into(), bits, plan })
     }
@@ -95,12 +95,12 @@ impl Layout {
     }
 
     /// Returns the number of slots whose numbers fit the layout: 1 to 64 for a layout with a time, and 0 for a layout
-    /// without one, which is issued from a durable counter. Only the slots below this number can issue identifiers.
+    /// without a time, which is issued from a durable counter. Only the slots below this number can issue identifiers.
     pub fn slots(&self) -> u8 {
         self.plan.slots()
     }
 
-    /// Returns the width in bits of the value that a request names, or `None` if the layout has no such field.
+    /// Returns the width in bits of the value that a request supplies, or `None` if the layout has no field for it.
     pub fn tag_bits(&self) -> Option<u8> {
         self.plan.tag.map(|place| place.bits)
     }

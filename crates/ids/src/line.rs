@@ -25,7 +25,7 @@ impl Position {
         self.0
     }
 
-    /// Returns the position `count` places later, or `None` if its number does not fit 128 bits.
+    /// Returns the position `count` places later, or `None` if its number does not fit in 128 bits.
     pub const fn checked_add(self, count: u128) -> Option<Self> {
         match self.0.checked_add(count) {
             Some(number) => Some(Self(number)),
@@ -33,13 +33,13 @@ impl Position {
         }
     }
 
-    /// Returns the position `count` places later, or position `u128::MAX` if its number does not fit 128 bits.
+    /// Returns the position `count` places later, or position `u128::MAX` if its number does not fit in 128 bits.
     pub(crate) const fn saturating_add(self, count: u128) -> Self {
         Self(self.0.saturating_add(count))
     }
 
-    /// Returns the number of positions from `earlier` (included) to this one (excluded); zero if `earlier` is not
-    /// earlier.
+    /// Returns the number of positions from `earlier` (inclusive) to this position (exclusive), or zero if `earlier` is
+    /// not earlier.
     pub const fn since(self, earlier: Self) -> u128 {
         self.0.saturating_sub(earlier.0)
     }
@@ -70,13 +70,13 @@ impl Line {
         Self::of_ticks(tick_nanos, origin, 1 << tick_bits, counter_bits)
     }
 
-    /// Creates a line like [`Line::new`], but with `ticks` ticks, for formats that store seconds and have ticks of a
-    /// fraction of a second.
+    /// Creates a line like [`Line::new`], but with `ticks` ticks, for formats that store seconds but have shorter
+    /// ticks.
     ///
     /// # Panics
     ///
-    /// Panics if a tick does not divide a second, or the origin is not a whole number of ticks from the Unix origin:
-    /// windows are whole seconds, and their arithmetic must be exact. Also panics if the line does not fit 127 bits.
+    /// Panics if a tick does not divide a second, or if the origin is not a whole number of ticks from 1970-01-01:
+    /// windows are whole seconds, and their arithmetic must be exact. Also panics if the line does not fit in 127 bits.
     /// Lines are constants, so the compiler evaluates these checks.
     pub const fn of_ticks(tick_nanos: u64, origin: UnixNanos, ticks: u128, counter_bits: u32) -> Self {
         assert!(tick_nanos > 0 && NANOS_PER_SECOND % tick_nanos as i128 == 0, "a tick must divide a second");
@@ -100,7 +100,7 @@ impl Line {
         self.counter_bits
     }
 
-    /// Returns the position one past the last one of the line: the number of ticks, times `2^counter_bits`.
+    /// Returns the position after the last position of the line: the number of ticks, times `2^counter_bits`.
     pub const fn end(&self) -> Position {
         Position(self.ticks << self.counter_bits)
     }
@@ -114,7 +114,7 @@ impl Line {
     /// 2^C`.
     ///
     /// A slot whose record moves from r to r' may issue the ticks of (r, r'], that is, the positions from
-    /// `after_second(r)` (included) to `after_second(r')` (excluded). Instants outside the line are clamped to its
+    /// `after_second(r)` (inclusive) to `after_second(r')` (exclusive). Instants outside the line are clamped to its
     /// ends.
     pub fn after_second(&self, second: UnixSeconds) -> Position {
         let tick = self.ticks(second.nanos()) + 1;

@@ -1,20 +1,20 @@
-//! Explains what is wrong with a text that is nearly a UUID: digits are missing, extra or mistyped, hyphens are
+//! Explains what is wrong with a string that is nearly a UUID: digits are missing, extra or mistyped, hyphens are
 //! misplaced, or other characters surround it.
 
 use alloc::{format, string::String};
 
 use crate::dce;
 
-/// The digits of the groups of a UUID.
+/// The number of digits in each group of a UUID.
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 const DIGITS: usize = 32;
-/// A text with fewer digits is not taken for a UUID.
+/// A string with fewer digits is not treated as a mistyped UUID.
 const LEAST_DIGITS: usize = 24;
-/// A text with more bytes is not taken for a UUID.
+/// A string with more bytes is not treated as a mistyped UUID.
 const MOST_BYTES: usize = 80;
 
-/// Explains why a text that looks like a UUID is not a UUID: its length, or a character. Returns `None` if the text is
-/// a UUID, or does not look like one.
+/// Explains why a string that looks like a UUID is not valid: its length, or a character. Returns `None` if the string
+/// is a UUID, or does not look like one.
 pub fn nearly_uuid(text: &str) -> Option<String> {
     const FORM: &str = "a UUID is 32 hexadecimal digits (0-9 a-f), such as 017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
     if text.len() > MOST_BYTES || dce::parse_lenient(text).is_ok() {
@@ -33,7 +33,7 @@ pub fn nearly_uuid(text: &str) -> Option<String> {
     let digits = inner.chars().filter(char::is_ascii_hexdigit).count();
     let hyphens = inner.chars().filter(|mark| *mark == '-').count();
     let others = inner.chars().count() - digits - hyphens;
-    // A text without hyphens could be any hexadecimal number, so its length must be almost right.
+    // Without hyphens, the string could be any hexadecimal number, so its length must be almost right.
     let is_near = match hyphens {
         0 => digits.abs_diff(DIGITS) <= 2 && others <= 1 && inner.len() > DIGITS - 2,
         _ => digits >= LEAST_DIGITS && others <= 4,

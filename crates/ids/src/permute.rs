@@ -1,4 +1,4 @@
-//! The keyed permutation: a bijection of the m-bit numbers, for every m from 0 to 128.
+//! The keyed permutation: a bijection on the m-bit numbers, for every m from 0 to 128.
 //!
 //! Random values would collide, so Kent permutes the values of a counter. The permutation hides order and volume from
 //! casual observers. It is not a cipher, and identifiers are not secrets.
@@ -94,8 +94,8 @@ impl NarrowPermutation {
         })
     }
 
-    /// Calls `put` with each place and the image of its index, counted from `first`. The permutation must have exactly
-    /// `BITS` bits, at most 32: with a constant width, the compiler can vectorize the loop.
+    /// Calls `put` for each place, with the image of the place's index; the first index is `first`. The permutation
+    /// must have exactly `BITS` bits, at most 32: with a constant width, the compiler can vectorize the loop.
     #[inline(always)]
     pub(crate) fn map_bits<const BITS: u32, T>(&self, first: u32, places: &mut [T], put: impl Fn(&mut T, u32)) {
         debug_assert_eq!(u128::from(self.mask), mask(BITS), "a permutation of another width");

@@ -1,7 +1,7 @@
 //! Series: identifiers made from a durable counter instead of the time.
 //!
-//! Every number of the counter permanently stands for one identifier, so uniqueness requires only that the counter
-//! never goes back.
+//! Every number of the counter permanently maps to one identifier, so uniqueness requires only that the counter never
+//! goes back.
 
 use alloc::{
     format,
@@ -24,7 +24,7 @@ const FULL_RAND: &str = "uid11-fullrand";
 /// The label and the parameter of the permutation of `uid11-fullrand`. Changing them would let values repeat.
 const FULL_RAND_LABEL: &[u8; 8] = b"fullrnd1";
 const FULL_RAND_PARAM: u64 = 0;
-/// The prefix of the tokens of serials, before the optional letter of a scheme.
+/// The beginning of the token of a serial, before the optional letter of a scheme.
 const SERIAL: &str = "serial";
 
 /// Identifiers made from a durable counter.
@@ -161,7 +161,7 @@ impl FromStr for Series {
     type Err = CodecError;
 
     /// Reads the name of a series: `uid11-fullrand`, `serial:SYMBOL`, or `serialA:SYMBOL` with the letter of a scheme.
-    /// Two spellings of a symbol stand for the same series if the scheme writes both the same way.
+    /// Two spellings of a symbol name the same series if the scheme writes both the same way.
     ///
     /// Fails with `bad-format` for any other name, and with a more specific code for a symbol that cannot have serial
     /// numbers.
@@ -177,7 +177,7 @@ impl FromStr for Series {
     }
 }
 
-/// Returns a hint about an unknown name, to print before the list of names, or an empty text.
+/// Returns a hint about an unknown name, to print before the list of names, or an empty string.
 fn hint(token: &str) -> String {
     if Format::all().any(|format| format.token() == token) {
         return format!("{token} is a format, which has no series; ");

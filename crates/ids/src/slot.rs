@@ -37,7 +37,7 @@ impl Slot {
     ///
     /// # Errors
     ///
-    /// Fails with [`OutOfRange`] above 63.
+    /// Fails with [`OutOfRange`] for a number above 63.
     pub const fn new(number: u8) -> Result<Self, OutOfRange> {
         match OutOfRange::check("the slot", number as u128, Self::BITS) {
             Ok(()) => Ok(Self(number)),
@@ -80,8 +80,8 @@ impl SlotEpoch {
     /// Returns the epoch of the next owner.
     #[must_use]
     pub const fn next(self) -> Self {
-        // OK because a slot never has 2^64 owners. If it had, a saturated epoch would reject new blocks, while a
-        // wrapped one would admit old ones.
+        // OK because a slot never has 2^64 owners. If it had, a saturated epoch would reject new blocks, but a wrapped
+        // epoch would admit old ones.
         Self(self.0.saturating_add(1))
     }
 }
@@ -109,7 +109,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails with [`OutOfRange`] above 48 bits.
+    /// Fails with [`OutOfRange`] for more than 48 bits.
     pub const fn new(value: u64) -> Result<Self, OutOfRange> {
         match OutOfRange::check("the node", value as u128, Self::BITS) {
             Ok(()) => Ok(Self(value)),
@@ -129,7 +129,8 @@ impl Node {
         Self(value & ((1 << Self::BITS) - 1))
     }
 
-    /// Returns the slot's number, if this is the node of a slot: see [`for_slot`](Self::for_slot).
+    /// Returns the slot's number. The result has a meaning only for the node of a slot: see
+    /// [`for_slot`](Self::for_slot).
     pub(crate) const fn slot(self) -> u8 {
         self.0 as u8 & (Slot::COUNT - 1) // OK because the mask keeps 6 bits
     }
@@ -174,7 +175,7 @@ impl ClockSeq {
     ///
     /// # Errors
     ///
-    /// Fails with [`OutOfRange`] above 14 bits.
+    /// Fails with [`OutOfRange`] for more than 14 bits.
     pub const fn new(value: u16) -> Result<Self, OutOfRange> {
         match OutOfRange::check("the clock sequence", value as u128, Self::BITS) {
             Ok(()) => Ok(Self(value)),

@@ -30,7 +30,7 @@ pub struct RegionConstants {
     pub number: u64,
     /// The revision of the table under which the block was granted: the fencing token.
     pub revision: u64,
-    /// The key of the region's order, if it is scrambled: suffix = permutation of the counter.
+    /// The key of the region's order, if the order is scrambled: suffix = permutation of the counter.
     pub scramble: Option<ClusterKey>,
 }
 
@@ -65,13 +65,13 @@ pub enum SourceError {
         known_tokens()
     )]
     Unknown {
-        /// The text.
+        /// The token.
         token: String,
     },
     /// The symbol cannot have serial numbers.
     #[error("{token:?}: {error}")]
     BadSymbol {
-        /// The text.
+        /// The token.
         token: String,
         /// The reason.
         error: CodecError,
@@ -88,7 +88,7 @@ pub enum SourceError {
         /// The fault in the name.
         fault: NameFault,
     },
-    /// The space is before the name of the region, as in permissions.
+    /// The space comes before the name of the region, as in permissions.
     #[error("write a region of another space as region:NAME@SPACE, here {REGION_SCHEME}{name}@{space}")]
     SpaceFirst {
         /// The name of the region.
@@ -189,15 +189,15 @@ impl From<Format> for Source {
     }
 }
 
-/// Returns the part of a text that an error repeats, so that the message stays small.
+/// Returns the part of an input that an error quotes, so that messages stay short.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }
 
-/// The maximum number of characters that an error quotes from a text: slightly more than the longest name.
+/// Errors quote at most this many characters of an input: slightly more than the longest name.
 const SHOWN_MAX: usize = 80;
 
-/// Returns a hint about an unknown token, to print before the list of sources, or an empty text.
+/// Returns a hint about an unknown token, to print before the list of sources, or an empty string.
 fn hint(token: &str) -> String {
     let spelled = normal(token);
     let mut known = Format::all().map(|format| format.token()).chain(["uid11-fullrand"]);

@@ -1,8 +1,8 @@
 //! A fast generator for the random tails of identifiers.
 //!
-//! The generator is AES-128 in counter mode. On processors with AES instructions it is several times as fast as ChaCha,
-//! which would take most of the time needed to make a UUIDv7. Part of the output reveals nothing about the rest.
-//! Uniqueness never depends on these bits: identifiers are unique because of their positions.
+//! The generator is AES-128 in counter mode. On processors with AES instructions it is several times faster than
+//! ChaCha, which would take most of the time needed to make a UUIDv7. Part of the output reveals nothing about the
+//! rest. Uniqueness never depends on these bits: identifiers are unique because of their positions.
 
 use core::{convert::Infallible, fmt};
 
@@ -88,7 +88,7 @@ impl TryRng for Tails {
     }
 }
 
-/// Prints no state, since the state would reveal the next bytes.
+/// Prints no state, because the state would reveal the next bytes.
 impl fmt::Debug for Tails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tails").finish_non_exhaustive()

@@ -1,8 +1,8 @@
-//! The text of uid11 1.0: a 64-bit value as 11 base-58 characters that sort like the values.
+//! The text form of uid11 1.0: a 64-bit value as 11 base-58 characters that sort like the values.
 //!
 //! The alphabet is in ASCII order, the most significant digit comes first, and the text is padded with `1` to 11
-//! characters, so comparing bytes compares values. Since 58^11 is about 1.35 * 2^64, some texts of 11 characters have
-//! no value; they are rejected, not wrapped. The parser does not trim whitespace and does not ignore case.
+//! characters, so comparing bytes compares values. Because 58^11 is about 1.35 * 2^64, some strings of 11 characters
+//! have no value; they are rejected, not wrapped. The parser does not trim whitespace and does not ignore case.
 
 use alloc::format;
 use core::{
@@ -15,7 +15,7 @@ use crate::error::{Byte, CodecError, ErrorCode};
 /// The 58 digits, in ASCII order.
 const ALPHABET: &[u8; BASE as usize] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const BASE: u64 = 58;
-/// The number of characters in a text: the fewest that hold 64 bits.
+/// The number of characters of a uid11: the fewest that hold 64 bits.
 pub const SYMBOLS: usize = 11;
 
 /// The entry of [`DIGITS`] for a byte that is not a digit.
@@ -41,12 +41,12 @@ impl Uid11 {
         Self(value)
     }
 
-    /// Reads a text.
+    /// Reads the 11 characters of a uid11.
     ///
     /// # Errors
     ///
     /// Fails with the first of these codes that applies: `bad-length` unless there are 11 bytes, `bad-symbol` for a
-    /// byte that is not in the alphabet, and `overflow` for a text above `jpXCZedGfVQ`, which stands for 2^64 - 1.
+    /// byte that is not in the alphabet, and `overflow` for text above `jpXCZedGfVQ`, which is 2^64 - 1.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, CodecError> {
         let text = text.as_ref();
         if text.len() != SYMBOLS {
@@ -93,23 +93,23 @@ impl FromStr for Uid11 {
     }
 }
 
-/// The values whose texts begin with a prefix.
+/// The values whose text begins with a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixRange {
     /// The smallest value.
     pub lo: u64,
     /// The largest value.
     pub hi: u64,
-    /// Whether `hi` was reduced to 2^64 - 1, because some texts with the prefix have no value.
+    /// Whether `hi` was reduced to 2^64 - 1, because some strings with the prefix have no value.
     pub clamped: bool,
 }
 
-/// Returns the values whose texts begin with `prefix`: exactly those from `lo` to `hi`.
+/// Returns the values whose text begins with `prefix`: exactly those from `lo` to `hi`.
 ///
 /// # Errors
 ///
 /// Fails with the first of these codes that applies: `bad-length` unless there are 1 to 11 bytes, `bad-symbol`, and
-/// `prefix-out-of-range` if no value has such a text.
+/// `prefix-out-of-range` if no value begins with the prefix.
 pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError> {
     let prefix = prefix.as_ref();
     if !(1..=SYMBOLS).contains(&prefix.len()) {
@@ -140,7 +140,7 @@ fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
     Ok(u128::from(upper.1) * u128::from(BASE.pow(LOWER as u32)) + u128::from(lower.1))
 }
 
-/// The number of characters in the lower half of a text. The upper half also has at most 6.
+/// The maximum number of characters in the lower half of the text. The upper half also has at most 6.
 const LOWER: usize = 6;
 
 /// The bit that is set in [`NO_DIGIT`] and in no digit.

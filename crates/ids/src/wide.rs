@@ -1,8 +1,8 @@
 //! Loops over many identifiers that use the widest vector registers of the processor.
 //!
 //! By default, the compiler uses only the instructions that every processor of the target architecture has. In this
-//! module, it compiles each loop once per instruction set, and the program picks one at run time. All versions compute
-//! exactly the same results.
+//! module, the compiler compiles each loop once per instruction set, and the program picks a version at run time. All
+//! versions compute exactly the same results.
 
 use pulp::Arch;
 

@@ -1,5 +1,5 @@
-//! Makes the identifiers of a block in batches. Walking and packing share this code, so they differ only in random
-//! tails.
+//! Makes the identifiers of a block in batches. Walking and packing share this code, so their results differ only in
+//! random tails.
 
 use rand_core::Rng;
 
@@ -13,7 +13,7 @@ use crate::{
     wide::wide,
 };
 
-/// The batch size for a caller that takes all identifiers: a batch with its bytes (8 KiB) fits the L1 cache.
+/// The batch size for a caller that takes all identifiers: a batch with its bytes (8 KiB) fits in the L1 cache.
 pub(super) const LARGE_BATCH: usize = 256;
 
 /// Makes the values of a block in batches.
@@ -38,7 +38,7 @@ impl Maker {
         Self { source, next: block.first, left: block.count, scratch, encoder, scrambler }
     }
 
-    /// Makes the next identifiers as bytes, `width` each, and returns their number: zero at the end.
+    /// Makes the next identifiers as bytes, `width` bytes each, and returns their number: zero if none are left.
     pub(super) fn make_bytes(
         &mut self,
         rng: &mut impl Rng,
@@ -79,7 +79,7 @@ impl Maker {
         made
     }
 
-    /// Makes the next values and returns their number: zero at the end.
+    /// Makes the next values and returns their number: zero if none are left.
     pub(super) fn make<const N: usize>(&mut self, rng: &mut impl Rng, values: &mut [u128; N]) -> usize {
         let made = usize::try_from(self.left).unwrap_or(usize::MAX).min(values.len());
         let values = &mut values[..made];
@@ -138,10 +138,10 @@ fn draw_tails<const N: usize>(rng: &mut impl Rng, bits: u32, tails: &mut [u64]) 
         return;
     }
     let (mask, mut bytes) = (u64::MAX >> (u64::BITS - bits), [[0; 8]; N]);
-    // Drawing random bytes is most of the cost of making an identifier. Four tails of at most 48 bits fit into three
-    // words.
+    // Drawing random bytes accounts for most of the cost of making an identifier. Four tails of at most 48 bits fit
+    // into three words.
     let (fours, rest) = tails.split_at_mut(if bits <= 48 { tails.len() & !3 } else { 0 });
-    let bytes = &mut bytes[..fours.len() / 4 * 3 + rest.len()]; // OK because N tails need no more words
+    let bytes = &mut bytes[..fours.len() / 4 * 3 + rest.len()]; // OK because N tails need at most N words
     rng.fill_bytes(bytes.as_flattened_mut());
     let (threes, words) = bytes.split_at(fours.len() / 4 * 3);
     wide(
@@ -164,7 +164,7 @@ mod tests {
 
     use super::{super::tests::Seeded, *};
 
-    /// Returns the bytes as numbers of `width` bytes each, least significant byte first, masked.
+    /// Returns the bytes as masked numbers of `width` bytes each, least significant byte first.
     fn cut(bytes: &[u8], width: usize, mask: u64) -> Vec<u64> {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
         bytes.chunks(width).map(|bytes| number(bytes) & mask).collect()

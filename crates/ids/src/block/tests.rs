@@ -51,7 +51,7 @@ fn slots() -> impl Strategy<Value = Slot> {
     prop::sample::select(Slot::all().collect::<Vec<_>>())
 }
 
-/// Returns a block of any format, anywhere on its line. Half of the blocks cross from one tick into the next, if a tick
+/// Generates blocks of all formats, anywhere on their lines. Half of the blocks cross a border between ticks, if a tick
 /// has enough positions.
 fn blocks() -> impl Strategy<Value = Block> {
     (formats(), slots(), any::<u64>(), any::<u128>(), any::<bool>(), 1..300u64).prop_map(
@@ -195,7 +195,7 @@ fn ok_the_last_identifier_of_the_widest_space() {
     assert_eq!(last, [u128::MAX - 1, u128::MAX]);
 }
 
-/// Walking and packing use batches of different sizes, and an octave may begin anywhere in a batch.
+/// Walking and packing use different batch sizes, and an octave may begin anywhere in a batch.
 #[test]
 fn ok_a_scrambled_block_across_any_octave_border() {
     let key = ClusterKey::new([7; 16]);

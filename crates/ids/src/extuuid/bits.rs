@@ -106,17 +106,18 @@ impl Writer {
     }
 }
 
-/// Returns the largest number of `width` bits, at most 127.
+/// Returns the largest number that has `width` bits; `width` is at most 127.
 pub(super) const fn mask(width: u32) -> u128 {
     (1 << width) - 1
 }
 
-/// Returns the number of bits that a number takes: 0 for zero.
+/// Returns the number of bits that a number needs: 0 for zero.
 pub(super) const fn bit_length(value: u128) -> u32 {
     u128::BITS - value.leading_zeros()
 }
 
-/// The 48 + 12 + 62 bits of an EXTUUID in a UUID, with the version and the variant between them.
+/// The three parts of an EXTUUID, which the version and the variant separate in a UUID: the first bit and the end of
+/// each part, and its first bit in the UUID.
 const PARTS: [(u32, u32, u32); 3] = [(0, 48, 0), (48, 60, 52), (60, EXT_BITS, 66)];
 
 /// Converts bit ranges of an EXTUUID, each given as first, end and label, into bit ranges of the UUID.

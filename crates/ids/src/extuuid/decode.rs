@@ -15,17 +15,17 @@ use super::{
 };
 use crate::field::BitRange;
 
-/// The number of bits for the name and the number of a serial together, after type, scheme and length.
+/// The number of bits that the name and the number of a serial share, after type, scheme and length.
 pub(super) const SYMSERIAL_BITS: u32 = 112;
-/// The number of bits for the name and the digits of a fixed-point number together, after the count of decimals.
+/// The number of bits that the name and the digits of a fixed-point number share, after the count of decimals.
 pub(super) const FIXED_BITS: u32 = 107;
-/// The number of bits for the context and the numbers of a vector of integers together.
+/// The number of bits that the context and the numbers of a vector of integers share.
 pub(super) const INTS_BITS: u32 = 103;
-/// The number of bits for the context and the numbers of a vector of floats together.
+/// The number of bits that the context and the numbers of a vector of floats share.
 pub(super) const FLOATS_BITS: u32 = 98;
 /// The largest width of an exponent in bits.
 pub(super) const EXPONENT_BITS_MAX: u8 = 16;
-/// The bits of an integer, including its sign.
+/// The width of an integer in bits, including its sign.
 pub(super) const INT_BITS: u32 = 117;
 
 /// Returns the value and the layout of its fields.

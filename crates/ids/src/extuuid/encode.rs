@@ -70,7 +70,7 @@ pub(super) fn time(time: Time) -> Ext {
     finish(vector(3).put(7, time.fraction_bits).put_signed(TIME_BITS + 1, time.scaled))
 }
 
-/// Starts a vector of numbers: all fields before its context.
+/// Starts a vector of numbers: writes all fields before its context.
 fn numbers(kind: u8, count: usize, width: u8) -> Writer {
     let mut writer = vector(kind);
     writer.put(7, count as u8).put(7, width); // OK because the parser checked that both fit

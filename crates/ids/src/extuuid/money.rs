@@ -45,8 +45,8 @@ impl Money {
     }
 }
 
-/// Reads an amount: `GBP222.31`, `GBP$222.31`, `222.31$GBP`, `222.31GBP`, or any other text of an EXTUUID that is an
-/// amount.
+/// Reads an amount: `GBP222.31`, `GBP$222.31`, `222.31$GBP`, `222.31GBP`, or any other text form of an EXTUUID that is
+/// an amount.
 ///
 /// # Errors
 ///

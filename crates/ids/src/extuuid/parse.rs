@@ -1,7 +1,7 @@
-//! The parsers of texts. The minimal parser accepts only canonical texts; the smart parser also accepts the forms that
-//! people write.
+//! Parses EXTUUIDs written as text. The minimal parser accepts only the canonical text; the smart parser also accepts
+//! the forms that people write.
 //!
-//! A text that begins with a keyword and a colon must have the form of that keyword. Any other text has the first form
+//! Text that begins with a keyword and a colon must have the form of that keyword. Other text is read in the first form
 //! that fits: a date, a quantity, an integer, another decimal number, a list of numbers, a name with a number, a name.
 //! A name without a keyword must begin with a letter, so that a mistyped number never becomes a name.
 
@@ -24,9 +24,9 @@ use super::{
 };
 use crate::error::{CodecError, ErrorCode};
 
-/// The maximum length of a text in bytes.
+/// The maximum length of the text in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
-/// The prefix of canonical texts.
+/// The beginning of the canonical text.
 const HEAD: &str = "extuuid:";
 /// The largest number of values in a vector.
 const COUNT_MAX: usize = 127;
@@ -55,12 +55,12 @@ fn not_canonical(why: &str) -> CodecError {
 }
 
 /// Reads a value as people write it: the keyword is optional, whitespace at both ends is ignored, and case is ignored
-/// if the scheme does not distinguish it.
+/// unless the scheme distinguishes it.
 ///
 /// # Errors
 ///
-/// Fails with `text-too-long` above 1024 bytes, with `unrecognised` if no form fits, and otherwise with the error of
-/// the form.
+/// Fails with `text-too-long` for more than 1024 bytes, with `unrecognised` if no form fits, and otherwise with the
+/// error of the form.
 pub fn parse(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
     let piece = trimmed(text.as_ref())?;
     let piece = piece.strip_prefix(HEAD).unwrap_or(piece);
@@ -101,7 +101,7 @@ enum Form<'a> {
 type Dimensions<'a> = Vec<&'a [u8]>;
 
 impl<'a> Form<'a> {
-    /// Returns the form of a keyword, or `None` if it is not a keyword.
+    /// Returns the form that a keyword names, or `None` if the piece is not a keyword.
     fn read(keyword: Piece<'a>) -> Option<Self> {
         let bytes = keyword.bytes();
         if let Some(kind) = StandardKind::by_keyword(bytes) {
@@ -242,7 +242,7 @@ fn split<'a>(body: Piece<'a>, what: &str) -> Result<(Piece<'a>, Piece<'a>), Code
 /// The bits that a name and its number share.
 #[derive(Clone, Copy)]
 struct SharedBits {
-    /// The number of bits of both together.
+    /// The number of bits for both.
     total: u32,
     /// The minimum number of bits left for the number.
     number_min: u32,
@@ -250,7 +250,7 @@ struct SharedBits {
     number: u32,
 }
 
-/// Returns the name as its scheme writes it. Without a given scheme, chooses the first one that has all characters of
+/// Returns the name as its scheme writes it. If no scheme is given, chooses the first scheme that has all characters of
 /// the name and enough bits for the name and its number.
 fn name(scheme: Option<Scheme>, text: Piece<'_>, bits: SharedBits) -> Result<(Scheme, String), CodecError> {
     if text.bytes().is_empty() && scheme.is_none() {
@@ -346,7 +346,7 @@ pub(super) fn fixed_number(piece: Piece<'_>) -> Option<FixedNumber> {
     Some(FixedNumber { negative, digits, decimals: fraction.len() })
 }
 
-/// Reads digits with optional `_` between them, and returns the digits only.
+/// Reads digits with optional `_` between them, and returns only the digits.
 fn whole_digits(bytes: &[u8]) -> Option<Vec<u8>> {
     let inside = bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'_');
     let ends = bytes.first().zip(bytes.last()).is_some_and(|(first, last)| *first != b'_' && *last != b'_');
@@ -372,7 +372,7 @@ fn fixed(
 }
 
 /// Returns the number in units of `10^-decimals`, and the number of bits that it needs with its sign. A number of more
-/// than 127 bits does not fit with any name, so its value is returned as zero.
+/// than 127 bits fits with no name, so the returned number is zero.
 pub(super) fn scaled(found: &FixedNumber, decimals: usize, at: Piece<'_>) -> Result<(i128, u32), CodecError> {
     if found.decimals > decimals || decimals > DECIMALS_MAX {
         let most = decimals.min(DECIMALS_MAX);
@@ -429,7 +429,7 @@ fn bad_dims(piece: Piece<'_>) -> CodecError {
     piece.refuse(ErrorCode::BadDims, message)
 }
 
-/// The parts of a vector's text.
+/// The parts of a vector as text.
 struct Vector<'a> {
     width: Option<u8>,
     context: Option<BigUint>,
@@ -580,7 +580,7 @@ fn quantity(context: u8, decimal: &Decimal, at: Piece<'_>, units: Piece<'_>) -> 
     Ok(encode::quant(&Quant { context, units, number }))
 }
 
-/// Reads a text without a keyword as the first form that fits.
+/// Reads text without a keyword in the first form that fits.
 fn untyped(piece: Piece<'_>) -> Result<Ext, CodecError> {
     if time::is_date(piece) {
         return time::parse(piece, None).map(encode::time);

@@ -1,4 +1,4 @@
-//! Prints canonical texts: each of the 2^122 values has a text of its own.
+//! Prints the canonical text, which is different for each of the 2^122 values.
 
 use alloc::{
     format,
@@ -61,7 +61,7 @@ fn list(values: &[impl ToString]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Prints `scaled * 10^-decimals`, without trailing zeros of a fraction.
+/// Prints `scaled * 10^-decimals`, without trailing zeros after the point.
 pub(super) fn fixed(scaled: i128, decimals: u8) -> String {
     let sign = if scaled < 0 { "-" } else { "" };
     let unit = 10_u128.pow(decimals.into()); // OK because there are at most 31 decimals

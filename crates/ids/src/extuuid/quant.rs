@@ -15,7 +15,7 @@ use crate::error::{CodecError, ErrorCode};
 const NAMES: [&str; 7] = ["m", "kg", "s", "A", "K", "cd", "mol"];
 /// The largest numerator and denominator.
 const LARGEST: i64 = 7;
-/// The bits of an exponent's numerator, and of its denominator.
+/// The width in bits of an exponent's numerator, and of its denominator.
 const DIGIT_BITS: u32 = 3;
 
 impl Units {
@@ -106,8 +106,8 @@ fn name(piece: Piece<'_>) -> Option<(usize, Piece<'_>)> {
     found.max_by_key(|(_, name, _)| name.len()).map(|(index, _, rest)| (index, rest))
 }
 
-/// Returns the exponent at the front of a piece (1 if there is none), and the rest. A `/` before a digit makes a
-/// fraction.
+/// Returns the exponent at the front of a piece (1 if there is none), and the rest. A `/` followed by a digit makes the
+/// exponent a fraction.
 fn power(piece: Piece<'_>) -> Result<((i64, i64), Piece<'_>), CodecError> {
     let (over, rest) = digits(piece);
     if over.is_empty() {

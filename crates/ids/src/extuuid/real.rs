@@ -1,4 +1,4 @@
-//! Converts binary floating-point numbers of any format to decimal texts, and back without loss.
+//! Converts binary floating-point numbers of any format to decimal text, and back without loss.
 //!
 //! Printing gives the shortest digits that read back as the same number (`shortest.rs`). Reading rounds to the nearest
 //! number, ties to even. All arithmetic uses integers.
@@ -50,12 +50,12 @@ impl Binary {
 
     const fn interchange(precision: u32, exponent_bits: u32) -> Self {
         let bias = (1 << (exponent_bits - 1)) - 1;
-        let least_scale = 2 - bias - precision as i32; // OK because formats are constants, and narrow
+        let least_scale = 2 - bias - precision as i32; // OK because formats are constants with narrow fields
         let greatest_scale = least_scale + (1 << exponent_bits) - 3;
         Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: true }
     }
 
-    /// Returns the form of EXTUUID 2012: `M * 2^(E - B - m)`, where `m` is the width of `M` (1 to 100 bits), and `B` is
+    /// Returns a format of EXTUUID 2012: `M * 2^(E - B - m)`, where `m` is the width of `M` (1 to 100 bits), and `B` is
     /// half the range of `E` (at most 16 bits). The top bit of `M` is set unless `E` is 0.
     pub(super) const fn plain(precision: u32, exponent_bits: u32) -> Self {
         let bias = if exponent_bits == 0 { 0 } else { 1 << (exponent_bits - 1) };
@@ -64,7 +64,8 @@ impl Binary {
         Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: false }
     }
 
-    /// Returns the format of a vector's floats: `width` bits, of which one is the sign and `exponent` are the exponent.
+    /// Returns the format of a vector's floats: `width` bits, of which one is for the sign and `exponent` are for the
+    /// exponent.
     pub const fn of_width(width: u8, exponent: u8) -> Self {
         let precision = width.saturating_sub(exponent).saturating_sub(1);
         Self::plain(if precision == 0 { 1 } else { precision as u32 }, exponent as u32)
@@ -229,12 +230,12 @@ impl Decimal {
             exponent = if down { -exponent } else { exponent };
             rest = after;
         }
-        // OK because a text has about a thousand bytes.
+        // OK because the text has at most 1024 bytes.
         let mut point = whole.len() as i32 + exponent;
         let mut all: Vec<u8> = whole.iter().chain(fraction).map(|digit| digit - b'0').collect();
         let zeros = all.iter().take_while(|digit| **digit == 0).count();
         all.drain(..zeros);
-        point -= zeros as i32; // OK because a text has about a thousand zeros at most
+        point -= zeros as i32; // OK because the text has at most 1024 bytes
         while all.last() == Some(&0) {
             all.pop();
         }
@@ -262,7 +263,7 @@ impl Decimal {
         }
     }
 
-    /// Returns the canonical text: without an exponent from 10^-6 to below 10^21, and otherwise with one digit before
+    /// Returns the canonical text. Numbers from 10^-6 to below 10^21 have no exponent, and others have one digit before
     /// the point and an exponent.
     fn text(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
@@ -404,7 +405,7 @@ mod tests {
             let real = Binary::B64.decode(bits >> 63 == 1, mantissa, (bits >> 52 & 0x7ff) as u32).expect("finite");
             let printed = Binary::B64.text(real);
             prop_assert_eq!(printed.parse::<f64>().map(f64::to_bits), Ok(bits));
-            // The text has as many digits as that of the standard library, which prints the fewest.
+            // The text has the same number of digits as that of the standard library, which prints the fewest.
             let digits = |text: &str| {
                 let mantissa = text.split('e').next().unwrap_or_default().replace(['-', '.'], "");
                 mantissa.trim_matches('0').len()

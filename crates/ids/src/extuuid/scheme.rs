@@ -28,7 +28,7 @@ pub enum Scheme {
 
 /// The placeholder in an alphabet for an unassigned code. It never matches a name, because it is not printable.
 const UNASSIGNED: u8 = 0;
-/// The character that pads a text of fixed length. It has the same code in the schemes A, B and C.
+/// The character that pads a name to a fixed length. It has the same code in the schemes A, B and C.
 const PADDING: u8 = b'_';
 
 impl Scheme {

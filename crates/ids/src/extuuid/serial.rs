@@ -1,7 +1,7 @@
 //! Serials: consecutive numbers of one name, each an EXTUUID.
 //!
-//! The scheme of a name depends on the name only, so it never changes while the numbers grow. It is the first scheme
-//! that has the name's characters and leaves 63 bits for the numbers, or else the one that leaves the most bits. The
+//! The scheme of a name depends only on the name, so it never changes while the numbers grow. It is the first scheme
+//! that has the name's characters and leaves 63 bits for the numbers, or else the scheme that leaves the most bits. The
 //! scheme determines the spelling of the name, so two spellings that the scheme does not distinguish share their
 //! numbers.
 
@@ -84,7 +84,7 @@ impl Serials {
         self.scheme
     }
 
-    /// Returns whether the name gets this scheme without its letter.
+    /// Returns whether the name would get this scheme if no letter were given.
     pub fn has_default_scheme(&self) -> bool {
         Self::new(&self.name, None).is_ok_and(|default| default == *self)
     }

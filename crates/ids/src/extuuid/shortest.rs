@@ -4,7 +4,7 @@
 //! Exact integers grow with the exponent, up to 33,000 bits. For large exponents, a few hundred leading bits with a
 //! bound on their error are enough: the digits are the same unless a comparison is closer than that bound. For these
 //! exponents, two compared numbers are never equal, because a power of five would have to divide a smaller mantissa. If
-//! a comparison is too close, the exact integers decide. The cost therefore hardly ever depends on the exponent.
+//! a comparison is too close, the exact integers decide. So the cost rarely depends on the exponent.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -50,7 +50,7 @@ struct Parts {
     error: BigUint,
     /// Whether a decimal exactly halfway to a neighbor reads back as this number.
     takes_ends: bool,
-    /// The power of ten that the unit stands for.
+    /// The unit is worth `10^point`.
     point: i32,
 }
 
@@ -141,7 +141,7 @@ impl Parts {
                     Ordering::Equal => digit + (digit & 1),
                 },
             };
-            // Only the first digit can round up to ten: for a later one, fewer digits would have been enough.
+            // Only the first digit can round up to ten: if a later digit did, fewer digits would have been enough.
             let (last, point) = if last == 10 { (1, self.point + 1) } else { (last, self.point) };
             digits.push(last);
             return Some((digits, point));
@@ -213,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// The scales of a float of 100 bits and an exponent of 16.
+    /// The scales of a float with a mantissa of 100 bits and an exponent of 16 bits.
     const SCALES: core::ops::RangeInclusive<i32> = -32_868..=32_667;
 
     #[track_caller]

@@ -14,15 +14,15 @@ use super::{
 pub enum StandardKind {
     /// One x87 float of 80 bits, and 4 characters of context.
     Ieee80,
-    /// One binary64, and 8 characters of context.
+    /// One binary64 value, and 8 characters of context.
     Ieee64,
-    /// Three binary32, and a number as context.
+    /// Three binary32 values, and a number as context.
     Ieee32x3,
-    /// Two binary32, and 8 characters of context.
+    /// Two binary32 values, and 8 characters of context.
     Ieee32x2,
-    /// One binary32, and 12 characters of context.
+    /// One binary32 value, and 12 characters of context.
     Ieee32,
-    /// Six binary16, and a number as context.
+    /// Six binary16 values, and a number as context.
     Ieee16x6,
     /// One to four binary16 values, with 14, 11, 9 or 6 characters of context respectively.
     Ieee16,
@@ -54,9 +54,9 @@ pub(super) enum Slot {
 
 const NUMBER_BITS: u32 = 8;
 const COUNT_BITS: u32 = 2;
-/// The bits that context and floats share.
+/// The number of bits that the context and the floats share.
 const PAYLOAD_BITS: u32 = 104;
-/// The bits after the payload. They are zero.
+/// The number of bits after the payload. These bits are zero.
 const PADDING_BITS: u32 = 10;
 
 impl StandardKind {
@@ -68,7 +68,7 @@ impl StandardKind {
         Self::TRIED.into_iter().find(|kind| kind.keyword().as_bytes() == keyword)
     }
 
-    /// Returns the keyword of the layout in texts.
+    /// Returns the layout's keyword.
     pub const fn keyword(self) -> &'static str {
         match self {
             Self::Ieee80 => "ieee80",
@@ -128,7 +128,7 @@ impl StandardKind {
         }
     }
 
-    /// Reads the context stored with `count` floats from a text. Returns `None` if it does not fit.
+    /// Reads the context to store with `count` floats. Returns `None` if it does not fit.
     pub(super) fn context(self, text: &[u8], count: usize) -> Option<Context> {
         match self.slot(count) {
             Slot::Name(scheme, len) if text.len() <= len => {

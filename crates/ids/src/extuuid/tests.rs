@@ -1,4 +1,4 @@
-//! Property tests of EXTUUIDs, over all bits and over bits with typed forms, and tables of texts.
+//! Property tests of EXTUUIDs, over all bits and over bits with typed forms, and tables of examples.
 
 use alloc::{string::ToString, vec::Vec};
 

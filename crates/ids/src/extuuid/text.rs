@@ -1,10 +1,10 @@
-//! A piece of a text that knows its offset, so that an error can point at it.
+//! A piece of the input with its offset, so that an error can state where the problem is.
 
 use alloc::borrow::Cow;
 
 use crate::error::{CodecError, ErrorCode};
 
-/// A slice of a text with its offset in the text.
+/// A slice of the input with its offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
     bytes: &'a [u8],

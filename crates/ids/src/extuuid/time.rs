@@ -12,7 +12,7 @@ use crate::{
     error::{CodecError, ErrorCode},
 };
 
-/// The bits of the seconds and their fraction together, without the sign.
+/// The number of bits of the seconds and their fraction, without the sign.
 pub(super) const TIME_BITS: u32 = 109;
 const SECONDS_PER_DAY: i128 = 86_400;
 /// 1582-10-15, in days since 1970-01-01.
@@ -38,7 +38,7 @@ impl Time {
     }
 }
 
-/// Returns the point and all decimals of a binary fraction of `bits` bits, or an empty text for zero.
+/// Returns the point and all decimals of a binary fraction of `bits` bits, or an empty string for zero.
 fn fraction_text(fraction: u128, bits: u32) -> String {
     let mut text = String::new();
     let mut rest = fraction;
@@ -66,7 +66,7 @@ pub(super) fn parse(piece: Piece<'_>, fraction_bits: Option<u8>) -> Result<Time,
     };
     let bits = match fraction_bits {
         Some(bits) => u32::from(bits),
-        // Use the fewest bits that are at least as precise as the decimals of the text.
+        // Uses the fewest bits that are at least as precise as the given decimals.
         None => (0..=TIME_BITS)
             .find(|bits| BigUint::from(1_u8) << *bits >= power_of_ten(fraction.len()))
             .ok_or_else(|| time_range(piece))?,
@@ -171,7 +171,7 @@ fn date_seconds(piece: Piece<'_>, fields: &Fields<'_>) -> Result<u128, CodecErro
 }
 
 fn power_of_ten(exponent: usize) -> BigUint {
-    // OK because a text has about a thousand bytes.
+    // OK because the text has at most 1024 bytes.
     BigUint::from(10_u8).pow(exponent as u32)
 }
 

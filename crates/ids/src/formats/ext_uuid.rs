@@ -1,6 +1,6 @@
 //! `extuuid`: a value in the 122 free bits of a UUID of version 8 (EXTUUID 2012); see [`crate::extuuid`].
 //!
-//! Kent issues serial numbers of a symbol, as a [`Series`](crate::Series). Other values encode data of the caller, so
+//! Kent issues serial numbers of a symbol, as a [`Series`](crate::Series). Other values encode the caller's data, so
 //! Kent only converts them.
 
 use alloc::{string::ToString, vec::Vec};
@@ -60,7 +60,7 @@ impl Layout for ExtUuidFormat {
         Ok(fields)
     }
 
-    /// Makes the UUID from `ext` (31 hexadecimal digits), or from `text` (any text that the smart parser accepts).
+    /// Makes the UUID from `ext` (31 hexadecimal digits), or from `text` (anything that the smart parser accepts).
     fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         let ext = if inputs.has("ext") { Ext::from_hex(inputs.text("ext")?)? } else { parse(inputs.text("text")?)? };
         Ok(Id::Uuid(ext.to_uuid()))

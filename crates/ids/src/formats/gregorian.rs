@@ -17,13 +17,13 @@ use crate::{
     time::UnixNanos,
 };
 
-/// The width of the ticks in bits: enough up to the year 5236.
+/// The width of the ticks in bits: enough until the year 5236.
 pub(crate) const TICK_BITS: u32 = 60;
 pub(crate) const TICK_NANOS: u64 = 100;
-/// Ticks from 1582-10-15T00:00:00Z, the origin of the scale, to 1970-01-01T00:00:00Z.
+/// The number of ticks from 1582-10-15T00:00:00Z, the origin of the time scale, to 1970-01-01T00:00:00Z.
 const UNIX_ORIGIN_TICKS: i128 = 0x01b2_1dd2_1381_4000;
 pub(crate) const ORIGIN: UnixNanos = UnixNanos::new(-UNIX_ORIGIN_TICKS * TICK_NANOS as i128);
-/// The number of digits of a second that a tick resolves.
+/// The number of decimal places of a second that a tick resolves.
 const TIME_DIGITS: u32 = 7;
 
 /// The line of positions, with one position for each tick.
@@ -47,7 +47,7 @@ impl Gregorian {
     ///
     /// # Errors
     ///
-    /// Fails with [`OutOfRange`] for ticks above 60 bits.
+    /// Fails with [`OutOfRange`] for ticks of more than 60 bits.
     pub const fn new(ticks: u64, clock_seq: ClockSeq, node: Node) -> Result<Self, OutOfRange> {
         match OutOfRange::check("ticks", ticks as u128, TICK_BITS) {
             Ok(()) => Ok(Self { ticks, clock_seq, node }),
@@ -133,7 +133,7 @@ pub(crate) fn node_fields(node: Node) -> [Field; 3] {
     ]
 }
 
-/// Returns the slot, if `node` may be the node of a slot. Every slot's node has the multicast bit.
+/// Returns the slot, if `node` may be the node of a slot. The multicast bit is set in every slot's node.
 pub(crate) fn issued_fields(node: Node) -> Vec<Field> {
     match node.is_multicast() {
         true => {

@@ -1,7 +1,6 @@
 //! The profiles of uid11 other than `xid` (uid11 1.0): `uid11-fullrand`, `uid11-snowish` and `uid11-ts-seq-rand`.
 //!
-//! The text does not name its profile, so a reader must know the profile. Times have the same origin as those of an
-//! xid.
+//! An identifier does not contain its profile, so a reader must know it. Times have the same origin as those of an xid.
 
 use alloc::vec::Vec;
 
@@ -16,8 +15,8 @@ use crate::{
     uid11::Uid11,
 };
 
-/// 64 bits that look random and have no structure. Kent issues them as a [`Series`](crate::Series), since they hold no
-/// time.
+/// 64 bits that look random and have no structure. Kent issues them as a [`Series`](crate::Series), because they hold
+/// no time.
 pub(crate) struct FullRandFormat;
 
 /// A reserved bit, milliseconds, a machine and a counter, as in Twitter's Snowflake.
@@ -222,7 +221,7 @@ mod tests {
     use super::*;
     use crate::{FieldValue, NoInputs};
 
-    /// The fields of an identifier, as the inputs that recreate it.
+    /// The fields of an identifier, as inputs for making it again.
     struct Fields(Vec<Field>);
 
     impl Inputs for Fields {

@@ -32,7 +32,7 @@ const TAIL_BITS: u32 = RAND_B_BITS - COUNTER_LOW_BITS - Slot::BITS;
 const VERSION: u64 = 7 << RAND_A_BITS;
 const VARIANT: u64 = 0b10 << RAND_B_BITS;
 const NANOS_PER_MILLI: u64 = 1_000_000;
-/// The number of digits of a second that a millisecond resolves.
+/// The number of decimal places of a second that a millisecond resolves.
 const TIME_DIGITS: u32 = 3;
 
 static LINE: Line = Line::new(NANOS_PER_MILLI, UnixNanos::new(0), TIME_BITS, COUNTER_BITS);

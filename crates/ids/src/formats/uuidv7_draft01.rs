@@ -2,9 +2,9 @@
 //! (draft-peabody-dispatch-new-uuid-format-01, section 4.4).
 //!
 //! The 86 bits after the seconds begin with the fraction. Its width is the generator's choice and is not in the
-//! identifier. The draft promises that a reader need not know the width: the reader may read any number of digits, and
-//! the digits that the generator stored are correct. So the field is a binary *fraction* (bit i is worth 2^-i), not a
-//! count. The generator rounds the fraction up, because readers round down, and rounding down twice would lose a unit.
+//! identifier. The draft promises that a reader need not know the width: it may read any number of digits, of which
+//! those that the generator stored are correct. So the field is a binary *fraction* (bit i is worth 2^-i), not a count.
+//! The generator rounds the fraction up, because readers round down, and rounding down twice would lose a unit.
 
 use alloc::{format, string::ToString, vec::Vec};
 
@@ -32,7 +32,7 @@ const VARIANT: u128 = 0b10 << 62;
 pub(crate) struct SubsecLayout {
     name: &'static str,
     token: &'static str,
-    /// The fraction is a whole number of 10^-digits s.
+    /// The fraction is a whole number of units of 10^-digits s.
     digits: u32,
     fraction_bits: u32,
     seq_bits: u32,
@@ -67,7 +67,7 @@ impl SubsecLayout {
         10_u64.pow(self.digits)
     }
 
-    /// Makes the identifier with a fraction of `units` units of the layout.
+    /// Makes the identifier whose fraction is `units` units of the layout.
     const fn assemble(&self, seconds: u64, units: u64, seq: u64, rand: u64) -> u128 {
         let fraction = ((units as u128) << self.fraction_bits).div_ceil(self.units_per_second() as u128);
         let rest = (fraction << self.seq_bits | seq as u128) << self.rand_bits() | rand as u128;
@@ -119,7 +119,7 @@ static NANOS: SubsecLayout = SubsecLayout::new(
     ],
 );
 
-/// The bit ranges if the layout is not known.
+/// The bit ranges of an identifier of unknown layout.
 static BITS: [BitRange; 6] = [
     BitRange::new(0, 35, "unixts"),
     BitRange::new(36, 47, "subsec_a"),
@@ -139,7 +139,7 @@ const fn rest(value: u128) -> u128 {
     (value >> 80 & 0xfff) << 74 | (value >> 64 & 0xfff) << 62 | value & ((1 << 62) - 1)
 }
 
-/// Returns the number of digits after the second for a precision.
+/// Returns the number of decimal places of the second for a precision.
 fn precision(name: &str) -> Result<u32, CodecError> {
     match name {
         "s" => Ok(0),
@@ -221,8 +221,8 @@ impl Layout for OneLayout {
     }
 }
 
-/// Returns the fields, in the requested precision; by default in the precision of the layout, or in milliseconds
-/// without a layout.
+/// Returns the fields, in the requested precision. The default is the precision of the layout, or milliseconds without
+/// a layout.
 fn read(value: u128, layout: Option<&SubsecLayout>, options: &dyn Inputs) -> Result<Vec<Field>, CodecError> {
     let named = if options.has("precision") { Some(options.text("precision")?) } else { None };
     let name = named.unwrap_or(layout.unwrap_or(&MILLIS).name);

@@ -1,6 +1,6 @@
 //! `uuidv8`: 122 bits defined by their generator (RFC 9562, section 5.8).
 //!
-//! Kent does not issue it: the generator defines the meaning of the bits, and whether two UUIDs can be equal.
+//! Kent does not issue this format: the generator defines the meaning of the bits, and whether two UUIDs can be equal.
 
 use alloc::vec::Vec;
 

@@ -25,10 +25,10 @@ const _: () = assert!(TIME_BITS + RAND_BITS == u64::BITS, "the fields fill the u
 const COUNTER_BITS: u32 = RAND_BITS - Slot::BITS;
 
 pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
-/// 2011-11-11T11:11:11.111Z, the origin of the scale.
+/// 2011-11-11T11:11:11.111Z, the origin of the time scale, in milliseconds since 1970.
 pub(super) const ORIGIN_UNIX_MS: u64 = 1_321_009_871_111;
 pub(super) const ORIGIN: UnixNanos = UnixNanos::new(ORIGIN_UNIX_MS as i128 * NANOS_PER_MILLI as i128);
-/// The number of digits of a second that a millisecond resolves.
+/// The number of decimal places of a second that a millisecond resolves.
 pub(super) const TIME_DIGITS: u32 = 3;
 
 static LINE: Line = Line::new(NANOS_PER_MILLI, ORIGIN, TIME_BITS, COUNTER_BITS);

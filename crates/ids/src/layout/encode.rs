@@ -1,4 +1,4 @@
-//! Turns positions into identifiers, and identifiers into what they were made from.
+//! Turns positions into identifiers, and recovers from identifiers what they were made from.
 
 use alloc::{
     format,
@@ -21,23 +21,23 @@ use crate::{
 /// The label of the permutations of layouts.
 const LABEL: &[u8; 8] = b"layout01";
 
-/// The constants of a block of a layout's positions.
+/// The constants of a block whose positions belong to a layout.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LayoutConstants {
     /// The layout.
     pub layout: Layout,
-    /// The authority that the positions come from.
+    /// What grants the positions.
     pub granted: Granted,
-    /// The value that the request names: 0 if the layout has no field for it.
+    /// The value that the request supplies: 0 if the layout has no field for it.
     pub tag: u64,
 }
 
-/// The authority that the positions of a layout come from.
+/// What grants the positions of a layout: a slot or a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Granted {
     /// A slot, for a layout with a time.
     Slot(SlotConstants),
-    /// A durable counter, for a layout without a time. The key is used only if [`Layout::uses_key`].
+    /// A durable counter, for a layout without a time. The key is used only if [`Layout::uses_key`] returns true.
     Counter(ClusterKey),
 }
 
@@ -48,7 +48,7 @@ pub struct Issued {
     pub position: Position,
     /// The slot, for a layout with a time.
     pub slot: Option<Slot>,
-    /// The value that the request named: 0 if the layout has no field for it.
+    /// The value that the request supplied: 0 if the layout has no field for it.
     pub tag: u64,
     /// The random bits: 0 if the layout has none.
     pub tail: u64,
@@ -63,7 +63,7 @@ impl Granted {
         }
     }
 
-    /// Returns the slot, if the positions come from one.
+    /// Returns the slot, if a slot grants the positions.
     pub const fn slot(&self) -> Option<Slot> {
         match self {
             Self::Slot(constants) => Some(constants.slot),
@@ -73,8 +73,8 @@ impl Granted {
 }
 
 impl LayoutConstants {
-    /// Checks that positions of the layout can be issued with these constants: a layout with a time takes them from a
-    /// slot that fits it, and any other layout from a counter. The value that the request names must fit, too.
+    /// Checks that positions of the layout can be issued with these constants: a layout with a time needs a slot that
+    /// fits it, and any other layout needs a counter. The value that the request supplies must fit, too.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Time {
 }
 
 impl Plan {
-    /// Joins a tick and a counter to a position; returns `None` if the counter is not within a part of the tick.
+    /// Combines a tick and a counter into a position; returns `None` if the counter is not within a part of the tick.
     fn join(&self, tick: u64, counter: u64) -> Option<Position> {
         let parts = self.time.map_or(1, |time| time.parts);
         let part = u128::from(counter) >> self.low_bits;
@@ -185,7 +185,7 @@ impl Plan {
         Permutation::new(key, LABEL, tick, self.permuted.map_or(0, |place| place.bits.into()))
     }
 
-    /// Returns the number that is permuted: the counter, below the slot if the layout has no other place for it.
+    /// Returns the number that is permuted: the counter, preceded by the slot if the layout has no field for the slot.
     const fn permuted_index(&self, slot: u64, counter: u64) -> u64 {
         match self.permutes_slot() {
             true => slot << self.counter_bits | counter,
@@ -234,10 +234,9 @@ impl Layout {
         Ok(values[0])
     }
 
-    /// Returns what an identifier was made from, or `None` if Kent cannot have issued it: another value has the fixed
-    /// bits, the number of the slot is outside the range of Kent's slots, or the counter is outside every part of its
-    /// tick. The bits do not prove that Kent issued the identifier. `key` is used only if
-    /// [`uses_key`](Self::uses_key).
+    /// Returns what an identifier was made from, or `None` if Kent cannot have issued it: the fixed bits have other
+    /// values, the slot's number is outside the range of Kent's slots, or the counter is outside every part of its
+    /// tick. The bits do not prove that Kent issued the identifier. `key` is used only if [`uses_key`](Self::uses_key).
     pub fn issued(&self, id: u128, key: &ClusterKey) -> Option<Issued> {
         let plan = &self.plan;
         if !self.fits(id) {
@@ -265,7 +264,7 @@ impl Layout {
         })
     }
 
-    /// Returns whether a value has the width of the layout, and its fixed bits.
+    /// Returns whether a value fits the width of the layout and has its fixed bits.
     pub fn fits(&self, id: u128) -> bool {
         let unused = !(u128::MAX >> (super::MAX_LAYOUT_BITS - self.bits));
         id & (unused | self.plan.fixed_mask) == self.plan.fixed

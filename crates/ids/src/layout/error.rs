@@ -1,4 +1,4 @@
-//! The reasons why fields do not make a layout.
+//! Reasons that fields do not form a valid layout.
 
 use alloc::string::String;
 
@@ -116,10 +116,10 @@ pub enum LayoutError {
         /// The tick in nanoseconds.
         tick_nanos: u64,
     },
-    /// The epoch is outside the years that can be written.
+    /// The epoch is outside the years 1 to 9999, which are those that can be written.
     #[error("the epoch must be in the years 1 to 9999, as in time:41:1ms@2015-01-01")]
     EpochRange,
-    /// The epoch is not a whole number of parts of a tick from the origin of Unix time.
+    /// The time from 1970-01-01 to the epoch is not a whole number of parts of a tick.
     #[error(
         "the epoch {} must be a whole multiple of {} from 1970-01-01, because ticks are counted in these steps: use {}",
         Epoch(*epoch),
@@ -198,7 +198,7 @@ fn nearest(epoch: UnixNanos, step_nanos: u64) -> UnixNanos {
     epoch.offset(-epoch.get().rem_euclid(step_nanos.max(1).into()))
 }
 
-/// Returns the largest number of `bits` bits.
+/// Returns the largest number that has `bits` bits.
 fn max_of(bits: u8) -> u128 {
     u128::MAX.checked_shr(u128::BITS.saturating_sub(bits.into())).unwrap_or(0)
 }

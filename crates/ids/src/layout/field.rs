@@ -1,4 +1,4 @@
-//! The fields of a layout, and the text of each.
+//! The fields of a layout, and their text form.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ pub struct LayoutField {
     pub bits: u8,
 }
 
-/// The kind of a field. Each kind but `zero` and `const` occurs at most once in a layout.
+/// The kind of a field. Each kind except `zero` and `const` occurs at most once in a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldKind {
     /// `zero:1`: bits that are always zero.
@@ -31,8 +31,8 @@ pub enum FieldKind {
         /// The instant at which tick 0 begins.
         epoch: UnixNanos,
     },
-    /// `slot:10`, or `slot:10:512` with a base: the base plus the number of the slot. With a base, Kent's slots fall on
-    /// machine numbers that other generators do not use.
+    /// `slot:10`, or `slot:10:512` with a base: the base plus the number of the slot. A base lets Kent use machine
+    /// numbers that other generators do not use.
     Slot {
         /// The number of slot 0.
         base: u64,
@@ -43,10 +43,10 @@ pub enum FieldKind {
     Random,
     /// `permuted:22`: a keyed permutation of the counter, as in Kent's xid. The value is [`permute`](crate::permute())
     /// of the counter with the label `layout01`, the tick as the parameter (0 without a time) and the field's width. If
-    /// the layout has a time and no field for the slot, the upper 6 of the permuted bits are the slot, and the others
-    /// the counter.
+    /// the layout has a time and no field for the slot, the upper 6 of the bits to permute are the slot, and the others
+    /// are the counter.
     Permuted,
-    /// `shard:13`: a number that the request names, such as Instagram's logical shard.
+    /// `shard:13`: a number that the request supplies, such as Instagram's logical shard.
     Shard,
     /// `tag:8`: the same as `shard`, under a neutral name.
     Tag,

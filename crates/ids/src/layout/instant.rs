@@ -1,4 +1,4 @@
-//! The texts of ticks (`10ms`) and epochs (`2015-01-01` or `2010-11-04T01:42:54.657Z`) in layouts.
+//! The text form of ticks (`10ms`) and epochs (`2015-01-01` or `2010-11-04T01:42:54.657Z`) in layouts.
 
 use core::fmt;
 
@@ -26,7 +26,7 @@ pub(super) const MAX_TICK_NANOS: u64 = 86_400 * SECOND;
 pub(super) struct Tick(pub(super) u64);
 
 impl Tick {
-    /// Reads a text such as `10ms`; returns `None` if it is not a tick from 1 ns to 1 day.
+    /// Reads a tick such as `10ms`; returns `None` unless it is from 1 ns to 1 day.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at(digits);
@@ -43,17 +43,19 @@ impl fmt::Display for Tick {
     }
 }
 
-/// An instant, printed as a date if it is midnight, and else with the fewest digits after the second that hold it.
+/// An instant, printed as a date if it is midnight, and otherwise as a date and a time with no more decimals than
+/// needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch(pub(super) UnixNanos);
 
 impl Epoch {
-    /// Reads a date, or a date and a time in UTC; returns `None` for another text and for a date that does not exist.
+    /// Reads a date, or a date and a time in UTC; returns `None` for any other string and for a date that does not
+    /// exist.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (date, time) = text.split_once('T').map_or((text, None), |(date, time)| (date, Some(time)));
         let [year, month, day] = numbers(date, "-", [4, 2, 2])?;
         let days = civil::days(year, month, day);
-        // A date that does not exist, such as February 30, becomes another date.
+        // A date that does not exist, such as February 30, is converted back to another date.
         if year < 1 || !(1..=12).contains(&month) || civil::date(days) != (year, month, day) {
             return None;
         }
@@ -80,7 +82,7 @@ fn nanos_of_day(text: &str) -> Option<i128> {
     Some((hour * 3_600 + minute * 60 + second) * NANOS_PER_SECOND + nanos)
 }
 
-/// Reads three numbers with these counts of digits.
+/// Reads three numbers, each with the given number of digits.
 fn numbers(text: &str, separator: &str, digits: [usize; 3]) -> Option<[i128; 3]> {
     let mut parts = text.split(separator);
     let mut next = |digits| parts.next().filter(|part| part.len() == digits).and_then(number);

@@ -10,20 +10,20 @@ use super::{
 };
 use crate::time::UnixNanos;
 
-/// The number of characters of a text that an error repeats.
+/// Errors quote at most this many characters of an input.
 const SHOWN_MAX: usize = 80;
-/// The tick and the epoch of a time whose text does not name them.
+/// The tick and the epoch of a field `time` that does not state them.
 const DEFAULT_TIME: FieldKind = FieldKind::Time { tick_nanos: 1_000_000, epoch: UnixNanos::new(0) };
 
 impl FromStr for Layout {
     type Err = LayoutError;
 
-    /// Reads the fields of a layout, most significant first, such as `zero:1 time:41:1ms@2015-01-01 slot:10 counter:12`.
-    /// The epoch is 1970-01-01 if the text leaves it out.
+    /// Reads the fields of a layout, most significant first, such as `zero:1 time:41:1ms@2015-01-01 slot:10
+    /// counter:12`. The default epoch is 1970-01-01.
     ///
     /// # Errors
     ///
-    /// Fails with the [`LayoutError`] of the first text that is not a field, and otherwise like [`Layout::new`].
+    /// Fails with the [`LayoutError`] of the first word that is not a field, and otherwise like [`Layout::new`].
     fn from_str(text: &str) -> Result<Self, LayoutError> {
         Self::new(text.split_ascii_whitespace().map(field).collect::<Result<Vec<_>, _>>()?)
     }
@@ -111,7 +111,7 @@ fn decimal<T: FromStr>(text: &str) -> Option<T> {
     text.bytes().all(|digit| digit.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// Returns the part of a text that an error repeats, so that the message stays small.
+/// Returns the part of an input that an error quotes, so that messages stay short.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }

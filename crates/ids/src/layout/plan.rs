@@ -1,4 +1,4 @@
-//! Checks the fields of a layout, and derives where each goes and how positions become fields.
+//! Checks the fields of a layout, and derives the place of each and how positions become fields.
 
 use super::{
     LayoutError, MAX_LAYOUT_BITS,
@@ -65,7 +65,7 @@ pub(super) struct Plan {
     /// The width of the counter, which is in `counter` or in `permuted`: 0 to 64.
     pub(super) counter_bits: u32,
     /// The number of low bits of a position, which count the identifiers of a tick of the line. The upper bits of the
-    /// counter are the number of the part.
+    /// counter are the number of the part within the layout's tick.
     pub(super) low_bits: u32,
     pub(super) line: Option<Line>,
 }
@@ -218,7 +218,7 @@ fn check_each(fields: &[LayoutField]) -> Result<(), LayoutError> {
     }
 }
 
-/// Returns whether two fields are of the same kind; a shard and a tag are.
+/// Returns whether two fields are of the same kind. A shard and a tag count as the same kind.
 fn same(one: FieldKind, other: FieldKind) -> bool {
     let is_tag = |kind| matches!(kind, FieldKind::Shard | FieldKind::Tag);
     one.name() == other.name() || is_tag(one) && is_tag(other)

@@ -1,9 +1,9 @@
-//! Layouts of well-known projects, with their texts.
+//! Layouts of well-known projects, with the text form of their identifiers.
 //!
 //! A preset has the project's fields, so the project's readers find the time, the machine and the counter where they
 //! expect them. Where a project has no machine number or draws random bits, Kent puts the slot and a counter there. The
-//! file `preset/vectors.tsv` has identifiers that the projects' libraries or documents give, or that follow from their
-//! formulas. The tests read it.
+//! tests check the identifiers in `preset/vectors.tsv`, which come from the projects' libraries or documents, or were
+//! computed by their formulas.
 
 use alloc::{string::String, vec::Vec};
 
@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::{Layout, LayoutError, LayoutField, Spelling, SpellingError, field::FieldKind};
 use crate::time::{NANOS_PER_SECOND, UnixNanos};
 
-/// The layout and the text of a project.
+/// The layout and the text form of a project's identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Preset {
     /// The name.
@@ -21,7 +21,7 @@ pub struct Preset {
     pub fields: &'static str,
     /// The text of the spelling.
     pub text: &'static str,
-    /// A description for people: the project, and what Kent puts where.
+    /// A description for people: the project, and which fields Kent uses for what.
     pub about: &'static str,
     /// Whether a type and an underscore may come before the text, as in TypeID.
     pub has_type: bool,
@@ -175,12 +175,13 @@ impl Preset {
         }
     }
 
-    /// Returns the layout, with another epoch if `epoch` names one. Many of the projects let their users choose it.
+    /// Returns the layout, with another epoch if `epoch` names one. Many of the projects let their users choose the
+    /// epoch.
     ///
     /// # Errors
     ///
     /// Fails with [`LayoutError::EpochNotWhole`] or [`LayoutError::EpochRange`] for an epoch that the layout cannot
-    /// have. A preset without another epoch is always a layout.
+    /// have. Without an `epoch`, it never fails.
     pub fn layout(&self, epoch: Option<UnixNanos>) -> Result<Layout, LayoutError> {
         let layout: Layout = self.fields.parse()?;
         let Some(since) = epoch else { return Ok(layout) };
@@ -202,7 +203,7 @@ impl Preset {
         self.text.parse()
     }
 
-    /// Reads a text as an identifier of this preset; returns `None` if it is not one.
+    /// Reads a string as an identifier of this preset; returns `None` if it does not fit.
     fn read(&self, text: &str) -> Option<Fit> {
         let (layout, spelling) = (self.layout(None).ok()?, self.spelling().ok()?);
         let text = match text.rsplit_once('_') {
@@ -215,7 +216,7 @@ impl Preset {
     }
 }
 
-/// Returns whether a text is the type of a TypeID.
+/// Returns whether a string is a valid type of a TypeID.
 fn is_type(kind: &str) -> bool {
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_lowercase);
     let bytes = kind.as_bytes();
@@ -225,7 +226,7 @@ fn is_type(kind: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_')
 }
 
-/// A reading of an unknown identifier.
+/// An identifier of unknown format, read as one preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
     /// The name of the preset that the identifier fits.
@@ -236,15 +237,16 @@ pub struct Fit {
     pub layout: Layout,
     /// The time that the identifier has in this preset.
     pub time: UnixNanos,
-    /// The number of digits of the time after the second.
+    /// The number of decimal places of the time's seconds.
     pub digits: u32,
 }
 
-/// The shortest time after the epoch of a preset at which an identifier is plausible: small numbers fit every preset.
+/// An identifier is plausible only if its time is at least this long after the preset's epoch, because small numbers
+/// fit every preset.
 const MIN_AGE_NANOS: i128 = 86_400 * NANOS_PER_SECOND;
 
-/// Returns the presets that an unknown identifier fits, each with the time that the identifier would have. The time must
-/// be at least a day after the epoch of the preset, and not after `until`.
+/// Returns the presets that an identifier of unknown format fits, each with the time that the identifier would have.
+/// The time must be at least a day after the epoch of the preset, and not after `until`.
 pub fn fits(text: &str, until: UnixNanos) -> Vec<Fit> {
     let is_plausible = |fit: &Fit| {
         let begins = fit.layout.time_of(0).map(|epoch| epoch.offset(MIN_AGE_NANOS));
@@ -266,8 +268,8 @@ mod tests {
         layout::{Granted, LayoutConstants},
     };
 
-    /// Identifiers of the projects, one a line: the name of a preset, the text, the
-    /// value in hexadecimal, the time, fields as `name=value`, and the source.
+    /// Identifiers of the projects, one per line: the name of a preset, the text, the value in hexadecimal, the time,
+    /// fields as `name=value`, and the source.
     const VECTORS: &str = include_str!("preset/vectors.tsv");
     /// 2100-01-01T00:00:00Z.
     const END: UnixNanos = UnixNanos::new(4_102_444_800 * NANOS_PER_SECOND);

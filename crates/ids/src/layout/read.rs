@@ -1,4 +1,4 @@
-//! Reads the fields of an identifier, and draws its bits.
+//! Reads the fields of an identifier, and lists their bit ranges.
 
 use alloc::{format, vec::Vec};
 
@@ -26,13 +26,13 @@ impl Layout {
         self.fields.iter().map(range).collect()
     }
 
-    /// Returns the fields of an identifier: the time, if it holds one, and then each field with its number. Also reads
-    /// identifiers that another generator with the same layout made.
+    /// Returns the fields of an identifier: the time, if it holds one, and then each field with its value. Also reads
+    /// identifiers that another generator made with the same layout.
     ///
     /// # Errors
     ///
-    /// Fails with `range` for a value wider than the layout, and with `reserved-bits` if a field `zero` or `const` has
-    /// another value.
+    /// Fails with `range` for a value wider than the layout, and with `reserved-bits` if a field `zero` or `const` does
+    /// not have its fixed value.
     pub fn read(&self, id: u128) -> Result<Vec<Field>, CodecError> {
         let mut left = u32::from(self.bits);
         if id.checked_shr(left).unwrap_or(0) != 0 {
@@ -65,7 +65,7 @@ impl Layout {
         Some(time.epoch.offset(ticks * i128::from(time.tick_nanos))) // OK because 2^64 days are far below 2^127 nanoseconds
     }
 
-    /// Returns the number of digits after the second that the time of an identifier needs: 0 to 9.
+    /// Returns the number of decimal places of a second that the time of an identifier needs: 0 to 9.
     pub fn time_digits(&self) -> u32 {
         let tick_nanos = self.line().map_or(1, |line| line.tick_nanos());
         (0..9).find(|digits| tick_nanos.is_multiple_of(10_u64.pow(9 - digits))).unwrap_or(9)
@@ -92,7 +92,7 @@ fn number(kind: FieldKind, value: u128) -> Result<Option<Field>, CodecError> {
         FieldKind::Tag => "the tag that the request named",
     };
     let name = if let FieldKind::Time { .. } = kind { "ticks" } else { kind.name() };
-    // A constant may have up to 128 bits, of which the field's type holds 127.
+    // A constant may have up to 128 bits, but the field's number has at most 127, so a larger value becomes a string.
     Ok(Some(match i128::try_from(value) {
         Ok(value) => Field::large(name, value, meaning),
         Err(_) => Field::text(name, format!("{value}"), meaning),

@@ -1,7 +1,7 @@
-//! Checks that a layout can be issued safely, and says how fast and for how long.
+//! Checks that a layout can be issued safely, and computes how fast and for how long.
 //!
-//! A layout can make each identifier at most once by its construction. The checks here keep an operator from creating a
-//! layout that cannot serve: one that cannot hold every slot in use, or one that ends soon.
+//! By construction, a layout makes each identifier at most once. The checks here keep an operator from creating a
+//! layout that would soon fail in use, such as one that cannot hold every slot or whose time ends soon.
 
 use alloc::{format, string::String};
 use core::fmt;
@@ -16,7 +16,7 @@ use crate::{
 
 /// The shortest time that a new layout must last: 365 days, in nanoseconds.
 const MIN_LIFE_NANOS: i128 = 365 * 86_400 * NANOS_PER_SECOND;
-/// The smallest number of ticks a second of a layout without a counter.
+/// The minimum number of ticks per second of a layout without a counter.
 const MIN_TICKS_A_SECOND: u128 = 1_000;
 
 /// What a safe layout can issue.
@@ -35,7 +35,7 @@ pub enum Safe {
     },
     /// The layout has no time: one durable counter counts its identifiers.
     Counted {
-        /// The number of identifiers that the layout can issue in all.
+        /// The total number of identifiers that the layout can issue.
         total: u128,
         /// The order of a block's identifiers.
         order: Ascends,
@@ -53,7 +53,7 @@ pub enum Ascends {
     Never,
 }
 
-/// The reason why a layout is refused.
+/// Reasons that a layout is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unsafe {
     /// The layout cannot hold the slots in use.
@@ -98,7 +98,7 @@ fn counted_a_second(per_second: u128) -> String {
 }
 
 impl fmt::Display for Safe {
-    /// Says what the layout can issue and until when, for people.
+    /// Describes for people what the layout can issue, and until when.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Timed { per_second, slots, end, order } => write!(
@@ -163,7 +163,7 @@ impl Layout {
         let shift = |place: super::plan::Place| place.shift;
         let (random, permuted) = (plan.random.map(shift), plan.permuted.map(shift));
         let (time, counter) = (plan.time.map(|time| time.place.shift), plan.counter.map(shift));
-        // A field is above another one if its shift is larger. A missing field is below all.
+        // A field with a larger shift is more significant. A missing field counts as the least significant.
         let noise = random.max(permuted);
         match (time, counter) {
             (Some(time), Some(counter)) if time < counter => Ascends::Never,

@@ -47,7 +47,7 @@ fn encode(text: &str, number: u8, tag: u64, position: u128, tail: u64) -> u128 {
     Layout::encode(&constants, Position::new(position), tail).expect(text)
 }
 
-/// Returns valid layouts: any fields in any order.
+/// Generates valid layouts: any fields in any order.
 pub(super) fn layouts() -> impl Strategy<Value = Layout> {
     const TICKS: [u64; 12] = [
         1,
@@ -101,8 +101,8 @@ pub(super) fn layouts() -> impl Strategy<Value = Layout> {
         .prop_filter_map("not a layout", |fields| Layout::new(fields).ok())
 }
 
-/// Returns a block of any layout, anywhere among its positions. Half of the blocks cross from one tick of the line into
-/// the next, if a tick has enough positions.
+/// Generates layouts and blocks anywhere among their positions. Half of the blocks cross a border between ticks of the
+/// line, if a tick has enough positions.
 fn blocks() -> impl Strategy<Value = (Layout, Block)> {
     (layouts(), any::<u8>(), any::<u64>(), any::<u128>(), any::<bool>(), 1..300u64).prop_map(
         |(layout, number, tag, at, edge, count)| {
@@ -285,7 +285,7 @@ fn ok_positions_and_their_identifiers() {
     }
 }
 
-/// A layout with the fields of Kent's xid permutes the same index, with a label of its own.
+/// A layout with the fields of Kent's xid permutes the same index, but with another label.
 #[test]
 fn ok_a_permuted_field_is_the_permutation_of_slot_and_counter() {
     let text = "time:42:1ms@2011-11-11T11:11:11.111Z permuted:22";
@@ -305,8 +305,8 @@ fn ok_a_permuted_field_is_the_permutation_of_slot_and_counter() {
     );
 }
 
-/// These built-in formats are layouts. The others divide a field, store fractions of a second, or have another label for
-/// their permutation.
+/// These built-in formats can be written as layouts. The others divide a field, store fractions of a second, or use
+/// another label for their permutation.
 #[test]
 fn ok_built_in_formats_that_are_layouts() {
     for (token, text) in [
@@ -616,7 +616,7 @@ proptest! {
         }
     }
 
-    /// Promise P4: the time in an identifier is the start of the tick that its position was granted for.
+    /// Promise P4: the time in an identifier is the start of the tick for which its position was granted.
     #[test]
     fn ok_the_first_position_of_an_instant_has_its_time(layout in layouts(), at in 0..4_000_000_000_i128 * SECOND) {
         let now = UnixNanos::new(at);

@@ -1,7 +1,7 @@
-//! The texts of identifiers with a custom layout: digits of several bases, a fixed or minimal width, and a prefix.
+//! The text form of identifiers with a custom layout: digits of several bases, a fixed or minimal width, and a prefix.
 //!
-//! Reading is strict: it accepts exactly the texts that writing produces, so no two texts stand for the same
-//! identifier. It trims nothing and does not ignore case.
+//! Reading is strict: it accepts only what writing produces, so each identifier has exactly one text. It does not trim
+//! whitespace or ignore case.
 
 mod digits;
 
@@ -19,7 +19,7 @@ pub const MAX_PREFIX_LEN: usize = 64;
 const SEPARATORS: [char; 4] = ['_', '-', '.', ':'];
 const PREFIX: &str = "prefix:";
 
-/// The way in which the identifiers of a layout are written.
+/// How the identifiers of a layout are written.
 ///
 /// The text form, which [`FromStr`] reads and [`Display`](fmt::Display) writes, is the name of the digits, followed by
 /// `fixed` or `minimal` if that is not the usual width of these digits, and by `prefix:PREFIX` if there is a prefix:
@@ -31,12 +31,12 @@ pub struct Spelling {
     prefix: String,
 }
 
-/// The number of digits of a text.
+/// The number of digits of an identifier as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
-    /// Every text has the digits that the largest value needs: zeros come first.
+    /// The number of digits that the largest value needs, with leading zeros.
     Fixed,
-    /// A text has no zeros before its first digit.
+    /// The number of digits that the value needs, without leading zeros.
     Minimal,
 }
 
@@ -57,7 +57,7 @@ pub enum SpellingError {
         /// The word.
         word: String,
     },
-    /// These digits have a fixed width only.
+    /// Only a fixed width is possible with these digits.
     #[error("{digits} has a fixed width: leave out minimal, or use decimal, hex, crockford, base36, base58 or base62")]
     AlwaysFixed {
         /// The digits.
@@ -71,7 +71,7 @@ pub enum SpellingError {
         /// The prefix.
         prefix: String,
     },
-    /// The digits cannot write identifiers of this width.
+    /// The digits cannot represent identifiers of this width.
     #[error(
         "{digits} writes identifiers of {wanted} bits, but the layout has {bits}: use another text form, as in hex"
     )]
@@ -80,7 +80,7 @@ pub enum SpellingError {
         digits: Digits,
         /// The width of the layout in bits.
         bits: u8,
-        /// The width that the digits write, in bits.
+        /// The width that the digits can represent, in bits.
         wanted: u8,
     },
 }
@@ -107,7 +107,8 @@ impl Spelling {
         }
     }
 
-    /// Returns the spelling with this prefix, which includes its separator, as in `ord_`. An empty text is no prefix.
+    /// Returns the spelling with this prefix, which includes its separator, as in `ord_`. An empty string means no
+    /// prefix.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl Spelling {
         self.digits
     }
 
-    /// Returns the number of digits of a text.
+    /// Returns the number of digits of an identifier as text.
     pub const fn width(&self) -> Width {
         self.width
     }
@@ -138,13 +139,13 @@ impl Spelling {
         &self.prefix
     }
 
-    /// Returns whether texts are ordered, byte by byte, as their values: the width is fixed, and the digits are in ASCII
-    /// order.
+    /// Returns whether identifiers as text, compared byte by byte, sort like their values: the width is fixed, and the
+    /// digits are in ASCII order.
     pub fn sorts(&self) -> bool {
         self.width == Width::Fixed && self.digits.sorts()
     }
 
-    /// Checks that the digits can write identifiers of `bits` bits.
+    /// Checks that the digits can represent identifiers of `bits` bits.
     ///
     /// # Errors
     ///
@@ -156,8 +157,8 @@ impl Spelling {
         }
     }
 
-    /// Returns the text of an identifier. `value` is below 2^bits, and [`check_bits`](Self::check_bits) succeeds for
-    /// `bits`, which is 1 to 128.
+    /// Returns the text of an identifier. `bits` must be 1 to 128 and pass [`check_bits`](Self::check_bits), and
+    /// `value` must be below 2^bits.
     pub fn text(&self, value: u128, bits: u8) -> String {
         let mut text = self.prefix.clone();
         self.digits.write(value, bits, self.width, &mut text);
@@ -170,7 +171,7 @@ impl Spelling {
     ///
     /// Fails with `bad-syntax` if the prefix is missing, with `bad-length` for another number of digits, with
     /// `bad-symbol` for a character that is not a digit, with `overflow` for a value that does not fit `bits` bits, and
-    /// with `not-canonical` for a text that writing does not produce.
+    /// with `not-canonical` for a value that is not written as [`text`](Self::text) writes it.
     pub fn parse(&self, text: &str, bits: u8) -> Result<u128, CodecError> {
         let digits = text.strip_prefix(self.prefix.as_str()).ok_or_else(|| {
             CodecError::new(ErrorCode::BadSyntax, format!("the text does not begin with {}", self.prefix))
@@ -218,7 +219,7 @@ impl fmt::Display for Digits {
     }
 }
 
-/// Returns the part of a text that an error repeats, so that the message stays small.
+/// Returns the part of an input that an error quotes, so that messages stay short.
 fn shown(text: &str) -> String {
     text.chars().take(MAX_PREFIX_LEN).collect()
 }

@@ -13,28 +13,28 @@ use crate::{
     error::{Byte, CodecError, ErrorCode},
 };
 
-/// The digits of a text.
+/// The digits of identifiers as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Digits {
     /// `decimal`: 0 to 9, usually in minimal width.
     Decimal,
     /// `hex`: 0 to 9 and a to f.
     Hex,
-    /// `crockford`: Crockford's base 32 in upper case, as ULID and TSID have it.
+    /// `crockford`: Crockford's base 32 in upper case, as in ULIDs and TSIDs.
     Crockford,
-    /// `crockford-lower`: Crockford's base 32 in lower case, as TypeID has it.
+    /// `crockford-lower`: Crockford's base 32 in lower case, as in TypeIDs.
     CrockfordLower,
     /// `base32hex`: the bytes in the extended hex alphabet of RFC 4648, section 7, in lower case and without padding
-    /// characters, as rs/xid has it.
+    /// characters, as in rs/xid.
     Base32Hex,
     /// `base36`: 0 to 9 and a to z, usually in minimal width.
     Base36,
-    /// `base58`: Bitcoin's alphabet, which uid11 has, too.
+    /// `base58`: Bitcoin's alphabet, which uid11 also uses.
     Base58,
-    /// `base62`: 0 to 9, A to Z and a to z, as KSUID has it.
+    /// `base62`: 0 to 9, A to Z and a to z, as in KSUIDs.
     Base62,
-    /// `base64url`: the bytes in the alphabet of RFC 4648, section 5, without padding characters. Its texts are not
-    /// ordered as their values.
+    /// `base64url`: the bytes in the alphabet of RFC 4648, section 5, without padding characters. The text does not
+    /// sort like the values.
     Base64Url,
     /// `push64`: the 64 characters of Firebase's push IDs, in ASCII order.
     Push64,
@@ -88,17 +88,17 @@ impl Digits {
         }
     }
 
-    /// Returns whether texts may have a minimal width.
+    /// Returns whether a minimal width is possible with these digits.
     pub(super) const fn may_be_minimal(self) -> bool {
         !matches!(self, Self::Base32Hex | Self::Base64Url | Self::Uuid)
     }
 
-    /// Returns whether texts of one length are ordered as their values.
+    /// Returns whether identifiers as text of equal length sort like their values.
     pub(super) const fn sorts(self) -> bool {
         !matches!(self, Self::Base64Url)
     }
 
-    /// Returns the only width of identifiers that can be written, or `None` if there is no such limit.
+    /// Returns the only width of identifiers that the digits can represent, or `None` if they can represent any width.
     pub(super) const fn only_bits(self) -> Option<u8> {
         match self {
             Self::Uuid => Some(128),
@@ -159,7 +159,8 @@ impl Digits {
             return;
         }
         let mut digits = Vec::with_capacity(self.count(bits));
-        // The padding bits make the number wider than 128 bits, so the lowest digit takes them alone.
+        // With the padding bits, the number could be wider than 128 bits, so the last digit, which holds them, is
+        // computed first.
         let (base, padding) = (self.base(), self.padding(bits));
         let mut rest = value;
         if padding > 0 {
@@ -171,7 +172,7 @@ impl Digits {
             digits.push(rest % base);
             rest /= base;
         }
-        // 64-bit arithmetic is several times as fast.
+        // 64-bit arithmetic is several times faster.
         let (mut rest, base) = (rest as u64, base as u64);
         while rest > 0 {
             digits.push(u128::from(rest % base));
@@ -219,7 +220,7 @@ impl Digits {
         })
     }
 
-    /// Returns the number that the digits stand for, or `None` if it does not fit 128 bits.
+    /// Returns the number that the digits represent, or `None` if it does not fit in 128 bits.
     fn number(self, text: &[u8]) -> Result<Option<u128>, CodecError> {
         text.iter().enumerate().try_fold(Some(0), |number: Option<u128>, (at, symbol)| {
             let digit = self.digit(*symbol, at)?;
@@ -227,7 +228,7 @@ impl Digits {
         })
     }
 
-    /// Appends the last digit of a text with padding bits.
+    /// Adds the last digit, whose low bits are padding, to the number.
     fn add_last(self, number: Option<u128>, symbol: u8, at: usize, bits: u8) -> Result<Option<u128>, CodecError> {
         let padding = self.padding(bits);
         let (digit, used) = (self.digit(symbol, at)?, self.base().ilog2() - padding);

@@ -40,7 +40,7 @@ fn ok_values_and_their_texts() {
     check("base58", 64, most, "jpXCZedGfVQ");
     check("base62", 64, most, "LygHa16AHYF");
     check("base62", 128, 61, "000000000000000000000z");
-    // The texts of RFC 4648, section 10, for "foob", "fooba" and "foobar".
+    // The test vectors of RFC 4648, section 10, for "foob", "fooba" and "foobar".
     check("base32hex", 32, 0x666f_6f62, "cpnmuog");
     check("base32hex", 40, 0x66_6f6f_6261, "cpnmuoj1");
     check("base32hex", 48, 0x666f_6f62_6172, "cpnmuoj1e8");
@@ -160,7 +160,7 @@ fn spellings() -> impl Strategy<Value = Spelling> {
     })
 }
 
-/// Returns a spelling, a width that it can write, and a value of any size that fits the width.
+/// Generates a spelling, a width that it can represent, and a value of any size that fits the width.
 fn values() -> impl Strategy<Value = (Spelling, u8, u128)> {
     (spellings(), 1..=128_u8, any::<u128>(), 0..128_u32).prop_map(|(spelling, bits, value, shift)| {
         let bits = spelling.digits().only_bits().unwrap_or(bits);
