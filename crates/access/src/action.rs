@@ -17,7 +17,7 @@ pub enum Action {
     Edit,
     /// To see the daemon's state, and to operate it: series, the clock, backups.
     Operate,
-    /// All of these actions, and to create tokens and roles that allow them.
+    /// To take all of these actions, and to create tokens and roles that allow them.
     Admin,
 }
 

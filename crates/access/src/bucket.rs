@@ -72,7 +72,7 @@ fn cost(rate: NonZeroU64, count: u64) -> u64 {
     }
 }
 
-/// The time in nanoseconds. It fits, because 2^64 nanoseconds are 584 years.
+/// The time in nanoseconds. A `u64` is enough, because 2^64 nanoseconds are 584 years.
 #[inline]
 fn nanos(time: Duration) -> u64 {
     time.as_secs().saturating_mul(SECOND).saturating_add(u64::from(time.subsec_nanos()))
@@ -167,7 +167,7 @@ mod tests {
                 });
             }
         });
-        // Every second charge of 2 is kept, until 10,000 are taken.
+        // Every other charge of 2 units is kept, until 10,000 units are taken.
         let kept = (0..20_000).take_while(|_| bucket.charge(rate, 2, ms(1000)).is_ok()).count() as u64;
         let total = 2 * (admitted.load(Relaxed) / 2 + kept);
         assert_eq!(total, 10_000);

@@ -65,7 +65,7 @@ impl Limits {
         self
     }
 
-    /// These limits, with the limits of `other` for the kinds that have none here.
+    /// These limits, with the limits of `other` for the kinds without a limit here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].or(other.0[kind])))

@@ -114,7 +114,7 @@ impl Permission {
     ///
     /// # Errors
     ///
-    /// If the action is not possible on the resource.
+    /// Fails if the action is not possible on the resource.
     pub fn new(action: Action, resource: Resource) -> Result<Self, BadPermission> {
         let made = Self { action, resource };
         match made.problem() {

@@ -50,7 +50,7 @@ pub enum Target<'t> {
     Region {
         /// The key of the space, or its name if there is no such space.
         space: &'t str,
-        /// The number of the region; `None` if the region does not exist, or does not exist yet.
+        /// The number of the region, or `None` if the region does not exist.
         number: Option<u64>,
         /// The name with which the region was or would be created.
         first_name: &'t str,
@@ -69,7 +69,7 @@ struct Scope {
     serial_prefixes: Vec<String>,
     all_regions: bool,
     space_prefixes: Vec<String>,
-    /// Sorted by [`by_length`] of their keys.
+    /// Sorted by key, in the order of [`by_length`].
     spaces: Vec<(String, InSpace)>,
     /// The number of each single region, and the key of its space, which is also in `spaces`. The list is sorted by
     /// number, so most grants find their region with one string comparison.
@@ -81,7 +81,7 @@ struct Scope {
 struct InSpace {
     /// The space itself and all regions.
     whole: bool,
-    /// The beginnings of the names with which regions were created.
+    /// Prefixes of the names with which the included regions were created.
     prefixes: Vec<String>,
 }
 
@@ -279,8 +279,8 @@ impl InSpace {
 }
 
 impl Target<'_> {
-    /// The resource as a permission would name it, for a refusal. `space` and `region` are the names that the caller
-    /// used, because the caller may not be allowed to know others.
+    /// The resource as a permission would name it, for error messages. `space` and `region` are the names that the
+    /// caller used, because the caller may not be allowed to know others.
     pub fn describe(&self, space: &str, region: &str) -> String {
         match self {
             Self::Daemon => "*".to_owned(),

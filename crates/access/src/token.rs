@@ -34,7 +34,7 @@ pub struct Token {
     pub name: String,
     /// The rights of its holder.
     pub rights: Vec<Right>,
-    /// The names of the roles whose rights the holder has as well.
+    /// The names of the roles whose rights the holder also has.
     pub roles: Vec<String>,
     /// Its own limits, which override those of its roles.
     pub limits: Limits,
@@ -154,7 +154,7 @@ impl Presented {
     }
 }
 
-/// Shows the public part only.
+/// Shows only the public part.
 impl fmt::Debug for Presented {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Presented({})", self.id)

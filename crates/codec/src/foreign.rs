@@ -9,7 +9,7 @@ use kent_ids::{CodecError, ErrorCode, UnixNanos, Uuid};
 pub(crate) struct Foreign {
     /// The format's token.
     pub(crate) token: &'static str,
-    /// The reason for the format: the form of the string.
+    /// The reason why the string was read in this format.
     pub(crate) because: &'static str,
     /// The identifier in the canonical spelling of its format.
     pub(crate) canonical: String,

@@ -28,7 +28,7 @@ pub struct Inspection {
     /// The format in which the string was read: a format's token such as `uuidv7`, or `uuid` (no version), `uid11` or
     /// `integer`.
     pub format: String,
-    /// The reason for the format.
+    /// The reason why the string was read in this format.
     pub because: String,
     /// The canonical text of the identifier.
     pub canonical: String,

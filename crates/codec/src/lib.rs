@@ -6,7 +6,7 @@
 //! |---|---|
 //! | answer one line of the line protocol | [`answer_line`], [`answer_into`] |
 //! | answer one verb, given its input as JSON | [`answer`] |
-//! | guess the format of a text, and show its fields | [`inspect`] |
+//! | guess the format of a string, and show its fields | [`inspect`] |
 //! | show the fields of an identifier of a custom layout | [`inspect_layout`] |
 //! | make an identifier from its fields | [`encode`] |
 //! | read an identifier of a space | [`parse_id`] |

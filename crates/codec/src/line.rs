@@ -59,7 +59,7 @@ fn question(line: &[u8]) -> Result<Map<String, Value>, VerbError> {
             Err(bad_json("the line begins with a byte order mark: save the file as UTF-8 without it"))
         }
         Err(error) => {
-            // A request is one line, which is line 1 for the parser.
+            // The parser sees a single line, so its line number is always 1.
             let problem = error.to_string().replace(" at line 1 column ", " at column ");
             Err(bad_json(&format!(
                 r#"the line is not JSON: {problem}; write one object per line, such as {{"verb": "uuid.parse", "in": {{...}}}}"#

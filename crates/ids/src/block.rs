@@ -391,7 +391,7 @@ fn fencing_of(constants: &SlotConstants) -> Fencing {
     Fencing { subject: FencingSubject::Slot(constants.slot), token: constants.epoch.get() }
 }
 
-/// Returns the last of `count` positions, or `None` if its number does not fit 128 bits.
+/// Returns the last of `count` positions, or `None` if its number does not fit in 128 bits.
 fn last_of(first: Position, count: u64) -> Result<Option<Position>, BlockError> {
     let more = count.checked_sub(1).ok_or(BlockError::Empty)?;
     Ok(first.checked_add(more.into()))
@@ -444,7 +444,7 @@ impl<R: Rng> Iterator for Walk<R> {
     }
 }
 
-/// The length is exact on a 64-bit machine, where every count fits `usize`.
+/// The length is exact on a 64-bit machine, where every count fits in a `usize`.
 impl<R: Rng> ExactSizeIterator for Walk<R> {}
 
 impl<R: Rng> core::iter::FusedIterator for Walk<R> {}

@@ -8,7 +8,7 @@ const SECONDS_PER_DAY: i128 = 86_400;
 /// 0001-01-01T00:00:00Z and 10000-01-01T00:00:00Z: the range that RFC 3339 can express, without year 0.
 const FIRST: UnixNanos = UnixNanos::new(-62_135_596_800 * NANOS_PER_SECOND);
 const END: UnixNanos = UnixNanos::new(253_402_300_800 * NANOS_PER_SECOND);
-/// The days from 0000-03-01 to 1970-01-01.
+/// The number of days from 0000-03-01 to 1970-01-01.
 const DAYS_TO_MARCH_OF_YEAR_0: i128 = 719_468;
 const DAYS_PER_ERA: i128 = 146_097;
 /// The maximum number of decimal places of a second.

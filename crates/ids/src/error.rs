@@ -37,7 +37,7 @@ pub enum ErrorCode {
     WrongVersion,
     /// The bits that identify the generator are all zero.
     NodeZero,
-    /// Bits that must be zero are not.
+    /// Bits that must be zero are not zero.
     ReservedBits,
     /// A character is not in the alphabet.
     BadSymbol,
@@ -63,7 +63,7 @@ pub enum ErrorCode {
     UnsupportedScheme,
     /// A serial number is zero.
     ZeroSerial,
-    /// A number does not fit the remaining bits.
+    /// A number does not fit in the remaining bits.
     NumberTooBig,
     /// The number has too many decimals.
     Precision,
@@ -73,9 +73,9 @@ pub enum ErrorCode {
     BadDims,
     /// The number of values differs from the stated count.
     CountMismatch,
-    /// The context must be a number, but is not.
+    /// The context must be a number, but is not one.
     ContextNotNumeric,
-    /// The context does not fit into the bits available for it.
+    /// The context does not fit in the bits available for it.
     BadContext,
     /// No standard vector stores the values exactly.
     NoRepresentation,

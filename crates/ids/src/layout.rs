@@ -1,11 +1,11 @@
-//! Custom layouts: the fields of an identifier as data, in any order, up to 128 bits.
+//! Custom layouts: identifiers of up to 128 bits whose fields are given as data, in any order.
 //!
 //! A [`Layout`] is read from a string such as `zero:1 time:41:1ms@2015-01-01 slot:10 counter:12`, most significant
 //! field first. Its positions lie on a [`Line`] like those of the built-in formats, so the same windows and ceilings
 //! make its identifiers unique:
 //!
 //! - A layout with a time has the positions `tick * 2^C + counter`. When the counters of a tick are used up, the
-//!   positions run into the next tick. Two slots differ in the bits of the slot.
+//!   positions run into the next tick. Identifiers of two slots differ in the bits of the slot.
 //! - A window of a slot consists of whole seconds. If ticks do not divide a second, or are longer than a second, each
 //!   tick of the layout is split into equal *parts* that divide a second; each part has its own counters. The ticks of
 //!   the line are these parts, so every tick of the line belongs to one window.

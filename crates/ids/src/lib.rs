@@ -10,7 +10,7 @@
 //! | turn a run of positions into identifiers | [`Block`] |
 //! | read an identifier's fields, or make one from fields | [`Codec`]; typed: [`Gregorian`], [`UuidV7`], [`Xid`] |
 //! | read and write text | [`dce`] for UUIDs, [`uid11`] |
-//! | lay out identifiers by fields as data | [`layout`] |
+//! | define a custom layout of identifiers | [`layout`] |
 //! | permute | [`Permutation`], [`permute()`], [`scramble`] |
 #![no_std]
 

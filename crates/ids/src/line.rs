@@ -1,7 +1,7 @@
 //! Lines of positions: every format issues identifiers along one line.
 //!
-//! A time-based format is a line `position = tick * 2^C + counter`. A [`Line`] knows its tick and its `C`, and turns an
-//! instant into the first position of that instant's tick; a format turns a position into an identifier.
+//! A time-based format is a line `position = tick * 2^C + counter`. A [`Line`] turns an instant into the first position
+//! of that instant's tick; a format turns a position into an identifier.
 
 use core::fmt;
 

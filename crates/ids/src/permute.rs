@@ -182,7 +182,8 @@ impl Scrambler {
 }
 
 impl Octave {
-    /// Fills `values` with the suffixes of consecutive counters, starting at `first`. All must be in this octave.
+    /// Fills `values` with the suffixes of consecutive counters, starting at `first`. All counters must be in this
+    /// octave.
     fn fill(&self, first: u128, values: &mut [u128]) {
         let top = 1 << self.bits;
         if self.bits <= u64::BITS {

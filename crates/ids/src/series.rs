@@ -127,7 +127,8 @@ pub(crate) enum SeriesEncoder {
 }
 
 impl SeriesEncoder {
-    /// Fills `values` with the identifiers of consecutive numbers, starting at `first`. All must be in the series.
+    /// Fills `values` with the identifiers of consecutive numbers, starting at `first`. All numbers must be in the
+    /// series.
     pub(crate) fn fill(&self, first: Position, values: &mut [u128]) {
         match self {
             Self::FullRand(permutation) => {

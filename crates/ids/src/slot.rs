@@ -1,6 +1,6 @@
 //! The constants of a slot: its number, epoch, node field and clock sequence, and the cluster's key.
 //!
-//! Each is a number of a fixed width with a checked constructor, so no later code can exceed a width silently.
+//! Each is a number of a fixed width with a checked constructor, so no code can silently exceed a width.
 
 use core::fmt;
 

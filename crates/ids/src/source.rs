@@ -17,7 +17,7 @@ use crate::{
     slot::ClusterKey,
 };
 
-/// The constants of a block of a region's suffixes.
+/// The constants of a block that holds suffixes of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionConstants {
     /// The prefix followed by zeros, as a number of `bits` bits: identifier = base + suffix.

@@ -131,7 +131,7 @@ pub fn prefix_range(prefix: impl AsRef<[u8]>) -> Result<PrefixRange, CodecError>
 
 /// Reads up to 11 characters as a number: below 58^11, which is below 2^65.
 fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
-    // Each half fits 64 bits, and the processor can compute both in parallel.
+    // Each half fits in 64 bits, and the processor can compute both in parallel.
     let (upper, lower) = symbols.split_at(symbols.len().saturating_sub(LOWER));
     let (upper, lower) = (digits(upper), digits(lower));
     if (upper.0 | lower.0) & NO_DIGIT_BIT != 0 {

@@ -30,7 +30,7 @@ pub enum Pem {
 pub struct Pems {
     /// The CAs that verify servers. The default is the CAs of the system.
     pub ca: Option<Pem>,
-    /// The caller's certificate and its key, if servers ask for one.
+    /// The client's certificate and its key, for servers that ask for a certificate.
     pub identity: Option<(Pem, Pem)>,
 }
 
@@ -40,7 +40,7 @@ pub enum CertificateError {
     /// A file cannot be read.
     #[error("the file of {role}, {}, cannot be read: {problem}", path.display())]
     File {
-        /// What should be in the file.
+        /// What the file should contain.
         role: &'static str,
         /// The file.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum CertificateError {
     /// A file or text does not contain what is needed.
     #[error("{role}: {problem}")]
     Content {
-        /// What it should contain.
+        /// What the file or text should contain.
         role: &'static str,
         /// The problem.
         problem: Unfit,
@@ -94,7 +94,7 @@ struct State {
     problem: Option<String>,
 }
 
-/// The PEM texts, as last read.
+/// The PEM data, as last read.
 #[derive(PartialEq, Eq)]
 struct Contents {
     ca: Option<Vec<u8>>,

@@ -8,7 +8,7 @@ use tokio_rustls::rustls::pki_types::{
     pem::{self, PemObject},
 };
 
-/// What a PEM text should contain.
+/// What PEM text should contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
     /// One or more certificates.

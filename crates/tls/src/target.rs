@@ -50,7 +50,7 @@ pub struct NotASocket {
     pub address: String,
 }
 
-/// The error of a connection that was not made within its time limit.
+/// The error for a connection that was not made within its time limit.
 #[derive(Debug, Error)]
 #[error("no connection within {0:?}")]
 struct Late(Duration);
@@ -96,7 +96,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// If the address is not that of a Unix socket.
+    /// Fails if the address is not that of a Unix socket.
     pub fn unix(address: &str, settings: impl FnOnce(Endpoint) -> Endpoint) -> Result<Self, NotASocket> {
         let bad = || NotASocket { address: address.to_owned() };
         let path = address.strip_prefix("unix:").ok_or_else(bad)?;
@@ -116,7 +116,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// If no connection can be made.
+    /// Fails if no connection can be made.
     pub async fn connect(&self) -> Result<Channel, TransportError> {
         match &self.secure {
             None => self.endpoint.connect().await,

@@ -5,7 +5,7 @@ use core::{
     time::Duration,
 };
 
-/// The identifiers that a daemon may grant against a budget, because the store counts them as used already.
+/// The identifiers that a daemon may grant against a budget, because the store already counts them as used.
 #[derive(Debug, Default)]
 pub struct Share {
     left: AtomicU64,
@@ -50,8 +50,8 @@ impl Share {
         self.recalled.load(Ordering::Acquire) > 0
     }
 
-    /// Takes the identifiers to return to the store, for a commit that returns them. If the commit was certainly not
-    /// made, the caller puts them back with [`keep_recalled`](Self::keep_recalled).
+    /// Takes the identifiers to return to the store, for a commit that returns them. If the commit is known to have
+    /// failed, the caller puts them back with [`keep_recalled`](Self::keep_recalled).
     pub fn take_recalled(&self) -> u64 {
         self.recalled.swap(0, Ordering::AcqRel)
     }

@@ -34,7 +34,7 @@ pub struct Reservation {
     pub now: i64,
 }
 
-/// A budget has fewer identifiers left than the daemon needs.
+/// The error for a budget with fewer identifiers left than the daemon needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short {
     /// What is left.
@@ -46,7 +46,7 @@ pub struct Short {
 pub struct Lately {
     /// The number of identifiers that were used.
     pub count: u64,
-    /// The time in which they were used, in milliseconds; never 0.
+    /// The time in which the identifiers were used, in milliseconds; never 0.
     pub millis: u64,
 }
 
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(spent.give_back(u64::MAX).lately(now), None);
     }
 
-    /// A daemon of the random test.
+    /// A daemon in the random test.
     #[derive(Default)]
     struct Daemon {
         share: Share,

@@ -10,7 +10,7 @@ use crate::{error::VerbError, foreign};
 
 /// An identifier fits a preset only if its time is before 2100-01-01.
 const END: UnixNanos = UnixNanos::new(4_102_444_800_000_000_000);
-/// A preset of which only Kent issues identifiers. It is not guessed, because too many strings have its form.
+/// A preset whose identifiers only Kent issues. It is never guessed, because too many strings have its form.
 const ONLY_KENT: &str = "ksuid-128";
 
 /// Inspects a string as an identifier of the custom layout `name`.
@@ -59,7 +59,7 @@ fn is_foreign(name: &str) -> bool {
     foreign::tokens().any(|token| token == name || token.strip_prefix("snowflake-") == Some(name))
 }
 
-/// Returns the readings of the string as each preset that it fits, except those of foreign formats.
+/// Reads the string as each preset that it fits, except the presets that are foreign formats.
 fn readings(text: &str) -> impl Iterator<Item = Fit> {
     fits(text, END).into_iter().filter(|fit| !is_foreign(fit.preset))
 }

@@ -110,7 +110,7 @@ fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
     let new_regions = op.list("subs")?.iter().map(|sub| new_region(sub, by)).collect::<Result<_, _>>()?;
     let subdivide = Edit::Subdivide { name: name(op)?, by, new_regions, reserve_others: op.flag("abstract")? };
     edit(table, subdivide, |table, _, region| {
-        // OK because a usize fits u128.
+        // OK because a `usize` fits in a `u128`.
         let children = Count::from(table.children(region).count() as u128);
         let covered = children == Count::power_of_two(region.sub_bits);
         json!({"kind": region.kind.as_str(), "covered": covered, "s": region.suffix, "z": region.zone})

@@ -22,7 +22,8 @@ fn parse(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(id_out(uuid.into()))
 }
 
-/// Returns the fields of a UUID by its own version and, if `assume` names a format, also by that format.
+/// Returns the fields of a UUID as its own version defines them and, if `assume` names a format, also as that format
+/// defines them.
 fn inspect(input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = input.uuid("uuid")?;
     let version = dce::version(uuid);

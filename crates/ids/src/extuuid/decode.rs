@@ -15,7 +15,7 @@ use super::{
 };
 use crate::field::BitRange;
 
-/// The number of bits that the name and the number of a serial share, after type, scheme and length.
+/// The number of bits that the name and the number of a serial share, after the type, the scheme and the length.
 pub(super) const SYMSERIAL_BITS: u32 = 112;
 /// The number of bits that the name and the digits of a fixed-point number share, after the count of decimals.
 pub(super) const FIXED_BITS: u32 = 107;
@@ -90,7 +90,7 @@ fn float(reader: &mut Reader) -> Result<Value, Reason> {
     take_plain(reader, Binary::WHOLE).map(Value::Float)
 }
 
-/// Reads sign, mantissa and exponent, in this order.
+/// Reads the sign, the mantissa and the exponent, in this order.
 fn take_plain(reader: &mut Reader, binary: Binary) -> Result<Real, Reason> {
     let negative = reader.take_flag("sign");
     let mantissa = reader.take(binary.mantissa_bits(), "mantissa");

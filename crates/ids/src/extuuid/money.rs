@@ -16,7 +16,7 @@ use crate::error::{CodecError, ErrorCode};
 const DECIMALS: u8 = 4;
 /// The length of a currency code. Any three letters are accepted.
 const LETTERS: usize = 3;
-/// The bits that the name leaves for the amount, including its sign.
+/// The number of bits that the name leaves for the amount, including its sign.
 const AMOUNT_BITS: u32 = 83;
 
 /// An amount of a currency.

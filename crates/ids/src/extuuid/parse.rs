@@ -371,8 +371,8 @@ fn fixed(
     Ok(encode::fixed(scheme, &name, decimals as u8, scaled)) // OK because there are at most 31 decimals
 }
 
-/// Returns the number in units of `10^-decimals`, and the number of bits that it needs with its sign. A number of more
-/// than 127 bits fits with no name, so the returned number is zero.
+/// Returns the number in units of `10^-decimals`, and the number of bits that it needs with its sign. No name leaves
+/// enough bits for a number of more than 127 bits, so zero is returned for it.
 pub(super) fn scaled(found: &FixedNumber, decimals: usize, at: Piece<'_>) -> Result<(i128, u32), CodecError> {
     if found.decimals > decimals || decimals > DECIMALS_MAX {
         let most = decimals.min(DECIMALS_MAX);
@@ -466,7 +466,7 @@ fn vector<'a>(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'a>) 
 }
 
 impl Vector<'_> {
-    /// Returns the context, if it fits into the part of the `shared` bits that numbers of this width leave free.
+    /// Returns the context, if it fits in the part of the `shared` bits that numbers of this width leave free.
     fn context(&self, width: u8, shared: u32, keyword: Piece<'_>) -> Result<u128, CodecError> {
         let left = shared.checked_sub(self.values.len() as u32 * u32::from(width)); // OK because there are at most 127 values
         let left = left.ok_or_else(|| bad_dims(keyword))?;

@@ -29,7 +29,7 @@ pub enum Reason {
     ExponentTooWide,
     /// The format of a standard vector is reserved.
     ReservedFormat,
-    /// Bits that must be zero are not.
+    /// Bits that must be zero are not zero.
     NonzeroPadding,
 }
 

@@ -238,7 +238,7 @@ fn floats(reader: &mut Reader, kind: StandardKind, count: usize) -> Result<Vec<R
     (0..count).map(|_| take_real(reader, kind.binary())).collect()
 }
 
-/// Reads sign, exponent and mantissa, in this order.
+/// Reads the sign, the exponent and the mantissa, in this order.
 pub(super) fn take_real(reader: &mut Reader, binary: Binary) -> Result<Real, Reason> {
     let negative = reader.take_flag("sign");
     let exponent = reader.take(binary.exponent_bits(), "exponent") as u32; // OK because the exponent has at most 16 bits
@@ -246,7 +246,7 @@ pub(super) fn take_real(reader: &mut Reader, binary: Binary) -> Result<Real, Rea
     binary.decode(negative, mantissa, exponent)
 }
 
-/// Writes sign, exponent and mantissa: the inverse of [`take_real`].
+/// Writes the sign, the exponent and the mantissa: the inverse of [`take_real`].
 pub(super) fn put_real(writer: &mut Writer, binary: Binary, real: Real) {
     let (mantissa, exponent) = binary.encode(real);
     writer.put(1, real.is_negative()).put(binary.exponent_bits(), exponent).put(binary.mantissa_bits(), mantissa);

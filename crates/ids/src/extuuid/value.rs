@@ -62,7 +62,7 @@ pub enum Value {
     },
     /// Floats.
     Floats {
-        /// The width of each number in bits, including sign and exponent.
+        /// The width of each number in bits, including the sign and the exponent.
         width: u8,
         /// The width of the exponent in bits.
         exponent: u8,

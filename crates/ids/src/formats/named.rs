@@ -74,7 +74,7 @@ impl Layout for UuidV5Format {
     }
 }
 
-/// Reads a namespace: the name of one of the four in RFC 9562, section 6.6, or any UUID.
+/// Reads a namespace: the name of one of the four namespaces in RFC 9562, section 6.6, or any UUID.
 fn namespace(inputs: &dyn Inputs) -> Result<Uuid, CodecError> {
     match inputs.text("namespace")? {
         "dns" => Ok(Uuid::NAMESPACE_DNS),

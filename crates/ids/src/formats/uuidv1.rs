@@ -1,4 +1,4 @@
-//! `uuidv1`: ticks with the low bits first, clock sequence, node (DCE 1.1; RFC 9562, section 5.1).
+//! `uuidv1`: ticks with the low bits first, a clock sequence and a node (DCE 1.1; RFC 9562, section 5.1).
 //!
 //! Kent issues this format from the same sequence of positions as `uuidv6`, so converting between the two never makes
 //! two identifiers equal.

@@ -1,4 +1,4 @@
-//! `uuidv6`: ticks with the high bits first, clock sequence, node (RFC 9562, section 5.6).
+//! `uuidv6`: ticks with the high bits first, a clock sequence and a node (RFC 9562, section 5.6).
 //!
 //! In Kent, each tick of 100 ns is one position. The node belongs to the slot and distinguishes slots. The clock
 //! sequence belongs to the slot and stays the same until the slot changes owner. No bits are random.

@@ -196,7 +196,7 @@ impl Mint for UuidV7Format {
     }
 }
 
-/// The bit position of the low half of the counter, above slot and tail.
+/// The bit position of the low half of the counter, above the slot and the tail.
 const STEP_SHIFT: u32 = Slot::BITS + TAIL_BITS;
 
 /// Splits a run where the low half of the counter wraps. Within each part, the upper halves of the UUIDs are equal, and

@@ -22,7 +22,7 @@ use crate::{
 };
 
 const SECOND_BITS: u32 = 36;
-/// The number of bits after the seconds, without version and variant.
+/// The number of bits after the seconds, without the version and the variant.
 const REST_BITS: u32 = 86;
 const VERSION: u128 = 7 << 76;
 const VARIANT: u128 = 0b10 << 62;
@@ -134,7 +134,7 @@ const fn join(seconds: u64, rest: u128) -> u128 {
     (seconds as u128) << 92 | VERSION | VARIANT | low_bits(rest)
 }
 
-/// Returns the 86 bits after the seconds, without version and variant.
+/// Returns the 86 bits after the seconds, without the version and the variant.
 const fn rest(value: u128) -> u128 {
     (value >> 80 & 0xfff) << 74 | (value >> 64 & 0xfff) << 62 | value & ((1 << 62) - 1)
 }
@@ -162,7 +162,7 @@ fn layout_by_name(name: &str) -> Result<&'static SubsecLayout, CodecError> {
 /// The format without a fixed layout. The layout is an input when making a UUID, and an option when reading one.
 pub(crate) struct AnyLayout;
 
-/// The format with one layout.
+/// The format with a fixed layout.
 pub(crate) struct OneLayout(&'static SubsecLayout);
 
 pub(crate) static UUID_V7_DRAFT01_MS: OneLayout = OneLayout(&MILLIS);

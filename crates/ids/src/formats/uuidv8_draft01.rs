@@ -180,7 +180,7 @@ static LINE_64: Line = Line::new(16, UnixNanos::new(0), 60, Width::W64.counter_b
 /// The format without a fixed width. The width is an input when making a UUID, and an option when reading one.
 pub(crate) struct AnyWidth;
 
-/// The format with one width.
+/// The format with a fixed width.
 pub(crate) struct OneWidth(Width);
 
 pub(crate) static UUID_V8_DRAFT01_32: OneWidth = OneWidth(Width::W32);

@@ -1,8 +1,8 @@
 //! `xid`: milliseconds since 2011-11-11T11:11:11.111Z and 22 bits that look random (uid11 1.0).
 //!
 //! Random bits would make collisions likely (11 % at 1000 identifiers in one millisecond). Kent therefore computes the
-//! 22 bits as a keyed permutation of slot and counter, with a new permutation in each millisecond: no two xids of a
-//! millisecond are equal, and they do not reveal how many exist.
+//! 22 bits as a keyed permutation of the slot and the counter, with a new permutation in each millisecond: no two xids
+//! of a millisecond are equal, and they do not reveal how many exist.
 
 use alloc::vec::Vec;
 

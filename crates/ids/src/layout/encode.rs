@@ -159,7 +159,7 @@ fn shown(layout: &Layout) -> String {
 impl Time {
     /// Splits a tick of the line and the low bits of a position into the tick and the counter of the layout.
     const fn split(&self, line_tick: u128, low: u64, low_bits: u32) -> (u64, u64) {
-        // OK because a layout has at most 2^64 ticks, and their parts fit the upper bits of the counter.
+        // OK because a layout has at most 2^64 ticks, and their parts fit in the upper bits of the counter.
         match self.parts {
             0 | 1 => (line_tick as u64, low),
             parts => {

@@ -116,7 +116,7 @@ pub enum LayoutError {
         /// The tick in nanoseconds.
         tick_nanos: u64,
     },
-    /// The epoch is outside the years 1 to 9999, which are those that can be written.
+    /// The epoch is outside the years 1 to 9999, so it cannot be written.
     #[error("the epoch must be in the years 1 to 9999, as in time:41:1ms@2015-01-01")]
     EpochRange,
     /// The time from 1970-01-01 to the epoch is not a whole number of parts of a tick.

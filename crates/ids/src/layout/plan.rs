@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{line::Line, slot::Slot, time::UnixNanos};
 
-/// The largest counter of a layout with a time, in bits: together with 64 bits of ticks, it fits the 127 bits of a
+/// The largest counter of a layout with a time, in bits: together with 64 bits of ticks, it fits in the 127 bits of a
 /// line.
 const MAX_COUNTER_BITS_WITH_TIME: u32 = 62;
 const SECOND_NANOS: u64 = 1_000_000_000;

@@ -170,8 +170,8 @@ impl Spelling {
     /// # Errors
     ///
     /// Fails with `bad-syntax` if the prefix is missing, with `bad-length` for another number of digits, with
-    /// `bad-symbol` for a character that is not a digit, with `overflow` for a value that does not fit `bits` bits, and
-    /// with `not-canonical` for a value that is not written as [`text`](Self::text) writes it.
+    /// `bad-symbol` for a character that is not a digit, with `overflow` for a value that does not fit in `bits` bits,
+    /// and with `not-canonical` for a value that is not written as [`text`](Self::text) writes it.
     pub fn parse(&self, text: &str, bits: u8) -> Result<u128, CodecError> {
         let digits = text.strip_prefix(self.prefix.as_str()).ok_or_else(|| {
             CodecError::new(ErrorCode::BadSyntax, format!("the text does not begin with {}", self.prefix))
