@@ -90,7 +90,7 @@ impl Writer {
         self
     }
 
-    /// Appends a sign and a magnitude, which take `width` bits together.
+    /// Appends a sign and a magnitude, which take `width` bits in total.
     pub(super) fn put_signed(&mut self, width: u32, value: i128) -> &mut Self {
         self.put(1, value < 0).put(width - 1, value.unsigned_abs())
     }
