@@ -157,7 +157,7 @@ mod tests {
                     for _ in 0..5_000 {
                         let taken = bucket.charge(rate, 2, ms(1000));
                         if let Ok(taken) = taken {
-                            // Every other charge is refunded, and must be available to the other threads.
+                            // Every other charge is refunded. The other threads must be able to take it.
                             match admitted.fetch_add(1, Relaxed) % 2 {
                                 0 => bucket.refund(taken, ms(1000)),
                                 _ => continue,

@@ -85,7 +85,7 @@ struct InSpace {
     prefixes: Vec<String>,
 }
 
-/// Lists of up to this many regions are searched one by one, longer lists by bisection.
+/// Lists of up to this many regions are searched linearly, longer lists by bisection.
 const SCANNED_MAX: usize = 4;
 
 impl Rights {

@@ -109,7 +109,7 @@ impl NamePattern {
         let Some((scheme, rest)) = self.text.split_once(':') else { return false };
         let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
             && scheme.chars().all(|symbol| symbol.is_ascii_alphanumeric() || "+-.".contains(symbol));
-        // A SPIFFE ID begins with `spiffe://`. A pattern for several names may end within these characters.
+        // A SPIFFE ID begins with `spiffe://`, but a pattern for several names may be shorter, such as `spiffe:*`.
         let path = if scheme == "spiffe" { rest.strip_prefix(SLASHES) } else { Some(rest) };
         let is_begun = self.is_prefix && (path.is_some() || SLASHES.starts_with(rest));
         is_scheme && (is_begun || path.is_some_and(|path| !path.is_empty()))

@@ -465,7 +465,7 @@ fn integer(text: &str, value: u128, because: String) -> Inspection {
     }
 }
 
-/// Returns an inspection with only the fields that follow from the value and its layout.
+/// Returns an inspection in which only the parts that follow from the value and its layout are set.
 fn plain(id: Id, layout: &[Range]) -> Inspection {
     let value = id.to_u128();
     let width = 8 * id.width_bytes();

@@ -190,7 +190,7 @@ impl Pems {
             _ => rustls_native_certs::load_native_certs().certs,
         };
         let mut roots = RootCertStore::empty();
-        // The CA bundles of systems often contain CAs that rustls rejects.
+        // System CA bundles often contain CAs that rustls rejects.
         match roots.add_parsable_certificates(cas) {
             (0, _) => {
                 let what = self.ca.as_ref().map_or_else(|| "the CAs of the system".to_owned(), |ca| ca.describe(CA));

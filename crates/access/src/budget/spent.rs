@@ -59,7 +59,7 @@ const SPAN_MIN: i64 = 1000;
 const DAY: f64 = 86_400_000.0;
 
 impl Spent {
-    /// What is left of a total.
+    /// The number of identifiers that are left of a total.
     pub fn left(&self, total: u64) -> u64 {
         total.saturating_sub(self.used)
     }

@@ -120,8 +120,8 @@ fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
 fn new_region(sub: &Value, by: u8) -> Result<NewRegion, VerbError> {
     let sub = &Input::new(sub.as_object().ok_or_else(|| bad_input("a subregion must be an object"))?);
     let suffix = sub.has("s").then(|| bits(sub, "s")).transpose()?;
-    // An invalid extension becomes one of the wrong length, so that it is reported in its place in the order of the
-    // rules.
+    // An invalid extension is replaced by one of the wrong length, so that it is reported when the rules check the
+    // length.
     let wrong = Prefix::new(0, if by == Prefix::MAX_LEN { by - 1 } else { Prefix::MAX_LEN });
     let extension = sub.text("ext")?.parse().unwrap_or(wrong);
     Ok(NewRegion { name: name(sub)?, suffix, extension: Some(extension), start: Start::default() })
