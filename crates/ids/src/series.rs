@@ -80,7 +80,8 @@ impl Series {
         matches!(self, Self::FullRand)
     }
 
-    /// Returns the encoder that turns numbers into identifiers; `key` is used only if [`uses_key`](Self::uses_key).
+    /// Returns the encoder that turns numbers into identifiers; `key` is used only if [`uses_key`](Self::uses_key)
+    /// returns true.
     pub(crate) fn encoder(&self, key: &ClusterKey) -> SeriesEncoder {
         match self {
             Self::FullRand => {
@@ -91,7 +92,7 @@ impl Series {
         }
     }
 
-    /// Returns the identifier with this number; `key` is used only if [`uses_key`](Self::uses_key).
+    /// Returns the identifier with this number; `key` is used only if [`uses_key`](Self::uses_key) returns true.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Loops over many identifiers that use the widest vector registers of the processor.
+//! Compiles loops over many identifiers for the widest vector registers of the processor.
 //!
 //! By default, the compiler uses only the instructions that every processor of the target architecture has. In this
 //! module, the compiler compiles each loop once per instruction set, and the program picks a version at run time. All

@@ -239,7 +239,7 @@ fn split<'a>(body: Piece<'a>, what: &str) -> Result<(Piece<'a>, Piece<'a>), Code
     body.split_once(b':').ok_or_else(|| body.refuse(ErrorCode::BadSyntax, format!("a colon is missing between {what}")))
 }
 
-/// The bits that a name and its number share.
+/// How many bits a name and its number need and share.
 #[derive(Clone, Copy)]
 struct SharedBits {
     /// The number of bits for both.

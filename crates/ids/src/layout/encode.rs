@@ -236,7 +236,8 @@ impl Layout {
 
     /// Returns what an identifier was made from, or `None` if Kent cannot have issued it: the fixed bits have other
     /// values, the slot's number is outside the range of Kent's slots, or the counter is outside every part of its
-    /// tick. The bits do not prove that Kent issued the identifier. `key` is used only if [`uses_key`](Self::uses_key).
+    /// tick. The bits do not prove that Kent issued the identifier. `key` is used only if [`uses_key`](Self::uses_key)
+    /// returns true.
     pub fn issued(&self, id: u128, key: &ClusterKey) -> Option<Issued> {
         let plan = &self.plan;
         if !self.fits(id) {
