@@ -1,4 +1,4 @@
-//! The attributes of a region: its order of issue, its policy, and its texts for people.
+//! The attributes of a region: its order of issue, its policy, and its descriptive texts.
 
 use alloc::{collections::BTreeMap, string::String};
 
@@ -12,12 +12,12 @@ use crate::{
 /// The order in which a region's suffixes are issued. It is fixed when the region is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Suffix = counter.
+    /// The suffix is equal to the counter.
     #[default]
     Sequential,
     /// A keyed permutation within each octave of the counter: consecutive counters do not give adjacent suffixes.
     Scrambled,
-    /// Kent issues nothing: users supply the values (Kent 1992: employee and part numbers).
+    /// Kent issues nothing: users supply the suffixes, such as employee or part numbers (Kent 1992).
     External,
 }
 
@@ -25,8 +25,8 @@ impl Order {
     /// All orders.
     pub const ALL: [Self; 3] = [Self::Sequential, Self::Scrambled, Self::External];
 
-    /// Returns the lowest counter at which, and after which, all suffixes are `next` or above. In a scrambled order
-    /// this is the start of the next octave, since the order within an octave depends on the key.
+    /// Returns the lowest counter from which all suffixes are at least `next`. In a scrambled order, this counter is
+    /// the start of an octave, because the order within an octave depends on the key.
     pub const fn floor(self, next: Count) -> Count {
         match (self, next) {
             (Self::Scrambled, Count::Below(next)) if next > 0 => match next.checked_next_power_of_two() {
@@ -37,7 +37,7 @@ impl Order {
         }
     }
 
-    /// Returns the name of the order in regions.md: `sequential`, `scrambled` or `external`.
+    /// Returns the name of the order: `sequential`, `scrambled` or `external`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sequential => "sequential",
@@ -52,7 +52,7 @@ impl Order {
 pub struct Policy {
     /// Whether and when the region expands before it is full.
     pub auto_expand: Option<AutoExpand>,
-    /// The largest number of suffixes to issue, if below the capacity.
+    /// The maximum number of suffixes to issue; `None` if only the capacity limits it.
     pub cap: Option<Count>,
     /// The number of suffixes that each chunk reserves; a strict region reserves no chunks.
     pub chunk: ChunkPolicy,
@@ -61,21 +61,22 @@ pub struct Policy {
 /// The conditions and limits of a region's automatic expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AutoExpand {
-    /// The region expands when this percentage of the capacity is reserved: 1 to 100.
+    /// The region expands when this percentage of the capacity, 1 to 100, is reserved.
     pub at_percent: u8,
-    /// The number of bits of one expansion: at least 1. A smaller zone limits the expansion.
+    /// The number of bits that one expansion adds to the suffix: at least 1. If the zone has fewer bits, the expansion
+    /// adds those.
     pub by_bits: u8,
-    /// The largest suffix in bits to expand to.
+    /// The maximum width of the suffix in bits after an expansion.
     pub max_suffix: u8,
 }
 
 /// The number of suffixes of a region that one chunk reserves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChunkPolicy {
-    /// Enough for about a second, within the daemon's bounds.
+    /// Enough suffixes for about a second, within the daemon's bounds.
     #[default]
     Adaptive,
-    /// Enough for about a second, within these bounds.
+    /// Enough suffixes for about a second, within these bounds.
     Within {
         /// The smallest chunk: at least 1.
         min: u64,
@@ -86,14 +87,14 @@ pub enum ChunkPolicy {
     Strict,
 }
 
-/// Texts about a region, for people.
+/// The descriptive texts of a region.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Texts {
     /// The owner.
     pub owner: String,
     /// The description.
     pub description: String,
-    /// Other texts, by label.
+    /// The values of the labels, by label name.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -116,7 +117,7 @@ impl Texts {
     ///
     /// # Errors
     ///
-    /// A refusal that names the rule.
+    /// Returns the refusal for the first rule that the texts break.
     pub fn check(&self) -> Result<(), Refusal> {
         for (name, value) in &self.labels {
             if !is_label_text(name) || !name.starts_with(|first: char| first.is_ascii_alphanumeric()) {
@@ -145,7 +146,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// `bad-input` if a strict region would have bounds for chunks.
+    /// Fails with `bad-input` if the policy would be strict and also have bounds for chunks.
     pub(crate) fn changed(&self, region: &str, patch: &PolicyPatch) -> Result<Self, Refusal> {
         let (bounds, strict) = match self.chunk {
             ChunkPolicy::Adaptive => (None, false),
@@ -200,9 +201,9 @@ const EXTERNAL: &str = "an external region issues nothing, because its users cho
 pub struct PolicyPatch {
     /// Whether and when the region expands before it is full.
     pub auto_expand: Option<Option<AutoExpand>>,
-    /// The largest number of suffixes to issue.
+    /// The maximum number of suffixes to issue.
     pub cap: Option<Option<Count>>,
-    /// The bounds of a chunk.
+    /// The minimum and maximum size of a chunk.
     pub bounds: Option<Option<(u64, u64)>>,
     /// Whether every grant is durable before it is answered, and no chunks are reserved.
     pub strict: Option<bool>,
@@ -221,7 +222,7 @@ impl PolicyPatch {
         self.auto_expand.is_some() && self.cap.is_some() && self.bounds.is_some() && self.strict.is_some()
     }
 
-    /// Returns the patch that makes every policy equal to this one.
+    /// Returns the patch that turns any policy into this one.
     pub const fn to(policy: &Policy) -> Self {
         let (bounds, strict) = match policy.chunk {
             ChunkPolicy::Adaptive => (None, false),
@@ -252,7 +253,7 @@ pub struct Patch {
     pub labels: BTreeMap<String, Option<String>>,
     /// Changes of the policy.
     pub policy: PolicyPatch,
-    /// Declares that suffixes below this one are issued. The counter never goes back.
+    /// Declares that all suffixes below this one are issued. The counter never goes back.
     pub next: Option<Count>,
 }
 

@@ -39,13 +39,13 @@ impl Change {
         self.before.is_none() && self.after.is_some()
     }
 
-    /// Returns whether this may be the change of an edit that [stops grants](crate::Edit::stops_grants): the region is
-    /// sealed, capped or strict, even if the edit did not make it so.
+    /// Returns whether the change may come from an edit that [stops grants](crate::Edit::stops_grants): the region is
+    /// now sealed, capped or strict, possibly because of an earlier edit.
     pub fn may_stop_grants(&self) -> bool {
         self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks())
     }
 
-    /// Returns the region before and after the edit, without the side that does not exist.
+    /// Returns the region before and after the edit, or only one of the two if the edit creates or deletes it.
     pub fn sides_mut(&mut self) -> impl Iterator<Item = &mut Region> {
         self.before.iter_mut().chain(self.after.iter_mut())
     }

@@ -1,4 +1,5 @@
-//! The sources of maps: a table, or a chart of regions of an earlier revision or of those that a caller may read.
+//! The sources of maps: a table, or a chart. A chart holds the regions of an earlier revision, or those that a caller
+//! may read.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -8,7 +9,7 @@ use crate::{
     tally::{Tallies, Tally},
 };
 
-/// Regions of a space, with sums over those below each prefix.
+/// The regions of a space, with sums over the regions below each prefix.
 pub(crate) trait Charted {
     /// Returns the width of the identifiers in bits.
     fn bits(&self) -> u8;
@@ -40,7 +41,8 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Creates a chart of regions, in the order of their prefixes, of a space of `bits` bits. The region around a region may be missing.
+    /// Creates a chart of regions of a space of `bits` bits. The regions must be in the order of their prefixes; a
+    /// region may be given without the region around it.
     pub fn new(bits: u8, regions: impl IntoIterator<Item = Arc<Region>>) -> Self {
         let mut around = None;
         let tallied = regions.into_iter().map(|region| {

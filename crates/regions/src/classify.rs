@@ -30,7 +30,7 @@ pub enum Status {
     Unassigned,
     /// The identifier has a one bit in the expansion zone.
     Reserved,
-    /// The region can issue the identifier.
+    /// The identifier consists of the region's prefix, zeros in the expansion zone, and a suffix.
     Member {
         /// The suffix.
         suffix: u128,
@@ -41,7 +41,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the name of the status in regions.md.
+    /// Returns the name of the status, such as `member`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -62,8 +62,8 @@ impl Classification<'_> {
         }
     }
 
-    /// If the identifier is a member of a delegated region, returns the number of that region, and the identifier in
-    /// its local table.
+    /// If the identifier is a member of a delegated region, returns the number of that region and the identifier in the
+    /// region's local table.
     pub fn delegated(&self) -> Option<(RegionNumber, u128)> {
         match (self.status, self.path.last()) {
             (Status::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
@@ -71,7 +71,8 @@ impl Classification<'_> {
         }
     }
 
-    /// Returns the prefix of the region when the identifier was issued, if the region has had several prefixes.
+    /// Returns the prefix that the region had when the identifier was issued. Returns `None` if the identifier is not
+    /// issued, or if the region has had only one prefix.
     pub fn issued_prefix(&self) -> Option<Prefix> {
         let (Status::Member { counter: Some(counter), .. }, Some(region)) = (self.status, self.path.last()) else {
             return None;
@@ -155,7 +156,7 @@ impl Table {
     /// the prefix. The last revision is `None` if the region still has the prefix.
     pub fn held(&self, prefix: Prefix) -> Vec<(&Region, Revision, Option<Revision>)> {
         let mut holders = Vec::new();
-        // A region's current prefix begins with all of its former prefixes.
+        // A region's current prefix begins with each of its former prefixes.
         for region in self.within(prefix) {
             let former = region.history.iter().filter(|former| former.prefix == prefix);
             holders.extend(former.map(|FormerPrefix { from, to, .. }| (region, *from, Some(*to))));

@@ -53,7 +53,7 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// [`NotComposed`] if the conversion is not possible.
+    /// Returns [`NotComposed`] if the conversion is not possible.
     pub fn compose(&self, suffix: u128, bits: u8) -> Result<u128, NotComposed> {
         self.check_composing()?;
         match self.capacity().includes(suffix) {
@@ -66,7 +66,7 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// [`NotComposed`] if the conversion is not possible.
+    /// Returns [`NotComposed`] if the conversion is not possible.
     pub fn decompose(&self, id: u128, bits: u8) -> Result<u128, NotComposed> {
         self.check_composing()?;
         if !self.prefix.holds(id, bits) || bits < 128 && id >> bits != 0 {

@@ -21,7 +21,7 @@ impl Count {
     /// Zero.
     pub const ZERO: Self = Self::Below(0);
 
-    /// Returns 2^`bits`; `bits` above 128 means 128.
+    /// Returns 2^`bits`, or 2^128 if `bits` is above 128.
     pub const fn power_of_two(bits: u8) -> Self {
         if bits >= 128 { Self::Max } else { Self::Below(1 << bits) }
     }
@@ -34,7 +34,7 @@ impl Count {
         }
     }
 
-    /// Returns the number, unless it is 2^128.
+    /// Returns the number, or `None` if it is 2^128.
     pub const fn get(self) -> Option<u128> {
         match self {
             Self::Below(count) => Some(count),
@@ -50,7 +50,7 @@ impl Count {
         }
     }
 
-    /// Returns the sum with `more`, or `None` above 2^128.
+    /// Returns the sum of this count and `more`, or `None` if the sum is above 2^128.
     pub const fn checked_add(self, more: u128) -> Option<Self> {
         match (self, more) {
             (_, 0) => Some(self),

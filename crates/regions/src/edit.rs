@@ -32,7 +32,7 @@ pub enum Edit {
         /// The number of bits (k).
         by: u8,
     },
-    /// Expands the region by its policy, if that is due before `count` more suffixes are granted.
+    /// Expands the region as its policy says, if an expansion is due before `count` more suffixes are granted.
     ExpandIfDue {
         /// The name of the region.
         name: String,
@@ -72,7 +72,7 @@ pub enum Edit {
         /// The name of the region.
         name: String,
     },
-    /// Gives the suffixes back to a delegated region. The caller checks that their space is empty.
+    /// Ends a delegation: the suffixes belong to the region again. The caller checks that the delegated space is empty.
     Undelegate {
         /// The name of the region.
         name: String,
@@ -109,10 +109,10 @@ pub enum Edit {
 pub struct Imported {
     /// The region. Its number, its parent and `since` are ignored.
     pub region: Region,
-    /// The name of its parent, which exists or is imported with it.
+    /// The name of its parent, which exists already or is imported by the same edit.
     pub parent: Option<String>,
-    /// Whether more of its suffixes may be issued than its counter says, because the other table's store was restored
-    /// from a backup.
+    /// Whether more of its suffixes may have been issued than its counter says, because the other table's store was
+    /// restored from a backup.
     pub needs_floor: bool,
 }
 
@@ -146,18 +146,18 @@ pub enum Donate {
 pub enum Zone {
     /// Exactly this many bits.
     Exactly(u8),
-    /// This many bits, or fewer if not all of them are possible.
+    /// This many bits, or fewer if no free block is large enough.
     UpTo(u8),
 }
 
-/// The initial attributes of a new region: all that its grants depend on, so that they apply from the first grant.
+/// The initial attributes of a new region. Its grants depend on them, so they must apply from the first grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// Suffixes below this one count as issued.
     pub next: Count,
     /// The order in which its suffixes are issued.
     pub order: Order,
-    /// The pace; `None` for the default of its suffix width.
+    /// The pace; `None` for the default pace of its suffix width.
     pub pace: Option<Pace>,
     /// Whether it is sealed: it grants nothing until it is unsealed.
     pub sealed: bool,
@@ -170,25 +170,27 @@ pub struct Start {
 pub struct NewRegion {
     /// The name of the region.
     pub name: String,
-    /// The width of its suffix in bits (s). Only the all-zero subregion may omit this width, and then has its parent's.
+    /// The width of its suffix in bits (s). Only the all-zero subregion may omit this width, and then inherits its
+    /// parent's.
     pub suffix: Option<u8>,
-    /// The k bits after the old prefix. By default, each new region in turn gets the lowest free extension. This is the
-    /// all-zero one only in a subdivision that assigns all extensions or has `reserve_others`.
+    /// The k bits after the old prefix. By default, each new region in turn gets the lowest free extension. The
+    /// all-zero extension is a default only in a subdivision that assigns all extensions or has `reserve_others`.
     pub extension: Option<Prefix>,
     /// Its initial attributes. The all-zero subregion continues its parent's counter: it always has its parent's order,
-    /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it as it covers any
+    /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it, as it covers every
     /// subregion.
     pub start: Start,
 }
 
 impl Edit {
-    /// Returns whether the edit declares numbers as issued.
+    /// Returns whether the edit is an update that declares suffixes as issued.
     pub const fn names_a_floor(&self) -> bool {
         matches!(self, Self::Update { patch: Patch { next: Some(_), .. }, .. })
     }
 
-    /// Returns whether the edit may stop grants that a daemon could make before it: a seal, a cap, a strict policy, or
-    /// numbers that are declared as issued. So the daemon that makes such an edit waits until every daemon follows it.
+    /// Returns whether the edit may forbid grants that were allowed before: it sets a seal, a cap or a strict policy,
+    /// or declares suffixes as issued. The daemon that makes such an edit therefore waits until every daemon follows
+    /// it.
     pub const fn stops_grants(&self) -> bool {
         let Self::Update { patch, .. } = self else { return false };
         let Patch { sealed, policy, next, .. } = patch;

@@ -22,7 +22,7 @@ pub struct Forest {
     root: Table,
     /// The local tables, in the order of their delegation.
     locals: Vec<Table>,
-    /// For each local table, the table around it and the delegated region there.
+    /// For each local table, the table around it and the delegated region in that table.
     around: Vec<(TableKey, RegionNumber)>,
     keys: BTreeMap<(TableKey, RegionNumber), TableKey>,
 }
@@ -40,7 +40,7 @@ impl Forest {
     /// Creates a forest of one empty table over identifiers of `bits` bits.
     ///
     /// # Errors
-    /// [`BadWidth`] unless `bits` is 1 to 128.
+    /// Returns [`BadWidth`] unless `bits` is 1 to 128.
     pub fn new(bits: u32) -> Result<Self, BadWidth> {
         Ok(Self { root: Table::new(bits)?, locals: Vec::new(), around: Vec::new(), keys: BTreeMap::new() })
     }
@@ -50,7 +50,7 @@ impl Forest {
     ///
     /// # Errors
     ///
-    /// `no-such-region`, `not-delegated`.
+    /// Fails with `no-such-region` or `not-delegated`.
     pub fn resolve(&self, path: &str) -> Result<TableKey, Refusal> {
         let names = path.split('/').filter(|_| !path.is_empty());
         names.into_iter().try_fold(TableKey::ROOT, |key, name| {
@@ -84,7 +84,7 @@ impl Forest {
     /// Plans an edit of one of the tables.
     ///
     /// # Errors
-    /// Those of [`Table::plan`], and `space-in-use` for the end of a delegation whose local table has regions.
+    /// Those of [`Table::plan`], and `space-in-use` if the edit ends a delegation whose local table has regions.
     pub fn plan(&self, key: TableKey, edit: &Edit) -> Result<Plan, Refusal> {
         let plan = self.table(key).plan(edit)?;
         if let (Edit::Undelegate { name }, Some(region)) = (edit, plan.subject())
@@ -118,8 +118,9 @@ impl Forest {
         Ok(())
     }
 
-    /// Classifies an identifier in each table, outermost first: a local table classifies the suffix from the table
-    /// around it. Returns at least one result, or `None` if the identifier has more bits than the first table.
+    /// Classifies an identifier in the table and in its local tables, outermost first: each local table classifies the
+    /// suffix that the table around it found. Returns at least one result, or `None` if the identifier has more bits
+    /// than those of the first table.
     pub fn classify(&self, key: TableKey, id: u128) -> Option<Vec<Classification<'_>>> {
         let mut found = vec![self.table(key).classify(id)?];
         let mut inside = key;

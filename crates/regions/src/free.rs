@@ -8,7 +8,7 @@ use core::ops::Bound::{Excluded, Unbounded};
 
 use crate::prefix::Prefix;
 
-/// The free blocks of a table, larger blocks first, equal ones from left to right.
+/// The free blocks of a table, larger blocks first, blocks of equal size from left to right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FreeBlocks(BTreeSet<(u8, Prefix)>);
 
@@ -78,7 +78,7 @@ pub(crate) fn blocks(under: Prefix, taken: &[Prefix]) -> Vec<Prefix> {
     found
 }
 
-/// Collects the free blocks below `under`. Recurses while something below it is taken: at most 128 levels.
+/// Collects the free blocks below `under`. Recurses at most 128 levels, only into blocks with taken prefixes.
 fn collect(under: Prefix, taken: &[Prefix], found: &mut Vec<Prefix>) {
     match taken {
         [] => found.push(under),

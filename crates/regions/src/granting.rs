@@ -67,7 +67,7 @@ impl Table {
 
 impl Region {
     /// Checks whether the region grants identifiers, without regard to how many are left. `seal` is the seal that
-    /// covers it.
+    /// covers the region.
     ///
     /// # Errors
     /// Fails with [`NotGranting`]. If there are several reasons, returns the most permanent one.
@@ -81,8 +81,8 @@ impl Region {
         }
     }
 
-    /// Returns the number of suffixes that may be issued after all expansions of the policy: the smaller of the
-    /// capacity then and the cap.
+    /// Returns the number of suffixes that may be issued after all automatic expansions: the smaller of the resulting
+    /// capacity and the cap.
     pub fn reach(&self) -> Count {
         let reach = match self.policy.auto_expand {
             Some(auto) if self.kind != Kind::Closed => {
@@ -101,14 +101,14 @@ impl Region {
     }
 
     /// Returns the number of bits by which the policy expands the region before `count` more suffixes are granted, or
-    /// `None` if no expansion is due. No expansion is due for more suffixes than all expansions together could provide,
-    /// because the request is then refused.
+    /// `None` if no expansion is due. If all expansions together could not provide `count` suffixes, none is due,
+    /// because the request is refused.
     pub fn expansion_due(&self, count: u64) -> Option<u8> {
         let auto = self.policy.auto_expand?;
         let by = auto.by_bits.min(self.expandable_bits()).min(auto.max_suffix.saturating_sub(self.suffix));
         let capacity = Count::power_of_two(self.suffix).get()?;
         let needed = self.issued.get()?.checked_add(count.into())?;
-        // A region that is capped below its capacity never needs to expand.
+        // A region whose cap is at most its capacity never needs to expand.
         if by == 0 || self.policy.cap.is_some_and(|cap| cap <= Count::Below(capacity)) {
             return None;
         }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::{AutoExpand, Edit, NewRegion, Pace, Patch, Place, Policy, PolicyPatch, RegionNumber, Start, Table};
 
-    /// Returns a region of 4 bits with a zone of 4.
+    /// Returns a region with a suffix of 4 bits and a zone of 4 bits.
     fn region() -> Region {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01010101".parse().expect("a prefix"));
@@ -172,7 +172,8 @@ mod tests {
         table.apply(&plan).expect("applied");
     }
 
-    /// Returns a partial region `r` (1), in it `a` (2), in that `b` (3), and next to `a` the open region `c` (4).
+    /// Returns a table with the partial region `r` (number 1). `r` contains `a` (2) and the open region `c` (4), and
+    /// `a` contains `b` (3).
     fn nested() -> Table {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("01".parse().expect("a prefix"));
@@ -289,7 +290,7 @@ mod tests {
             (below(14), 1, (100, 1, 8), None, None),
             (below(15), 1, (100, 1, 8), None, Some(1)),
             (below(16), 1, (100, 1, 8), None, Some(1)),
-            // The policy, its bound and the zone limit the expansion.
+            // The bits per expansion, the maximum width and the zone each limit the expansion.
             (below(16), 1, (100, 3, 6), None, Some(2)),
             (below(16), 1, (100, 9, 99), None, Some(4)),
             (below(16), 1, (100, 1, 4), None, None),

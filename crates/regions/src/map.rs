@@ -58,7 +58,7 @@ pub enum Content {
     Subregions,
     /// A delegated region.
     Delegated,
-    /// A region that is sealed itself.
+    /// A region that is sealed, not only covered by the seal of a region around it.
     Sealed,
     /// A closed region.
     Closed,
@@ -88,9 +88,9 @@ impl Cell {
         if self.around.is_some() { 0.0 } else { self.below.free_share(self.prefix) }
     }
 
-    /// Returns the region that the cell shows: the only region that begins with the cell's prefix. If no region begins with it, the
-    /// cell shows the innermost region around it, provided that suffixes of that region are in the cell. Returns `None` if the cell
-    /// shows several regions, no region, or a region and free space.
+    /// Returns the region that the cell shows: the only region that begins with the cell's prefix. If no region begins
+    /// with it, the cell shows the innermost region around it, provided that the cell contains identifiers outside that
+    /// region's zone. Returns `None` if the cell shows several regions, no region, or a region and free space.
     pub fn region(&self) -> Option<&Arc<Region>> {
         match self.below.regions {
             0 => self.around.as_ref().filter(|region| has_suffixes(region, self.prefix)),
@@ -121,7 +121,7 @@ impl Cell {
         present.into_iter().filter(|(_, is_present)| *is_present).map(|(content, _)| content)
     }
 
-    /// Returns whether regions begin inside the cell, so that its halves differ.
+    /// Returns whether regions other than the cell's own begin inside the cell, so that its halves differ.
     fn is_divisible(&self) -> bool {
         self.below.regions > u32::from(self.own.is_some())
     }
@@ -130,7 +130,8 @@ impl Cell {
     fn halves(self, charted: &impl Charted) -> [Self; 2] {
         let [left, right] = [false, true].map(|is_upper| self.prefix.half(is_upper));
         let own = charted.exactly(self.prefix).map(|(_, tally)| tally).unwrap_or_default();
-        // The regions that count here and have this prefix or a shorter one: their first identifier is in the left half.
+        // The regions that count here and whose prefix is this one or shorter: their first identifier is in the left
+        // half.
         let whole = self.sums.minus(self.below).plus(own);
         let around = self.own.or(self.around);
         let (in_left, in_right) = (charted.sum(left), charted.sum(right));
@@ -146,7 +147,7 @@ impl Cell {
     }
 }
 
-/// Returns whether suffixes of a region begin with a prefix.
+/// Returns whether identifiers of a region, other than those in its zone, begin with a prefix.
 fn has_suffixes(region: &Region, prefix: Prefix) -> bool {
     region.kind != Kind::Closed && region.prefix.zeros(region.zone).relates_to(prefix)
 }
@@ -194,8 +195,8 @@ impl PartialEq for Next {
 impl Eq for Next {}
 
 impl Mapping {
-    /// Begins a map of the part of a table below `under`, of 1 to [`CELLS_MAX`] cells. A prefix that is longer than
-    /// the identifiers is truncated.
+    /// Begins a map of the part of a table below `under`, with at most `cells_max` cells (1 to [`CELLS_MAX`]). A prefix
+    /// that is longer than the identifiers is truncated.
     pub fn of(table: &Table, under: Prefix, cells_max: usize) -> Self {
         Self::begin(table, table.revision(), under, cells_max)
     }
@@ -213,8 +214,8 @@ impl Mapping {
         mapping
     }
 
-    /// Divides up to `most` cells, and returns whether more cells are to be divided. Returns `None` if the table has been edited since
-    /// the map began.
+    /// Divides up to `most` cells, and returns whether there are more to divide. Returns `None` if the table has been
+    /// edited since the map began.
     pub fn divide(&mut self, table: &Table, most: usize) -> Option<bool> {
         (table.revision() == self.revision).then(|| self.divide_in(table, most))
     }
@@ -251,14 +252,14 @@ impl Mapping {
 }
 
 impl Table {
-    /// Returns a map of the part of the table below `under`, of 1 to [`CELLS_MAX`] cells.
+    /// Returns a map of the part of the table below `under`, with at most `cells_max` cells (1 to [`CELLS_MAX`]).
     pub fn map(&self, under: Prefix, cells_max: usize) -> Map {
         whole(self, under, cells_max)
     }
 }
 
 impl Chart {
-    /// Returns a map of the part of the chart below `under`, of 1 to [`CELLS_MAX`] cells.
+    /// Returns a map of the part of the chart below `under`, with at most `cells_max` cells (1 to [`CELLS_MAX`]).
     pub fn map(&self, under: Prefix, cells_max: usize) -> Map {
         whole(self, under, cells_max)
     }

@@ -1,4 +1,4 @@
-//! The legal edit that is most like a refused one.
+//! Finds the legal edit that is closest to a refused one.
 //!
 //! The part of the edit that breaks a rule is changed as little as possible. The result is planned again, because it may break
 //! another rule. So a suggestion is always legal, and this module does not repeat the rules.
@@ -16,11 +16,11 @@ use crate::{
     table::Table,
 };
 
-/// The maximum number of rules to satisfy for one suggestion: an edit rarely breaks more.
+/// The maximum number of times that an edit is changed for one suggestion: an edit rarely breaks more rules.
 const RULES_MAX: usize = 8;
 
 impl Table {
-    /// Returns the legal edit that is most like a refused one, and its plan. Returns `None` if no such edit is known.
+    /// Returns the legal edit that is closest to a refused one, and its plan. Returns `None` if no such edit is known.
     pub fn nearest(&self, edit: &Edit, refusal: &Refusal) -> Option<(Edit, Plan)> {
         let mut near = amended(self, edit, refusal)?;
         for _ in 0..RULES_MAX {
@@ -33,7 +33,7 @@ impl Table {
     }
 }
 
-/// Returns the edit, changed so that it does not break the rule of the refusal.
+/// Returns the edit, changed so that it no longer breaks the rule that the refusal names.
 fn amended(table: &Table, edit: &Edit, refusal: &Refusal) -> Option<Edit> {
     match (edit.clone(), refusal) {
         (edit, Refusal::Closed { heir, .. }) => of_region(edit, heir),
@@ -78,7 +78,7 @@ fn of_region(edit: Edit, name: &str) -> Option<Edit> {
     }
 }
 
-/// Returns a suffix and a place for a new region that avoid the refusal.
+/// Returns a suffix width and a place with which a new region avoids the refusal.
 fn created(table: &Table, suffix: u8, place: Place, refusal: &Refusal) -> Option<(u8, Place)> {
     match (place, refusal) {
         (place, Refusal::SuffixBits { max, .. }) => Some((*max, place)),
@@ -99,7 +99,7 @@ fn created(table: &Table, suffix: u8, place: Place, refusal: &Refusal) -> Option
     }
 }
 
-/// Returns a number of bits and new regions for a split or a subdivision that avoid the refusal.
+/// Returns a number of bits and new regions with which a split or a subdivision avoids the refusal.
 fn divided(
     table: &Table,
     name: &str,
@@ -151,7 +151,7 @@ fn set_suffix(new_regions: &mut [NewRegion], name: &String, bits: u8) -> Option<
     new_regions.iter_mut().find(|new| new.name == *name).map(|new| new.suffix = Some(bits))
 }
 
-/// Returns changes for an update that avoid the refusal.
+/// Returns the changes with which an update avoids the refusal.
 fn patched(mut patch: Patch, refusal: &Refusal) -> Option<Patch> {
     let auto = patch.policy.auto_expand;
     let until = |max_suffix| auto.flatten().map(|auto| Some(AutoExpand { max_suffix, ..auto }));

@@ -1,4 +1,5 @@
-//! Pace: the average speed limit of a counter. It is fixed when the counter is created, since a restore relies on it.
+//! Pace: the maximum average rate of a counter. It is fixed when the counter is created, because a restore relies on
+//! it.
 
 use core::{fmt, num::NonZeroU64};
 
@@ -6,8 +7,8 @@ use kent_ids::grouped;
 
 /// The largest average number of identifiers per second that a counter may issue.
 ///
-/// A restore from a backup skips the identifiers that the counter may have issued since the backup: its pace times that
-/// period. Therefore a pace never changes, and a pace far above the real use wastes suffixes at a restore.
+/// A restore from a backup skips the identifiers that the counter may have issued since the backup: its pace times the
+/// age of the backup. Therefore a pace never changes, and a pace far above the real use wastes suffixes at a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pace(NonZeroU64);
 
@@ -24,7 +25,7 @@ impl Pace {
     }
 
     /// Returns the default pace of a counter of 2^`bits` numbers: 2^20 per second up to 2^40 numbers, 2^30 per second
-    /// from 2^50 numbers.
+    /// from 2^50 numbers, and 2^(`bits` - 20) in between.
     pub const fn for_bits(bits: u8) -> Self {
         let bits = bits.saturating_sub(LASTS_BITS);
         let bits = if bits < DEFAULT_BITS_MIN { DEFAULT_BITS_MIN } else { bits };

@@ -50,11 +50,11 @@ pub struct Plan {
     pub donor: Option<String>,
     /// The counter that moves to another region: when a region closes, its identifiers move to its all-zero subregion.
     pub counter_move: Option<CounterMove>,
-    /// The region whose suffixes the edit declares as issued, and the number below which they are declared.
+    /// The region whose suffixes the edit declares as issued, and its counter after the edit.
     pub declared: Option<(RegionNumber, Count)>,
     /// The regions whose suffixes become separate spaces.
     pub delegated: Vec<RegionNumber>,
-    /// The new regions whose counters are not known: nothing is granted until a floor is declared.
+    /// The new regions whose counters are not known: they grant nothing until a floor is declared.
     pub unsure: Vec<RegionNumber>,
 }
 
@@ -72,8 +72,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// The first rule that the edit breaks, in the order of regions.md: names of new regions, the subject of the edit,
-    /// the number of bits, then the rest.
+    /// Returns the first rule that the edit breaks. The rules apply in this order: names of new regions, the subject of
+    /// the edit, the number of bits, then the rest.
     pub fn plan(&self, edit: &Edit) -> Result<Plan, Refusal> {
         match edit {
             Edit::Create { name, suffix, place, start } => create::plan(self, name, *suffix, place, start),
@@ -109,8 +109,8 @@ impl Table {
         for change in &plan.changes {
             match &change.after {
                 Some(after) => regions.push(self.with_counter(plan, after)?),
-                // The counter of a deleted region continues in another one, unless the deleted region has issued since:
-                // an identifier never leaves its region.
+                // The counter of the deleted region moves to another region. If the deleted region has issued suffixes
+                // since the plan was made, the plan is refused: an identifier never leaves its region.
                 None if plan.counter_move.is_some_and(|moved| moved.from == change.number) => {
                     let planned = change.before.as_ref().map_or(Count::ZERO, |before| before.issued);
                     match self.get(change.number) {
@@ -145,7 +145,7 @@ impl Table {
         Ok(after)
     }
 
-    /// Checks that no region has changed since an edit with these changes. Counters do not matter.
+    /// Checks that the regions of a past edit with these changes have not changed since. Counters do not matter.
     pub(crate) fn check_latest(&self, changes: &[Change]) -> Result<(), Refusal> {
         let shape = |region: &Region| Region { issued: Count::ZERO, ..region.clone() };
         let changed =
@@ -223,8 +223,8 @@ fn released(changes: &[Change]) -> Vec<Prefix> {
     freed.filter(|prefix| !afters().any(|after| prefix.starts_with(after.prefix))).collect()
 }
 
-/// Returns the counter that a past edit moved from a deleted all-zero subregion to its parent, if the edit reopened a
-/// closed parent.
+/// Returns the counter move of a past edit that reopened a closed region: from the deleted all-zero subregion to its
+/// parent.
 fn reopened(changes: &[Change]) -> Option<CounterMove> {
     let (before, after) = changes.iter().find_map(|change| {
         let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);

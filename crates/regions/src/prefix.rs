@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// Up to 128 leading bits of an identifier, written as zeros and ones.
 ///
-/// Prefixes are ordered like the intervals that they stand for: by the first identifier, outer before inner.
+/// Prefixes are ordered like the intervals that they represent: by the first identifier, outer before inner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Prefix {
     /// The bits, aligned to the left and followed by zeros.
@@ -42,7 +42,7 @@ pub enum BadPrefix {
         /// The extension.
         found: Prefix,
     },
-    /// The all-zero extension of a split stays with the region that is split.
+    /// A new region requests the all-zero extension of a split, which stays with the region that is split.
     #[error("the all-zero extension stays with the region that is split")]
     AllZero,
     /// All extensions of this length are assigned.
@@ -68,8 +68,8 @@ impl Prefix {
     /// The empty prefix, which every identifier has.
     pub const EMPTY: Self = Self { left: 0, len: 0 };
 
-    /// Returns the prefix made of the low `len` bits of `value`. Higher bits of `value` are ignored, and `len` above
-    /// 128 means 128.
+    /// Returns the prefix made of the low `len` bits of `value`. Higher bits of `value` are ignored, and a `len` above
+    /// 128 counts as 128.
     pub const fn new(value: u128, len: u8) -> Self {
         let len = if len > Self::MAX_LEN { Self::MAX_LEN } else { len };
         let left = if len == 0 { 0 } else { value << (128 - len as u32) };
@@ -87,14 +87,14 @@ impl Prefix {
         if self.len == 0 { 0 } else { self.left >> (128 - self.len as u32) }
     }
 
-    /// Returns the first n-bit identifier that has this prefix: the prefix, then zeros. `bits` is at least the prefix's
-    /// length.
+    /// Returns the first n-bit identifier that has this prefix: the prefix, then zeros. `bits` must be at least the
+    /// prefix's length.
     pub const fn base(self, bits: u8) -> u128 {
         if bits == 0 { 0 } else { self.left >> (128 - bits as u32) }
     }
 
-    /// Returns the last n-bit identifier that has this prefix: the prefix, then ones. `bits` is at least the prefix's
-    /// length.
+    /// Returns the last n-bit identifier that has this prefix: the prefix, then ones. `bits` must be at least the
+    /// prefix's length.
     pub(crate) const fn last(self, bits: u8) -> u128 {
         self.last_inside().base(bits)
     }

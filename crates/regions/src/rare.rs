@@ -9,7 +9,8 @@ pub trait Usual: PartialEq + Sized + 'static {
     const USUAL: &'static Self;
 }
 
-/// A value behind a pointer, or the usual value. Each value has only one form, so derived equality compares values.
+/// A value behind a pointer, or the usual value. Each value has only one representation, so derived equality compares
+/// values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rare<T>(Option<Box<T>>);
 

@@ -13,7 +13,7 @@ use crate::{
     revision::Revision,
 };
 
-/// The rule that an edit or a counter operation breaks. Nothing has changed.
+/// The rule that an edit or a counter operation breaks. A refused operation changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// `bad-name`: the name is empty or has a `/`.
@@ -28,7 +28,7 @@ pub enum Refusal {
         /// The name.
         name: String,
     },
-    /// `name-taken`: two new regions of one edit have the name.
+    /// `name-taken`: two new regions of one edit have the same name.
     #[error("{name:?} is the name of two of the new regions: each needs its own")]
     NameTwice {
         /// The name.
@@ -59,7 +59,7 @@ pub enum Refusal {
         /// The prefix of that region.
         taken: Prefix,
     },
-    /// `prefix-conflict`: two new regions of one edit have the extension.
+    /// `prefix-conflict`: two new regions of one edit request the same extension.
     #[error("the new regions {first:?} and {second:?} both use the extension {extension}: each needs its own")]
     ExtensionTwice {
         /// The extension.
@@ -134,7 +134,7 @@ pub enum Refusal {
         /// If a shrink was refused: the number of bits by which the region can shrink.
         most: Option<u8>,
     },
-    /// `suffix-in-use`: the all-zero subregion cannot hold the numbers that it would continue.
+    /// `suffix-in-use`: the all-zero subregion cannot hold the numbers that it would inherit.
     #[error(
         "region {region:?} would continue the {} of {parent:?}, so its suffix needs at least {needed} {}: {suffix} would be too few",
         counted(*issued, "number"),
@@ -143,9 +143,9 @@ pub enum Refusal {
     HeirTooNarrow {
         /// The name of the new subregion.
         region: String,
-        /// The name of the region that it continues.
+        /// The name of its parent, whose numbers it would continue.
         parent: String,
-        /// The number of bits between the two (k).
+        /// The number of bits by which its prefix is longer than its parent's (k).
         sub_bits: u8,
         /// The number of issued or reserved suffixes of the parent.
         issued: Count,
@@ -154,7 +154,7 @@ pub enum Refusal {
         /// The requested width in bits.
         suffix: u8,
     },
-    /// `zone-too-small`: the region cannot be expanded so far.
+    /// `zone-too-small`: the region cannot be expanded by this many bits.
     #[error("{}", match (zone, usable) {
         (0, _) => format!("region {region:?} has no expansion zone, so it cannot grow: create another region"),
         (zone, 0) => format!("the expansion zone of region {region:?} has {zone} {}, but the subregions use the zone, so the region cannot grow", noun(*zone)),
@@ -168,7 +168,7 @@ pub enum Refusal {
         region: String,
         /// The width of the zone in bits (z).
         zone: u8,
-        /// The number of these bits by which the region can be expanded.
+        /// The number of zone bits that an expansion can use.
         usable: u8,
         /// The requested number of bits.
         requested: u8,
@@ -203,7 +203,7 @@ pub enum Refusal {
     HasSubregions {
         /// The name of the region.
         region: String,
-        /// The number of bits between parent and subregions (k).
+        /// The number of bits by which the prefixes of subregions are longer than the region's (k).
         sub_bits: u8,
         /// The names of the first subregions, at most eight.
         subregions: Vec<String>,
@@ -219,7 +219,7 @@ pub enum Refusal {
     LevelMismatch {
         /// The name of the region.
         region: String,
-        /// The number of bits between parent and subregions (k).
+        /// The number of bits by which the prefixes of subregions are longer than the region's (k).
         present: u8,
         /// The requested number of bits.
         requested: u8,
@@ -233,7 +233,7 @@ pub enum Refusal {
         all = grouped(Count::power_of_two(*bits)),
     )]
     ZeroExtension {
-        /// The number of bits between parent and subregions (k).
+        /// The number of bits by which the prefixes of subregions are longer than the region's (k).
         bits: u8,
         /// The number of unassigned extensions.
         missing: Count,
@@ -288,7 +288,7 @@ pub enum Refusal {
         /// The number of issued or reserved suffixes.
         issued: Count,
     },
-    /// `use-unknown`: the edit would take away numbers of an external region, which may be in use.
+    /// `use-unknown`: the edit would remove numbers from an external region, and these numbers may be in use.
     #[error(
         "region {region:?} is external: users choose its numbers, and the table does not show whether any is in use"
     )]
@@ -306,7 +306,7 @@ pub enum Refusal {
         /// Its parent.
         parent: String,
     },
-    /// `space-in-use`: the space of a delegated region has regions.
+    /// `space-in-use`: the space of a delegated region contains regions.
     #[error("the space of region {region:?} has {}: delete {} first", counted(regions, "region"), if *regions == 1 { "it" } else { "them" })]
     SpaceInUse {
         /// The name of the region.
@@ -321,7 +321,7 @@ pub enum Refusal {
     ExpandsNever {
         /// The width of the region's suffix in bits.
         suffix: u8,
-        /// The largest suffix in bits to expand to.
+        /// The maximum width of the suffix in bits after an expansion.
         max: u8,
     },
     /// `bad-input`: an automatic expansion beyond the width of the space.
@@ -333,9 +333,9 @@ pub enum Refusal {
         at_percent: u8,
         /// The number of bits of one expansion.
         by_bits: u8,
-        /// The largest suffix in bits to expand to.
+        /// The maximum width of the suffix in bits after an expansion.
         max: u8,
-        /// The largest suffix in bits below the region's prefix.
+        /// The number of bits that the region's prefix leaves for a suffix.
         most: u8,
     },
     /// `bad-input`: a cap of zero.
@@ -344,7 +344,7 @@ pub enum Refusal {
         /// The name of the region.
         region: String,
     },
-    /// `delegated`: a policy of a delegated region.
+    /// `delegated`: a delegated region cannot have a policy.
     #[error(
         "region {region:?} is delegated: it grants nothing itself, so a policy has no effect; the regions of its space have their own"
     )]
@@ -420,7 +420,8 @@ pub enum Refusal {
         /// The invariant that it breaks.
         what: &'static str,
     },
-    /// `edited-since`: a later edit changed a region of the edit to revert, or used a place in such a region.
+    /// `edited-since`: since the edit to revert, another edit changed one of its regions, or used a place in such a
+    /// region.
     #[error("region {region:?} has been edited again since")]
     EditedSince {
         /// The name of the region.
@@ -536,7 +537,7 @@ impl NoFreePrefix {
     }
 }
 
-/// Returns the number of subregions and the names of the first ones, as a text.
+/// Formats the number of subregions and the names of the first ones.
 fn named(names: &[String], count: usize) -> String {
     let listed: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     let more = if names.len() < count { ", ..." } else { "" };

@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the name of the kind in regions.md: `open`, `partial` or `closed`.
+    /// Returns the name of the kind: `open`, `partial` or `closed`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -48,13 +48,14 @@ pub struct FormerPrefix {
     pub from: Revision,
     /// The last revision in which the region had the prefix.
     pub to: Revision,
-    /// Suffixes below this one were issued or reserved when the prefix changed.
+    /// The number of suffixes that were issued or reserved when the prefix changed.
     pub issued: Count,
 }
 
 /// A named part of a space: `prefix | expansion zone | suffix`.
 ///
-/// The fields are the stored form. The table checks their combinations: see [`Table::restore`](crate::Table::restore).
+/// The fields have the values that the store keeps. The table checks their combinations: see
+/// [`Table::restore`](crate::Table::restore).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
     /// Its permanent number.
@@ -65,17 +66,17 @@ pub struct Region {
     pub first_name: Rare<String>,
     /// The leading bits of its identifiers.
     pub prefix: Prefix,
-    /// z: bits of the expansion zone, zero in every identifier.
+    /// z: the number of bits in the expansion zone. They are zero in every identifier.
     pub zone: u8,
-    /// s: bits of the suffix.
+    /// s: the number of bits in the suffix.
     pub suffix: u8,
     /// Its permitted contents.
     pub kind: Kind,
-    /// k: how many bits longer the prefixes of its subregions are; 0 without subregions.
+    /// k: the number of bits by which the prefixes of its subregions are longer than its own; 0 without subregions.
     pub sub_bits: u8,
     /// The parent region.
     pub parent: Option<RegionNumber>,
-    /// Suffixes below this one are issued or reserved.
+    /// The number of issued or reserved suffixes.
     pub issued: Count,
     /// The revision in which it got its current prefix.
     pub since: Revision,
@@ -90,11 +91,11 @@ pub struct Region {
     pub pace: Pace,
     /// Whether it is sealed: neither it nor any region inside it grants anything until it is unsealed.
     pub sealed: bool,
-    /// Whether its suffixes are a separate space with its own table. Then s never changes.
+    /// Whether its suffixes are a separate space with its own table. If so, s does not change.
     pub delegated: bool,
     /// The policy.
     pub policy: Rare<Policy>,
-    /// The texts for people.
+    /// The descriptive texts.
     pub texts: Rare<Texts>,
 }
 
@@ -133,8 +134,8 @@ impl Region {
         }
     }
 
-    /// Returns the prefix of the region when its counter passed this number. The counter of a suffix is the suffix
-    /// itself, except in a scrambled region.
+    /// Returns the prefix that the region had when its counter passed this number. The counter of a suffix is the
+    /// suffix itself, except in a scrambled region.
     pub fn prefix_when(&self, counter: u128) -> Prefix {
         let first = self.history.iter().find(|former| former.issued.includes(counter));
         first.map_or(self.prefix, |former| former.prefix)

@@ -10,9 +10,9 @@ use crate::{
 };
 
 impl Edit {
-    /// Returns true if this edit can have made `changes`. If `changes` declared suffixes as issued, `declared` is the
-    /// counter after them. An edit of another kind, of another region, or with another size, name, prefix or value is a
-    /// different one.
+    /// Returns whether this edit can have made `changes`. If `changes` declared suffixes as issued, `declared` is the
+    /// counter after the declaration. An edit of another kind, of another region, or with another size, name, prefix or
+    /// value is a different edit.
     pub fn can_have_made(&self, changes: &[Change], declared: Option<Count>) -> bool {
         let sides = |name: &str| {
             let of_name =
@@ -49,8 +49,8 @@ impl Edit {
         }
     }
 
-    /// Returns the names of the new regions for which the edit declares suffixes as issued, each with the number below
-    /// which they are declared.
+    /// Returns the names of the new regions for which the edit declares suffixes as issued, each with the number of
+    /// these suffixes.
     pub fn floors(&self) -> impl Iterator<Item = (&str, Count)> {
         let (created, new, imported) = match self {
             Self::Create { name, start, .. } => (Some((name.as_str(), start.next)), &[][..], &[][..]),
@@ -64,9 +64,9 @@ impl Edit {
         created.into_iter().chain(new).chain(imported).filter(|(_, floor)| *floor != Count::ZERO)
     }
 
-    /// Returns true if the regions that the edit made still count all suffixes as issued that the edit declares as
-    /// issued. The history does not contain counters, but a counter never goes back: if this is false, another edit
-    /// made `changes`.
+    /// Returns whether the counters of the regions that the edit made include all suffixes that the edit declares as
+    /// issued. The history does not contain counters, but a counter never goes back: if the result is false, another
+    /// edit made `changes`.
     pub fn floors_hold(&self, table: &Table, changes: &[Change]) -> bool {
         let made = |name: &str| {
             let mut created =

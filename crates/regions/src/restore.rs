@@ -37,7 +37,7 @@ impl Table {
     /// Creates the table with these regions.
     ///
     /// # Errors
-    /// [`Damage`] with a region and the invariant of regions.md that it breaks.
+    /// Returns [`Damage`] with a region and the invariant that it breaks.
     pub fn restore(
         bits: u8,
         revision: Revision,
@@ -71,7 +71,7 @@ impl Table {
     /// Checks every invariant of every region.
     ///
     /// # Errors
-    /// [`Damage`] with the first region that breaks an invariant.
+    /// Returns [`Damage`] with the first region that breaks an invariant.
     pub fn check(&self) -> Result<(), Damage> {
         let mut around: Vec<&Region> = Vec::new();
         for region in self.iter() {

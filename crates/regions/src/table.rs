@@ -59,7 +59,7 @@ impl Hash for Table {
     }
 }
 
-/// The error of a width that is not 1 to 128 bits.
+/// The error for a width that is not 1 to 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("identifiers must have 1 to 128 bits, not {bits}")]
 pub struct BadWidth {
@@ -71,7 +71,7 @@ impl Table {
     /// Creates an empty table over identifiers of `bits` bits, at revision 0.
     ///
     /// # Errors
-    /// [`BadWidth`] unless `bits` is 1 to 128.
+    /// Returns [`BadWidth`] unless `bits` is 1 to 128.
     pub fn new(bits: u32) -> Result<Self, BadWidth> {
         match u8::try_from(bits) {
             Ok(bits) if (1..=BITS_MAX).contains(&bits) => Ok(Self::empty(bits, Revision(0), RegionNumber(1))),
@@ -151,7 +151,7 @@ impl Table {
         self.shared(name).map(Arc::as_ref)
     }
 
-    /// Returns the region like [`named`](Self::named), but as a shared pointer that the caller can keep.
+    /// Like [`named`](Self::named), but returns a shared pointer that the caller can keep.
     ///
     /// # Errors
     ///
@@ -183,8 +183,8 @@ impl Table {
         self.index.as_deref()
     }
 
-    /// Sets the index to use until the next edit. Rejects an index of another revision, and returns whether it was
-    /// accepted.
+    /// Sets the index to use until the next edit, and returns whether it was accepted: an index of another revision is
+    /// not.
     pub fn set_index(&mut self, index: Arc<Index>) -> bool {
         let fits = index.revision() == self.revision;
         self.index = fits.then_some(index);
@@ -196,7 +196,7 @@ impl Table {
         region.parent.and_then(|parent| self.get(parent))
     }
 
-    /// Returns a region, its parent, the parent of that, and so on.
+    /// Returns a region, its parent, its parent's parent, and so on.
     pub fn outward<'t>(&'t self, region: &'t Region) -> impl Iterator<Item = &'t Region> {
         core::iter::successors(Some(region), |region| self.parent(region))
     }
@@ -228,9 +228,9 @@ impl Table {
         self.free.below(under)
     }
 
-    /// Returns the free blocks of at least 2^`bits` identifiers, larger blocks first, equal ones from left to right. A
-    /// block is a maximal free prefix: it overlaps no top-level region, but its sibling does. With `after`, returns
-    /// only the blocks after that one.
+    /// Returns the free blocks of at least 2^`bits` identifiers, larger blocks first, blocks of equal size from left to
+    /// right. A block is a maximal free prefix: it overlaps no top-level region, but its sibling does. With `after`,
+    /// returns only the blocks after that one.
     pub fn free_by_size(&self, bits: u8, after: Option<Prefix>) -> impl Iterator<Item = Prefix> {
         let longest = self.bits.checked_sub(bits);
         longest.into_iter().flat_map(move |len| self.free.up_to(len, after))
@@ -288,7 +288,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `no-such-region`, `closed`, `capacity-exhausted`.
+    /// Fails with `no-such-region`, `closed` or `capacity-exhausted`.
     pub fn issue(&mut self, name: &str, count: u128) -> Result<u128, Refusal> {
         let region = self.open(name)?;
         let issued = region.issued.checked_add(count).filter(|issued| *issued <= region.capacity());
@@ -311,7 +311,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `no-such-region`, `closed`, `suffix-range`.
+    /// Fails with `no-such-region`, `closed` or `suffix-range`.
     pub fn note(&mut self, name: &str, suffix: u128) -> Result<Count, Refusal> {
         let region = self.open(name)?;
         if !region.capacity().includes(suffix) {
@@ -326,7 +326,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `no-such-region`, `closed`, `suffix-range`.
+    /// Fails with `no-such-region`, `closed` or `suffix-range`.
     pub fn compose(&self, name: &str, suffix: u128) -> Result<u128, Refusal> {
         let region = self.open(name)?;
         region.compose(suffix, self.bits).map_err(|_| Refusal::SuffixValue { suffix, bits: region.suffix })

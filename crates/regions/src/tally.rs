@@ -1,7 +1,8 @@
 //! Sums over the regions below each prefix, which the table keeps up to date for maps.
 //!
-//! They are in a binary trie over prefixes. A node is divided when more than [`LEAF_MAX`] regions are below it, so a million regions
-//! need about sixty thousand nodes. A change of a region changes the sums on one path: at most 129 nodes.
+//! The sums are stored in a binary trie over prefixes. A node is divided when more than [`LEAF_MAX`] regions are below
+//! it, so a million regions need about sixty thousand nodes. A change of a region changes the sums on one path: at most
+//! 129 nodes.
 
 use alloc::boxed::Box;
 
@@ -14,8 +15,8 @@ use crate::{
 
 /// Sums over some regions.
 ///
-/// Numbers of identifiers are sums modulo 2^128, so that a region can be added and removed in any order. A stored 0 means 2^128
-/// if one of the terms is not 0, because no sum is above 2^128.
+/// Numbers of identifiers are sums modulo 2^128, so that regions can be added and removed in any order. A stored 0
+/// means 2^128 if one of the terms is not 0, because no sum is above 2^128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// The number of regions.
@@ -28,7 +29,7 @@ pub(crate) struct Tally {
     used: u32,
     /// The number of top-level regions.
     top: u32,
-    /// The number of regions with zone bits that are not in use.
+    /// The number of regions with zone bits that no subregion uses.
     pub(crate) with_zone: u32,
     /// The number of regions with subregions.
     pub(crate) parents: u32,
@@ -36,14 +37,14 @@ pub(crate) struct Tally {
     pub(crate) closed: u32,
     /// The number of delegated regions.
     pub(crate) delegated: u32,
-    /// The number of regions that are sealed themselves.
+    /// The number of sealed regions, without those that only the seal of a region around them covers.
     pub(crate) sealed: u32,
     /// The number of strict regions.
     pub(crate) strict: u32,
 }
 
 impl Tally {
-    /// Returns the tally of one region. `is_top` says whether no other region is around it.
+    /// Returns the tally of one region. `is_top` is true if no other region is around it.
     pub(crate) fn of(region: &Region, is_top: bool) -> Self {
         let is_closed = region.kind == Kind::Closed;
         // The counter of a closed region continues in its all-zero subregion.
@@ -119,7 +120,7 @@ fn wrapped(count: Count) -> u128 {
     count.get().unwrap_or(0)
 }
 
-/// Returns the sum that equals `sum` modulo 2^128. `is_some` says whether one of its terms is not 0.
+/// Returns the sum that equals `sum` modulo 2^128. `is_some` is true if any of its terms is not 0.
 const fn unwrapped(sum: u128, is_some: bool) -> Count {
     if sum == 0 && is_some { Count::Max } else { Count::Below(sum) }
 }

@@ -36,8 +36,8 @@ pub enum NotUndone {
 }
 
 impl Table {
-    /// Returns the edit that reverts an edit, given the changes of that edit and whether it `declared` suffixes as
-    /// issued. The edit to revert must be the latest edit of these regions.
+    /// Returns the edit that reverts a past edit, given the changes of the past edit and whether it `declared` suffixes
+    /// as issued. The past edit must be the latest edit of its regions.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Table {
         self.check_latest(changes).map_err(NotUndone::Refused)?;
         let edit = inverse(changes, declared)?;
         let plan = self.plan(&edit).map_err(NotUndone::Refused)?;
-        // `Edit::Revert` restores all regions by itself, except that regions that it creates again get new numbers.
+        // `Edit::Revert` needs no check: it restores all regions, but regions that it creates again get new numbers.
         if !matches!(edit, Edit::Revert { .. }) {
             check_same(changes, &plan)?;
         }
@@ -63,7 +63,7 @@ fn inverse(changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
         [Change { before: Some(before), after: Some(after), .. }] if before.prefix == after.prefix => {
             change(before, after, declared)
         }
-        // An edit other than a restore changes at most one region that exists.
+        // Only a restore changes more than one existing region.
         _ if existed.count() > 1 => Err(NotUndone::NoEdit),
         _ => Ok(Edit::Revert { changes: changes.to_vec() }),
     }
@@ -106,7 +106,7 @@ fn attributes(before: &Region, after: &Region, declared: bool) -> Result<Edit, N
     }
 }
 
-/// Checks that a plan gives each region its old place and attributes. Counters, and the revisions of prefixes, differ.
+/// Checks that a plan gives each region its old place and attributes. Counters may differ.
 fn check_same(changes: &[Change], plan: &Plan) -> Result<(), NotUndone> {
     for change in changes {
         let shape = |region: &Region| Region { issued: Count::ZERO, ..region.clone() };

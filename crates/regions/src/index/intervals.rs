@@ -8,7 +8,7 @@ use crate::prefix::Prefix;
 /// A run of identifiers with the same innermost region, or with none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interval<K> {
-    /// The last identifier. The first one follows the previous interval.
+    /// The last identifier. The first identifier follows the last one of the previous interval.
     pub(super) last: K,
     /// The label of the region, or [`NONE`].
     pub(super) owner: Label,
@@ -18,7 +18,7 @@ pub(super) struct Interval<K> {
 pub(super) trait Key: Copy + Ord {
     const MAX: Self;
 
-    /// Converts an identifier, which must fit.
+    /// Converts an identifier, which must fit the type.
     fn of(id: u128) -> Self;
 }
 
@@ -66,7 +66,7 @@ pub(super) fn intervals<K: Key>(
 struct Intervals<K>(Vec<Interval<K>>);
 
 impl<K: Key> Intervals<K> {
-    /// Adds the interval from the end of the previous one to the end of this one, unless it would be empty.
+    /// Adds an interval, which begins after the end of the previous one, unless it would be empty.
     fn close(&mut self, interval: Interval<u128>) {
         let last = K::of(interval.last);
         if self.0.last().is_none_or(|before| before.last < last) {

@@ -1,8 +1,9 @@
-//! A static search tree that finds the interval of an identifier: the first one that does not end before it.
+//! A static search tree that finds the interval of an identifier: the first interval that does not end before the
+//! identifier.
 //!
 //! Its nodes are blocks of cache lines without pointers. Each leaf is one cache line with the ends of some intervals
 //! and their owners. All leaves have the same depth, and a node is searched without branches. Every search takes the
-//! same steps, so the processor can start the next search while this one still waits for memory.
+//! same steps, so the processor can start the next search while the current one still waits for memory.
 
 use alloc::vec::Vec;
 use core::{array::from_fn, hint::select_unpredictable};
@@ -28,14 +29,14 @@ pub(super) struct Tree<K, const CHILDREN: usize, const ENDS: usize, const OWNERS
     leaves: Vec<Leaf<K, ENDS, OWNERS>>,
 }
 
-/// The last identifier below each child except the last one.
+/// The last identifier below each child, except the last child.
 ///
 /// Unused entries hold the largest key, so no identifier is above them.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Node<K, const CHILDREN: usize>([K; CHILDREN]);
 
-/// The last identifiers of some intervals, and the owners of these and of one more interval.
+/// The last identifiers of some intervals, and the owners of these intervals and of one more.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Leaf<K, const ENDS: usize, const OWNERS: usize> {
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!((size_of::<Node<u64, 16>>(), size_of::<Node<u128, 8>>()), (128, 128));
     }
 
-    /// Checks every interval in trees of all sizes; interval number i ends at 10 i.
+    /// Checks every interval in trees of fewer than `most` intervals. Interval i ends at 10 * i.
     #[track_caller]
     fn check<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize>(most: u32) {
         for count in 1..most {

@@ -45,7 +45,8 @@ fn table() -> Table {
     table
 }
 
-/// Returns a cell as a text: its prefix, count, capacity, issued, contents, the region that it shows, and the one around it.
+/// Formats a cell: its prefix, number of regions, capacity, number of issued suffixes, contents, the region that it
+/// shows, and the region around it.
 fn shown(cell: &Cell) -> String {
     let contents: Vec<String> = cell.contents().map(|content| format!("{content:?}").to_lowercase()).collect();
     let name = |region: Option<&Arc<Region>>| region.map_or_else(|| "-".to_string(), |region| region.name.clone());
@@ -98,7 +99,7 @@ fn ok_the_widest_cells_are_divided_first() {
 #[test]
 fn ok_a_prefix_inside_a_region_is_one_cell_that_counts_nothing() {
     let table = table();
-    // The suffixes of `g` are 10000000 to 10001111; the rest is its zone.
+    // The identifiers of `g` are 10000000 to 10001111; the rest is its zone.
     check(&table, "100", CELLS_MAX, &["100: 0 0 0 region g g"]);
     check(&table, "10001", CELLS_MAX, &["10001: 0 0 0 region g g"]);
     check(&table, "11", CELLS_MAX, &["11: 0 0 0 zone - g"]);
@@ -119,7 +120,7 @@ fn ok_a_prefix_inside_a_region_is_one_cell_that_counts_nothing() {
     assert_eq!(names(""), Vec::<String>::new());
     assert_eq!(names("0001"), Vec::<String>::new());
     assert_eq!(names("00010101"), ["a", "b"]);
-    // A longer prefix than the identifiers is cut.
+    // A prefix longer than the identifiers is truncated.
     assert_eq!(table.map(prefix("1000000011"), 9).cells[0].prefix, prefix("10000000"));
 }
 

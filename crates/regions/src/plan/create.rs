@@ -1,4 +1,4 @@
-//! Plans the creation of a top-level region: on a given prefix, or on the one that wastes the least space.
+//! Plans the creation of a top-level region: on a given prefix, or on the free prefix that wastes the least space.
 
 use alloc::{string::ToString, vec::Vec};
 use core::ops::RangeInclusive;
@@ -44,7 +44,7 @@ pub(super) fn with_start(region: Region, start: &Start) -> Result<Region, Refusa
     Ok(Region { issued, order, pace: pace.unwrap_or(region.pace), sealed, policy: policy.into(), ..region })
 }
 
-/// Returns a top-level region without identifiers.
+/// Returns a top-level region that has issued nothing.
 pub(super) fn top_level(table: &Table, name: &str, number: RegionNumber, prefix: Prefix, suffix: u8) -> Region {
     Region {
         number,
@@ -109,7 +109,7 @@ pub(super) fn check_suffix(table: &Table, name: &str, prefix: u8, suffix: u8) ->
 
 pub(super) fn check_next(next: Count, suffix: u8, order: Order) -> Result<Count, Refusal> {
     let fits = next <= Count::power_of_two(suffix);
-    // `next` stands for the suffixes up to `next - 1`: the error names the suffix that does not fit.
+    // `next` declares the suffixes up to `next - 1`, so the error names `next - 1` as the suffix that does not fit.
     let last = next.get().map_or(u128::MAX, |next| next.saturating_sub(1));
     if fits { Ok(order.floor(next)) } else { Err(Refusal::SuffixValue { suffix: last, bits: suffix }) }
 }

@@ -101,7 +101,7 @@ fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: 
     Ok(plan)
 }
 
-/// Moves the identifiers of a region that closes to its all-zero subregion.
+/// Moves the identifiers of a closing region to its all-zero subregion.
 fn inherit(parent: &Region, heir: &mut Region) -> Result<(), Refusal> {
     if heir.suffix < parent.suffix {
         parent.check_use_known()?;

@@ -57,8 +57,7 @@ fn number_of(table: &Table, names: &BTreeMap<&str, RegionNumber>, parent: &str) 
     imported.map_or_else(|| table.named(parent).map(|parent| parent.number), Ok)
 }
 
-/// Makes the checks that other edits make as well, because these checks refuse with clearer errors than the check of
-/// the invariants does.
+/// Repeats checks of other edits, because their errors are clearer than those of the invariants.
 fn check_alone(table: &Table, region: &Region) -> Result<(), Refusal> {
     let (prefix, bits) = (region.prefix, table.bits());
     if prefix.len() > bits {

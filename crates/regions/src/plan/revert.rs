@@ -48,7 +48,7 @@ struct Reversal<'t> {
     table: &'t Table,
     /// The new numbers of the regions that are created again, by their old numbers.
     numbers: BTreeMap<RegionNumber, RegionNumber>,
-    /// The counters with which the edit created regions.
+    /// The initial counters of the regions that the edit created.
     inherited: BTreeMap<RegionNumber, Count>,
     created: Vec<Change>,
     changed: Vec<Change>,
@@ -76,7 +76,7 @@ impl<'t> Reversal<'t> {
     /// Creates a deleted region again. Nothing was ever issued from it, so its former prefixes do not matter.
     fn create_again(&mut self, before: &Region) -> Result<(), Refusal> {
         self.table.check_new_name(&before.name)?;
-        // OK because every deleted region has a new number.
+        // OK because `numbers` has a new number for every deleted region.
         let number = self.numbers.get(&before.number).copied().unwrap_or(before.number);
         let parent = before.parent.map(|parent| self.numbers.get(&parent).copied().unwrap_or(parent));
         let (issued, since, history) = (Count::ZERO, self.table.revision().next(), Vec::new());
@@ -84,7 +84,7 @@ impl<'t> Reversal<'t> {
         Ok(())
     }
 
-    /// Finds the counter that moves, if a region closes or is no longer closed.
+    /// Finds the counter that moves if a region closes or reopens.
     fn move_counter(&mut self) -> Result<(), Refusal> {
         for change in &mut self.changed {
             let (Some(before), Some(after)) = (&change.before, &mut change.after) else { continue };
@@ -157,7 +157,7 @@ impl<'t> Reversal<'t> {
         Ok(())
     }
 
-    /// Checks that the regions that are created again have their old places.
+    /// Checks that the regions that are created again fit their old places.
     fn check_created(&self) -> Result<(), Refusal> {
         for region in self.created.iter().filter_map(|change| change.after.as_ref()) {
             self.check_inside(region.prefix)?;

@@ -442,7 +442,7 @@ fn err_an_automatic_expansion_below_the_present_suffix() {
     let mut table = sample();
     apply(&mut table, &set(4));
     apply(&mut table, &expand("open", 1));
-    // A policy that has reached its limit stays when another part of it changes.
+    // An automatic expansion that has reached its limit stays valid when another part of the policy changes.
     let cap = PolicyPatch { cap: Some(Some(Count::Below(20))), ..PolicyPatch::default() };
     apply(&mut table, &update("open", Patch { policy: cap, ..Patch::default() }));
     let policy = *table.named("open").expect("it").policy;
@@ -480,7 +480,7 @@ fn ok_updates_that_change_nothing_make_no_revision() {
 #[test]
 fn ok_the_default_extension_is_the_next_that_works() {
     for (edit, expected) in [
-        // The all-zero extension would leave others unassigned.
+        // The all-zero extension is not a default if others stay unassigned.
         (subdivide("open", 1, &["x - 1"]), &["11"][..]),
         (subdivide("open", 2, &["x - 1", "y 01 1", "z - 1"]), &["110", "101", "111"]),
         // All extensions are assigned, or the others stay reserved.

@@ -75,7 +75,7 @@ fn check_effect(table: &Table, region: &Region, patch: &PolicyPatch) -> Result<(
     if auto.max_suffix < region.suffix {
         return Err(Refusal::ExpandsNever { suffix: region.suffix, max: auto.max_suffix });
     }
-    // The largest width means no limit.
+    // A maximum of 128 bits means no limit.
     let most = table.bits() - region.prefix.len(); // OK because a prefix fits its space
     if auto.max_suffix > table.bits() && auto.max_suffix != BITS_MAX {
         let (at_percent, by_bits, max) = (auto.at_percent, auto.by_bits, auto.max_suffix);

@@ -26,7 +26,7 @@ pub(crate) fn check(table: &Table, under: Prefix, cells_max: usize) {
     }
 }
 
-/// Checks that the cells are in order, do not overlap, and leave nothing of the prefix out.
+/// Checks that the cells are in order, do not overlap, and cover the whole prefix.
 fn check_tiles(map: &Map, under: Prefix) {
     let mut next = Some(under.zeros(128 - under.len()).value());
     for cell in &map.cells {
@@ -99,7 +99,7 @@ fn ok_maps_of_a_million_regions() {
     let plan = one.plan(&Edit::Create { name, suffix: 8, place, start }).expect("a plan");
     one.apply(&plan).expect("a fresh plan");
     let template = one.named("r").expect("there").clone();
-    // Spread over the whole space, and as they are created without a prefix: all in its first part.
+    // The regions are spread over the whole space, or all in its first part, as when they are created without a prefix.
     for (layout, len) in [("spread", 20), ("dense", 48)] {
         let region = |at: u64| Region {
             number: RegionNumber(at + 1),
@@ -116,7 +116,7 @@ fn ok_maps_of_a_million_regions() {
         for cells_max in [256, CELLS_MAX] {
             let mut times: Vec<_> = (0..50)
                 .map(|at| {
-                    // Zooms in, as a person does.
+                    // Zooms in, as a user does.
                     let under = Prefix::new(0, at % 40);
                     let began = Instant::now();
                     let cells = table.map(under, cells_max).cells.len();

@@ -237,7 +237,7 @@ impl Run {
             11 => Edit::Delete { name, unused: step.flag },
             12 if step.flag => Edit::Undelegate { name },
             13 if !self.past.is_empty() => {
-                // Undo mostly one of the latest edits, and sometimes any edit.
+                // Mostly undo one of the latest edits, sometimes any edit.
                 let latest = self.past.len() - 1;
                 let back =
                     if step.flag { usize::from(step.len % 4).min(latest) } else { step.region.index(latest + 1) };
@@ -347,8 +347,8 @@ impl Run {
     }
 }
 
-/// Checks that only an unseal, a new policy or the end of a delegation makes an identifier grantable that its region
-/// already contained but could not grant.
+/// Checks that an identifier that its region contained but could not grant becomes grantable only by an unseal, a new
+/// policy or the end of a delegation.
 fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &Edit) {
     if matches!(edit, Edit::Undelegate { .. }) {
         return;

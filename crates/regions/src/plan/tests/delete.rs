@@ -55,7 +55,8 @@ fn ok_the_last_subregion_leaves_an_open_region() {
     assert_eq!(table.issue("closed", 1), Ok(0));
 }
 
-/// The seal of a closed region covers its subregions, and then the region that continues in their place.
+/// The seal of a closed region covers its subregions and, after their deletion, the region that continues in their
+/// place.
 #[test]
 fn ok_a_closed_region_stays_sealed_when_it_continues_in_place_of_its_last_subregion() {
     for (of_parent, of_sub) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -55,7 +55,7 @@ fn err_no_free_prefix_lists_blocks_and_donors() {
     assert_eq!(donors, [("c", 6)]);
     let text = format!("{help}");
     let refusal = table.plan(&chosen("x", 5, Zone::Exactly(1), false)).expect_err("no free prefix");
-    // The zone takes a bit.
+    // The zone takes one of the bits.
     assert_eq!(format!("{refusal}"), text.replace("fits now has 5 bits", "fits now has 4 bits"));
 }
 

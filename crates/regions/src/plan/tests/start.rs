@@ -18,7 +18,7 @@ fn ok_the_all_zero_subregion_of_a_scrambled_region_is_scrambled() {
     apply(&mut table, &subdivide("s", 1, &["x 0", "y 1 2"]));
     let (x, y) = (table.named("x").expect("it"), table.named("y").expect("it"));
     assert_eq!((x.order, x.issued, y.order), (Order::Scrambled, Count::Below(8), Order::Sequential));
-    // `x` continues the numbers of `s`, so it keeps the key of the order of `s`.
+    // `x` continues the numbers of `s`, so it keeps the order key of `s`.
     let s = table.named("s").expect("it").number;
     assert_eq!((x.key_number, y.key_number), (s, y.number));
 }
