@@ -1,4 +1,4 @@
-//! Counters: issue the suffixes of a region from chunks that were reserved in advance.
+//! Counters issue the suffixes of a region from chunks that were reserved in advance.
 //!
 //! The durable record of a counter says how many suffixes are reserved. A daemon raises it by a chunk, then grants from
 //! the chunk without any I/O. If the daemon crashes, the rest of its chunk becomes a gap.
@@ -48,7 +48,7 @@ pub struct Bound {
     pub time: UnixNanos,
 }
 
-/// A write to a counter's record, to be committed under the version that was read.
+/// A write to a counter's record. The commit must compare the version that was read.
 #[must_use = "a counter's record must be committed before anything is issued from it"]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CounterPlan {
@@ -69,7 +69,7 @@ impl CounterPlan {
     }
 }
 
-/// The reason that a reservation is refused. Nothing has changed.
+/// The reason that a reservation is refused. A refusal changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CounterRefusal {
     /// Fewer positions are left than were requested.
@@ -96,7 +96,7 @@ pub struct RolledBack {
     pub known: Position,
 }
 
-/// An error from planning a reservation. Nothing has changed.
+/// An error from planning a reservation. The counter is then unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotPlanned {
     /// The reservation is refused.
@@ -109,22 +109,22 @@ pub enum NotPlanned {
 
 /// Grants the suffixes of one region from the current chunk.
 ///
-/// Order of calls: [`grant`](Self::grant); if the chunk does not hold enough, read the record,
-/// [`plan_chunk`](Self::plan_chunk), commit, [`on_committed`](Self::on_committed), and grant again. After a conflict or
-/// an unknown outcome, read and plan again: the positions that the lost commit reserved become a gap.
+/// Call [`grant`](Self::grant). If the chunk has too few suffixes left, read the record, call
+/// [`plan_chunk`](Self::plan_chunk), commit the plan, call [`on_committed`](Self::on_committed), and grant again. After
+/// a conflict or an unknown outcome, read and plan again: any positions that the lost commit reserved become a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Counter {
     policy: Chunk,
     sequence: Sequence,
     /// The version of the record after our last commit; 0 before the first.
     version: u64,
-    /// The time until which our last commit paid.
+    /// The `paid` time of our last commit.
     paid: UnixNanos,
     size: u64,
     /// The size of the last chunk, which may be above or below `size`.
     last: u128,
     reserved_at: Option<Duration>,
-    /// Whether the chunk before the last one was used up too soon.
+    /// Whether the chunk before the last one lasted less than `TOO_SHORT`.
     is_busy: bool,
     /// Chunks committed before this version must not be used.
     dropped: u64,
@@ -152,7 +152,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// Fails with [`Exhausted`] if the chunk has fewer suffixes left; then nothing has changed.
+    /// Fails with [`Exhausted`] if the chunk has fewer suffixes left; the counter is then unchanged.
     pub fn grant(&mut self, count: u64) -> Result<Position, Exhausted> {
         self.sequence.grant(Position::ZERO, count)
     }
@@ -162,19 +162,20 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// Fails with [`Exhausted`] if the chunk has fewer suffixes left below the limit; then nothing has changed.
+    /// Fails with [`Exhausted`] if the chunk has fewer suffixes left below the limit; the counter is then unchanged.
     pub fn grant_below(&mut self, limit: Position, count: u64) -> Result<Position, Exhausted> {
         let left = limit.since(self.sequence.next());
         if u128::from(count) > left { Err(Exhausted { left }) } else { self.grant(count) }
     }
 
     /// Plans to reserve a chunk from which `count` suffixes can be granted, given the record and its bounds. `now` is
-    /// the time of any steady clock: a counter that used up its last chunk within a second doubles its chunk size.
+    /// the time of any steady clock. It adapts the chunk size: if the last chunk lasted less than a second, the size
+    /// doubles.
     ///
     /// # Errors
     ///
-    /// Fails with [`NotPlanned`] if fewer suffixes are left, if the pace does not allow it, or if the record was rolled
-    /// back.
+    /// Fails with [`NotPlanned`] if fewer suffixes are left, if the pace does not allow the reservation, or if the
+    /// record was rolled back.
     pub fn plan_chunk(
         &mut self,
         read: Stored<Reserved>,
@@ -214,7 +215,7 @@ impl Counter {
         self.plan_chunk(read, 1, bound, now).ok()
     }
 
-    /// Applies a plan that is durable at `version`. Only now does the ceiling rise.
+    /// Applies a plan that is durable at `version`. Only this call raises the ceiling.
     pub fn on_committed(&mut self, plan: CounterPlan, version: u64) {
         if version < self.dropped {
             return;
@@ -228,8 +229,8 @@ impl Counter {
         }
     }
 
-    /// Checks a record before anything is planned from it. The record never goes below the end of our chunk: only this
-    /// counter gives back the rest of the chunk, and it then grants nothing more from it.
+    /// Checks a record before anything is planned from it. Without a rollback, the record is never below the end of our
+    /// chunk: only this counter gives back the rest of its chunk, and it then grants nothing more from that chunk.
     ///
     /// # Errors
     ///
@@ -313,7 +314,7 @@ impl Counter {
     }
 }
 
-/// A chunk takes at most 1/16 of the suffixes left, unless one request needs more. This leaves suffixes to other
+/// A chunk takes at most 1/16 of the suffixes left, unless one request needs more. This leaves suffixes for other
 /// daemons, and bounds the gap after a crash.
 const SHARE_DIVISOR: u128 = 16;
 const TOO_SHORT: Duration = Duration::from_secs(1);

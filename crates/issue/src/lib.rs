@@ -2,7 +2,7 @@
 //!
 //! Kent issues runs of positions below a durable ceiling. This crate decides which run comes next, and which record
 //! must be committed before the ceiling may rise. It is pure: it reads no clock, has no random source, does no I/O and
-//! uses no async. The caller supplies instants, random bits and the store's answers, in this order:
+//! uses no async. The caller supplies times, random bits and the store's answers. The order of calls is:
 //!
 //! 1. a `plan_*` function returns the record to commit, and the version that the commit must compare;
 //! 2. the caller commits it and waits until it is durable;
@@ -36,8 +36,8 @@ pub use trust::{Quarantine, Reading, TrustPolicy, TrustedClock};
 
 /// A value read from the store, with the version that a commit must compare.
 ///
-/// The store numbers its writes: a version is the number of the write of this value, or 0 if the key has never been
-/// written.
+/// The store numbers its writes. A version is the number of the write that stored the value, or 0 if the key has never
+/// been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stored<T> {
     /// The version to compare.

@@ -1,11 +1,11 @@
-//! The pace of counters: bounds how far a counter moves in a period, so that a restore can skip all numbers that may
-//! have been issued.
+//! The pace of counters. It bounds how far a counter advances in a period, so that a restore can skip all numbers that
+//! may have been issued.
 //!
-//! A counter's record has a time until which it is *paid*: issuing at its pace, the counter would use all reserved
-//! numbers by then. Reserving n numbers moves that time by n / pace, starting from the current time if the paid time
-//! has passed. The result is never more than [`BURST`] after the current time. So after a record was read, by a later
-//! time t at most pace * (t + BURST - paid) more numbers are reserved ([`Lapse`]). This also holds for daemons that
-//! reserve from a copy of the record.
+//! A counter's record has a time until which the counter is *paid*: if the counter issued at its pace, it would use up
+//! all reserved numbers by that time. Reserving n numbers moves that time by n / pace, starting from the current time
+//! if the paid time has passed. The result is never more than [`BURST`] after the current time. So between the reading
+//! of a record and a later time t, at most pace * (t + BURST - paid) more numbers are reserved (see [`Lapse`]). This
+//! bound also holds for daemons that reserve from a copy of the record.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use thiserror::Error;
 /// can issue. At the slowest default pace, 1024 s allow 2^30 numbers, the maximum of one lease.
 pub const BURST: Duration = Duration::from_secs(1024);
 
-/// The error when a counter would advance faster than its pace allows. Nothing has changed.
+/// The error when a counter would advance faster than its pace allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[error("the counter would advance faster than its pace allows")]
 pub struct TooFast {
@@ -28,7 +28,7 @@ pub struct TooFast {
 
 const SECOND: u128 = 1_000_000_000;
 
-/// Returns the pace of a series. It is not stored, because it follows from the series' length.
+/// Returns the pace of a series. The pace is not stored, because it follows from the length of the series.
 pub fn series_pace(series: &Series) -> Pace {
     Pace::for_bits(Count::Below(series.end().get()).bits())
 }
@@ -37,7 +37,7 @@ pub fn series_pace(series: &Series) -> Pace {
 ///
 /// # Errors
 ///
-/// Fails with [`TooFast`] if the pace does not allow it.
+/// Fails with [`TooFast`] if the pace does not allow the reservation.
 pub fn pay(pace: Pace, paid: UnixNanos, now: UnixNanos, count: u128) -> Result<UnixNanos, TooFast> {
     if count == 0 {
         return Ok(paid);
@@ -61,8 +61,8 @@ pub fn affordable(pace: Pace, paid: UnixNanos, now: UnixNanos) -> u128 {
     u128::try_from(left).unwrap_or(0) * u128::from(pace.get()) / SECOND
 }
 
-/// Returns the largest count of numbers that daemons can have reserved since a record that was paid until `paid`, if
-/// their clocks never passed `until`.
+/// Returns the maximum number of positions that daemons can have reserved since they read a record that was paid until
+/// `paid`, if their clocks never passed `until`.
 fn reserved_by(pace: Pace, paid: UnixNanos, until: UnixNanos) -> u128 {
     let most = until.offset(nanos(BURST)).get().saturating_sub(paid.get());
     u128::try_from(most).unwrap_or(0).saturating_mul(pace.get().into()).div_ceil(SECOND)
@@ -71,14 +71,14 @@ fn reserved_by(pace: Pace, paid: UnixNanos, until: UnixNanos) -> u128 {
 /// A period whose reservations are not known: from a backup to its restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lapse {
-    /// No daemon's clock was before this time when the daemon wrote an unknown record.
+    /// When a daemon wrote a record that is not in the backup, its clock was not before this time.
     pub since: UnixNanos,
-    /// No daemon's clock was past this time when the daemon wrote an unknown record.
+    /// When a daemon wrote a record that is not in the backup, its clock was not past this time.
     pub until: UnixNanos,
 }
 
-/// The maximum time by which the issuing daemons' clocks may have been behind the clock of the backup. It does not
-/// depend on `--clock-error`, so that all restores of one backup have the same bound.
+/// The maximum time by which the issuing daemons' clocks may have been behind the clock of the daemon that made the
+/// backup. It does not depend on `--clock-error`, so that all restores of one backup have the same bound.
 const SLACK: Duration = Duration::from_secs(3600);
 
 impl Lapse {
@@ -88,8 +88,8 @@ impl Lapse {
     }
 
     /// Returns the lapse from a backup to its restore. The backup was `taken` at this time, by the clock of the daemon
-    /// that made it. No counter in the backup is paid beyond `paid`. The clock of the restoring host says `now`, and no
-    /// clock of a lost daemon was ahead of that clock by more than `error`.
+    /// that made it. No counter in the backup is paid beyond `paid`. The clock of the restoring host shows `now`, and
+    /// no clock of a lost daemon was ahead of that clock by more than `error`.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Lapse {
         Ok(Self { since: Self::begin(taken), until: now.max(latest).offset(error) })
     }
 
-    /// Returns two values for a counter whose record is paid until `paid`: the largest count of numbers that it can
+    /// Returns two values for a counter whose record is paid until `paid`: the maximum number of positions that it can
     /// have reserved during the lapse, and the new time until which it is paid. With that time, the counter issues
     /// nothing before [`until`](Self::until).
     pub fn skip(&self, pace: Pace, paid: UnixNanos) -> (u128, UnixNanos) {
@@ -114,7 +114,7 @@ impl Lapse {
 
 /// The clock of the pace rules. It never goes back or stands still.
 ///
-/// It is never ahead of the fastest clock that ever paid for counters of the store, and a restore allows for that
+/// It is never ahead of the fastest clock by which a counter of the store was ever paid, and a restore allows for that
 /// clock. A wrong clock therefore only costs speed: while the wall clock is behind or not trusted, this clock runs at
 /// half the speed of a steady clock. At full speed it would move ahead of every wall clock, because a fast oscillator
 /// gains a little each time that the wall clock is stepped back.
@@ -128,14 +128,14 @@ impl PaceClock {
     /// Returns the time, given the wall clock (`None` if it is not trusted) and a steady clock.
     pub fn read(&mut self, wall: Option<UnixNanos>, steady: Duration) -> UnixNanos {
         let continued = self.latest.map(|(time, at)| time.offset(nanos(steady.saturating_sub(at)) / 2));
-        // Without any clock, the time is earlier than any real time: new counters keep their pace and have no burst.
+        // Without any clock, the time is earlier than any real time, so new counters keep their pace and have no burst.
         let now = wall.max(continued).unwrap_or(UnixNanos::new(-nanos(BURST)));
         self.latest = Some((now, steady));
         now
     }
 
-    /// Advances to the time of the clock that paid for a record until `paid`, if that clock is ahead of ours. Call this
-    /// method right after [`read`](Self::read). Returns the new time.
+    /// Advances to the earliest time at which a daemon can have paid for a record until `paid`, if that time is ahead
+    /// of ours. Call this method right after [`read`](Self::read). Returns the new time.
     pub fn catch_up(&mut self, paid: UnixNanos) -> UnixNanos {
         let theirs = paid.offset(-nanos(BURST));
         match &mut self.latest {
@@ -148,7 +148,7 @@ impl PaceClock {
     }
 }
 
-/// Returns the duration in nanoseconds, fewer than 2^94.
+/// Returns the duration in nanoseconds, which is less than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
@@ -226,12 +226,12 @@ mod tests {
         assert_eq!(lapse(1024 + 61, 0), Err(after(61)));
     }
 
-    /// The largest error of a clock in seconds. Two clocks differ by at most twice this.
+    /// The largest error of a clock in seconds. Two clocks differ by at most twice this value.
     const WRONG: i128 = 1800;
     /// The clock error in seconds that a restore allows for.
     const ERROR: i128 = 2 * WRONG;
 
-    /// Returns the lapse of a restore of the state at `NOW`, by a host whose clock says `now`.
+    /// Returns the lapse of a restore of the state at `NOW`, by a host whose clock shows `now`.
     fn restored_at(now: i128) -> Lapse {
         Lapse { since: after(-ERROR), until: after(now + ERROR) }
     }
@@ -261,8 +261,8 @@ mod tests {
 
     const CLOCKS: &[i128] = &[-WRONG, 0, WRONG];
 
-    /// Returns the usual error of the clock of a store's daemon, and the daemon's steps. Each step has the seconds that
-    /// pass, possibly another error of the clock, and whether the daemon reserves all that its pace allows.
+    /// Returns the usual clock error of a store's daemon, and the daemon's steps. Each step has the seconds that pass,
+    /// possibly another clock error, and whether the daemon reserves as many numbers as its pace allows.
     fn store() -> impl Strategy<Value = (i128, Vec<(i128, Option<i128>, bool)>)> {
         let seconds = prop::sample::select(&[1_i128, 500, 1000, 4000]);
         let jumps = prop::option::weighted(0.1, prop::sample::select(CLOCKS));

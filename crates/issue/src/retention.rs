@@ -23,7 +23,7 @@ impl DatedRequest {
         UnixNanos::new((self.0.as_u128() >> 80) as i128 * NANOS_PER_MILLI) // OK because 48 bits are left
     }
 
-    /// Returns all bits of the UUID. They sort by time.
+    /// Returns the bits of the UUID. Later request IDs have greater bits.
     pub const fn bits(self) -> u128 {
         self.0.as_u128()
     }
@@ -38,7 +38,7 @@ pub const REQUEST_AHEAD_MAX: Duration = Duration::from_secs(86_400);
 pub struct RequestPolicy {
     /// The time for which a dated request ID is kept.
     pub retention: Duration,
-    /// The maximum number of undated request IDs, which are kept permanently: per region, and per space for edits.
+    /// The maximum number of undated request IDs per region and, for edits, per space. They are kept permanently.
     pub undated_max: u64,
 }
 
@@ -49,7 +49,7 @@ impl Default for RequestPolicy {
     }
 }
 
-/// An error from checking a new request ID. Nothing has changed.
+/// An error from checking a new request ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum RequestRefusal {
     /// The request ID is older than the retention, so its grant may have been forgotten.
@@ -90,8 +90,8 @@ pub enum RequestRefusal {
 }
 
 impl RequestPolicy {
-    /// Checks whether a dated request ID without a record may be used, given the floor and the clock (`None` if it is
-    /// not trusted). The commit must compare the floor's version.
+    /// Checks whether a dated request ID without a record may be used, given the floor and the time (`None` if the
+    /// clock is not trusted). The commit must compare the floor's version.
     ///
     /// # Errors
     ///
@@ -112,7 +112,8 @@ impl RequestPolicy {
         }
     }
 
-    /// Checks whether one more undated request ID can be stored, if `kept` are stored. The commit must count it.
+    /// Checks whether one more undated request ID can be stored, if `kept` are stored already. The commit must increase
+    /// their number.
     ///
     /// # Errors
     ///
@@ -165,7 +166,7 @@ impl Forgotten {
 
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
-/// Returns the duration in nanoseconds, fewer than 2^94.
+/// Returns the duration in nanoseconds, which is less than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }

@@ -13,7 +13,7 @@ pub struct Sequence {
     ceiling: Position,
 }
 
-/// The error when fewer positions are left than requested. Nothing was granted.
+/// The error when fewer positions are left than requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the request needs more than the {left} positions left below the ceiling")]
 pub struct Exhausted {
@@ -33,7 +33,7 @@ impl Sequence {
     ///
     /// # Errors
     ///
-    /// Fails with [`Exhausted`] if they would exceed the ceiling; then the sequence is unchanged.
+    /// Fails with [`Exhausted`] if the positions would exceed the ceiling; the sequence is then unchanged.
     pub fn grant(&mut self, floor: Position, count: u64) -> Result<Position, Exhausted> {
         let first = self.next.max(floor);
         let left = self.ceiling.since(first);
@@ -53,7 +53,7 @@ impl Sequence {
         self.ceiling = self.ceiling.max(ceiling);
     }
 
-    /// Gives up the remaining positions: `ceiling = next`. Call it before another daemon can get them.
+    /// Gives up the remaining positions: `ceiling = next`. Call this method before another daemon can get them.
     pub fn close(&mut self) {
         self.ceiling = self.next;
     }

@@ -1,9 +1,9 @@
 //! Slots: numbered durable records through which daemons issue time-based identifiers.
 //!
 //! A slot's record states the whole second up to which its ticks are reserved. Every commit moves `reserved_until` from
-//! r to r', and the ticks of (r, r'] belong to the author of that commit alone. Two daemons can therefore never issue
-//! the same tick of the same slot. The second daemon's commit starts above the first daemon's ceiling, and the first
-//! daemon's next commit fails on a version mismatch. This needs no clock, lease or timeout.
+//! r to r', and the ticks of (r, r'] belong only to the daemon that made this commit. Two daemons can therefore never
+//! issue the same tick of the same slot. The second daemon's commit starts above the first daemon's ceiling, and the
+//! first daemon's next commit fails on a version mismatch. This needs no clock, lease or timeout.
 
 use core::{fmt, str::FromStr};
 
@@ -61,10 +61,10 @@ impl fmt::Display for HolderId {
 pub struct SlotRecord {
     /// The node field of UUID versions 1 and 6. It is generated once; its last six bits are the slot's number.
     pub node: Node,
-    /// The clock sequence, which grows whenever the slot changes its holder (DCE 1.1: state was lost, or the clock went
-    /// back).
+    /// The clock sequence, which is incremented whenever the slot gets another holder. DCE 1.1 requires this after a
+    /// loss of state and after a step back of the clock.
     pub clock_seq: ClockSeq,
-    /// The epoch, which grows whenever the slot changes its holder: the fencing token of every block.
+    /// The epoch, which is the fencing token of every block. It grows whenever the slot gets another holder.
     pub epoch: SlotEpoch,
     /// The daemon run that holds the slot.
     pub holder: HolderId,
@@ -82,7 +82,7 @@ impl SlotRecord {
     }
 }
 
-/// A write to a slot's record, to be committed under the version that was read.
+/// A write to a slot's record. The commit must compare the version that was read.
 #[must_use = "a slot's record must be committed before anything is issued from it"]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SlotPlan {
@@ -168,7 +168,7 @@ pub struct AllSlotsReserved {
 /// Chooses the slot to take at `now`: the lowest slot whose reservation has passed and whose holder is not alive, or
 /// else the lowest new slot, or else the lowest slot whose reservation has passed. `records` are the slots that have a
 /// record, and `alive` are the holders known to be alive. Safety does not depend on `alive`: a live daemon whose slot
-/// is taken only has to take another one.
+/// is taken only has to take another slot.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! Strict counters: every grant is durable before the reply, nothing is reserved ahead, and each request ID gets one
 //! grant.
 //!
-//! Concurrent requests share one commit. Order of calls: read the records of the request IDs ([`StrictId::before`]),
-//! and then the counter, unless the last commit returned it ([`StrictState`]). Call [`StrictState::plan`]. Commit the
+//! Concurrent requests share one commit. First read the records of the request IDs ([`StrictId::before`]), and then the
+//! counter ([`StrictState`]), unless its state is known from the last commit. Call [`StrictState::plan`]. Commit the
 //! plan: the commit compares the counter and, if a dated request ID is granted, the floor of dated request IDs. Then
 //! call [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and read everything
 //! again.
@@ -40,7 +40,7 @@ pub struct StrictId<'k, K> {
 pub struct Earlier {
     /// The suffixes.
     pub run: Run,
-    /// Whether the caller of the request is the one who got the suffixes.
+    /// Whether the suffixes were granted to the caller of this request.
     pub is_own: bool,
 }
 
@@ -112,7 +112,7 @@ pub enum StrictRefusal {
         /// The number of suffixes granted before.
         count: u64,
     },
-    /// Another caller used the request ID before. Its suffixes are not this caller's.
+    /// Another caller used the request ID before, and got its suffixes.
     #[error("the same request_id was used before, by another caller")]
     OthersId,
     /// The request ID must not be used.
@@ -155,7 +155,7 @@ impl StrictState {
 }
 
 impl Earlier {
-    /// Checks that a request for `count` suffixes repeats the one that was granted.
+    /// Checks that a request for `count` suffixes repeats the request that was granted.
     ///
     /// # Errors
     ///
@@ -236,7 +236,8 @@ impl StrictPlan {
         self.is_dated
     }
 
-    /// Returns the number of undated request IDs that the commit must compare, and its new value.
+    /// Returns the stored number of undated request IDs, which the commit must compare, and the number to write.
+    /// Returns `None` if the commit adds none.
     pub fn undated(&self) -> Option<(Stored<u64>, u64)> {
         let kept = self.base.undated.filter(|_| self.added > 0)?;
         Some((kept, kept.value.saturating_add(self.added)))

@@ -40,7 +40,7 @@ impl Default for ClockPolicy {
     }
 }
 
-/// The readings of the daemon's wall clock so far.
+/// The latest reading of the daemon's wall clock, and its epoch: the number of large steps back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clock {
     latest: Option<UnixNanos>,
@@ -76,7 +76,7 @@ pub struct TimeGrant {
     pub clock_epoch: u64,
 }
 
-/// An error from a grant. Nothing has changed, except that the daemon may have left its slot.
+/// An error from a grant. It changes nothing, except that the daemon may leave its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The daemon holds no slot. It must take one first.
@@ -138,9 +138,9 @@ pub enum Extended {
 
 /// Grants time-based identifiers below the durable ceiling of one slot.
 ///
-/// Order of calls: [`plan_take`](Self::plan_take), commit, [`on_committed`](Self::on_committed). Then call
-/// [`grant`](Self::grant) any number of times, and before the window ends [`plan_extension`](Self::plan_extension),
-/// commit and `on_committed`. After a conflict or an unknown outcome, read the record and call
+/// First call [`plan_take`](Self::plan_take), commit the plan, and call [`on_committed`](Self::on_committed). Then call
+/// [`grant`](Self::grant) any number of times. Before the window ends, call [`plan_extension`](Self::plan_extension),
+/// commit the plan, and call `on_committed`. After a conflict or an unknown outcome, read the record and call
 /// [`on_read`](Self::on_read). At the end, call [`plan_give_back`](Self::plan_give_back), after which the issuer grants
 /// nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -171,7 +171,7 @@ struct Track {
 }
 
 impl TimeIssuer {
-    /// Returns the daemon run that issues.
+    /// Returns the daemon run to which the issuer belongs.
     pub const fn holder(&self) -> HolderId {
         self.holder
     }
@@ -211,9 +211,9 @@ impl TimeIssuer {
             .then(|| SlotPlan::rewrite(held.slot, held.stored, now.ceil_seconds(), until))
     }
 
-    /// Applies a plan that is durable at `version`. Only now does the ceiling rise.
+    /// Applies a plan that is durable at `version`. Only this call raises the ceiling.
     pub fn on_committed(&mut self, plan: SlotPlan, version: u64, now: UnixNanos) {
-        // From now on, a step back of the clock must make the daemon leave this slot.
+        // A step back of the clock after this reading must make the daemon leave this slot.
         self.observe(now);
         let stored = Stored { version, value: *plan.record() };
         if self.holds(&stored.value, plan.slot()) {
@@ -231,7 +231,7 @@ impl TimeIssuer {
     /// Handles the slot's record, read after a conflict or an unknown outcome.
     ///
     /// The slot is ours only while its record has the version of our last answered commit. A later version may not be
-    /// ours even if it names us: a clone of this machine has the same holder, epoch and memory.
+    /// ours even if it has our holder ID: a clone of this machine has the same holder ID, epoch and memory.
     pub fn on_read(&mut self, slot: Slot, read: Option<Stored<SlotRecord>>) -> Extended {
         let ours = self.held.filter(|held| held.slot == slot).map(|held| held.stored.version);
         match read {
@@ -258,7 +258,7 @@ impl TimeIssuer {
     /// Grants a block of `count` identifiers of `format` at `now`.
     ///
     /// # Errors
-    /// Fails with a [`Refusal`]; then nothing is granted.
+    /// Fails with a [`Refusal`] if nothing is granted.
     pub fn grant(&mut self, format: Format, count: NonZeroU64, now: UnixNanos) -> Result<TimeGrant, Refusal> {
         if let Some(back) = self.observe(now) {
             return Err(Refusal::ClockStepped { back });
@@ -311,7 +311,7 @@ impl TimeIssuer {
         duration(until.map_or(0, |until| until - now.get()))
     }
 
-    /// Returns the readings of the clock.
+    /// Returns the state of the clock.
     pub const fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -394,7 +394,7 @@ impl Track {
     }
 }
 
-/// Rejects a run that would reach `limit`, with the time until the clock allows it.
+/// Rejects a run that would reach `limit`, with the time until the clock allows the run.
 fn check_ahead(line: &Line, first: Position, count: NonZeroU64, limit: Position) -> Result<(), Refusal> {
     let last = Position::new(first.get() + u128::from(count.get() - 1));
     if last < limit {

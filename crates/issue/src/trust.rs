@@ -2,8 +2,8 @@
 //!
 //! A clock that jumps forward would raise the stored ceilings far into the future. A reading that is implausibly far
 //! ahead is therefore rejected. A running issuer then continues from the steady clock. An issuer that has just started
-//! grants nothing until an operator vouches for the clock. Readings that go back are trusted, since they cost at most a
-//! change of the slot.
+//! grants nothing until an operator vouches for the clock. Readings that go back are trusted, because they cost at most
+//! a change of the slot.
 
 use core::time::Duration;
 
@@ -50,7 +50,8 @@ pub struct TrustedClock {
     policy: TrustPolicy,
     /// The lead of the wall clock over the steady one in nanoseconds, at the last trusted reading.
     offset: Option<i128>,
-    /// The largest offset that was trusted or is recorded: a clock that was set back may return to it.
+    /// The largest offset that was trusted or that the recorded times suggest: a clock that was set back may return to
+    /// it.
     largest: i128,
     quarantine: Option<Quarantine>,
 }
@@ -68,9 +69,9 @@ impl TrustedClock {
     }
 
     /// Checks the clock at a start. `recorded` is the latest time in the store (`None` for a new store), and `others`
-    /// is the latest time of other live daemons on the store (`None` without any). Returns the time to use in
-    /// identifiers, or `None` if the clock is not trusted. May be called again when other daemons turn out to agree
-    /// with the clock.
+    /// is the latest time of other live daemons on the store (`None` if there are none). Returns the time to use in
+    /// identifiers, or `None` if the clock is not trusted. May be called again if other daemons are later found to
+    /// agree with the clock.
     pub fn start(
         &mut self,
         reading: Reading,
@@ -139,7 +140,7 @@ fn steady(reading: Reading) -> i128 {
     nanos(reading.steady)
 }
 
-/// Returns the duration in nanoseconds, fewer than 2^94.
+/// Returns the duration in nanoseconds, which is less than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }

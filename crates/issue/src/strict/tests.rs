@@ -54,7 +54,7 @@ fn earlier<'k>(mut request: StrictRequest<'k, u32>, first: u128, count: u64, is_
     request
 }
 
-/// Returns the outcomes of the requests as short texts.
+/// Returns the outcomes of the requests as short strings.
 fn outcomes(plan: &StrictPlan) -> Vec<String> {
     let one = |outcome: &StrictOutcome| match outcome {
         StrictOutcome::Granted(first) => format!("from {}", first.get()),
@@ -200,7 +200,7 @@ fn ok_the_count_of_large_requests_saturates() {
 
 #[test]
 fn ok_the_pace_is_kept() {
-    // A burst worth 1024 seconds can be granted at once.
+    // At a pace of 1 per second, a burst of 1024 suffixes can be granted at once.
     let bound = Bound { capacity: Position::new(10_000), pace: Pace::per_second(NonZeroU64::MIN), time: NOW };
     let plan = stored(0).plan(&bound, &RULES, &[ask(1000), ask(25), ask(24), ask(1)]);
     assert_eq!(outcomes(&plan), ["from 0", "too fast", "from 1000", "too fast"]);
@@ -218,7 +218,7 @@ proptest! {
         let (mut state, mut issued, mut known) = (stored(0), 0_u128, vec![None; 6]);
         let own = |first, count| Earlier { run: Run { first, count }, is_own: true };
         for (number, batch) in batches.iter().enumerate() {
-            // Keys below 3 stand for requests without a request ID.
+            // A key below 3 means a request without a request ID.
             let request = |(count, key): &(u64, u32)| match *key {
                 0..3 => ask(*count),
                 _ => {

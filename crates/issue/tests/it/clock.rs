@@ -59,7 +59,7 @@ fn ok_a_large_step_back_costs_the_slot_and_timestamps_follow_the_clock() {
 
 #[test]
 fn ok_a_step_back_right_after_a_slot_was_taken_costs_it_too() {
-    // The clock was an hour ahead when the slot was held, so the reserved ticks are an hour ahead.
+    // The clock was an hour ahead when the slot was taken, so the reserved ticks are an hour ahead.
     let (mut records, mut daemon) = started(3_600_000);
     daemon.grant("uuidv7", 10, ms(3_600_300)).expect("granted");
     let plan = daemon.issuer.plan_give_back().expect("unused time");
@@ -155,7 +155,8 @@ fn err_a_cloned_machine_does_not_adopt_the_window_of_its_twin() {
     let slot = daemon.issuer.held().expect("held").0;
     daemon.extend(&mut records, ms(2000));
     daemon.grant("uuidv7", 1, ms(4000)).expect("in the new window");
-    // The twin's own extension conflicts. The record that it then reads names its holder ID, but is not its own commit.
+    // The twin's own extension conflicts. The record that the twin then reads has its holder ID, but was committed by
+    // the other daemon.
     assert_eq!(twin.issuer.on_read(slot, records.read(slot)), Extended::Fenced);
     assert_eq!(twin.grant("uuidv7", 1, ms(4000)).expect_err("fenced"), Refusal::NoSlot);
 }
@@ -214,8 +215,8 @@ fn ok_an_extension_is_due_when_a_quarter_of_the_window_is_used() {
 
 #[test]
 fn ok_no_extension_is_planned_that_would_not_raise_the_ceiling() {
-    // The largest window is smaller than the first one: the reservation made at 0 s ends when one made at 3 s would
-    // end.
+    // The largest window is smaller than the first one, so the reservation made at 0 s ends at the same time as one
+    // made at 3 s would.
     let seconds = Duration::from_secs;
     let policy = ClockPolicy { window_first: seconds(4), window_last: seconds(1), ..ClockPolicy::default() };
     let issuer = TimeIssuer::new(policy, HolderId::new([1; 16]), ClusterKey::new(*b"the cluster key!"));
@@ -286,7 +287,7 @@ fn err_a_clock_past_the_end_of_a_format_is_rejected() {
 
 #[test]
 fn ok_the_time_given_back_begins_after_the_last_tick() {
-    // Nothing was granted from this new slot, so all of it is given back.
+    // Nothing was granted from this new slot, so all of its window is given back.
     let (_, mut daemon) = started(0);
     let plan = daemon.issuer.plan_give_back().expect("unused time");
     assert_eq!(plan.record().reserved_until, UnixSeconds::new(0));

@@ -117,7 +117,7 @@ impl History {
         {
             self.records.commit(&plan);
         }
-        // A daemon gives back only when it stops, so a new run follows.
+        // A daemon gives its window back only when it stops, so a new run follows.
         self.restart(daemon);
     }
 

@@ -15,7 +15,7 @@ fn pace(count: u64) -> Pace {
     Pace::per_second(NonZeroU64::new(count).expect("a pace"))
 }
 
-/// Clocks at the limits of 64 bits of seconds, around 1970 and around each format's last tick.
+/// Clocks at the limits of 64-bit seconds, around 1970 and around each format's last tick.
 #[test]
 fn ok_clocks_at_their_limits_neither_panic_nor_repeat() {
     for format in Format::all() {
@@ -47,7 +47,7 @@ fn ok_clocks_at_their_limits_neither_panic_nor_repeat() {
     }
 }
 
-/// A region of 2^128 suffixes, up to its end.
+/// A region of 2^128 suffixes is issued up to its end.
 #[test]
 fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
     let bound = |seconds: i128| Bound {

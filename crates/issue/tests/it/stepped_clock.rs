@@ -14,7 +14,7 @@ fn pace(count: u64) -> Pace {
 }
 
 /// A host whose oscillator is 111 ppm fast. Every hour its wall clock is 0.4 s ahead and is stepped back to true time,
-/// so it is never ahead by more than that. The time since boot is not stepped.
+/// so it is never more than 0.4 s ahead. The time since boot is not stepped.
 struct Stepped {
     clock: PaceClock,
     /// True time in nanoseconds.
@@ -82,7 +82,7 @@ fn ok_the_pace_clock_is_never_ahead_of_every_wall_clock() {
 
 #[test]
 fn ok_a_restore_skips_what_a_host_with_a_stepped_wall_clock_reserved() {
-    // "If NTP keeps all clocks right, --clock-error 1s is enough."
+    // docs/restore.md: "If NTP keeps all clocks right, `--clock-error 1s` is enough."
     let (reserved, skipped) = reserved_and_skipped(720, 60, Duration::from_secs(1));
     assert!(skipped >= reserved, "up for 30 days, --clock-error 1s: {reserved} reserved, {skipped} skipped");
 }
