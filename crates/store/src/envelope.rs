@@ -8,10 +8,10 @@
 //! 3+n     4      CRC-32 (IEEE), big-endian, of: length of the key (2 bytes, big-endian), key, and all bytes before
 //! ```
 //!
-//! This layout never changes, for any schema, so that an old program can distinguish *newer* from *damaged*. The
-//! checksum covers the key, so that a valid value under the wrong key counts as damaged. A CRC-32 detects every change
-//! of one or two bits at the sizes that [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) allows, and every burst of up to 32
-//! bits.
+//! This layout is the same for every schema, so that an old program can distinguish a newer value from a damaged one.
+//! The checksum covers the key, so that a valid value under the wrong key counts as damaged. A CRC-32 detects every
+//! change of one or two bits at the sizes that [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) allows, and every burst of
+//! up to 32 bits.
 
 use crate::error::{Corrupt, Damage, NewerSchema, ReadError};
 use crate::key::Key;
@@ -73,7 +73,7 @@ fn check<'a>(key: &Key, sealed: &'a [u8]) -> Result<&'a [u8], Damage> {
 
 fn checksum(key: &Key, contents: &[u8]) -> u32 {
     let key = key.as_str().as_bytes();
-    // OK because a key has at most KEY_BYTES_MAX bytes, which two bytes hold.
+    // OK because the length of a key is at most KEY_BYTES_MAX, which fits in two bytes.
     let key_bytes = key.len() as u16;
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&key_bytes.to_be_bytes());

@@ -26,7 +26,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Returns true if the same read can succeed later without any other change.
+    /// Returns true if the same read can succeed if it is tried again later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -39,7 +39,7 @@ impl ReadError {
 /// An error from a commit.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CommitError {
-    /// A key has another version than expected. Nothing changed, and the actual version is durable.
+    /// A key does not have the expected version. Nothing changed, and the actual version is durable.
     #[error("{key} has version {actual}, expected {expected}")]
     Conflict {
         /// The first key, in the order of the guards, whose version differs.
@@ -114,7 +114,7 @@ pub enum Unavailable {
     Exchanged(#[from] Exchanged),
 }
 
-/// The backend was replaced by another one, or rolled back to an earlier state, while it was in use. The present
+/// The backend was replaced by another one, or rolled back to an earlier state, while it was in use. The current
 /// backend may lack commits, so all reservations of this process are void.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exchanged {
@@ -199,7 +199,7 @@ pub enum Damage {
         /// The first byte of the value.
         found: u8,
     },
-    /// The value's raw key is not a Kent key: another program wrote it. The error has the empty key.
+    /// The value's raw key is not a Kent key: another program wrote it. The key in [`Corrupt`] is then [`Key::ROOT`].
     #[error("its key of {bytes} bytes is not a Kent key")]
     ForeignKey {
         /// The length of the raw key.

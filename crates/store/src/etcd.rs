@@ -96,7 +96,7 @@ pub enum EtcdOpenError {
     /// The address asks for TLS, but there is no CA that could verify etcd.
     #[error("an address with etcds:// needs certificates")]
     NoCertificates,
-    /// No endpoint answers and grants access.
+    /// No endpoint answers, or none grants access.
     #[error("etcd at {address} is not available")]
     Unavailable {
         /// The address of the store.
@@ -110,7 +110,7 @@ pub enum EtcdOpenError {
 }
 
 impl EtcdOpenError {
-    /// Returns true if another attempt can succeed without any other change.
+    /// Returns true if another attempt with the same options can succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -144,11 +144,10 @@ pub(crate) struct Inner {
     unknowns: AtomicU64,
 }
 
-/// The number of keys in one page of a scan: 4 MiB if the values have the largest size.
+/// The number of keys in one page of a scan. The page has 4 MiB if all values have the maximum size.
 const PAGE_KEYS: i64 = PAGE_RECORDS_MAX as i64;
 
-/// The number of attempts to read the store's identity and create it. After a lost reply, the next read shows whether
-/// it was created.
+/// The number of attempts to read the store's identity and, if there is none, to create it.
 const IDENTITY_ATTEMPTS: u32 = 3;
 
 /// The timeout of one call to one endpoint.
@@ -234,8 +233,8 @@ impl Inner {
         Ok(answer)
     }
 
-    /// Checks that our last write is in etcd's history. The write is missing if etcd was rolled back, even if etcd has
-    /// had more writes since.
+    /// Checks that our last write is in etcd's history. After a rollback the write is missing, even if etcd has made
+    /// other writes since.
     async fn check_history(&self) -> Result<(), Unavailable> {
         let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
         let range = RangeRequest { key: name.into(), revision, ..RangeRequest::default() };
@@ -254,7 +253,7 @@ impl Inner {
         format!("{}store-id", self.root).into_bytes()
     }
 
-    /// Returns the etcd key of a key.
+    /// Returns the etcd key for a key of this store.
     fn name(&self, key: &Key) -> Vec<u8> {
         format!("{}data/{key}", self.root).into_bytes()
     }

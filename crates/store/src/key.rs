@@ -31,22 +31,22 @@ impl Key {
     /// can be stored under it.
     pub const ROOT: Key = Key(Cow::Borrowed(""));
 
-    /// Creates a key from text that is computed at run time.
+    /// Creates a key from a string that is computed at run time.
     ///
     /// # Errors
     ///
-    /// Fails if the text is empty, is longer than [`KEY_BYTES_MAX`] bytes, or has a control character.
+    /// Fails if the string is empty, is longer than [`KEY_BYTES_MAX`] bytes, or has a control character.
     pub fn new(path: impl Into<String>) -> Result<Self, InvalidKey> {
         let path = path.into();
         check(&path)?;
         Ok(Self(Cow::Owned(path)))
     }
 
-    /// Creates a key from text that is known at compile time.
+    /// Creates a key from a string that is known at compile time.
     ///
     /// # Panics
     ///
-    /// Panics if the text is not a valid key ([`Key::new`]) or not printable ASCII. In a `const`, this is a
+    /// Panics if the string is not a valid key (see [`Key::new`]) or not printable ASCII. In a `const`, this is a
     /// compile-time error.
     #[must_use]
     pub const fn from_static(path: &'static str) -> Self {
@@ -60,7 +60,7 @@ impl Key {
         Self(Cow::Borrowed(path))
     }
 
-    /// Returns the path as text.
+    /// Returns the path as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -100,19 +100,19 @@ impl TryFrom<&str> for Key {
     }
 }
 
-/// Reasons that a text is not a valid key.
+/// Reasons that a string is not a valid key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
-    /// The text is empty.
+    /// The string is empty.
     #[error("a key must have at least one byte")]
     Empty,
-    /// The text is too long.
+    /// The string is too long.
     #[error("a key must have at most {KEY_BYTES_MAX} bytes, but this one has {bytes}")]
     TooLong {
-        /// The length of the text in bytes.
+        /// The length of the string in bytes.
         bytes: usize,
     },
-    /// The text has a control character.
+    /// The string has a control character.
     #[error("a key must not have control characters, but this one has {character:?} at byte {at}")]
     Control {
         /// The first control character.

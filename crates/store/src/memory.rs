@@ -95,7 +95,7 @@ impl MemoryStore {
         if self.closed.load(Ordering::SeqCst) { Err(Unavailable::Closed) } else { Ok(()) }
     }
 
-    /// Applies the next fault to a read: a delay, or an outage for every other fault.
+    /// Applies the next fault to a read. Every fault except a delay makes the store unavailable.
     async fn before_read(&self, operation: Operation<'_>) -> Result<(), Unavailable> {
         self.check_open()?;
         let fault = self.disk().faults.next(&operation);
@@ -260,9 +260,10 @@ pub enum Fault {
     None,
     /// The store is not available. Nothing changes.
     Unavailable,
-    /// A commit does not happen, but its caller is told that the outcome is unknown. A read is unavailable.
+    /// A commit changes nothing and fails with [`CommitError::Unknown`]. A read fails with [`Unavailable`].
     LostUnknown,
-    /// A commit happens if its guards hold, but its caller is told that the outcome is unknown. A read is unavailable.
+    /// A commit makes its writes if its guards hold, but always fails with [`CommitError::Unknown`]. A read fails with
+    /// [`Unavailable`].
     AppliedUnknown,
     /// The operation reaches the store after the delay. Other operations can overtake it.
     DelayBefore(Delay),

@@ -11,8 +11,8 @@ use crate::txn::Versioned;
 /// The maximum number of records in one page.
 pub const PAGE_RECORDS_MAX: usize = 256;
 
-/// The size of keys and values, in bytes, at which a page of sled ends: 256 KiB. The record that reaches this size is
-/// the page's last.
+/// The total size of keys and values, in bytes, at which a page of a store on sled ends: 256 KiB. The record that
+/// reaches this size is the page's last.
 pub const PAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// Records in the byte order of their keys.
@@ -20,11 +20,12 @@ pub type Page = Vec<(Key, Versioned)>;
 
 /// A paged read of many records: see [`Store::pages`](crate::Store::pages).
 ///
-/// Until the read is dropped, the store keeps the old versions of records that are overwritten before they are read.
+/// Until this value is dropped, the store keeps the old versions of records that are overwritten before the read
+/// reaches them.
 #[async_trait]
 pub trait Pages: Send {
     /// Returns the next page, or `None` at the end. A page can be empty even if more pages follow. Dropping the future
-    /// before it is ready loses nothing.
+    /// before it is ready loses no records.
     ///
     /// # Errors
     ///

@@ -22,12 +22,12 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// Fails if the store is not available.
     async fn watch(&self, prefix: &Key) -> Result<Box<dyn Watch>, ReadError>;
 
-    /// Puts a value that exists for as long as this process: until `ttl` after the last successful announcement, or a
-    /// little longer, or until it is withdrawn. A process has one key. Announcing again replaces its value.
+    /// Puts a value that exists until it is withdrawn, or until `ttl` or a little more has passed since the last
+    /// successful announcement. A process has one key, and each announcement replaces its value.
     ///
     /// # Errors
     ///
-    /// Fails if the store is not available. The value may have been announced nevertheless.
+    /// Fails if the store is not available. The value may nevertheless have been announced.
     async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable>;
 
     /// Sets the schema for writing values: the newest one that all processes on the store know. The initial schema is

@@ -146,7 +146,7 @@ impl SledStore {
     ///
     /// # Errors
     ///
-    /// Fails with an [`OpenError`]. Then the stored data are not changed.
+    /// Fails with an [`OpenError`]. The stored data are then unchanged.
     pub fn open(options: SledOptions) -> Result<Self, OpenError> {
         Self::open_archived(options, Archiving::None)
     }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::key::Key;
 
-/// The maximum number of guards, and of writes, of one transaction.
+/// The maximum number of guards of one transaction, and the maximum number of its writes.
 ///
 /// By default etcd rejects a transaction with more than 128 comparisons or more than 128 operations.
 pub const TXN_OPERATIONS_MAX: usize = 128;
@@ -113,7 +113,8 @@ impl Txn {
         self
     }
 
-    /// Adds the removal of `key`, which does nothing if the key does not exist. Add a guard to make that an error.
+    /// Adds the removal of `key`, which does nothing if the key does not exist. Add a guard if a missing key must be an
+    /// error.
     pub fn delete(mut self, key: Key) -> Self {
         self.writes.push((key, None));
         self

@@ -27,7 +27,7 @@ const PREFIX: &str = "kent";
 /// The maximum length of a prefix in bytes, which keeps etcd keys short.
 const PREFIX_MAX: usize = 200;
 
-/// Reasons that a text is not the address of a store on etcd.
+/// Reasons that a string is not the address of a store on etcd.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
     /// The scheme is not valid.
@@ -36,7 +36,7 @@ pub enum BadAddress {
     /// A host is missing or not valid.
     #[error("{host:?} must be HOST or HOST:PORT")]
     Host {
-        /// The text of the host.
+        /// The host as given.
         host: String,
     },
     /// The prefix is not valid.

@@ -33,7 +33,7 @@ pub struct EtcdCredentials {
 pub enum EtcdPassword {
     /// The password itself.
     Text(String),
-    /// A file, which is read at every login. White space at its end is ignored.
+    /// The path of a file that is read at every login. Trailing white space is ignored.
     File(PathBuf),
 }
 
@@ -97,8 +97,8 @@ pub(crate) struct Caller {
 /// A channel that adds the token to its calls.
 pub(crate) type Authorized = InterceptedService<Channel, Token>;
 
-/// Adds the token, and requires that the member sees a leader: a member that is cut off from the others would not
-/// answer in time.
+/// Adds the token, and requires that the member has a leader: a member that is cut off from the others would not answer
+/// in time.
 #[derive(Clone, Debug)]
 pub(crate) struct Token(Option<MetadataValue<Ascii>>);
 
@@ -281,8 +281,8 @@ impl Endpoints {
         Ok(Caller { channel, token: Some(token) })
     }
 
-    /// Reads the password. If its file cannot be read, such as while it is replaced, the previous password stays in
-    /// use.
+    /// Reads the password. If the password file cannot be read, for example while it is being replaced, the previous
+    /// password stays in use.
     fn password(&self, user: &str, password: EtcdPassword) -> Result<String, Status> {
         let mut last = self.password.lock().unwrap_or_else(PoisonError::into_inner);
         match (password.read(), &*last) {

@@ -1,4 +1,4 @@
-//! Announcements: a key with a lease. Each further announcement renews the lease.
+//! Announcements: an announcement is a key with a lease, which later announcements renew.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Presence {
     /// Revokes the lease, which removes the key.
     pub(crate) async fn withdraw(&mut self, inner: &Inner) {
         let Some(held) = self.held.take() else { return };
-        // OK because otherwise the lease expires.
+        // OK because the lease expires by itself if this call fails.
         let revoking = inner.endpoints.call_idempotent(ATTEMPT, |caller| revoke_at(caller, held.lease));
         let _ = revoking.await;
     }

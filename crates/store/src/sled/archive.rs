@@ -11,14 +11,14 @@
 //! | `ended` | the reason for the archive's end: the store continued without it, or was restored from it |
 //!
 //! **The rule:** a commit is acknowledged once it is durable in the journal *and* in the archive. The two syncs run in
-//! parallel. Reads do not show a commit before that. After a crash or a failure, a commit can be in one of them, in
-//! both or in neither. Opening the store makes them equal before any request is served: a commit that only the archive
-//! has is replayed into the store, and a commit that only the store has is written to the archive. No revision is ever
-//! used for two different commits.
+//! parallel. Reads do not show a commit before both are done. After a crash or a failure, a commit can be in the
+//! journal, in the archive, in both or in neither. Opening the store makes the two equal before any request is served:
+//! a commit that only the archive has is replayed into the store, and a commit that only the store has is written to
+//! the archive. No revision is ever used for two different commits.
 //!
 //! The store has a mark that names its archive ([`Mark`](super::record::Mark)) with a *generation*: random bits that
-//! are also in every file of the archive. So Kent detects a copy of the store that does not know the archive, and an
-//! archive that does not belong to the store.
+//! are also in every file of the archive. So Kent detects a copy of the store that was made before the archive was
+//! started, and an archive that does not belong to the store.
 //!
 //! After many commits, a new base is written in the background ([`base`]). Once it is durable, older files are removed.
 
@@ -48,8 +48,8 @@ pub enum Archiving {
     To {
         /// The directory.
         dir: PathBuf,
-        /// The number of bytes of commits after which a new base is written. Twice the size of the last base is used if
-        /// that is more.
+        /// The number of bytes of commits after which a new base is written, or twice the size of the last base if that
+        /// is more.
         base_after: u64,
     },
     /// The store continues without its archive, and records that in the archive.

@@ -5,7 +5,7 @@
 //! | `lock` | our lock: held by the process that uses the directory, from before sled is opened until after it is closed |
 //! | `journal` | our write-ahead log, with the commits since the last checkpoint |
 //! | `newest` | the newest acknowledged revision |
-//! | `db` | sled's log, for which we keep a second handle to sync it |
+//! | `db` | sled's log, which we sync through a second handle |
 //! | `conf`, `snap.*`, `blobs/` | sled's other files |
 
 use std::fs::{File, TryLockError};
@@ -32,7 +32,7 @@ const REWRITE_BYTES: usize = 1024 * 1024;
 
 /// Makes batches of writes durable. Tests replace it to inject failures.
 pub(super) trait Durability: Send {
-    /// Writes a frame to the journal durably: it survives power loss.
+    /// Writes a frame to the journal so that it survives power loss.
     fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError>;
 
     /// Makes all earlier writes to `db` durable. `log` is a handle to the file of `db` that was opened before any of
@@ -142,8 +142,8 @@ impl Disk {
     fn open_released(&mut self) -> Result<Ledger, DiskError> {
         leftovers::clean_up(&self.dir)?;
         let journal = self.journal.recover()?;
-        // With this revision, loading detects a log of sled that has lost its beginning and so looks new. The journal counts,
-        // too, because `newest` can be outdated after a power cut.
+        // With this revision, loading detects a log of sled that has lost its beginning and so looks new. The journal's
+        // revision counts as well, because `newest` can be outdated after a power cut.
         let known = self.newest.read()?.max(journal.iter().map(|redo| redo.last).max());
         let mut ledger = catch_panic(|| Ledger::load(quirks::config(&self.dir).open()?, self.new_id, known))??;
         match self.recover(&mut ledger, journal, known) {

@@ -32,7 +32,7 @@ pub enum OpenError {
     Permission {
         /// The file or directory.
         path: PathBuf,
-        /// What denies the access.
+        /// The file or directory that denies access.
         obstacle: Obstacle,
         /// The error of the operating system.
         source: io::Error,
@@ -57,7 +57,7 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The directory has no store, and was opened to read one.
+    /// The directory has no store, but was opened read-only.
     #[error("there is no store in {}", dir.display())]
     NoStore {
         /// The directory.
@@ -114,7 +114,7 @@ pub enum OpenError {
 pub struct Obstacle {
     /// The path itself, or the innermost directory around it that can be seen.
     path: PathBuf,
-    /// The number of its owner, and its permission bits.
+    /// The user ID of its owner, and its permission bits.
     owner: Option<(u32, u32)>,
 }
 

@@ -306,13 +306,13 @@ impl Ledger {
         self.kept.range::<[u8], _>((after, Bound::Unbounded))
     }
 
-    /// Writes the revision of the kept writes to sled, when all of them are durable there.
+    /// Writes the revision of the kept writes to sled. All of these writes must already be durable in sled.
     pub(super) fn write_revision(&self) -> Result<(), LedgerError> {
         self.db.insert(Meta::Revision.raw_key(), Meta::Revision.seal(self.settled.to_be_bytes()))?;
         Ok(())
     }
 
-    /// Discards the kept writes, when they and their revision are durable in sled.
+    /// Discards the kept writes. They and their revision must be durable in sled.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
     }

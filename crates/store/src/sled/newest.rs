@@ -5,8 +5,8 @@
 //! the database has a lower revision.
 //!
 //! The file is written after the commits are durable, so it is never ahead of them. It is not synced, so after a power
-//! cut it can be outdated and miss the loss of the last commits. Two places are written in turn, so a torn write leaves
-//! the previous revision.
+//! cut it can be outdated and fail to show the loss of the last commits. Two places in the file are written in turn, so
+//! a torn write leaves the previous revision.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Workarounds for sled, which another database would not need.
+//! Workarounds for sled that another database would not need.
 //!
 //! | behavior of sled 0.34 | workaround | test |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //! | does not sync its small files and their names | [`sync_files`] | `cuts::a_power_cut_while_sled_is_opened_loses_nothing`, `power::every_acknowledged_commit_survives_a_power_cut` |
 //! | silently truncates its log at the first damaged record | `newest` has the revision that the database must have | `damage::a_truncated_log_is_noticed` |
 //! | panics on some kinds of damage and failure, even when it is dropped | [`catch_panic`] | `damage::a_flipped_bit_is_noticed_or_has_no_effect` |
-//! | its threads finish their work after it was dropped, and hold its lock until then | [`wait_released`] | `err_locked_by_a_tool_that_bypasses_our_lock` shows the lock; no test shows the wait, which takes microseconds |
+//! | lets its threads finish their work after it is dropped, and they hold its lock until then | [`wait_released`] | `err_locked_by_a_tool_that_bypasses_our_lock` shows the lock; no test shows the wait, which takes microseconds |
 //! | also flushes on a timer | [`config`] disables the timer, so that sled writes only at our flushes | no test, because the timer would do no harm |
 
 pub(super) mod leaves;
@@ -44,8 +44,8 @@ const _: () = {
 /// The maximum number of bytes that sled writes before it is flushed and synced: less than a segment.
 pub(super) const PIECE_BYTES_MAX: usize = SEGMENT_BYTES / 4;
 /// The maximum number of pages that sled writes for one write: the whole leaf, and another page from a segment that
-/// sled wants to free. sled writes the whole leaf on about every tenth write to it, but possibly for many leaves at the
-/// same time.
+/// sled wants to free. sled writes the whole leaf only on about every tenth write to it, but possibly for many leaves
+/// at the same time.
 pub(super) const PAGES_A_WRITE: usize = 2;
 pub(super) const PIECE_WRITES_MAX: usize = 64;
 

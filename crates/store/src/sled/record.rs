@@ -86,7 +86,7 @@ pub(super) struct Mark {
     /// The archive's generation.
     #[prost(bytes = "vec", tag = "1")]
     pub(super) generation: Vec<u8>,
-    /// True once the archive has been complete.
+    /// Whether the archive has ever been complete.
     #[prost(bool, tag = "2")]
     pub(super) begun: bool,
     /// The directory given with `--archive`.

@@ -118,8 +118,8 @@ impl Worker {
     /// Serves `first` and the queued requests, up to a full batch or a request to close, and one page. Returns the
     /// reply channel of a request to close.
     ///
-    /// Reads are served after the commits of their batch. Both are concurrent, so reads may see these commits, but only
-    /// in durable state.
+    /// Reads are served after the commits of their batch. Reads and commits of one batch are concurrent, so a read may
+    /// show these commits, but only after they are durable.
     fn serve(&mut self, first: Option<Request>) -> Option<Reply<()>> {
         let (mut commits, mut reads, mut closing) = (Vec::new(), Vec::new(), None);
         let mut next = first;

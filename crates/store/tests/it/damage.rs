@@ -166,7 +166,7 @@ async fn a_missing_truncated_or_foreign_journal_is_noticed() {
         let refused = open(&damaged).unwrap_err().to_string();
         assert!(refused.contains("lost its newest commits"), "{frames} of 40: {refused}");
     }
-    // Without the last frame there is no gap.
+    // If the last frame were missing, there would be no gap.
     for missing in 0..39 {
         copy(&whole, &damaged);
         let mut bytes = fs::read(damaged.join("journal")).unwrap();

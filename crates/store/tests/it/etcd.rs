@@ -111,7 +111,7 @@ async fn ok_members_die_hang_and_restart() {
         } else {
             etcd.pause(member);
         }
-        // A commit in progress can be lost. Then read its key, and repeat the commit if needed.
+        // A commit in progress can be lost. In this case, read its key, and repeat the commit if needed.
         let mut tries = 0;
         loop {
             tries += 1;

@@ -94,7 +94,7 @@ async fn err_an_etcd_that_was_set_back_and_has_newer_writes_lacks_a_write() {
     let copy = etcd.copy_data(0);
     put(&store, A, b"2").await;
     etcd.put_back_data(0, &copy);
-    // This store stands for another process, which knows nothing of the earlier state.
+    // This store represents another process, which has not seen the earlier state.
     let other = open(&etcd.address("kent")).await;
     for _ in 0..5 {
         put(&other, key(1), b"1").await;

@@ -24,7 +24,7 @@ const ACK: &str = "acknowledged ";
 const KEYS: u32 = 5;
 /// The number of recorded commits, half of them after a restart.
 const COMMITS: u32 = 40;
-/// Before the commit with this number, a large one nearly fills the journal, so that the journal restarts during the
+/// Before the commit with this number, a large commit nearly fills the journal, so that the journal restarts during the
 /// run.
 const FILLING: u32 = 25;
 const SECTOR: usize = 512;

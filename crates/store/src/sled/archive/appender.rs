@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Makes frames durable. Tests replace it to inject failures.
 pub(in crate::sled) trait FrameWriter: Send {
-    /// Writes a frame durably: it survives power loss.
+    /// Writes a frame so that it survives power loss.
     fn append(&mut self, file: &File, frame: &[u8], at: u64) -> io::Result<()>;
 }
 
@@ -56,8 +56,8 @@ impl Appender {
         let _ended = self.jobs.send(job);
     }
 
-    /// Waits until the frame is durable. Calls `late` if this takes long, because a network share that hangs makes the
-    /// store hang.
+    /// Waits until the frame is durable. Calls `late` if this takes long: while a network share hangs, the store hangs
+    /// as well.
     pub(super) fn end(&self, late: impl FnOnce()) -> io::Result<()> {
         let answer = match self.done.recv_timeout(LATE_AFTER) {
             Err(RecvTimeoutError::Timeout) => {

@@ -1,5 +1,5 @@
-//! Opening a store with its archive: checks that they belong together, and finds the commits that are missing from
-//! either.
+//! Opens a store with its archive: checks that the two belong together, and finds the commits that either of them
+//! lacks.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -129,8 +129,8 @@ struct Seeker {
 impl Seeker {
     fn find(self, named: PathBuf, base_after: u64) -> Result<Entry, ArchiveError> {
         let dir = named.join(self.id.to_string());
-        // An unmounted disk looks like an empty or missing directory. If the archive exists elsewhere, do not start it
-        // again in such a directory.
+        // An unmounted disk looks like an empty or missing directory. If the archive exists elsewhere, do not start a
+        // new one in such a directory.
         let begins_here = self.mark.as_ref().is_none_or(|mark| !mark.begun && Path::new(&mark.dir) == named);
         if !named.is_dir() {
             return Err(match named.exists() {
@@ -169,7 +169,7 @@ impl Seeker {
 }
 
 impl Seeker {
-    /// Returns true if the store's archive is still in another directory than this one.
+    /// Returns true if the store's archive still exists in a directory other than `place`.
     fn is_left(&self, place: &Place) -> Result<bool, ArchiveError> {
         let Some(mark) = self.mark.as_ref().filter(|mark| Path::new(&mark.dir) != place.named) else {
             return Ok(false);

@@ -38,7 +38,7 @@ pub(super) struct BasePart {
     /// The raw keys and values of records, in order.
     #[prost(message, repeated, tag = "11")]
     pub(super) rows: Vec<RawWrite>,
-    /// The number of records, in the last frame.
+    /// The number of records in the base. Only the last frame has it.
     #[prost(uint64, optional, tag = "12")]
     pub(super) count: Option<u64>,
 }
@@ -58,7 +58,7 @@ impl Head {
         Self { store: store.to_bytes().into(), generation: generation.into(), revision }
     }
 
-    /// Returns true if both belong to the same archive.
+    /// Returns true if the files of both heads belong to the same archive.
     pub(super) fn is_same_archive(&self, other: &Self) -> bool {
         (&self.store, &self.generation) == (&other.store, &other.generation)
     }
@@ -136,7 +136,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Reads a segment of the archive of `base`. Only the last segment may end with a torn frame.
+    /// Reads a segment of the archive that `base` belongs to. Only the last segment may end with a torn frame.
     pub(super) fn read(path: &Path, base: &Head, is_last: bool) -> Result<Self, ArchiveError> {
         let damaged = |at: usize, what| ArchiveError::Damaged { path: path.to_owned(), at: at as u64, what };
         let mut bytes = fs::read(path).map_err(|error| ArchiveError::io(path, error))?;
@@ -233,7 +233,7 @@ pub(super) fn remove_older(dir: &Path, base: &Head) -> Result<(), ArchiveError> 
     sync_dir(dir)
 }
 
-/// Reads which archive in this directory ended, and the reason.
+/// Reads which archive in this directory ended, and why.
 pub(super) fn read_ended(dir: &Path) -> Result<Option<(Head, Ending)>, ArchiveError> {
     let path = dir.join(ENDED);
     let bytes = match fs::read(&path) {

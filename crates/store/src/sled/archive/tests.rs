@@ -229,7 +229,7 @@ proptest! {
     }
 }
 
-/// If the commit were acknowledged, it could be lost with the store's disk.
+/// If such a commit were acknowledged, it could be lost with the store's disk.
 #[tokio::test]
 async fn err_a_commit_that_the_archive_lacks_is_not_acknowledged() {
     let pair = Pair::new();
@@ -269,7 +269,7 @@ async fn ok_an_archive_stays_small_and_complete_over_several_bases() {
     assert!(listing.segments[0] > listing.bases[0], "{listing:?}");
 }
 
-/// After a crash, a segment can have any part of the newest commit, if that was not acknowledged.
+/// After a crash, a segment can have any part of the newest commit, if the commit was not acknowledged.
 #[tokio::test]
 async fn ok_a_torn_commit_is_discarded_at_every_byte() {
     let pair = Pair::new();
@@ -531,7 +531,7 @@ async fn ok_an_archive_ends_and_another_one_starts() {
     store.close().await;
     let read = Archived::read(&pair.own()).unwrap();
     assert!(read.ending.is_none() && read.records.len() == 3);
-    // The copy knows an archive that no longer exists.
+    // The copy has the mark of an archive that no longer exists.
     assert!(matches!(pair.refusal("old", pair.to("archive")), ArchiveError::Unknown { .. }));
 }
 

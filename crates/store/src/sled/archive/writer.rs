@@ -92,8 +92,7 @@ impl Archive {
         Ok(Self::open(place, ledger.id(), generation, (revision, first, &bytes), base)?)
     }
 
-    /// Writes the last segment again, since its contents may have been read without being durable, and appends after
-    /// it.
+    /// Writes the last segment again, because its contents may have been read without being durable, and appends to it.
     fn open(
         place: Place,
         store: StoreId,
@@ -205,6 +204,6 @@ fn generation(dir: &Path, base: &Head) -> Result<Generation, ArchiveError> {
 }
 
 fn segment_bytes(base_after: u64) -> usize {
-    // OK because both bounds fit 64 bits.
+    // OK because both bounds fit in 32 bits.
     (base_after / 16).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) as usize
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// The prefix of sled's snapshots. The newest one has the highest name.
+/// The prefix of the names of sled's snapshots. The name of the newest snapshot sorts last.
 const SNAPSHOT: &str = "snap.";
 /// The suffix of the temporary name of a snapshot.
 const TEMPORARY: &str = ".generating";
