@@ -47,10 +47,10 @@ impl Order {
     }
 }
 
-/// The automatic behavior of a region, and its limits.
+/// The automatic behavior of a region, and the limits of its grants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// Whether and when the region expands before it is full.
+    /// The conditions of automatic expansion; `None` if the region does not expand automatically.
     pub auto_expand: Option<AutoExpand>,
     /// The maximum number of suffixes to issue; `None` if only the capacity limits it.
     pub cap: Option<Count>,
@@ -73,10 +73,10 @@ pub struct AutoExpand {
 /// The number of suffixes of a region that one chunk reserves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ChunkPolicy {
-    /// Enough suffixes for about a second, within the daemon's bounds.
+    /// Enough suffixes for about one second of grants, within the daemon's bounds.
     #[default]
     Adaptive,
-    /// Enough suffixes for about a second, within these bounds.
+    /// Enough suffixes for about one second of grants, within these bounds.
     Within {
         /// The smallest chunk: at least 1.
         min: u64,
@@ -135,7 +135,7 @@ impl Texts {
     }
 }
 
-/// Returns whether a text can be the value of a label: selectors and shells accept such a text without quotes.
+/// Returns whether a string can be the value of a label. Selectors and shells accept such a string without quotes.
 fn is_label_text(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+".contains(&byte);
     (1..=LABEL_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_allowed)
@@ -199,7 +199,7 @@ const EXTERNAL: &str = "an external region issues nothing, because its users cho
 /// A change of a policy. `None` leaves a part as it is; `Some(None)` clears it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyPatch {
-    /// Whether and when the region expands before it is full.
+    /// The conditions of automatic expansion; `None` if the region does not expand automatically.
     pub auto_expand: Option<Option<AutoExpand>>,
     /// The maximum number of suffixes to issue.
     pub cap: Option<Option<Count>>,

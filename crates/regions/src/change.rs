@@ -2,7 +2,7 @@
 
 use crate::region::{Region, RegionNumber};
 
-/// One region, before and after.
+/// One region before and after an edit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
     /// The number of the region.

@@ -120,7 +120,7 @@ impl Forest {
 
     /// Classifies an identifier in the table and in its local tables, outermost first: each local table classifies the
     /// suffix that the table around it found. Returns at least one result, or `None` if the identifier has more bits
-    /// than those of the first table.
+    /// than the identifiers of the first table.
     pub fn classify(&self, key: TableKey, id: u128) -> Option<Vec<Classification<'_>>> {
         let mut found = vec![self.table(key).classify(id)?];
         let mut inside = key;

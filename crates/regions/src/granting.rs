@@ -25,8 +25,8 @@ pub enum NotGranting {
 /// delegated regions in it, to any depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seal {
-    /// The number of steps from the table of the covered region outward to that of the sealed region: 0 within one
-    /// table.
+    /// The number of steps from the table of the covered region outward to that of the sealed region: 0 if both are in
+    /// one table.
     pub outward: usize,
     /// The sealed region.
     pub region: RegionNumber,
@@ -294,7 +294,8 @@ mod tests {
             (below(16), 1, (100, 3, 6), None, Some(2)),
             (below(16), 1, (100, 9, 99), None, Some(4)),
             (below(16), 1, (100, 1, 4), None, None),
-            // A request for more than all expansions can hold is refused, so the region does not expand for it.
+            // A request for more suffixes than all expansions can provide is refused, so the region does not expand for
+            // it.
             (below(16), 48, (100, 1, 6), None, Some(1)),
             (below(16), 49, (100, 1, 6), None, None),
             (below(16), 240, (100, 1, 99), None, Some(1)),

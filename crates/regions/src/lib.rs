@@ -4,8 +4,8 @@
 //! be expanded, split and subdivided while every identifier issued from it stays valid.
 //!
 //! This crate is pure: it reads no clock, has no random source, does no I/O and uses no async. An edit is a function
-//! `(table, edit) -> plan | refusal`; applying the plan is another. Counters (how many suffixes are issued) are part of
-//! a table but change without a new revision.
+//! `(table, edit) -> plan | refusal`; applying the plan is another function. Counters (how many suffixes are issued)
+//! are part of a table but change without a new revision.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! The rule of a table for the names of its regions.
+//! The rule for the names of regions in a table.
 
 /// Returns whether a name is not empty and has no `/`, which separates the tables of delegated regions. The daemon's
 /// rule is stricter.

@@ -99,8 +99,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `stale-revision` if the table is at another revision; `suffix-in-use` or `region-populated` if suffixes issued
-    /// since the plan was made no longer fit. The table is then unchanged.
+    /// Fails with `stale-revision` if the table is at another revision, and with `suffix-in-use` or `region-populated`
+    /// if suffixes issued since the plan was made no longer fit. The table is then unchanged.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), Refusal> {
         if plan.base != self.revision() {
             return Err(Refusal::StaleRevision { expected: plan.base, present: self.revision() });

@@ -43,7 +43,7 @@ pub enum Refusal {
     /// `range`: the number of bits is zero.
     #[error("the number of bits must be at least 1")]
     NoBits,
-    /// `range`: a subdivision without subregions.
+    /// `range`: a subdivision has no subregions.
     #[error("a subdivision needs at least one subregion")]
     NoSubregions,
     /// `bad-prefix`: a prefix or an extension is not valid.

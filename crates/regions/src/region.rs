@@ -66,7 +66,7 @@ pub struct Region {
     pub first_name: Rare<String>,
     /// The leading bits of its identifiers.
     pub prefix: Prefix,
-    /// z: the number of bits in the expansion zone. They are zero in every identifier.
+    /// z: the number of bits in the expansion zone. These bits are zero in every identifier.
     pub zone: u8,
     /// s: the number of bits in the suffix.
     pub suffix: u8,

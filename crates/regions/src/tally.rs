@@ -15,15 +15,15 @@ use crate::{
 
 /// Sums over some regions.
 ///
-/// Numbers of identifiers are sums modulo 2^128, so that regions can be added and removed in any order. A stored 0
-/// means 2^128 if one of the terms is not 0, because no sum is above 2^128.
+/// Counts of identifiers are sums modulo 2^128, so that regions can be added and removed in any order. A stored 0 means
+/// 2^128 if one of the terms is not 0, because no sum is above 2^128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// The number of regions.
     pub(crate) regions: u32,
     capacity: u128,
     issued: u128,
-    /// The size of the top-level regions, in a scale where the whole space is 2^128.
+    /// The size of the top-level regions, on a scale where the whole space is 2^128.
     taken: u128,
     /// The number of regions with issued suffixes.
     used: u32,
@@ -70,7 +70,7 @@ impl Tally {
         self.combined(&other, u32::wrapping_add, u128::wrapping_add)
     }
 
-    /// Returns the tally without another one that is a part of it.
+    /// Returns the difference of the tally and another one that is a part of it.
     pub(crate) fn minus(self, other: Self) -> Self {
         self.combined(&other, u32::wrapping_sub, u128::wrapping_sub)
     }
@@ -110,7 +110,7 @@ impl Tally {
     }
 }
 
-/// Returns the size of a prefix, in a scale where the whole space is 2^128.
+/// Returns the size of a prefix, on a scale where the whole space is 2^128.
 const fn area(prefix: Prefix) -> Count {
     Count::power_of_two(128 - prefix.len()) // OK because a prefix has at most 128 bits
 }

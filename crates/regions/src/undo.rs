@@ -27,7 +27,7 @@ pub enum NotUndone {
     /// The reversal breaks a rule.
     #[error("{0}")]
     Refused(Refusal),
-    /// The reversal would leave this region different from before.
+    /// The reversal would not restore this region completely.
     #[error("it would leave region {region:?} different from before")]
     Different {
         /// The name of the region.

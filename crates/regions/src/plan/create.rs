@@ -84,7 +84,7 @@ fn check_prefix(table: &Table, name: &str, prefix: Prefix, suffix: u8) -> Result
     }
 }
 
-/// Returns a region whose prefix overlaps this one.
+/// Returns a region whose prefix overlaps the given one.
 fn overlapping(table: &Table, prefix: Prefix) -> Option<&Region> {
     let outer = table.at_or_before(prefix).filter(|region| prefix.starts_with(outermost(table, region).prefix));
     outer.map(|region| outermost(table, region)).or_else(|| table.within(prefix).next())

@@ -1,6 +1,6 @@
 //! Plans the deletion of a region from which nothing was ever issued or reserved.
 //!
-//! Its number is never used again, but its name and its prefix are free for other regions.
+//! The region's number is never used again, but its name and prefix become free for other regions.
 
 use super::Plan;
 use crate::{

@@ -18,7 +18,8 @@ pub(crate) fn classify(table: &Table, id: u128) -> (Vec<&Region>, Status) {
     (path, status)
 }
 
-/// Checks that free blocks overlap no top-level region, and that both together cover the whole space.
+/// Checks that free blocks overlap no top-level region, and that free blocks and top-level regions together cover the
+/// whole space.
 pub(crate) fn check_free(table: &Table) {
     let blocks = table.free_blocks(Prefix::EMPTY);
     let top: Vec<Prefix> = table.iter().filter(|region| region.parent.is_none()).map(|region| region.prefix).collect();

@@ -291,8 +291,8 @@ impl Run {
         assert_eq!(restored.as_ref(), Ok(table));
     }
 
-    /// Checks the classification of the step's value, of the first and last identifiers of every region and of its
-    /// suffixes, and of their neighbors.
+    /// Checks the classification of the step's value and of the identifiers at boundaries: the first and last ones of
+    /// every region and of its suffixes, and their neighbors.
     fn check_ids(&self, step: &Step) {
         let bits = self.table.bits();
         let last = u128::MAX >> (128 - bits);
