@@ -1,7 +1,7 @@
 //! Counters issue the suffixes of a region from chunks that were reserved in advance.
 //!
-//! The durable record of a counter says how many suffixes are reserved. A daemon raises it by a chunk, then grants from
-//! the chunk without any I/O. If the daemon crashes, the rest of its chunk becomes a gap.
+//! The durable record of a counter says how many suffixes are reserved. A daemon raises this number by a chunk, then
+//! grants from the chunk without any I/O. If the daemon crashes, the rest of its chunk becomes a gap.
 
 use core::time::Duration;
 
@@ -42,7 +42,7 @@ pub struct Reserved {
 pub struct Bound {
     /// One past the last position of the region.
     pub capacity: Position,
-    /// The speed at which the counter may advance.
+    /// The maximum average rate at which the counter may advance.
     pub pace: Pace,
     /// The current time, by the pace clock.
     pub time: UnixNanos,
@@ -169,8 +169,8 @@ impl Counter {
     }
 
     /// Plans to reserve a chunk from which `count` suffixes can be granted, given the record and its bounds. `now` is
-    /// the time of any steady clock. It adapts the chunk size: if the last chunk lasted less than a second, the size
-    /// doubles.
+    /// the time of any steady clock. The chunk size depends on how long the last chunk lasted: after less than a
+    /// second, the size doubles.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl Counter {
     }
 
     /// Plans to reserve the next chunk ahead of time if the current one is low. Returns `None` if another daemon has
-    /// reserved suffixes since, because then the rest of the current chunk would be lost.
+    /// reserved suffixes since our last commit, because then the rest of the current chunk would be lost.
     pub fn plan_ahead(&mut self, read: Stored<Reserved>, bound: &Bound, now: Duration) -> Option<CounterPlan> {
         let is_ours = read.version == self.version && read.value.below == self.sequence.ceiling();
         let can_grow = affordable(bound.pace, read.value.paid, bound.time) > 0;
@@ -254,8 +254,8 @@ impl Counter {
         if is_ours { self.sequence.next() } else { read.value }
     }
 
-    /// Plans to give back the rest of the chunk; the commit fails if another daemon has reserved suffixes since. From
-    /// now on, this counter grants nothing until its next chunk, even if the commit fails.
+    /// Plans to give back the rest of the chunk; the commit fails if another daemon has reserved suffixes since our
+    /// last commit. After this call, the counter grants nothing until its next chunk, even if the commit fails.
     pub fn plan_give_back(&mut self) -> Option<CounterPlan> {
         let (next, ceiling) = (self.sequence.next(), self.sequence.ceiling());
         self.sequence.close();
@@ -396,7 +396,7 @@ mod tests {
             let plan =
                 counter.plan_chunk(stored(2, 50), 4, &below(1000), SECOND * 3).expect("enough suffixes are left");
             counter.on_committed(plan, 3);
-            // A late notice does not drop a newer chunk.
+            // A late call does not drop a newer chunk.
             counter.drop_before(2);
             assert_eq!(counter.grant(4), Ok(at(50)), "{is_answered}");
         }

@@ -62,8 +62,8 @@ pub struct StrictState {
     pub is_unsure: bool,
     /// The number of undated request IDs. If it was not read, requests with an undated request ID must be retried.
     pub undated: Option<Stored<u64>>,
-    /// Whether this is the state after our last commit, and not read from the store: other daemons may have advanced
-    /// the counter since.
+    /// Whether this state is known from our last commit, not read from the store: other daemons may have advanced the
+    /// counter since.
     pub is_remembered: bool,
 }
 

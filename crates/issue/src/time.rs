@@ -283,7 +283,7 @@ impl TimeIssuer {
         Ok(TimeGrant { block, clock_epoch: self.clock.epoch })
     }
 
-    /// Plans to give back the slot's unused time. From now on, this issuer grants nothing, even if the commit fails.
+    /// Plans to give back the slot's unused time. After this call, the issuer grants nothing, even if the commit fails.
     pub fn plan_give_back(&mut self) -> Option<SlotPlan> {
         let held = self.held?;
         let used = self.tracks.iter().filter_map(Track::last_second).max();

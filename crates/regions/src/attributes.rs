@@ -199,7 +199,7 @@ const EXTERNAL: &str = "an external region issues nothing, because its users cho
 /// A change of a policy. `None` leaves a part as it is; `Some(None)` clears it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyPatch {
-    /// The conditions of automatic expansion; `None` if the region does not expand automatically.
+    /// The conditions of automatic expansion.
     pub auto_expand: Option<Option<AutoExpand>>,
     /// The maximum number of suffixes to issue.
     pub cap: Option<Option<Count>>,

@@ -26,7 +26,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Returns true if the same read can succeed if it is tried again later.
+    /// Returns true if the same read can succeed when it is tried again later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

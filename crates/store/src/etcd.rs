@@ -300,7 +300,7 @@ impl Inner {
                 return CommitError::Conflict { key: key.clone(), expected: *expected, actual };
             }
         }
-        // The comparisons and the reads are in one transaction, so a correct etcd never does this.
+        // The comparisons and the reads are in one transaction, so this never happens with a correct etcd.
         Unknown::new("etcd rejected a transaction whose guards hold").into()
     }
 }

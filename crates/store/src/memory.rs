@@ -3,7 +3,7 @@
 //! It has the semantics of the durable backends and stores values in the same envelopes. All handles made with
 //! [`MemoryStore::reopen`] share one "disk". So a test simulates a crash by dropping one handle and opening the next,
 //! which has exactly the committed values. Faults are deterministic: a test queues them ([`MemoryStore::inject`]) or
-//! decides for each operation ([`MemoryStore::plan`]).
+//! chooses one for each operation ([`MemoryStore::plan`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

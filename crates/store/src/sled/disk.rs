@@ -194,7 +194,7 @@ impl Disk {
         }
     }
 
-    /// Writes the archive's mark to the store durably.
+    /// Durably writes the archive's mark to the store.
     fn write_archive_mark(&mut self, ledger: &Ledger, mark: Option<&Mark>) -> Result<(), DiskError> {
         catch_panic(|| ledger.write_archive_mark(mark))??;
         catch_panic(|| self.durability.flush(ledger.db(), &self.log))?
@@ -218,7 +218,7 @@ impl Disk {
         self.archive.as_mut()?.due_base()
     }
 
-    /// Writes `frame` durably to the journal and to the archive, both at the same time.
+    /// Durably writes `frame` to the journal and the archive at the same time.
     pub(super) fn make_durable(&mut self, frame: &Arc<Vec<u8>>) -> Result<(), DiskError> {
         if let Some(archive) = &self.archive {
             archive.begin_append(&self.appender, frame);
@@ -240,7 +240,7 @@ impl Disk {
         }
     }
 
-    /// Makes a checkpoint: writes the commits that `ledger` keeps in memory durably to sled, and restarts the journal.
+    /// Makes a checkpoint: durably writes the commits that `ledger` keeps in memory to sled, and restarts the journal.
     fn flush(&mut self, ledger: &mut Ledger) -> Result<(), DiskError> {
         let mut written = None;
         while ledger.keeps_more(written.as_deref()) {

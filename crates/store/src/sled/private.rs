@@ -26,7 +26,7 @@ const SNAPSHOT: &str = "snap.";
 /// The directory that a new file system has at its root.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Creates a directory and its missing parents durably. Rejects a directory that is not empty and contains no store.
+/// Durably creates a directory and its missing parents. Rejects a directory that is not empty and contains no store.
 pub(super) fn create_dir(dir: &Path) -> Result<(), OpenError> {
     if dir.exists() && !dir.is_dir() {
         return Err(OpenError::NotADirectory { dir: dir.to_owned() });

@@ -69,7 +69,8 @@ pub(super) fn flush(db: &::sled::Db, log: &File) -> Result<(), DiskError> {
     Ok(log.sync_data()?)
 }
 
-/// Syncs every file in the directory, and the directory itself. The daemon's socket there has nothing to sync.
+/// Syncs every file in the directory, and the directory itself. The daemon's socket, which is also in the directory,
+/// needs no sync.
 pub(super) fn sync_files(dir: &Path) -> Result<(), DiskError> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

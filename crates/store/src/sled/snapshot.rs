@@ -81,7 +81,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Continues after a key, and discards kept values up to it.
+    /// Continues after a key, and discards kept values up to that key.
     pub(super) fn advance(&mut self, after: &Key) -> Result<(), ReadError> {
         if self.bytes > KEPT_BYTES_MAX {
             let message = "more than 64 MiB were overwritten during the read; retry when there are fewer writes";

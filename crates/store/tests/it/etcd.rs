@@ -299,7 +299,7 @@ async fn ok_a_password_that_changes_is_read_again() {
     put(&store, A, b"1").await;
     for (number, (old, new)) in [("secret", "second"), ("second", "third")].into_iter().enumerate() {
         let added = format!("user add {new}:x");
-        // Change the file first and then etcd: the store's token stays valid until etcd changes.
+        // Change the file before the password in etcd: the store's token stays valid until the password changes.
         std::fs::write(&file, format!("{new}\n")).expect("written");
         put(&store, A, b"still").await;
         passwd(&client, &format!("root:{old}"), new);

@@ -199,7 +199,8 @@ enum Kept {
 }
 
 impl Kept {
-    /// Returns the number of bytes that the disk has of write `number` of `count`, which has `length` bytes.
+    /// Returns how many bytes of a write the disk has kept. The write is number `number` of `count`, and has `length`
+    /// bytes.
     fn of(self, number: usize, count: usize, length: usize) -> usize {
         let all = |kept: bool| if kept { length } else { 0 };
         match self {

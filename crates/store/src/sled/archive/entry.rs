@@ -183,7 +183,7 @@ impl Seeker {
     }
 }
 
-/// Creates the directory of a store durably in an existing directory.
+/// Durably creates the directory of a store in an existing directory.
 fn create_dir(dir: &Path) -> Result<(), ArchiveError> {
     match private::create_subdir(dir) {
         Ok(true) => files::sync_dir(dir.parent().unwrap_or(Path::new("."))),

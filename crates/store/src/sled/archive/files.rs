@@ -191,7 +191,7 @@ pub(super) fn create(path: &Path) -> Result<File, ArchiveError> {
     file.map_err(|error| ArchiveError::io(&path, error))
 }
 
-/// Renames a complete file from its temporary to its final name durably.
+/// Durably renames a complete file from its temporary name to its final name.
 pub(super) fn publish(path: &Path) -> Result<(), ArchiveError> {
     fs::rename(unfinished(path), path).map_err(|error| ArchiveError::io(path, error))?;
     sync_dir(path.parent().unwrap_or(Path::new(".")))

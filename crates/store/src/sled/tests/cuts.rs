@@ -187,8 +187,8 @@ async fn leaves_that_are_rewritten_together_are_synced_apart() {
     check_tried(&tried.lock().unwrap());
 }
 
-/// The power fails while the store is opened. sled has written a snapshot under its temporary name, renamed it and
-/// blanked the segments that it replaces. The disk has all of these writes except the rename.
+/// The power fails while the store is opened. sled has written a snapshot under its temporary name, renamed it, and
+/// zeroed the segments that the snapshot replaces. The disk has all of these writes except the rename.
 #[tokio::test]
 async fn a_power_cut_while_sled_is_opened_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
