@@ -501,7 +501,7 @@ mod tests {
         assert_eq!(counter.plan_ahead(stored(2, 30), &below(30), SECOND * 2), None, "no suffixes are left");
         let plan = counter.plan_ahead(stored(2, 30), &below(1000), SECOND * 2).expect("enough suffixes are left");
         assert_eq!((plan.guard(), plan.reserved().below), (2, at(70)), "a chunk twice as large");
-        // Meanwhile the rest of the chunk is granted, and then the new chunk, without a gap.
+        // Until the commit, the rest of the chunk is granted. The new chunk follows without a gap.
         assert_eq!(counter.grant(4), Ok(at(21)));
         counter.on_committed(plan, 3);
         assert_eq!(counter.grant(45), Ok(at(25)));

@@ -1,7 +1,7 @@
 //! Retention of records: request IDs of grants and edits, and the edits of a table.
 //!
 //! A durable *floor* is raised before records below it are removed. So a request ID without a record is new if it is
-//! above the floor, and may have been forgotten if it is below. This does not depend on any clock.
+//! above the floor, and may have been forgotten if it is below. This rule does not depend on any clock.
 
 use core::time::Duration;
 
@@ -141,7 +141,7 @@ pub struct Forgotten {
     /// The edits up to this revision are forgotten; 0 if no edit is forgotten. The table can be shown at this revision
     /// and later ones.
     pub through: u64,
-    /// The number of revisions above `through` that a restore skipped, so no edit made them.
+    /// The number of revisions above `through` that no edit made, because a restore skipped them.
     pub passed_over: u64,
 }
 

@@ -3,7 +3,7 @@
 //! A slot's record states the whole second up to which its ticks are reserved. Every commit moves `reserved_until` from
 //! r to r', and the ticks of (r, r'] belong only to the daemon that made this commit. Two daemons can therefore never
 //! issue the same tick of the same slot. The second daemon's commit starts above the first daemon's ceiling, and the
-//! first daemon's next commit fails on a version mismatch. This needs no clock, lease or timeout.
+//! first daemon's next commit fails on a version mismatch. This guarantee needs no clock, lease or timeout.
 
 use core::{fmt, str::FromStr};
 
@@ -68,7 +68,7 @@ pub struct SlotRecord {
     pub epoch: SlotEpoch,
     /// The daemon run that holds the slot.
     pub holder: HolderId,
-    /// The ticks up to and including the one that begins at this second are reserved.
+    /// All ticks up to and including the tick that begins at this second are reserved.
     pub reserved_until: UnixSeconds,
     /// The time of the holder's clock when the holder wrote the record. A daemon that starts later compares its clock
     /// with this time. This time does not affect which ticks may be issued.

@@ -2,10 +2,10 @@
 //! grant.
 //!
 //! Concurrent requests share one commit. First read the records of the request IDs ([`StrictId::before`]), and then the
-//! counter ([`StrictState`]), unless its state is known from the last commit. Call [`StrictState::plan`]. Commit the
-//! plan: the commit compares the counter and, if a dated request ID is granted, the floor of dated request IDs. Then
-//! call [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and read everything
-//! again.
+//! counter ([`StrictState`]), unless the counter's state is known from the last commit. Call [`StrictState::plan`].
+//! Commit the plan: the commit compares the counter and, if a dated request ID is granted, the floor of dated request
+//! IDs. Then call [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and read
+//! everything again.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::num::NonZeroU64;
@@ -143,8 +143,8 @@ impl StrictState {
                     let repeated = earlier.check(request.count.get());
                     repeated.map_or_else(StrictOutcome::Refused, |run| StrictOutcome::GrantedBefore(run.first))
                 }
-                // Of two requests with one request ID, the second is planned again, and then returns the durable grant
-                // of the first.
+                // Of two requests with the same request ID, the second is planned again, and then returns the durable
+                // grant of the first.
                 Some(StrictId { key, .. }) if !keys.insert(key) => StrictOutcome::Again,
                 _ => plan.add(bound, rules, request).unwrap_or_else(StrictOutcome::Refused),
             };
@@ -217,7 +217,7 @@ impl StrictPlan {
 
     /// Returns the number of suffixes that the commit grants.
     pub fn count(&self) -> u64 {
-        // The sum of several large requests may exceed u64; then the maximum is accurate enough.
+        // The sum of several large requests may exceed u64. In this case, the maximum is accurate enough.
         u64::try_from(self.after.below.since(self.base.counter.value.below)).unwrap_or(u64::MAX)
     }
 

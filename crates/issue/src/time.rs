@@ -2,8 +2,8 @@
 //!
 //! All time-based sources of a daemon share one slot and one durable ceiling in time. Each line of positions has its
 //! own [`Sequence`] below that ceiling. A grant starts at the current tick or at the end of the last grant, whichever
-//! is later, and never reaches further ahead of the clock than [`ClockPolicy::max_ahead`]. This absorbs a small step
-//! back of the clock. After a larger step, the daemon leaves the slot and takes another one, whose reserved ticks are
+//! is later, and never reaches further ahead of the clock than [`ClockPolicy::max_ahead`]. So a small step back of the
+//! clock is absorbed. After a larger step, the daemon leaves the slot and takes another one, whose reserved ticks are
 //! all in the past by the corrected clock.
 
 use alloc::vec::Vec;

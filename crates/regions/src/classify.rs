@@ -95,7 +95,8 @@ impl Table {
         Some(self.classified(id, region))
     }
 
-    /// Classifies many identifiers. With an index, this is faster than calling [`classify`](Self::classify) for each.
+    /// Classifies many identifiers. With an index, this method is faster than a call of [`classify`](Self::classify)
+    /// for each identifier.
     pub fn classify_all(&self, ids: &[u128]) -> Vec<Option<Classification<'_>>> {
         let Some(index) = self.index() else { return ids.iter().map(|id| self.classify(*id)).collect() };
         let mut found = Vec::new();

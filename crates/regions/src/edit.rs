@@ -96,8 +96,8 @@ pub enum Edit {
         /// The regions, at least one.
         regions: Vec<Imported>,
     },
-    /// Restores every region that a past edit changed to its state before that edit, if no later edit has changed one
-    /// of these regions.
+    /// Reverts a past edit: every region that the edit changed returns to its earlier state, if no later edit has
+    /// changed one of these regions.
     Revert {
         /// The changes of the past edit. The counter of an all-zero subregion is the one that the subregion inherited.
         changes: Vec<Change>,

@@ -50,7 +50,7 @@ impl Index {
         sorted: impl Iterator<Item = (Prefix, RegionNumber)> + Clone,
     ) -> Self {
         let direct = next.0 <= u64::from(NONE);
-        // OK because numbers below NONE fit, and a table of 2^32 regions does not fit into memory.
+        // OK because numbers below NONE fit into a label, and a table of 2^32 regions does not fit into memory.
         let label = |at: usize, number: RegionNumber| if direct { number.0 as Label } else { at as Label };
         let labeled = sorted.clone().enumerate().map(|(at, (prefix, number))| (prefix, label(at, number)));
         let longest = sorted.clone().map(|(prefix, _)| prefix.len()).max().unwrap_or(0);
@@ -81,8 +81,8 @@ impl Index {
 
     /// Appends the result of [`find`](Self::find) for each of many identifiers, in their order.
     ///
-    /// For an index larger than the processor's caches, this is two to four times as fast as single calls, because
-    /// eight searches wait for memory at the same time.
+    /// For an index larger than the processor's caches, this method is two to four times as fast as single calls,
+    /// because eight searches wait for memory at the same time.
     pub fn find_all(&self, ids: &[u128], found: &mut Vec<Option<RegionNumber>>) {
         found.reserve(ids.len());
         let (groups, rest) = ids.as_chunks::<8>();

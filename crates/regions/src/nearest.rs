@@ -203,8 +203,8 @@ mod tests {
         Edit::Update { name: name.into(), patch: Patch { policy, ..Patch::default() } }
     }
 
-    /// Returns a table of 8 bits: `a` has a zone of 3 bits and 5 issued suffixes, `p` has the subregion `s`, `c` is closed and its
-    /// heir is `h`, `n` has a suffix of 0 bits.
+    /// Returns a table of 8 bits: `a` has a zone of 3 bits and 5 issued suffixes, `p` has the subregion `s`, `c` is
+    /// closed and has the heir `h`, and `n` has a suffix of 0 bits.
     fn table() -> Table {
         let mut table = Table::new(8).expect("a width");
         apply(&mut table, &create("a", 4, at("0")));

@@ -137,7 +137,8 @@ struct Node {
     halves: Option<Box<[Node; 2]>>,
 }
 
-/// A node with more regions than this is divided. When it has fewer than half of this number, its halves are dropped.
+/// A node with more regions than this limit is divided. When it has fewer than half of this number, its halves are
+/// dropped.
 const LEAF_MAX: u32 = 32;
 
 impl Tallies {

@@ -354,8 +354,8 @@ mod tests {
         assert_eq!(refusal(&table, &plan.changes), "edited-since");
     }
 
-    /// The region was partial before it closed. The only subregion that it had then has been deleted, so the region
-    /// cannot become partial again: no daemon would accept such a table.
+    /// The region was partial before it closed. The only subregion that it had at that time has been deleted, so the
+    /// region cannot become partial again: no daemon would accept such a table.
     #[test]
     fn err_a_region_that_would_be_partial_without_a_subregion() {
         let mut table = table();

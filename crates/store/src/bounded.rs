@@ -1,6 +1,6 @@
 //! Timeouts for a store, so that callers do not hang when the store hangs.
 //!
-//! A read that times out fails with `Unavailable`. A commit that times out fails with `Unknown`, since it may still
+//! A read that times out fails with `Unavailable`. A commit that times out fails with `Unknown`, because it may still
 //! take effect.
 
 use std::{sync::Arc, time::Duration};

@@ -16,7 +16,8 @@
 //! 2. `Ok` means durable. Reads and conflicts show only durable state.
 //! 3. The versions of a store only increase. A key that is deleted and written again gets a version that it never had
 //!    before.
-//! 4. A read returns a value exactly as it was written, or an error that names the key. It never returns a default.
+//! 4. A read returns a value exactly as it was written, or an error that names the key. It never returns a default
+//!    value instead.
 //! 5. Every error says whether anything may have changed: [`CommitError::has_no_side_effects`].
 //!
 //! # What this crate does not do

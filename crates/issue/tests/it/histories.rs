@@ -1,4 +1,4 @@
-//! Random histories of several daemons on one store: crashes, pauses, lost answers, arbitrary clocks.
+//! Random histories of several daemons on one store: crashes, pauses, lost answers, and arbitrary clocks.
 
 use kent_issue::SlotPlan;
 use proptest::prelude::*;

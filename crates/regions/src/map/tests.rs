@@ -33,7 +33,7 @@ fn subdivide(table: &mut Table, name: &str, by: u8, subregions: &[(&str, &str)])
     edit(table, &Edit::Subdivide { name: name.into(), by, new_regions, reserve_others: false });
 }
 
-/// Returns a table of 8 bits: `a` at 0001 has the subregions `b` and `c`, `d` is closed, `g` is alone.
+/// Returns a table of 8 bits: `a` at 0001 has the subregions `b` and `c`, `d` is closed, and `g` has no subregions.
 fn table() -> Table {
     let mut table = Table::new(8).expect("a width");
     create(&mut table, "a", "0001", 1);

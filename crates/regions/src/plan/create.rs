@@ -144,8 +144,8 @@ pub struct Choice {
 }
 
 impl Table {
-    /// Returns the place of a new region without a given prefix: in the smallest free block, with the widest zone that
-    /// fits. Returns `None` if no free block is large enough.
+    /// Returns the place of a new region whose prefix is not given: in the smallest free block, with the widest zone
+    /// that fits. Returns `None` if no free block is large enough.
     pub fn choose(&self, suffix: u8, zone: Zone) -> Option<Choice> {
         zones(self, zone).rev().find_map(|zone| {
             let block = best_block(self, need(suffix, zone))?;

@@ -127,7 +127,7 @@ impl<'t> Reversal<'t> {
             if self.counter_move.is_none_or(|moved| moved.from != region.number) {
                 region.check_unused()?;
             }
-            // This includes the heir, whose suffixes may be wider than those of its parent.
+            // This check includes the heir, whose suffixes may be wider than those of its parent.
             if region.order == Order::External {
                 return Err(Refusal::UseUnknown { region: region.name.clone() });
             }

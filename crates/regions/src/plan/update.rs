@@ -1,4 +1,4 @@
-//! Plans updates of a region's attributes: name, seal, owner, description, labels, policy, declared counter.
+//! Plans updates of a region's attributes: name, seal, owner, description, labels, policy, and declared counter.
 
 use super::{Plan, create::check_next};
 use crate::{

@@ -25,7 +25,7 @@ use super::quirks::{PAGES_A_WRITE, PIECE_BYTES_MAX, PIECE_WRITES_MAX, leaves::Le
 use super::record::{self, LAYOUT, Mark, Meta};
 use super::snapshot::{Part, Reading, Row, Snapshot, overlay};
 
-/// The time limit for reading one page, since commits may wait for it. A leaf that is not in sled's cache takes about
+/// The time limit for reading one page, because commits may wait for it. A leaf that is not in sled's cache takes about
 /// 30 us.
 const PAGE_TIME_MAX: Duration = Duration::from_micros(100);
 

@@ -1,7 +1,8 @@
 //! Paged reads as of one moment, while commits continue.
 //!
-//! sled and the kept writes always show the current state. So a value that is overwritten or removed before a read
-//! reaches it is copied for the read. A record that was created later has a higher version, and the read skips it.
+//! sled and the kept writes always show the current state. So if a value is overwritten or removed before a read
+//! reaches it, the value is copied for the read. A record that was created later has a higher version, and the read
+//! skips it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

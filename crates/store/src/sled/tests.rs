@@ -1,4 +1,4 @@
-//! Tests of the embedded store: batches, failing flushes, damaged and foreign databases.
+//! Tests of the embedded store: batches, failing flushes, and damaged and foreign databases.
 
 mod cuts;
 
