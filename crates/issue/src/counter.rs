@@ -229,8 +229,8 @@ impl Counter {
         }
     }
 
-    /// Checks a record before anything is planned from it. Without a rollback, the record is never below the end of our
-    /// chunk: only this counter gives back the rest of its chunk, and it then grants nothing more from that chunk.
+    /// Checks a record before anything is planned from it. Only this counter gives back the rest of its chunk, and it
+    /// then grants nothing more from that chunk. So a record below the end of our chunk shows a rollback.
     ///
     /// # Errors
     ///

@@ -165,10 +165,10 @@ pub struct AllSlotsReserved {
     pub earliest: UnixSeconds,
 }
 
-/// Chooses the slot to take at `now`: the lowest slot whose reservation has passed and whose holder is not alive, or
-/// else the lowest new slot, or else the lowest slot whose reservation has passed. `records` are the slots that have a
-/// record, and `alive` are the holders known to be alive. Safety does not depend on `alive`: a live daemon whose slot
-/// is taken only has to take another slot.
+/// Chooses the slot to take at `now`, in this order of preference: the lowest slot whose reservation has passed and
+/// whose holder is not alive, the lowest new slot, the lowest slot whose reservation has passed. `records` are the
+/// slots that have a record, and `alive` are the holders known to be alive. Safety does not depend on `alive`: a live
+/// daemon whose slot is taken only has to take another slot.
 ///
 /// # Errors
 ///

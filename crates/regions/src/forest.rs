@@ -153,8 +153,8 @@ mod tests {
         forest.apply(key, &plan)
     }
 
-    /// Returns a space of 8 bits with a delegated region D of 4 bits, which contains a delegated region x of 2 bits,
-    /// which contains a region y.
+    /// Returns three nested tables: a space of 8 bits with a delegated region D of 4 bits, D with a delegated region x
+    /// of 2 bits, and x with a region y.
     fn nested() -> Forest {
         let mut forest = Forest::new(8).expect("a width");
         for (path, edit) in [

@@ -45,7 +45,7 @@ impl Seal {
 
 impl Table {
     /// Returns the region that continues a closed region's counter: its all-zero subregion or, if that subregion is
-    /// closed as well, the all-zero subregion of that one, and so on. Returns `None` for a region that is not closed.
+    /// closed as well, the all-zero subregion inside it, and so on. Returns `None` for a region that is not closed.
     pub fn heir<'t>(&'t self, closed: &'t Region) -> Option<&'t Region> {
         let mut heir = closed;
         while heir.kind == Kind::Closed {

@@ -347,8 +347,8 @@ impl Run {
     }
 }
 
-/// Checks that an identifier that its region contained but could not grant becomes grantable only by an unseal, a new
-/// policy or the end of a delegation.
+/// Checks that an identifier that a region contained but could not grant becomes grantable only through an unseal, a
+/// new policy or the end of a delegation.
 fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &Edit) {
     if matches!(edit, Edit::Undelegate { .. }) {
         return;

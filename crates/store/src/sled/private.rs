@@ -1,5 +1,5 @@
-//! Keeps a store's directory private to its owner, because records contain keys, and rejects a directory that contains
-//! other files.
+//! Keeps a store's directory private to its owner, because records contain secret keys. Rejects a directory that
+//! contains other files.
 //!
 //! New directories have mode 0700. sled creates its files itself, so their modes depend on the process's umask, which
 //! `kentd` sets. If other users can access a directory when it is opened, their permissions are removed.

@@ -200,7 +200,7 @@ impl Worker {
         }
         pending.into_iter().for_each(|pending| self.acknowledge(pending));
         if wrote {
-            // If this fails, no commit is lost: the next opening finds the acknowledged commits in the journal.
+            // If this step fails, no commit is lost: the next opening finds the acknowledged commits in the journal.
             self.settle().map_err(|error| self.close_after(error))?;
         }
         Ok(())

@@ -46,8 +46,8 @@ fn finish_snapshots(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the torn settings file that a power cut during the creation of the database leaves. sled writes the same
-/// settings again.
+/// Removes the torn settings file that remains after a power cut during the creation of the database. sled writes the
+/// same settings again.
 fn remove_torn_settings(dir: &Path) -> io::Result<()> {
     let path = dir.join(SETTINGS);
     let bytes = match fs::read(&path) {
