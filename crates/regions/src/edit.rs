@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use crate::{
-    attributes::{Order, Patch, Policy},
+    attributes::{Order, Patch, Policy, Texts},
     change::Change,
     count::Count,
     pace::Pace,
@@ -151,7 +151,7 @@ pub enum Zone {
 }
 
 /// The initial attributes of a new region. Its grants depend on them, so they must apply from the first grant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// Suffixes below this one count as issued.
     pub next: Count,
@@ -163,6 +163,8 @@ pub struct Start {
     pub sealed: bool,
     /// The policy.
     pub policy: Policy,
+    /// The texts for people.
+    pub texts: Texts,
 }
 
 /// A region that a split or a subdivision creates.

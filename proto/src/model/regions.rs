@@ -170,6 +170,7 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
                 pace: NonZeroU64::new(request.pace).map(Pace::per_second),
                 sealed: request.sealed,
                 policy: request.policy.map(policy_input).transpose()?.unwrap_or_default(),
+                ..Start::default()
             },
         };
         let answers = answers(&space, &request.answers)?;
@@ -417,6 +418,7 @@ fn new_regions(new_regions: Vec<v1::NewRegion>) -> Result<Vec<NewRegion>, Invali
                 pace: NonZeroU64::new(new_region.pace).map(Pace::per_second),
                 sealed: new_region.sealed,
                 policy: new_region.policy.map(policy_input).transpose()?.unwrap_or_default(),
+                ..Start::default()
             },
         })
     });

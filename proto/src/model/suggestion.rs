@@ -209,11 +209,11 @@ mod tests {
         let policy = Policy { cap: Some(Count::Below(7)), chunk: ChunkPolicy::Strict, ..Policy::default() };
         let (next, order, pace) =
             (Count::Below(1 << 70), Order::External, Some(Pace::per_second(9u64.try_into().expect("9"))));
-        let start = Start { next, order, pace, sealed: true, policy };
+        let start = Start { next, order, pace, sealed: true, policy, ..Start::default() };
         let extension = "01".parse().ok();
         let new_regions = || {
             vec![
-                NewRegion { name: "a".into(), suffix: Some(3), extension, start },
+                NewRegion { name: "a".into(), suffix: Some(3), extension, start: start.clone() },
                 NewRegion { name: "b".into(), suffix: None, extension: None, start: Start::default() },
             ]
         };
@@ -230,7 +230,7 @@ mod tests {
             ..Patch::default()
         };
         for edit in [
-            create(Place::At("101".parse().expect("a prefix")), start),
+            create(Place::At("101".parse().expect("a prefix")), start.clone()),
             create(chosen(Zone::Exactly(3), Donate::Best), Start::default()),
             create(chosen(Zone::UpTo(8), Donate::Named("d".into())), Start::default()),
             create(chosen(Zone::Exactly(0), Donate::Never), Start::default()),

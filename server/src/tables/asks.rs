@@ -11,7 +11,7 @@ use kent_proto::{
     stored::{self, Ask, AskClosed, AskOutcome, Asks, EditId},
     v1::RegionRequest,
 };
-use kent_regions::{Plan, Table};
+use kent_regions::{Table, Texts};
 use kent_store::{CommitError, Txn, Version};
 
 use super::{directory::Directory, space::Space};
@@ -278,12 +278,9 @@ impl Present {
 }
 
 impl Answered {
-    /// Gives the new region of a plan the owner and the labels of the request.
-    pub(super) fn furnish(&self, plan: &mut Plan) {
-        let created = plan.changes.iter_mut().filter(|change| change.before.is_none());
-        if let Some(region) = created.filter_map(|change| change.after.as_mut()).next() {
-            region.texts = self.ask.texts.clone().into();
-        }
+    /// The owner and the labels that the new region gets.
+    pub(super) fn texts(&self) -> &Texts {
+        &self.ask.texts
     }
 
     /// Closes the request in the commit of the edit that answers it.

@@ -5,7 +5,7 @@
 //! region that the edit changes. Only then does it apply the edit to the table in memory. An edit that depends on
 //! issued suffixes holds the lock of the region's counter from before the first plan until after the commit.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use kent_access::{Action, Target};
 use kent_ids::ClusterKey;
@@ -14,7 +14,7 @@ use kent_proto::{
     model::{EditOptions, Invalid, inner_space},
     stored::{self, AskClosed, AskOutcome, Declared, EditId, EditMade, HistoryEntry, SpaceFacts, TextForm, Unchanged},
 };
-use kent_regions::{Change, Count, Edit, Patch, Plan, Refusal, Region, RegionNumber, Revision, Table};
+use kent_regions::{Change, Count, Edit, Patch, Plan, Refusal, Region, RegionNumber, Revision, Table, Texts};
 use kent_store::{CommitError, Txn, Unknown, Version};
 use tokio::sync::MutexGuard;
 use tracing::{info, warn};
@@ -54,6 +54,17 @@ pub(crate) struct EditCommand {
     pub(crate) caller: Caller,
     /// For a reversal, the revision whose edit is reverted.
     pub(crate) undoes: Option<Revision>,
+}
+
+impl EditCommand {
+    /// Returns the command with these texts for the region that it creates.
+    fn with_texts(&self, texts: &Texts) -> Self {
+        let mut command = self.clone();
+        if let Edit::Create { start, .. } = &mut command.edit {
+            start.texts = texts.clone();
+        }
+        command
+    }
 }
 
 /// The effect of an edit that was made, or planned in a dry run.
@@ -229,9 +240,11 @@ impl Directory {
             }
             None => (None, None),
         };
-        let furnish = |plan: &mut Plan| answered.iter().for_each(|answered| answered.furnish(plan));
-        let mut plan = self.plan_edit(space, command, &counters).await?;
-        furnish(&mut plan);
+        let command = &match &answered {
+            Some(answered) => Cow::Owned(command.with_texts(answered.texts())),
+            None => Cow::Borrowed(command),
+        };
+        let plan = self.plan_edit(space, command, &counters).await?;
         if command.options.validate_only {
             self.inner_of(space, command, &plan).await?;
             return Ok(Some(plan));
@@ -239,8 +252,7 @@ impl Directory {
         if plan.revision == plan.base {
             return self.record_unchanged(space, command, plan).await;
         }
-        let mut draft = self.settle(space, command, &counters, plan).await?;
-        furnish(&mut draft.plan);
+        let draft = self.settle(space, command, &counters, plan).await?;
         let outcome = self.commit(space, command, &draft, answered.as_ref()).await?;
         // Every reservation compares the region's record, so a reservation planned before the edit fails. The lock is
         // released now, because reading the table again may return a chunk, which needs this lock.

@@ -38,10 +38,12 @@ pub(super) fn plan(table: &Table, name: &str, suffix: u8, place: &Place, start: 
 
 /// Returns a new region with its initial attributes.
 pub(super) fn with_start(region: Region, start: &Start) -> Result<Region, Refusal> {
-    let Start { next, order, pace, sealed, policy } = *start;
+    let Start { next, order, pace, sealed, policy, texts } = start.clone();
     let issued = check_next(next, region.suffix, order)?;
     policy.check(order)?;
-    Ok(Region { issued, order, pace: pace.unwrap_or(region.pace), sealed, policy: policy.into(), ..region })
+    texts.check()?;
+    let (pace, policy, texts) = (pace.unwrap_or(region.pace), policy.into(), texts.into());
+    Ok(Region { issued, order, pace, sealed, policy, texts, ..region })
 }
 
 /// Returns a top-level region that has issued nothing.

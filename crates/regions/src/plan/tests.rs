@@ -14,7 +14,7 @@ use alloc::{
 
 use crate::{
     AutoExpand, ChunkPolicy, Count, Donate, Edit, NewRegion, Order, Pace, Patch, Place, Policy, PolicyPatch, Prefix,
-    Refusal, Seal, Start, Table, Zone,
+    Refusal, Seal, Start, Table, Texts, Zone,
 };
 
 fn prefix(text: &str) -> Prefix {

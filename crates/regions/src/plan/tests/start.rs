@@ -40,16 +40,21 @@ fn ok_the_all_zero_subregion_inherits_the_policy_and_its_parents_seal_covers_it(
 #[test]
 fn ok_a_new_region_has_its_initial_attributes() {
     let policy = Policy { cap: Some(Count::Below(3)), chunk: ChunkPolicy::Strict, ..Policy::default() };
-    let start = Start { next: Count::Below(2), sealed: true, policy, ..Start::default() };
-    let begins = |new: Vec<NewRegion>| new.into_iter().map(|new| NewRegion { start, ..new }).collect::<Vec<_>>();
+    let texts = Texts { owner: "shop".into(), labels: [("tier".into(), "1".into())].into(), ..Texts::default() };
+    let start = Start { next: Count::Below(2), sealed: true, policy, texts, ..Start::default() };
+    let begins = |new: Vec<NewRegion>| -> Vec<NewRegion> {
+        new.into_iter().map(|new| NewRegion { start: start.clone(), ..new }).collect()
+    };
     let mut table = sample();
-    apply(&mut table, &Edit::Create { name: "x".into(), suffix: 2, place: Place::At(prefix("000")), start });
+    let place = Place::At(prefix("000"));
+    apply(&mut table, &Edit::Create { name: "x".into(), suffix: 2, place, start: start.clone() });
     apply(&mut table, &Edit::Split { name: "open".into(), by: 1, new_regions: begins(new_regions(&["y 1 2"])) });
     let subs = begins(new_regions(&["a 0", "z 1 2"]));
     apply(&mut table, &Edit::Subdivide { name: "open".into(), by: 1, new_regions: subs, reserve_others: false });
     for name in ["x", "y", "z"] {
         let made = table.named(name).expect("made");
         assert_eq!((made.issued, made.sealed, *made.policy), (start.next, true, policy), "{name}");
+        assert_eq!(*made.texts, start.texts, "{name}");
     }
     let heir = table.named("a").expect("made");
     assert_eq!((heir.issued, heir.sealed, *heir.policy), (Count::Below(9), true, Policy::default()));
@@ -73,9 +78,13 @@ fn err_invalid_initial_attributes() {
     for (start, code) in [
         (Start { next: Count::Below(5), ..Start::default() }, "suffix-range"),
         (Start { order: Order::Scrambled, policy: strict, ..Start::default() }, "bad-input"),
+        (Start { texts: Texts { owner: "o".repeat(4097), ..Texts::default() }, ..Start::default() }, "bad-input"),
     ] {
-        let new = |text: &str| new_regions(&[text]).into_iter().map(|new| NewRegion { start, ..new }).collect();
-        check(&Edit::Create { name: "x".into(), suffix: 2, place: Place::At(prefix("000")), start }, code, &[]);
+        let new = |text: &str| -> Vec<NewRegion> {
+            new_regions(&[text]).into_iter().map(|new| NewRegion { start: start.clone(), ..new }).collect()
+        };
+        let place = Place::At(prefix("000"));
+        check(&Edit::Create { name: "x".into(), suffix: 2, place, start: start.clone() }, code, &[]);
         check(&Edit::Split { name: "open".into(), by: 1, new_regions: new("x 1 2") }, code, &[]);
         let (name, new_regions) = ("open".into(), new("x 1 2"));
         check(&Edit::Subdivide { name, by: 1, new_regions, reserve_others: false }, code, &[]);
