@@ -6,6 +6,9 @@
 
 mod model;
 mod simulation;
+// Not in tests/, because Cargo would build this program twice.
+#[cfg(test)]
+mod threads;
 
 use clap::{Parser, Subcommand};
 

@@ -1,5 +1,0 @@
-//! Interactions between the threads of one daemon.
-
-mod it {
-    mod threads;
-}
