@@ -1,14 +1,15 @@
-// Real daemons for the tests, each with its own store.
+// Real daemons for the tests, each with its own store, and nginx before them.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { createServer, request, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const BUILT = join(import.meta.dirname, "../../../target/release");
 const KENTD = process.env["KENTD"] ?? join(BUILT, "kentd");
 const KENT = process.env["KENT"] ?? join(BUILT, "kent");
+const NGINX = process.env["NGINX"] ?? "/usr/sbin/nginx";
+const DOCS = join(import.meta.dirname, "../../../docs/console.md");
 const START_MS = 60_000;
 
 /** A running daemon. */
@@ -42,11 +43,7 @@ export class Daemon {
       env: { ...process.env, HOME: folder, XDG_STATE_HOME: folder },
     });
     const daemon = new Daemon(child, folder, `http://127.0.0.1:${http}`);
-    const end = Date.now() + START_MS;
-    while (!(await fetch(`${daemon.http}/readyz`).catch(() => undefined))?.ok) {
-      if (Date.now() > end || child.exitCode !== null) throw new Error(`${KENTD} does not start`);
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+    await answers(`${daemon.http}/readyz`, child, KENTD);
     return daemon;
   }
 
@@ -66,11 +63,73 @@ export class Daemon {
 
   /** Ends the daemon, and deletes its store. */
   async stop(): Promise<void> {
-    const ended = new Promise((resolve) => this.#process.once("exit", resolve));
-    this.#process.kill("SIGTERM");
-    await ended;
+    await end(this.#process);
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+/** A running nginx that serves a daemon below /kent/, as docs/console.md says. */
+export class Nginx {
+  readonly #process: ChildProcess;
+  readonly #folder: string;
+  /** The address of the daemon behind nginx. */
+  readonly address: string;
+
+  private constructor(child: ChildProcess, folder: string, address: string) {
+    this.#process = child;
+    this.#folder = folder;
+    this.address = address;
+  }
+
+  /** Starts nginx with the configuration in docs/console.md, and waits until it serves. */
+  static async start(daemon: Daemon): Promise<Nginx> {
+    const location = /```nginx\n(.*?)```/s.exec(readFileSync(DOCS, "utf8"))?.[1];
+    if (!location) throw new Error(`${DOCS} shows no configuration`);
+    const folder = mkdtempSync(join(tmpdir(), "kent-nginx-"));
+    const port = await freePort();
+    const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    const configuration = `
+      daemon off;
+      pid ${folder}/pid;
+      error_log stderr;
+      events {}
+      http {
+        access_log off;
+        ${temporary.map((kind) => `${kind}_temp_path ${folder}/${kind};`).join("\n")}
+        server {
+          listen 127.0.0.1:${port};
+          ${location.replace("http://127.0.0.1:7601", daemon.http)}
+        }
+      }`;
+    writeFileSync(join(folder, "nginx.conf"), configuration);
+    const child = spawn(NGINX, ["-p", folder, "-e", "stderr", "-c", join(folder, "nginx.conf")], {
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+    const nginx = new Nginx(child, folder, `http://127.0.0.1:${port}/kent`);
+    await answers(`${nginx.address}/readyz`, child, NGINX);
+    return nginx;
+  }
+
+  /** Ends nginx, and deletes its files. */
+  async stop(): Promise<void> {
+    await end(this.#process);
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** Waits until a program answers at an address. */
+async function answers(address: string, child: ChildProcess, program: string): Promise<void> {
+  const end = Date.now() + START_MS;
+  while (!(await fetch(address).catch(() => undefined))?.ok) {
+    if (Date.now() > end || child.exitCode !== null) throw new Error(`${program} does not start`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  child.kill("SIGTERM");
+  await ended;
 }
 
 async function freePort(): Promise<number> {
@@ -79,27 +138,4 @@ async function freePort(): Promise<number> {
   const { port } = server.address() as AddressInfo;
   await new Promise((resolve) => server.close(resolve));
   return port;
-}
-
-/** Starts a proxy that serves a daemon under a path. */
-export async function proxyBelow(path: string, daemon: Daemon): Promise<{ address: string; server: Server }> {
-  const server = createServer((asked, answer) => {
-    if (!asked.url?.startsWith(path)) {
-      answer.writeHead(404).end();
-      return;
-    }
-    const { host: _host, ...headers } = asked.headers;
-    const passed = request(
-      new URL(asked.url.slice(path.length) || "/", daemon.http),
-      { method: asked.method ?? "GET", headers: { ...headers, origin: daemon.http } },
-      (given) => {
-        answer.writeHead(given.statusCode ?? 502, given.headers);
-        given.pipe(answer);
-      },
-    );
-    passed.on("error", () => answer.destroy());
-    asked.pipe(passed);
-  }).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, server };
 }
