@@ -1,8 +1,8 @@
 //! `kent-sim` searches for runs in which Kent breaks a promise (P1 to P7 of README.md).
 //!
-//! Without a command it simulates whole daemons. The service code runs on simulated time over a store that is slow,
-//! loses requests and responses, and is partitioned, with clients, operators, wrong clocks, crashes and restarts. Each
-//! seed determines one run.
+//! Without a command, it simulates whole daemons: the service code runs on simulated time, with simulated clients and
+//! operators. The store is slow, loses requests and responses, and is sometimes partitioned. Clocks are wrong, and
+//! daemons crash and restart. Each seed determines one run.
 
 mod model;
 mod simulation;

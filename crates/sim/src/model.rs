@@ -39,7 +39,7 @@ pub(crate) struct ModelArgs {
     mutant: Option<Mutant>,
 }
 
-/// A disabled guard. The checker must find a counterexample.
+/// A guard to disable. The checker must then find a counterexample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mutant {
     /// Slots and counters are written without a check of their versions.
@@ -54,14 +54,14 @@ pub(crate) enum Mutant {
     NoRegionGuard,
     /// A table is edited without a check of its revision.
     NoRevisionCheck,
-    /// An older value of a counter replaces a newer one, and a plan compares the version last read instead of the
-    /// version that it used.
+    /// An older value of a counter replaces a newer one, and a plan is guarded by the version last read instead of the
+    /// version that the plan is based on.
     OlderCounter,
-    /// A thread that has checked a region grants later without a second check.
+    /// A thread checks a region, and later grants from it without a second check.
     GrantUnchecked,
     /// A daemon grants without a check of the seals that cover the region.
     NoSealCheck,
-    /// A daemon adopts a slot whose record names it, even if a twin wrote the record.
+    /// A daemon adopts a slot whose record names the daemon as holder, even if a twin wrote the record.
     AdoptRecord,
     /// A restore continues from the counter of the backup.
     NoSkip,
@@ -71,7 +71,7 @@ pub(crate) enum Mutant {
     NoClockError,
     /// A restore trusts the clock of the daemon that made the backup.
     NoSlack,
-    /// A restored counter keeps the paid time of the backup.
+    /// A restored counter keeps the paid-until time of the backup.
     RestoreUnpaid,
     /// A strict grant is committed without a check of the counter's version.
     NoCounterCheck,
@@ -188,7 +188,7 @@ const fn slots_under_wild_clocks(mutant: Option<Mutant>) -> SlotsModel {
 }
 
 /// Returns a model of two daemons, one of which becomes a copy of the other. Both keep the windows held or in flight at
-/// that moment, but must not share later ones.
+/// that moment, but must not share later windows.
 const fn twins(mutant: Option<Mutant>) -> SlotsModel {
     let budget = Budget { clock_readings: 1, supplies: 4, grants: 2, faults: 0, twins: 1 };
     SlotsModel { replicas: 2, clocks: &[100, 102], budget, mutant }
@@ -203,7 +203,7 @@ const fn paces(deep: bool, mutant: Option<Mutant>) -> PaceModel {
     PaceModel { ticks, budget, mutant }
 }
 
-/// Returns a model of strict grants under request IDs, some of which expire.
+/// Returns a model of strict grants with request IDs, some of which expire.
 const fn stricts(deep: bool, mutant: Option<Mutant>) -> StrictModel {
     let budget = if deep { StrictBudget { attempts: 4, faults: 3 } } else { StrictBudget { attempts: 3, faults: 2 } };
     StrictModel { daemons: 2, budget, mutant }
@@ -220,7 +220,7 @@ const fn tables(replicas: usize, deep: bool, mutant: Option<Mutant>) -> TablesMo
     TablesModel { replicas, edits: &EditKind::ALL, budget, mutant }
 }
 
-/// Checks the models to which a mutant applies, and returns the reports of the models that find the mutant.
+/// Checks the models to which a mutant applies, and returns the reports of those that find the mutant.
 fn mutated(mutant: Mutant) -> Vec<Report> {
     let mut found = Vec::new();
     if matches!(mutant.scope(), Scope::Slots | Scope::Both) {

@@ -1,8 +1,8 @@
 //! Checks every interleaving of threads that share one counter: threads that grant, one that prefetches a chunk, and an
 //! edit that gives back the rest of the chunk or seals the region.
 //!
-//! The logic is `kent_issue::Counter`. The locks are those of `server/src/issuing/cell.rs` and
-//! `server/src/tables/space.rs`, with types from loom. Unlike shuttle, loom is exhaustive, and also explores the
+//! The code under test is `kent_issue::Counter`. The locks copy those of `server/src/issuing/cell.rs` and
+//! `server/src/tables/space.rs`, with types from loom. Unlike shuttle, loom is exhaustive, and it also explores the
 //! reorderings that `Relaxed` atomics allow.
 
 use std::{sync::PoisonError, time::Duration};
@@ -22,21 +22,21 @@ use loom::{
 /// The counter of one region, in a daemon and in the store.
 struct Shared {
     counter: Mutex<Counter>,
-    /// Held during the reservation of a chunk, and while an edit settles the counter.
+    /// Held while a chunk is reserved, and while an edit settles the counter.
     reserving: Mutex<()>,
     is_ahead: AtomicBool,
-    /// The number of threads that currently prefetch a chunk.
+    /// The number of threads that are prefetching a chunk.
     ahead: AtomicUsize,
     /// Whether the region is sealed, according to the table.
     sealed: RwLock<bool>,
-    /// Whether the seal is confirmed, so that no thread may grant.
+    /// Whether the seal is confirmed. Then no thread may grant.
     in_effect: AtomicBool,
     store: Mutex<Stored<Reserved>>,
     granted: Mutex<Vec<u128>>,
 }
 
 const CAPACITY: Position = Position::new(1024);
-/// The time until which counters are paid.
+/// The time until which the numbers of every counter are paid for.
 const TIME: UnixNanos = UnixNanos::new(0);
 const CHUNK: Chunk = Chunk { min: 2, max: 4 };
 
@@ -45,7 +45,7 @@ fn bound() -> Bound {
 }
 
 impl Shared {
-    /// Returns a busy counter with two numbers left in its chunk, so that the next grant prefetches.
+    /// Returns a busy counter with two numbers left in its chunk, so that the next grant starts a prefetch.
     fn new() -> Arc<Self> {
         let shared = Self {
             counter: Mutex::new(Counter::new(CHUNK)),
@@ -92,7 +92,7 @@ impl Shared {
         Some(store.version)
     }
 
-    /// Records a grant, whose position must not have been granted before.
+    /// Records a grant, and checks that its position was not granted before.
     fn record(&self, first: Position) {
         assert!(!self.in_effect.load(Relaxed), "granted although the seal is in effect");
         let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,8 +100,8 @@ impl Shared {
         granted.push(first.get());
     }
 
-    /// Grants like `Counters::grant_from_chunk`: checks the seal and cuts the chunk under the lock that an edit needs
-    /// to be applied.
+    /// Grants like `Counters::grant_from_chunk`: checks the seal and cuts the chunk under a lock that also blocks
+    /// edits.
     fn grant(&self) {
         let sealed = self.sealed.read().unwrap_or_else(PoisonError::into_inner);
         if *sealed {
@@ -111,7 +111,7 @@ impl Shared {
         drop(sealed);
     }
 
-    /// Checks the seal and cuts the chunk without a lock across both.
+    /// Checks the seal and cuts the chunk, without holding the lock across both steps.
     fn grant_unchecked(&self) {
         if !*self.sealed.read().unwrap_or_else(PoisonError::into_inner) {
             self.cut();
@@ -133,7 +133,7 @@ impl Shared {
         }
     }
 
-    /// Settles the counter like `Directory::settle`, and checks that the counter is above every grant.
+    /// Settles the counter like `Directory::settle`, and checks that it is above every granted position.
     fn settle(&self) -> Position {
         let _reserving = self.reserving.lock();
         let rest = self.counter().plan_give_back();

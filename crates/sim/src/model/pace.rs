@@ -1,8 +1,8 @@
 //! The model of counters with a pace: daemons issue from a store that is backed up, lost and restored repeatedly, with
-//! clock errors up to the bound of docs/restore.md.
+//! clock errors up to the bound in docs/restore.md.
 //!
-//! Drives `kent_issue::{pay, affordable, PaceClock, Lapse}` and `kent_proto::stored::Counter::after` in the order of
-//! `server/src/issuing/cell.rs` (`try_reserve`), `server/src/issuing/pacing.rs` (`check_restored`, `bound`) and
+//! Calls `kent_issue::{pay, affordable, PaceClock, Lapse}` and `kent_proto::stored::Counter::after` in the same order
+//! as `server/src/issuing/cell.rs` (`try_reserve`), `server/src/issuing/pacing.rs` (`check_restored`, `bound`) and
 //! `server/src/maintenance/restore.rs` (`plan`).
 
 use std::{num::NonZeroU64, time::Duration};
@@ -37,7 +37,7 @@ pub(crate) struct PaceBudget {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PaceState {
     time: i64,
-    /// The counter of the store in use: how many numbers are reserved, and until which time they are paid.
+    /// The counter in the current store: how many numbers are reserved, and the time until which they are paid for.
     counter: (u128, UnixNanos),
     /// The time before which a restored store must issue nothing.
     until: Option<UnixNanos>,
@@ -68,7 +68,8 @@ pub(crate) enum Part {
     Half,
 }
 
-/// Clock offsets in seconds. They differ by at most `--clock-error`, and adjacent values by less than a burst.
+/// Clock offsets in seconds. Any two differ by at most `--clock-error`, and adjacent ones by less than the length of a
+/// burst.
 const CLOCKS: [i64; 3] = [-1000, 0, 1000];
 const CLOCK_ERROR: Duration = Duration::from_secs(2000);
 const SECOND: i128 = 1_000_000_000;
@@ -106,7 +107,7 @@ impl PaceState {
         self.counter = (below + count, pay(pace(), paid, now, count).ok()?);
         let run = (below, below + count);
         self.is_broken |= self.reserved.iter().any(|(from, to)| run.0 < *to && *from < run.1);
-        // Join adjacent ranges, because only the union matters.
+        // Join adjacent ranges, because only the union of all ranges matters.
         match self.reserved.iter_mut().find(|(_, to)| *to == run.0) {
             Some(before) => before.1 = run.1,
             None => self.reserved.push(run),
@@ -176,7 +177,7 @@ impl Model for PaceModel {
         if left.restores > 0 && state.backup.is_some() {
             actions.extend(CLOCKS.map(PaceStep::Restore));
         }
-        // Waiting until a restored store may issue costs no budget.
+        // A tick until the time at which a restored store may issue does not count against the budget.
         if state.until.is_some() && left.reservations > 0 {
             actions.push(PaceStep::Tick(WAIT));
         }
@@ -197,7 +198,7 @@ impl Model for PaceModel {
             PaceStep::Reserve(daemon, ahead, part) => {
                 state.left.reservations -= 1;
                 state.reserve(daemon, ahead, part)?;
-                // The identity of daemons does not matter.
+                // Daemons are interchangeable, so their order does not matter.
                 state.clocks.sort_by_key(super::shared::hash);
             }
             PaceStep::Backup(ahead) => {
@@ -222,5 +223,5 @@ impl Model for PaceModel {
     }
 }
 
-/// The time step that lasts until a correct clock passes the time from which a restored store issues.
+/// Marks a tick that lasts until a restored store may issue, according to a correct clock.
 const WAIT: i64 = i64::MAX;

@@ -22,7 +22,7 @@ pub(super) struct Pool<T>([Mutex<HashMap<u64, T, BuildHash>>; PARTS]);
 
 const PARTS: usize = 64;
 
-/// A type whose values are interned in a pool. The pool keeps all of them, which are far fewer than states.
+/// A type whose values are interned in a pool. The pool drops none, because there are far fewer values than states.
 pub(super) trait Pooled: Hash + Eq + Sized + 'static {
     fn pool() -> &'static Pool<Arc<Self>>;
 }
@@ -55,7 +55,7 @@ impl<T> Pool<T> {
 }
 
 impl<T: Clone> Pool<T> {
-    /// Returns the value for this hash, created on first use.
+    /// Returns the value for this hash, and creates it on first use.
     pub(super) fn get_or_create(&self, hash: u64, create: impl FnOnce() -> T) -> T {
         if let Some(known) = self.part(hash).get(&hash) {
             return known.clone();
@@ -80,7 +80,7 @@ impl<T: Pooled> Shared<T> {
 }
 
 impl<T: Pooled + Clone> Shared<T> {
-    /// Changes the value for this owner only.
+    /// Changes this owner's copy of the value.
     pub(super) fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
         let mut value = T::clone(&self.value);
         let changed = change(&mut value);
@@ -118,7 +118,7 @@ impl<T> Hash for Shared<T> {
     }
 }
 
-/// Returns a hash with fixed keys, the same in every run.
+/// Returns a hash with fixed keys, which is the same in every run.
 pub(super) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     RandomState::with_seeds(1, 2, 3, 4).hash_one(value)
 }

@@ -1,8 +1,8 @@
 //! The model of time-based issuing: daemons take, extend, lose and give back slots, with arbitrary clock readings.
 //!
-//! Drives `kent_issue::TimeIssuer` in the order of `server/src/issuing/slots.rs`: `supply` (observe, extend or take),
-//! `extend` and `reread`, `committed`, `give_back`. A daemon can pause at any point, because the other daemons may take
-//! the next steps.
+//! Calls `kent_issue::TimeIssuer` in the same order as `server/src/issuing/slots.rs`: `supply` (observe, extend or
+//! take), `extend` and `reread`, `committed`, `give_back`. A daemon can pause at any point, because the other daemons
+//! may take the next steps.
 
 use std::{num::NonZeroU64, time::Duration};
 
@@ -68,7 +68,7 @@ struct Replica {
 enum Waiting {
     /// The daemon waits for the answer to a commit.
     Commit { plan: SlotPlan, give_back: bool },
-    /// The daemon is about to read a slot again after a commit with unknown outcome. The plan is present only with
+    /// The daemon is about to read a slot again after a commit with an unknown outcome. The plan is present only with
     /// [`Mutant::AdoptRecord`].
     Reread(u8, Option<SlotPlan>),
 }
@@ -76,7 +76,7 @@ enum Waiting {
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SlotsStep {
-    /// A daemon's clock shows another time.
+    /// A daemon's clock changes to this reading.
     Clock(usize, i64),
     /// A daemon runs `Slots::supply` up to its commit.
     Supply(usize),
@@ -84,7 +84,7 @@ pub(crate) enum SlotsStep {
     Arrive(usize),
     /// A commit reaches the store, but the answer is lost.
     ArriveUnheard(usize),
-    /// A commit is lost.
+    /// A commit is lost before it reaches the store.
     Lose(usize),
     /// The daemon stops waiting for a commit that is in flight.
     GiveUp(usize),
@@ -96,7 +96,7 @@ pub(crate) enum SlotsStep {
     GiveBack(usize),
     /// A daemon crashes, and a new one starts in its place.
     Crash(usize),
-    /// A copy of a running machine, with the same holder and memory, replaces another machine.
+    /// A copy of a running machine, with the same holder ID and memory, replaces another machine.
     Twin(usize, usize),
     /// Power is lost: the store loses unflushed writes.
     PowerLoss,
@@ -109,8 +109,8 @@ fn format() -> Option<Format> {
     Format::by_token(FORMAT)
 }
 
-/// Creates an issuer. All daemons have the same holder ID: the holder of a slot must not matter, and this makes the
-/// daemons interchangeable.
+/// Creates an issuer. All daemons have the same holder ID, which makes them interchangeable. Safety must not depend on
+/// the holder of a slot.
 fn issuer() -> TimeIssuer {
     let policy =
         ClockPolicy { tolerance: Duration::ZERO, max_ahead: Duration::ZERO, window_first: SECOND, window_last: SECOND };
@@ -127,7 +127,7 @@ impl SlotsState {
         let records = self.store.iter().filter_map(|(number, (version, value))| {
             let mut value = *value;
             if mutant == Some(Mutant::StartBelowCeiling) {
-                // With this mutant, the ticks of (r, r'] begin a second too early.
+                // The daemon reads a ceiling that is one second too low.
                 value.reserved_until = UnixSeconds::new(value.reserved_until.get() - 1);
             }
             Some((slot(number)?, Stored { version: *version, value }))
@@ -148,7 +148,7 @@ impl SlotsState {
         Ok(made)
     }
 
-    /// Runs `Slots::supply` up to its commit, if it makes one.
+    /// Runs `Slots::supply` up to its commit, if any.
     fn supply(&mut self, replica: usize, mutant: Option<Mutant>) {
         let records = self.records(mutant);
         self.replicas[replica].update(|it| {
@@ -176,13 +176,13 @@ impl SlotsState {
             match answer {
                 _ if give_back => {}
                 Ok(version) => it.issuer.on_committed(plan, version, nanos(it.clock)),
-                // After a failed extension, the daemon reads the record again. A failed take starts over.
+                // After a failed extension, the daemon reads the record again. After a failed take, it starts over.
                 Err(_) => it.waiting = it.reread(&plan, mutant),
             }
         });
     }
 
-    /// Runs the part of `Slots::extend` and `Slots::take` that follows a commit with unknown outcome.
+    /// Runs the part of `Slots::extend` and `Slots::take` that follows a commit with an unknown outcome.
     fn unknown(&mut self, replica: usize, plan: &SlotPlan, mutant: Option<Mutant>) {
         self.replicas[replica].update(|it| it.waiting = it.reread(plan, mutant));
     }
@@ -234,8 +234,8 @@ impl SlotsState {
         }
     }
 
-    /// Returns true if no daemon waits and no late commit is in flight. If a daemon waits, its next step without a
-    /// fault leads to another state that is checked.
+    /// Returns whether no daemon waits and no late commit is in flight. Only such states are checked for recovery,
+    /// because every other state leads to one of them without further faults.
     fn is_quiet(&self) -> bool {
         self.late.is_empty() && self.replicas.iter().all(|replica| replica.waiting.is_none())
     }
@@ -276,7 +276,7 @@ impl Replica {
         (self.issuer, self.waiting) = (issuer(), None);
     }
 
-    /// Returns the next read of the plan's slot, if the daemon holds that slot.
+    /// Returns a pending read of the plan's slot, if the daemon holds that slot.
     fn reread(&self, plan: &SlotPlan, mutant: Option<Mutant>) -> Option<Waiting> {
         let (held, _) = self.issuer.held()?;
         let adopts = (mutant == Some(Mutant::AdoptRecord)).then(|| plan.clone());
@@ -420,7 +420,7 @@ impl Model for SlotsModel {
                 state.late.clear();
             }
         }
-        // The identity of daemons and the order of late commits do not matter.
+        // Neither the order of daemons nor the order of late commits matters.
         state.replicas.sort_by_key(Shared::hash_of);
         if state.late.len() > 1 {
             state.late.sort_by_cached_key(hash);

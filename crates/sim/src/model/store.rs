@@ -1,4 +1,5 @@
-//! The store of the models: linearizable compare-and-commit, which keeps flushed and written contents separately.
+//! The store of the models: a linearizable key-value store with guarded transactions. It keeps flushed and written
+//! contents separately.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use super::shared::{Pooled, Shared};
 /// The contents of a store: values and their versions.
 pub(super) type Contents<K, V> = BTreeMap<K, (u64, V)>;
 
-/// A store with keys and values of a model's types.
+/// A store whose key and value types are defined by a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelStore<K: Ord, V> {
     revision: u64,
@@ -15,14 +16,14 @@ pub(super) struct ModelStore<K: Ord, V> {
     flushed: Shared<Contents<K, V>>,
 }
 
-/// A transaction: writes values if all expected keys still have their versions.
+/// A transaction: writes values if all expected keys have the expected versions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelTxn<K, V> {
     pub(super) expect: Vec<(K, u64)>,
     pub(super) write: Vec<(K, V)>,
 }
 
-/// The answer to a commit: the new version, or the first key with another version.
+/// The answer to a commit: the new version, or the first key whose version differs from the expected one.
 pub(super) type Answer<K> = Result<u64, K>;
 
 impl<K: Ord + Clone, V: Clone> ModelStore<K, V>
@@ -33,7 +34,7 @@ where
         Self { revision: 0, written: Shared::new(BTreeMap::new()), flushed: Shared::new(BTreeMap::new()) }
     }
 
-    /// Returns the version and the value of a key, if it exists.
+    /// Returns the version and the value of a key, if the key exists.
     pub(super) fn get(&self, key: &K) -> Option<&(u64, V)> {
         self.written.get(key)
     }
@@ -64,7 +65,7 @@ where
         Ok(self.revision)
     }
 
-    /// Simulates a power loss: the contents return to the flushed state. Versions never go back, as in a log.
+    /// Simulates a power loss: the contents return to the flushed state. The revision is kept, so no version is reused.
     pub(super) fn crash(&mut self) {
         self.written = self.flushed.clone();
     }

@@ -1,7 +1,7 @@
-//! The model of strict grants: daemons grant from one region with and without request IDs, while commits conflict, get
+//! The model of strict grants: daemons grant from one region with and without request IDs, while commits conflict, are
 //! lost or arrive late, and dated request IDs expire.
 //!
-//! Drives `kent_issue::StrictState` in the order of `server/src/issuing/strict.rs` (`grant`) and of
+//! Calls `kent_issue::StrictState` in the same order as `server/src/issuing/strict.rs` (`grant`) and
 //! `server/src/issuing/requests.rs` (`forget`): read the records of the request IDs, read the counter unless the last
 //! commit left it in memory, plan, commit.
 
@@ -88,9 +88,9 @@ pub(crate) struct StrictModelState {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Daemon {
-    /// The state in memory since the last commit.
+    /// The state that the last commit left in memory.
     last: Option<StrictState>,
-    /// The floor as last read, with its version.
+    /// The version and value of the floor for dated request IDs, as last read.
     floor: (u64, Option<UnixNanos>),
     work: Work,
 }
@@ -254,7 +254,7 @@ impl StrictModelState {
             let run = Run { first, count: count(*id).get() };
             commit.grants.push((*id, run));
             if *id != RequestId::None {
-                // Without the lookup, an existing record is overwritten.
+                // With this mutant, an existing record is overwritten.
                 if mutant != Some(Mutant::NoRequestLookUp) {
                     commit.expect.push((Key::Request(*id), 0));
                 }
@@ -286,7 +286,7 @@ impl StrictModelState {
         }
     }
 
-    /// Makes a commit, or returns the first key with another version.
+    /// Applies a commit, or returns the first key whose version differs from the expected one.
     fn commit(&mut self, commit: &Commit) -> Result<u64, Key> {
         if let Some((key, _)) = commit.expect.iter().find(|(key, version)| self.version(*key) != *version) {
             return Err(*key);
@@ -419,7 +419,7 @@ impl Model for StrictModel {
                 state.store.insert(Key::Request(RequestId::Dated), (state.revision, Value::Removed));
             }
         }
-        // The identity of daemons does not matter.
+        // Daemons are interchangeable, so their order does not matter.
         state.daemons.sort_by_cached_key(super::shared::hash);
         Some(state)
     }

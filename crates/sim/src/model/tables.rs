@@ -1,11 +1,11 @@
-//! The model of regions: daemons reserve chunks and grant from them during edits of tables, and learn of each other's
+//! The model of regions: daemons reserve chunks and grant from them while tables are edited, and learn of each other's
 //! changes late.
 //!
-//! Drives `kent_issue::Counter` and `kent_regions::Table` in the order of `server/src/grant/regions.rs` (`cut`,
+//! Calls `kent_issue::Counter` and `kent_regions::Table` in the same order as `server/src/grant/regions.rs` (`cut`,
 //! `reserve`, `follow`), `server/src/issuing/cell.rs` (`try_reserve`, `give_back`), `server/src/tables/edits.rs`
 //! (`hold_still`, `rehearse`, `settle`, `commit`, `adopt`), `server/src/tables/follow.rs` (`reload`, `step`) and
-//! `server/src/cluster.rs` (`space_changed`, `counter_changed`, `confirm`). Code that runs there under one lock, or
-//! between two answers of the store, is one step here.
+//! `server/src/cluster.rs` (`space_changed`, `counter_changed`, `confirm`). Code that runs under one lock in the
+//! server, or between two answers of the store, is one step here.
 
 mod edits;
 mod replica;
@@ -39,8 +39,8 @@ pub(crate) struct TableBudget {
     pub(crate) faults: u8,
 }
 
-/// A step. A daemon is given as its index in this state's order. Daemons have no names, so that states that differ only
-/// in their identities are equal.
+/// A step. A daemon is identified by its index in the current state. Daemons have no names, so states that differ only
+/// in the order of daemons are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TablesStep {
     /// Grants one identifier from the chunk of this region.
@@ -53,7 +53,7 @@ pub(crate) enum TablesStep {
     Reserve(usize, u64),
     /// A daemon runs `Cell::give_back` up to its commit.
     GiveBack(usize, u64),
-    /// The commit of a chunk, or of a give-back, is delivered.
+    /// The commit that reserves or gives back a chunk is delivered.
     Sent(usize, Delivery),
     /// A daemon starts `Directory::try_edit`.
     Edit(usize, EditKind),
@@ -61,9 +61,9 @@ pub(crate) enum TablesStep {
     Proceed(usize),
     /// The edit's commit is delivered with a fault.
     EditSent(usize, Delivery),
-    /// The watch of counters delivers a change, which may be old.
+    /// The watch on counters delivers a change, which may be outdated.
     HearCounter(usize),
-    /// The watch of spaces delivers an edit.
+    /// The watch on spaces delivers an edit.
     HearEdit(usize),
     /// All daemons have confirmed the seal.
     Confirm,

@@ -21,11 +21,11 @@ use super::{
     run::{Life, REPLICAS, Run},
 };
 
-/// The name and number of the region that the auditor seals repeatedly. The region is created first.
+/// The name and number of the region that the auditor seals repeatedly. It is the first region created.
 const AUDITED: &str = "audited";
 const AUDITED_NUMBER: u64 = 1;
-/// The subregions of the audited region, which its seal covers; the second is strict. Runs that lose stores do not
-/// create them, because a repair does not repeat subdivisions.
+/// The subregions of the audited region. Its seal also covers them, and the second one is strict. Runs that lose stores
+/// do not create them, because a repair does not repeat subdivisions.
 const COVERED: [&str; 2] = ["covered", "covered-strict"];
 
 const TIME_SOURCES: [&str; 7] =
@@ -149,7 +149,7 @@ pub(crate) async fn auditor(run: Arc<Run>) {
     }
 }
 
-/// Requests identifiers of the audited region and its subregions from all daemons until the run ends.
+/// Requests identifiers of the audited region and its subregions, from all daemons, until the run ends.
 pub(crate) async fn audited(run: Arc<Run>) {
     let inside = if run.loses_stores() { &[][..] } else { &COVERED[..] };
     while !run.is_ending() {
@@ -215,11 +215,11 @@ fn source(run: &Run) -> (String, String) {
     }
 }
 
-/// The number of refusals after which a request counts as never granted. These refusals take a few minutes, longer than
-/// any fault.
+/// The number of refusals after which a request counts as never granted. Reaching it takes a few minutes, longer than
+/// any fault lasts.
 const REFUSALS_MAX: u32 = 2000;
 
-/// Requests a strict grant until it succeeds, and sometimes repeats it, possibly at another daemon.
+/// Sends a strict request until it is granted, and sometimes repeats the granted request, possibly to another daemon.
 async fn strict(run: &Arc<Run>, region: &str, request_id: String, count: u64) {
     let source = format!("region:{region}@{STRICT_SPACE}");
     let mut answers = if run.dice.per_mille(300) { 2 } else { 1 };
@@ -253,7 +253,7 @@ pub(crate) async fn request(
     allocate(run, &*life(run, replica)?, replica, source, space, count, request_id).await
 }
 
-/// Exhausts the pace of the rushed regions until the run ends.
+/// Requests as many identifiers from the rushed regions as their pace allows, until the run ends.
 pub(crate) async fn rush(run: Arc<Run>) {
     while !run.is_ending() {
         run.step();
@@ -338,7 +338,7 @@ pub(crate) async fn operator(run: Arc<Run>, operator: u64) {
 }
 
 /// Adapts an edit to a store that may be lost or was restored. Returns `None` for an edit that could not be repeated
-/// after a restore, and for an edit of a region that differs from the lost store.
+/// after a restore, and for an edit of a region that differs from its state in the lost store.
 fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     if run.edits_are_paused() || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region)) {
         return None;
@@ -346,13 +346,13 @@ fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     let was_restored = run.restores() > 0;
     match &mut edit.what {
         EditKind::Update(update) if was_restored && update.next.is_some() => None,
-        // Operators make no deletions, because a restore brings a deleted region back although its prefix may have been
-        // used again.
+        // Operators delete nothing, because a restore brings a deleted region back although its prefix may have been
+        // reused.
         EditKind::Delete(_) | EditKind::Undelegate(_) | EditKind::Undo(_) => None,
         EditKind::Create(create) => {
             create.pace = run.dice.between(0, 4);
             if was_restored {
-                // An automatic split could split a region that differs from the lost store.
+                // An automatic split could split a region that differs from its state in the lost store.
                 create.auto_split = false;
             }
             Some(edit)
@@ -390,7 +390,7 @@ async fn apply(run: &Run, edit: &Edit) {
         };
         let mut unsealing = None;
         if let Some(name) = unsealed {
-            // From now on the region may grant again, even if the outcome stays unknown.
+            // From now on, the region may grant again, even if the outcome of the edit stays unknown.
             let Some(number) = number_of(&life.node.regions(), name).await else {
                 drop(gate);
                 time::sleep(Duration::from_millis(300)).await;
@@ -460,7 +460,7 @@ async fn apply(run: &Run, edit: &Edit) {
     }
 }
 
-/// Records the names that regions have after a reversal.
+/// Records the names that regions have after an edit is reverted.
 fn record_restored(places: &Places, space: &str, made: &EditResponse) {
     let regions = made.changes.iter().filter_map(|change| change.after.as_ref());
     let names = regions.filter_map(|region| region.name.rsplit_once('/'));
@@ -485,7 +485,8 @@ async fn number_of(regions: &impl Regions, name: &str) -> Option<u64> {
 }
 
 /// Accepts the clock of a daemon that started with a clock more than an hour (`--clock-jump`) ahead of all others.
-/// Until then the daemon issues no time-based identifiers. Reports a violation if the clock agrees with another clock.
+/// Until its clock is accepted, the daemon issues no time-based identifiers. Reports a violation if the clock agrees
+/// with another clock.
 async fn accept_clock(run: &Run, replica: usize) -> Result<(), Status> {
     let admin = life(run, replica)?.node.admin();
     let status = admin.get_status(Request::new(GetStatusRequest {})).await?.into_inner();

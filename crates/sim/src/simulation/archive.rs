@@ -1,4 +1,4 @@
-//! The archive of a simulated store: the contents of `kentd --archive` at the moment the store is lost.
+//! The archive of a simulated store. It models what `kentd --archive` has written by the moment the store is lost.
 //!
 //! As in `kent_store`, commits are applied one at a time. A commit becomes visible and is answered once both the store
 //! and the archive have it. The archive may or may not have a commit that was in flight when the store was lost.
@@ -43,11 +43,11 @@ pub(crate) enum Pace {
 #[derive(Debug, Default)]
 struct Contents {
     records: BTreeMap<Key, Vec<u8>>,
-    /// Answered writes that are not archived yet, for [`Mutant::EarlyAnswer`].
+    /// Writes that were answered but are not archived yet, for [`Mutant::EarlyAnswer`].
     late: VecDeque<Writes>,
-    /// Whether the archive currently cannot be written.
+    /// Whether the archive is currently unwritable.
     is_away: bool,
-    /// Whether the store is lost, so that the archive gets no more commits.
+    /// Whether the store is lost. The archive then gets no more commits.
     is_over: bool,
 }
 

@@ -11,7 +11,7 @@ pub(crate) async fn chaos(run: Arc<Run>, replica: usize) {
     while !run.is_ending() {
         run.step();
         time::sleep(run.dice.millis(200, 6000)).await;
-        // Inject no faults while a store is lost and restored.
+        // Inject no faults while a lost store is being restored.
         let _gate = run.gate.read().await;
         if run.is_ending() {
             return;

@@ -100,7 +100,7 @@ pub(crate) async fn table(regions: &impl Regions, space: &str) -> Result<Table, 
     table_of(parts).map_err(|bad| bad.to_string())
 }
 
-/// Returns the edits of a space, the oldest first, and the revision up to which edits are forgotten.
+/// Returns the edits of a space, oldest first, and the revision up to which edits are forgotten.
 async fn history(regions: &impl Regions, parent: &str) -> Result<(Vec<HistoryEntry>, Revision), String> {
     let (mut entries, mut page_token) = (Vec::new(), String::new());
     loop {
@@ -115,15 +115,15 @@ async fn history(regions: &impl Regions, parent: &str) -> Result<(Vec<HistoryEnt
     }
 }
 
-/// Checks that replaying the whole history from an empty table yields the table, without gaps in revisions. The edits
-/// up to `forgotten` are those of a deleted space, whose revisions the new space continues.
+/// Checks that replaying the whole history from an empty table yields the table, without gaps in revisions. The
+/// revisions up to `forgotten` belong to a deleted space, and the new space continues after them.
 fn check_history(table: &Table, history: Vec<HistoryEntry>, forgotten: Revision) -> Result<(), String> {
     let copy = Table::restore(table.bits(), forgotten, RegionNumber(1), []);
     let mut copy = copy.map_err(|damage| damage.to_string())?;
     for entry in history {
         let revision = entry.revision;
         if entry.principal.starts_with("kentd ") && revision > copy.revision().0 {
-            // A restore or a move skips revisions that a lost table may have had.
+            // A restore or a move skips revisions that the old table may have had.
             let regions: Vec<Region> = copy.iter().cloned().collect();
             copy = Table::restore(copy.bits(), Revision(revision - 1), copy.next_number(), regions)
                 .map_err(|damage| damage.to_string())?;

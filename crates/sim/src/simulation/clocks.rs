@@ -1,4 +1,4 @@
-//! The errors of the clocks in a run.
+//! The clock errors in a run.
 
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ const OFFSETS: [i128; 14] = [
     10 * YEAR,
 ];
 
-/// The bound for clock errors in a run.
+/// The bound on clock errors in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clocks {
     /// No bound: only restores from a backup need one.
@@ -38,7 +38,8 @@ pub(crate) enum Clocks {
     Synchronized,
 }
 
-/// The offsets for [`Clocks::Within`]. With the constant offset of a machine they add up to at most 28 minutes.
+/// The offsets for [`Clocks::Within`]. Together with the constant offset of a machine, they add up to at most 28
+/// minutes.
 const OFFSETS_WITHIN: [i128; 8] =
     [0, -10 * MILLI, -400 * MILLI, 3 * SECOND, -5 * MINUTE, 5 * MINUTE, -18 * MINUTE, 18 * MINUTE];
 /// The offsets for [`Clocks::Synchronized`].
@@ -49,8 +50,8 @@ const CONSTANT: [i128; 8] = [0, 0, 20 * MILLI, -300 * MILLI, 2 * SECOND, -5 * SE
 /// Drift rates of a machine's wall clock, in parts per million.
 const DRIFTS: [i128; 7] = [0, 0, 50, -50, 500, -20_000, 20_000];
 
-/// Constant offsets and drifts for the other bounds. Such runs last for hours, in which a drift must not exceed a
-/// minute.
+/// Constant offsets and drift rates for the other bounds. Such runs simulate hours, during which the drift must not
+/// exceed a minute.
 const CONSTANT_WITHIN: [i128; 6] = [0, 20 * MILLI, -300 * MILLI, 2 * SECOND, -10 * MINUTE, 10 * MINUTE];
 const CONSTANT_SYNCHRONIZED: [i128; 3] = [0, -200 * MILLI, 200 * MILLI];
 const DRIFTS_WITHIN: [i128; 5] = [0, 50, -50, 500, -500];

@@ -43,12 +43,12 @@ pub(crate) enum EditKind {
     Undelegate(DeleteSpaceRequest),
     /// Reverts the last edit of a region, or its deletion.
     Undo(UndoEditRequest),
-    /// Creates regions as another table had them.
+    /// Imports regions that were exported from another table.
     Import(ImportTableRequest),
 }
 
 impl Edit {
-    /// Returns a random edit of a random space. Only one operator may seal, so that the order of its seals is known.
+    /// Returns a random edit of a random space. Only one operator may seal, so that the order of seals is known.
     pub(crate) fn choose(dice: &Dice, places: &Places, request_id: String, may_seal: bool) -> Self {
         let space = places.space(dice);
         match places.region(dice, Some(&space)).filter(|_| !dice.per_mille(250)) {
@@ -186,12 +186,12 @@ pub(crate) async fn answer(run: &Run, edit: &Edit) -> Option<Result<EditResponse
     None
 }
 
-/// Returns whether the outcome of an edit is unknown, so that a retry is needed.
+/// Returns whether the outcome of an edit is unknown and a retry is needed.
 pub(crate) fn is_unknown(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled)
 }
 
-/// Returns a request that adds a subregion: an all-zero one closes the region, and any other one makes it partial.
+/// Returns a request that adds a subregion. An extension of zeros closes the region, and any other makes it partial.
 fn subdivide(dice: &Dice, name: String, by_bits: u32, made: &str, request_id: String) -> AddSubregionsRequest {
     let closes = dice.per_mille(500);
     let extension = if closes { "0" } else { "1" }.repeat(by_bits as usize);

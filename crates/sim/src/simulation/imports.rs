@@ -1,4 +1,4 @@
-//! An operator who exports tables and later imports them into new spaces. The new space continues the counters, so it
+//! An operator who exports tables and later imports them into new spaces. A new space continues the counters, so it
 //! issues nothing that the exported space had issued before the export.
 
 mod export;
@@ -81,7 +81,7 @@ async fn import_lost(run: &Run, kept: &[Vec<Export>], copied: &mut Copied) {
     copied.restores = restores;
 }
 
-/// Returns whether a space does not exist, or `None` if no daemon answers.
+/// Returns whether a space is missing, or `None` if no daemon answers.
 pub(crate) async fn is_lost(run: &Run, space: &str) -> Option<bool> {
     let get = GetSpaceRequest { name: format!("spaces/{space}") };
     for _ in 0..TRIES {
@@ -101,7 +101,7 @@ pub(crate) async fn is_lost(run: &Run, space: &str) -> Option<bool> {
 /// edits.
 async fn copy(run: &Run, exports: &[Export], copy: &str, is_edited: bool) -> Vec<Made> {
     let restores = run.restores();
-    // After a restore, the numbers of a delegated region may have been issued, so its import is refused.
+    // After a restore, a delegated region may already have issued its numbers, so its import is refused.
     if restores > 0 && exports.iter().any(Export::has_delegated) {
         return Vec::new();
     }
@@ -130,7 +130,7 @@ async fn copy(run: &Run, exports: &[Export], copy: &str, is_edited: bool) -> Vec
     made
 }
 
-/// Sends again an import that was made, perhaps long ago. The import must not be applied a second time.
+/// Resends an import that was applied earlier. It must not be applied a second time.
 async fn repeat(run: &Run, made: &Made) {
     let _gate = run.gate.read().await;
     if run.restores() != made.restores || run.edits_are_paused() {
@@ -148,8 +148,8 @@ async fn repeat(run: &Run, made: &Made) {
     }
 }
 
-/// Imports a table into an empty space that no other actor knows, with retries. Returns the edits, or `None` if the
-/// import is refused, or if the run ends or edits are lost before it is made.
+/// Imports a table, with retries, into an empty space that no other actor uses. Returns the edits, or `None` if the
+/// import is refused, or if the run ends or edits are lost before it is applied.
 async fn import(run: &Run, export: &Export, into: &str, restores: u64) -> Option<Vec<Made>> {
     let edits = edits(run, export, into, restores);
     while !run.is_ending() {
@@ -163,7 +163,7 @@ async fn import(run: &Run, export: &Export, into: &str, restores: u64) -> Option
             let made = |(edit, revision)| Made { edit, revision, restores };
             return Some(edits.into_iter().zip(revisions?).map(made).collect());
         }
-        // Meanwhile the store may be moved, or restored from its archive.
+        // Meanwhile, the store may be moved or restored from its archive.
         drop(gate);
         time::sleep(run.dice.millis(50, 2000)).await;
     }
@@ -222,8 +222,7 @@ async fn create(run: &Run, space: &str, bits: u32) -> Result<(), NoAnswer> {
     Err(NoAnswer)
 }
 
-/// Returns the edits that import a table, each of which is one commit. An edit can end after any region without
-/// subregions.
+/// Returns the edits that import a table. Each edit is one commit, and can end after any region without subregions.
 fn edits(run: &Run, export: &Export, into: &str, restores: u64) -> Vec<Edit> {
     let drops_counters = run.backend().mutant == Some(Mutant::ImportedCounters);
     let (mut parts, mut part) = (Vec::new(), Vec::new());
@@ -299,7 +298,7 @@ fn is_same(sent: &Region, copied: &Region) -> bool {
         }
 }
 
-/// Imports the table where it does not fit: a second time into the same space, or into a space of another width.
+/// Tries an import that must be refused: a second import into the same space, or one into a space of another width.
 async fn misfit(run: &Run, export: &Export, into: &str) {
     let into = match run.dice.between(0, 3) {
         0 => into,

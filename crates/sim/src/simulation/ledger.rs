@@ -1,4 +1,4 @@
-//! Records every grant and checks the promises for each.
+//! Records every grant and checks that it keeps the promises.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -18,17 +18,18 @@ pub(crate) struct Ledger {
     last: HashMap<(u64, String), (u64, u128)>,
     /// The identifiers granted from regions: space, region number, identifier.
     issued: Vec<(String, u64, u128)>,
-    /// The identifiers that a space counts as issued since its regions were imported: space, region number, identifier.
+    /// The identifiers that a space counts as issued because its regions were imported: space, region number,
+    /// identifier.
     inherited: Vec<(String, u64, u128)>,
     /// The keys of scrambled orders, by space and region.
     keys: HashMap<(String, u64), ClusterKey>,
     /// Grants of strict regions, by region and request ID.
     strict: BTreeMap<(u64, String), (u128, u64)>,
-    /// Grants of strict regions in lost stores. A repeated request may get the same grant or another one.
+    /// Grants of strict regions in lost stores. A repeated request may get the same grant or a new one.
     lost: HashSet<(u64, String, u128, u64)>,
-    /// The runs of gapless numbers of strict regions: start, and end if a restore ended the run.
+    /// The gapless runs of numbers of strict regions: the start, and the end if a restore ended the run.
     runs: BTreeMap<u64, Vec<(u128, Option<u128>)>>,
-    /// A checksum of all events in their order, which must be equal in two runs of a seed.
+    /// A checksum of all events in order. It must be equal in two runs of the same seed.
     digest: u64,
     pub(crate) identifiers: u64,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Ledger {
 /// A granted block.
 pub(crate) struct Grant<'a> {
     pub(crate) source: &'a str,
-    /// The space, in terms of the first names of its regions.
+    /// The space's name, as `Places::origin` returns it, which is the same after a rename.
     pub(crate) space: &'a str,
     pub(crate) block: &'a Block,
     pub(crate) clock_epoch: u64,
@@ -132,8 +133,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records the loss of the store. Granted identifiers must still not be granted again, but the owners of
-    /// identifiers may change, and strict grants since the backup are lost.
+    /// Records the loss of the store. No identifier may be granted again, but the owners of identifiers may change, and
+    /// strict grants since the backup are lost.
     pub(crate) fn lose(&mut self) {
         self.issued.clear();
         self.inherited.clear();
@@ -157,7 +158,7 @@ impl Ledger {
     }
 
     /// Records that a space must issue none of these identifiers, because it has imported the regions that issued them.
-    /// `numbers` has the new number of each of these regions. Fails if a region is missing.
+    /// `numbers` maps each of these regions to its new number. Fails if a region is missing.
     pub(crate) fn inherit(&mut self, space: &str, issued: &Issued, numbers: &HashMap<u64, u64>) -> Result<(), String> {
         let sequence = format!("space {space}");
         self.seen.extend(issued.all.iter().map(|id| (sequence.clone(), *id)));
@@ -214,7 +215,7 @@ impl Ledger {
         }
     }
 
-    /// Records that a strict region was restored to a state with next number `from`, and continues with `to`.
+    /// Records that a strict region was restored to a state in which its next number was `from`, and continues at `to`.
     pub(crate) fn skip(&mut self, region: RegionNumber, from: u128, to: Option<u128>) {
         let runs = self.runs.entry(region.0).or_insert_with(|| vec![(0, None)]);
         runs.retain(|(first, _)| *first < from);
@@ -263,14 +264,14 @@ impl Ledger {
     }
 }
 
-/// Returns the region that owns the identifiers of a closed region: its innermost all-zero descendant.
+/// Returns the region that owns the identifiers of a closed region: its innermost descendant with extensions of zeros.
 fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     let mut heir = region;
     let mut inside = VecDeque::from([region]);
     while let Some(region) = inside.pop_front() {
         heir = region;
         if region.kind == Kind::Closed {
-            // The all-zero subregion comes first.
+            // The first subregion is the one whose extension is all zeros.
             inside.extend(table.children(region).next());
         }
     }

@@ -1,6 +1,6 @@
 //! The connection from one daemon to the store: slow, lossy, sometimes partitioned, and closed when the daemon crashes.
 //!
-//! As on a real network, a sent message arrives even if its sender has given up or crashed meanwhile.
+//! As on a real network, a message in flight arrives even if its sender has meanwhile given up or crashed.
 
 use std::{
     fmt,
@@ -57,7 +57,7 @@ impl Backend {
         Self { memory: Arc::new(memory), archive: None, undo: Arc::default(), ..self.clone() }
     }
 
-    /// Returns this backend with a new archive, with this probability, and otherwise without an archive.
+    /// Returns this backend with a new archive, with the given probability in thousandths, or else without an archive.
     pub(crate) async fn archived(self, per_mille: u64) -> Result<Self, ReadError> {
         if !self.dice.per_mille(per_mille) {
             return Ok(self.without_archive());
@@ -77,7 +77,7 @@ impl Backend {
         self.archive.as_ref().is_some_and(|archive| archive.is_over())
     }
 
-    /// Fails while the archive cannot be written, because then the store cannot be used.
+    /// Fails while the archive is unwritable, because the store is then unusable.
     fn check_archive(&self) -> Result<(), Unavailable> {
         self.archive.as_ref().map_or(Ok(()), |archive| archive.check_there())
     }
@@ -93,7 +93,7 @@ impl Backend {
         self.foul.load(Ordering::SeqCst)
     }
 
-    /// Returns the latency of a message.
+    /// Returns a random latency for a message.
     fn latency(&self) -> Duration {
         match self.has_faults() {
             true if self.dice.per_mille(20) => self.dice.millis(1000, 8000),
@@ -129,7 +129,8 @@ impl Backend {
         };
         let mut mutated = Txn::new();
         for (key, version) in txn.guards() {
-            // Keep guards for new keys: replacing a table with an empty one would be too easy to find.
+            // Keep the guards on new keys. Without them, an empty table could replace an existing one, which is too
+            // easy to find.
             if *version == Version::ABSENT || !unguarded(key) {
                 mutated = mutated.expect(key.clone(), *version);
             }
@@ -149,7 +150,7 @@ impl Backend {
         mutated
     }
 
-    /// Undoes the latest commits with [`Mutant::NoFlush`], as if power was lost before they were flushed.
+    /// With [`Mutant::NoFlush`], undoes the latest commits, as if power had been lost before they were flushed.
     pub(crate) async fn lose_unflushed(&self) {
         if self.mutant != Some(Mutant::NoFlush) {
             return;
@@ -164,7 +165,7 @@ impl Backend {
                 Some(value) => txn.put(key, value),
                 None => txn.delete(key),
             });
-            // OK because the store in memory accepts every commit without guards.
+            // OK because the in-memory store accepts every commit without guards.
             let _ = self.memory.commit(back).await;
         }
     }
@@ -187,7 +188,7 @@ pub(crate) struct Link {
     own: MemoryStore,
     /// Whether a partition blocks all messages.
     cut: Arc<AtomicBool>,
-    /// Whether the daemon has crashed, so that only its messages in flight still arrive.
+    /// Whether the daemon has crashed. Only its messages in flight then still arrive.
     dead: Arc<AtomicBool>,
 }
 
@@ -334,14 +335,14 @@ impl Peers for Link {
     }
 }
 
-/// A watch whose changes reach the daemon late. Sometimes they pause for a long time and then arrive in a burst. During
-/// a partition no change arrives, and afterward some may have been compacted.
+/// A watch whose changes reach the daemon late. Sometimes no change arrives for a long time, and then all arrive in a
+/// burst. During a partition, no change arrives, and some changes may be compacted before it ends.
 struct SlowWatch {
     watch: Box<dyn Watch>,
     backend: Backend,
     cut: Arc<AtomicBool>,
     dead: Arc<AtomicBool>,
-    /// The time until which a backlog arrives without delay.
+    /// The end of the current burst, until which changes arrive without delay.
     behind_until: Instant,
     /// A change and its time of arrival.
     in_flight: Option<(Change, Instant)>,
@@ -391,9 +392,9 @@ impl SlowWatch {
     }
 }
 
-/// The share of changes that pause a watch, in thousandths.
+/// The share of changes at which a watch pauses, in thousandths.
 const BACKLOGS_PER_MILLE: u64 = 10;
-/// The time in which a backlog arrives.
+/// The duration of the burst in which a backlog arrives.
 const BURST: Duration = Duration::from_millis(5);
 /// The interval at which a watch checks whether a partition has ended.
 const CUT_POLL: Duration = Duration::from_millis(50);

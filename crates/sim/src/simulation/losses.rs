@@ -1,8 +1,8 @@
-//! Simulates lost stores: backups at random times, a crash of all daemons, and a restored store in place of the lost
-//! one.
+//! Simulates lost stores: takes backups at random times, crashes all daemons, and replaces the lost store with a
+//! restored one.
 //!
 //! Only the newest backup is restored, sometimes repeatedly. Operators follow docs/restore.md: they know the edits
-//! since the backup, repeat them where possible, and unseal the regions that match the lost store again.
+//! since the backup, repeat them where possible, and unseal the regions that match the lost store.
 
 mod archived;
 mod backup;
@@ -28,7 +28,7 @@ pub(crate) async fn losses(run: Arc<Run>) {
             archived::restore(&run).await;
             continue;
         }
-        // If operators make no edits from now on, they may pass --table-unchanged.
+        // In some cases, operators make no edits from here on, so they may pass `--table-unchanged`.
         run.pause_edits(run.dice.per_mille(400)).await;
         if backup.is_none() || run.dice.per_mille(700) {
             backup = backup::take_backup(&run).await.or(backup);
@@ -54,7 +54,7 @@ pub(crate) async fn losses(run: Arc<Run>) {
     time::sleep(run.dice.millis(3000, 15_000)).await;
 }
 
-/// Returns a copy of the store, like a snapshot of its disk, and the number of starts that had begun by then.
+/// Returns a copy of the store, like a snapshot of its disk, and the number of daemon starts that had begun by then.
 async fn copy(run: &Run) -> Option<(MemoryStore, u64)> {
     let (memory, begun) = (run.backend().memory.reopen(), run.begun());
     let copy = MemoryStore::new(memory.store_id());
@@ -65,7 +65,7 @@ async fn copy(run: &Run) -> Option<(MemoryStore, u64)> {
     Some((copy, begun))
 }
 
-/// Starts a daemon on an old copy of the store. The witness must reject it, because it has recorded a later start.
+/// Starts a daemon on an old copy of the store. The witness has recorded a later start, so it must reject the copy.
 async fn put_back(run: &Run, (copy, begun): (MemoryStore, u64)) {
     let Some(witness) = &run.witness else { return };
     if run.attested() <= begun || copy.store_id() != run.backend().memory.store_id() {

@@ -1,4 +1,4 @@
-//! Mutants: safeguards that a run disables, to check that the simulation finds the consequences.
+//! Mutants: safeguards that a run disables to check that the simulation detects the consequences.
 
 use clap::ValueEnum;
 
@@ -11,13 +11,13 @@ pub(crate) enum Mutant {
     CounterVersion,
     /// The store does not compare the versions of regions and spaces.
     TableVersion,
-    /// The store forgets its latest commits when a daemon crashes, as if they had not been flushed.
+    /// The store loses its latest commits when a daemon crashes, as if they had not been flushed.
     NoFlush,
     /// The store applies only the first write of a transaction.
     TornCommit,
     /// Announcements of daemons expire immediately.
     LostPresence,
-    /// A restore assumes that all clocks agree with the clock of its host.
+    /// A restore assumes that all clocks agree with the host's clock.
     ClockError,
     /// An operator passes `--table-unchanged` although tables have been edited since the backup.
     TableUnchanged,
@@ -25,8 +25,9 @@ pub(crate) enum Mutant {
     EarlyAnswer,
     /// An import carries no counters.
     ImportedCounters,
-    /// An export has the counters that a daemon last received, instead of those in the store.
+    /// An export contains the counters that a daemon last received instead of those in the store.
     StaleExport,
-    /// An edit that only creates regions, such as an import, is not atomic: the store does not write their counters.
+    /// An edit that only creates regions, such as an import, is not atomic: the store does not write the regions'
+    /// counters.
     NewCounters,
 }

@@ -12,7 +12,7 @@ pub(crate) struct Outcome {
     pub(crate) identifiers: u64,
     pub(crate) edits: u64,
     pub(crate) faults: [u64; FAULTS.len()],
-    /// A checksum of all events in their order.
+    /// A checksum of all events in order.
     pub(crate) digest: u64,
     /// Broken promises with their seeds.
     pub(crate) violations: Vec<(u64, String)>,

@@ -13,8 +13,8 @@ pub(crate) const SPACES: [&str; 2] = ["default", "narrow"];
 pub(crate) const STRICT_SPACE: &str = SPACES[0];
 /// The strict regions. Requests to both use the same request IDs.
 pub(crate) const STRICT: [&str; 2] = ["invoices", "receipts"];
-/// Regions that clients exhaust as fast as their pace allows, so that a restore must skip the maximum number of
-/// identifiers.
+/// Regions from which clients take identifiers as fast as the pace allows, so that a restore must skip the maximum
+/// number of identifiers.
 pub(crate) const RUSHED: [&str; 2] = ["rushed", "rushed-scrambled"];
 
 /// The spaces and regions that exist, shared by operators and clients.
@@ -25,7 +25,7 @@ pub(crate) struct Places(Arc<Mutex<Names>>);
 struct Names {
     spaces: Vec<String>,
     regions: Vec<Place>,
-    /// The first name of a region, by each name that a rename has given or may have given it.
+    /// Maps each name that a rename gave or may have given a region to the region's first name.
     origins: HashMap<String, String>,
     made: u64,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Place {
     pub(crate) region: String,
 }
 
-/// The number of newest regions among which half of all choices are made, because old regions are often closed, full or
+/// Half of all choices are made among this number of newest regions, because older ones are often closed, full or
 /// renamed.
 const NEWEST: usize = 8;
 
@@ -49,7 +49,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Returns a random space, most often one of the first two.
+    /// Returns a random space, usually one of the first two.
     pub(crate) fn space(&self, dice: &Dice) -> String {
         let spaces = &self.lock().spaces;
         let of = if dice.per_mille(600) { &spaces[..SPACES.len()] } else { spaces };
@@ -77,7 +77,7 @@ impl Places {
         self.lock().add(space.to_owned(), region.to_owned());
     }
 
-    /// Records that a region is deleted. Clients that know the region under an old name still request from it.
+    /// Records that a region is deleted. Clients that know an old name of the region still request identifiers from it.
     pub(crate) fn deleted(&self, space: &str, region: &str) {
         self.lock().regions.retain(|place| (place.space.as_str(), place.region.as_str()) != (space, region));
     }
@@ -95,7 +95,7 @@ impl Places {
         }
     }
 
-    /// Records a new name before a rename is sent, because its outcome may stay unknown.
+    /// Records the new name of a region before the rename is sent, because the outcome may stay unknown.
     pub(crate) fn may_be_renamed(&self, old: &str, new: &str) {
         let mut names = self.lock();
         let origin = names.origin(old);
@@ -118,7 +118,8 @@ impl Places {
         names.add(space.to_owned(), new.to_owned());
     }
 
-    /// Returns the name of a space in terms of the first names of its regions, which never changes.
+    /// Returns the name of a space with each region in it replaced by the region's first name. The result is the same
+    /// after a rename.
     pub(crate) fn origin(&self, space: &str) -> String {
         let names = self.lock();
         let first: Vec<String> = space.split('/').map(|name| names.origin(name)).collect();

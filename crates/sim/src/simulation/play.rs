@@ -1,8 +1,8 @@
 //! One run from start to end: a phase with faults, a quiet phase without faults, and the checks.
 //!
 //! In every second run, the store is lost and restored or moved several times. A restore from a backup assumes a bound
-//! on clock errors, so the clocks of these runs stay within it. In the other runs, clocks may be wrong by any amount;
-//! in half of these the store has an archive, is lost, and is restored from the archive.
+//! on clock errors, so the clocks of these runs stay within the bound. In the other runs, clocks may be wrong by any
+//! amount. In half of the other runs, the store has an archive, is lost, and is restored from the archive.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -26,10 +26,10 @@ use super::{
 
 /// The length of the phase with faults.
 const FAULTS: Duration = Duration::from_secs(60);
-/// The length of the quiet phase: long enough that all windows end and all daemons trust their clocks again. Every
-/// operation must work afterward.
+/// The length of the quiet phase, in which all windows end and all daemons start to trust their clocks again. After it,
+/// every operation must work.
 const QUIET: Duration = Duration::from_secs(200);
-/// The time after which a run counts as hanging.
+/// The time after which a run counts as hung.
 const HANGS: Duration = Duration::from_secs(60_000);
 
 /// Runs a seed to its end.
@@ -43,7 +43,7 @@ pub(crate) fn simulate(seed: u64, mutant: Option<Mutant>) -> Outcome {
 }
 
 async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
-    // The bound on clock errors is not drawn at random, so that the runs of existing seeds stay the same.
+    // The seed number selects the bound on clock errors. A random draw would change the runs of existing seeds.
     let clocks = match seed % 4 {
         0 => Clocks::Within,
         2 => Clocks::Synchronized,
@@ -59,7 +59,7 @@ async fn whole(seed: u64, mutant: Option<Mutant>) -> Outcome {
         Ok(run) => Arc::new(run),
         Err(error) => return Outcome { violations: vec![(seed, error.to_string())], ..Outcome::default() },
     };
-    // Imports are not drawn at random either. In each kind of run, every second run imports tables.
+    // The seed number also selects the runs that import tables: half of each kind of run.
     let imports = matches!(seed % 8, 0 | 3 | 5 | 6);
     if time::timeout(HANGS, play(&run, archived, imports)).await.is_err() {
         run.violation("P6: the run hangs".to_owned());
@@ -100,7 +100,7 @@ async fn play(run: &Arc<Run>, archived: u64, imports: bool) {
     run.end();
     let wait = run.time_until_issuing();
     if !wait.is_zero() {
-        // A clock was set back to before the time from which a restored or moved store issues.
+        // A clock was set back to before the time at which a restored or moved store starts to issue.
         let _exclusive = run.gate.write().await;
         run.crash_all().await;
         time::sleep(wait).await;

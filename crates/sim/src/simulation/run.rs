@@ -1,4 +1,4 @@
-//! The state of a run: three daemons on one store, and the events recorded about them.
+//! The state of a run: three daemons on one store, and the recorded events.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -38,13 +38,13 @@ pub(crate) struct Run {
     pub(crate) places: Places,
     ending: AtomicBool,
     pub(crate) clocks: Clocks,
-    /// Held shared by each call and each fault, and exclusively while a store is lost and replaced.
+    /// Each call and each fault holds this lock shared. It is held exclusively while a lost store is replaced.
     pub(crate) gate: RwLock<()>,
     /// The witness directory of the daemons, in runs that lose stores.
     pub(crate) witness: Option<TempDir>,
-    /// The number of starts that have begun.
+    /// The number of daemon starts that have begun.
     begun: AtomicU64,
-    /// The number of the last start that the witness has recorded.
+    /// The number of the last daemon start that the witness has recorded.
     attested: AtomicU64,
     /// Whether operators currently make no edits.
     edits_paused: AtomicBool,
@@ -66,7 +66,7 @@ struct State {
     restores: u64,
     /// The time before which the store must issue nothing.
     until: Option<UnixNanos>,
-    /// Regions that differ from the lost store, by space and first name. Operators leave them alone.
+    /// Regions that differ from their state in the lost store, by space and first name. Operators do not edit them.
     suspects: HashSet<String>,
     violations: Vec<String>,
 }
@@ -87,17 +87,17 @@ pub(crate) struct Life {
 }
 
 pub(crate) const REPLICAS: usize = 3;
-/// The number of attempts for an operation that faults may disturb.
+/// The maximum number of attempts at an operation that faults may interrupt.
 pub(crate) const TRIES: usize = 50;
 /// The share of stores that have an archive, in thousandths.
 pub(crate) const ARCHIVED: u64 = 600;
-/// The windows for which a daemon can continue without the store. Each daemon gets one of them.
+/// How long a daemon can continue without the store. Each daemon gets one of these windows.
 const WINDOWS: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(6), Duration::from_secs(60)];
 /// The additional time for which slots are reserved beyond the bound on the clocks of lost daemons.
 const MARGIN: Duration = Duration::from_secs(3);
 
 impl Run {
-    /// Creates a run, without running daemons.
+    /// Creates a run. Its daemons are not started.
     pub(crate) fn new(dice: Dice, clocks: Clocks, mutant: Option<Mutant>) -> Result<Self, ConfigError> {
         let faults = Arc::new(Faults::default());
         let memory = MemoryStore::new(StoreId::new([7; 16]));
@@ -118,7 +118,7 @@ impl Run {
             ending: AtomicBool::new(false),
             clocks,
             gate: RwLock::new(()),
-            // Runs without a bound on clock errors have no witness, so that the runs of existing seeds stay the same.
+            // A witness would change the runs of existing seeds, so runs without a bound on clock errors have none.
             witness: if clocks == Clocks::Wild { None } else { tempfile::tempdir().ok() },
             begun: AtomicU64::new(0),
             attested: AtomicU64::new(0),
@@ -128,7 +128,7 @@ impl Run {
         })
     }
 
-    /// Adds an archive to the first store with this probability.
+    /// Adds an archive to the first store with this probability in thousandths.
     pub(crate) async fn archive(&self, per_mille: u64) {
         match self.backend().archived(per_mille).await {
             Ok(backend) => *self.backend.lock().unwrap_or_else(PoisonError::into_inner) = backend,
@@ -220,7 +220,7 @@ impl Run {
         self.replicas.get(replica)?.lock().clone()
     }
 
-    /// Kills a daemon. Only its messages in flight still arrive.
+    /// Kills a daemon. Its messages in flight still arrive.
     pub(crate) async fn crash(&self, replica: usize) {
         let Some(life) = self.replicas[replica].lock().take() else { return };
         self.faults.crashes.count();
@@ -285,7 +285,7 @@ impl Run {
         self.attested.load(Ordering::Relaxed)
     }
 
-    /// Returns a random machine, whose clock the caller uses.
+    /// Returns a random machine, for its clock.
     pub(crate) fn any_machine(&self) -> Arc<Machine> {
         self.replicas[self.dice.between(0, REPLICAS as u64 - 1) as usize].machine.clone()
     }
@@ -295,7 +295,7 @@ impl Run {
         &self.replicas[0].config
     }
 
-    /// Returns the duration until all clocks have passed a time, at their current rates.
+    /// Returns the duration until all clocks have passed a time, given their current rates.
     pub(crate) fn until_all_are_past(&self, time: UnixNanos) -> Duration {
         let last = self.replicas.iter().map(|replica| time.get() - replica.machine.wall().get()).max().unwrap_or(0);
         // The added thousandth covers clocks that run slightly slow.
@@ -303,7 +303,7 @@ impl Run {
         Duration::from_nanos(last.saturating_add(last / 1000)) + if last > 0 { MARGIN } else { Duration::ZERO }
     }
 
-    /// Returns the duration until the store issues again after a restore.
+    /// Returns the time until the store issues identifiers again after a restore.
     pub(crate) fn time_until_issuing(&self) -> Duration {
         let until = self.lock().until;
         until.map_or(Duration::ZERO, |until| self.until_all_are_past(until))
@@ -335,13 +335,13 @@ impl Run {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// Records a region that differs from the lost store.
+    /// Records a region that differs from its state in the lost store.
     pub(crate) fn suspect(&self, space: &str, region: &str) {
         let origin = self.places.origin(&format!("{space}/{region}"));
         self.lock().suspects.insert(origin);
     }
 
-    /// Returns whether a region differs from the lost store, so that operators leave it alone.
+    /// Returns whether a region differs from its state in the lost store. Operators do not edit such a region.
     pub(crate) fn is_suspect(&self, space: &str, region: &str) -> bool {
         let origin = self.places.origin(&format!("{space}/{region}"));
         self.lock().suspects.contains(&origin)
@@ -392,7 +392,7 @@ impl Run {
         }
     }
 
-    /// Records a request to unseal, before it is known whether the request will be applied.
+    /// Records an unseal request before its outcome is known.
     pub(crate) fn unsealing(&self, space: &str, region: u64) {
         let mut state = self.lock();
         let region = (self.places.origin(space), region);
@@ -400,12 +400,12 @@ impl Run {
         state.unsealing.insert(region);
     }
 
-    /// Records an acknowledged unseal. The request ID keeps the unseal from being applied again later.
+    /// Records an acknowledged unseal. Because of its request ID, the unseal cannot be applied again later.
     pub(crate) fn unsealed(&self, space: &str, region: u64) {
         self.lock().unsealing.remove(&(self.places.origin(space), region));
     }
 
-    /// Checks that a grant requested at `sent` is not from a region whose seal was already in effect.
+    /// Checks that a grant requested at `sent` is not from a region whose seal was in effect by then.
     pub(crate) fn check_seal(&self, space: &str, region: u64, sent: Instant) {
         let mut state = self.lock();
         if let Some(since) = state.sealed.get(&(self.places.origin(space), region)).filter(|since| **since < sent) {

@@ -10,7 +10,7 @@ use kentd::{clock::Clock, entropy::Entropy};
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 
-/// The random generator that all parts of a run share. The order of draws is also deterministic.
+/// The random generator that all parts of a run share. They draw from it in a deterministic order.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(Arc<Mutex<StdRng>>);
 
@@ -24,15 +24,15 @@ impl Dice {
         self.lock().random_range(low..=high)
     }
 
-    /// Returns true with this probability in thousandths.
+    /// Returns true with the given probability in thousandths.
     pub(crate) fn per_mille(&self, probability: u64) -> bool {
         self.between(0, 999) < probability
     }
 
-    /// Returns a random element of a slice, or `None` if it is empty.
+    /// Returns a random element of a slice, or `None` if the slice is empty.
     pub(crate) fn pick<'a, T>(&self, of: &'a [T]) -> Option<&'a T> {
         let last = of.len().checked_sub(1)?;
-        // OK because an index of a slice in memory fits.
+        // OK because every index of a slice fits into usize.
         of.get(self.between(0, last as u64) as usize)
     }
 

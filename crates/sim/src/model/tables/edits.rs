@@ -13,20 +13,20 @@ pub(crate) enum EditKind {
     Expand,
     Shrink,
     Split,
-    /// Creates an all-zero subregion, which closes the region.
+    /// Creates a subregion whose extension is all zeros, which closes the region.
     Close,
-    /// Creates another subregion, which leaves the region partial.
+    /// Creates a subregion with another extension, which makes the region partial.
     Divide,
     /// Creates another region with a free prefix.
     Create,
-    /// Turns the region's suffixes into a space of their own.
+    /// Turns the region's suffixes into a separate space.
     Delegate,
     /// Declares that the suffixes below 2 are issued.
     Next,
     Seal,
-    /// Sets a policy, which does not affect which identifiers may be issued.
+    /// Sets a policy. This does not change the set of identifiers that may be issued.
     Policy,
-    /// Deletes the region if nothing was issued. Its prefix is free for new regions.
+    /// Deletes the region if it has issued nothing. Its prefix becomes free for new regions.
     Delete,
 }
 
@@ -49,7 +49,7 @@ impl EditKind {
         let first = table.get(RegionNumber(FIRST));
         let name = match (self, first) {
             (_, Some(first)) => first.name.clone(),
-            // The first region may be deleted.
+            // The first region may have been deleted.
             (Self::Create, None) => String::new(),
             (_, None) => return None,
         };
@@ -86,7 +86,7 @@ impl EditKind {
         })
     }
 
-    /// Returns whether the edit depends on the counter, so that it locks the counter.
+    /// Returns whether the edit depends on the counter and therefore locks it.
     pub(super) const fn is_about_the_counter(self) -> bool {
         matches!(self, Self::Shrink | Self::Close | Self::Divide | Self::Delegate | Self::Next | Self::Delete)
     }

@@ -25,7 +25,7 @@ pub(super) enum Key {
 pub(super) enum Value {
     Space(Revision, RegionNumber),
     Region(Box<Region>),
-    /// Stands for the record of a deleted region.
+    /// The record of a deleted region.
     Deleted,
     Counter(Count),
 }
@@ -34,7 +34,7 @@ pub(super) type Store = ModelStore<Key, Value>;
 
 pooled!(Contents<Key, Value>, Sent, View, Vec<(u64, Counter)>);
 
-/// A commit in flight, with the plan of its edit, if any.
+/// A commit in flight, with the plan if the commit is an edit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sent {
     pub(super) txn: ModelTxn<Key, Value>,
@@ -46,17 +46,17 @@ pub(super) struct Sent {
 pub(super) struct Replica {
     pub(super) view: Shared<View>,
     pub(super) counters: Shared<Vec<(u64, Counter)>>,
-    /// The pending commit of a chunk or a give-back.
+    /// The pending commit that reserves or gives back a chunk.
     pub(super) waiting: Option<Waiting>,
     /// The stage of a pending edit.
     pub(super) edit: Option<Stage>,
-    /// The number of received changes of counters.
+    /// The number of counter changes that the daemon has received.
     pub(super) heard: u8,
     /// The region that a thread has checked and is about to grant from.
     pub(super) looked: Option<u64>,
 }
 
-/// The tables as a daemon has them in memory.
+/// The tables in a daemon's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View {
     pub(super) table: Table,
@@ -77,7 +77,7 @@ pub(super) enum Stage {
     GiveBack(EditKind, Shared<Sent>),
     /// Next, the daemon reads the counter.
     Read(EditKind),
-    /// Next, the daemon plans the edit. The daemon has read the counter at this version.
+    /// Next, the daemon plans the edit. It has read the counter at this version.
     Plan(EditKind, u64),
     /// The commit of the edit is in flight.
     Commit(Shared<Sent>),
@@ -116,7 +116,7 @@ impl Replica {
         self.counters.iter().find(|(of, _)| *of == region).map_or(0, |(_, counter)| counter.version())
     }
 
-    /// Returns whether the commit of a chunk or a give-back of the region is in flight, like `Cell::reserving`.
+    /// Returns whether a commit that reserves or gives back a chunk of the region is in flight, like `Cell::reserving`.
     pub(super) fn is_reserving(&self, region: u64) -> bool {
         self.waiting.as_ref().is_some_and(|waiting| waiting.region() == region)
     }
@@ -209,7 +209,7 @@ impl View {
         true
     }
 
-    /// Returns the region if this daemon may grant from it, like the server's `facts`.
+    /// Returns the region if this daemon may grant from it, like `facts` in the server.
     pub(super) fn facts(&self, region: u64, mutant: Option<Mutant>) -> Option<&Region> {
         let found = self.table.get(RegionNumber(region))?;
         let seal = Seal::over([(&self.table, found)]).filter(|_| mutant != Some(Mutant::NoSealCheck));

@@ -21,9 +21,9 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TablesState {
     store: Store,
-    /// The durable edits, starting at the second revision, with their versions.
+    /// The durable edits from the second revision on, with their versions.
     history: Shared<Vec<(u64, Plan)>>,
-    /// Changes of counters that some daemon has not received yet.
+    /// Counter changes that at least one daemon has not received yet.
     pub(super) moves: Shared<Vec<Move>>,
     pub(super) replicas: Vec<Replica>,
     pub(super) late: Vec<Shared<Sent>>,
@@ -47,7 +47,7 @@ enum Seal {
     None,
     /// The seal was committed in this revision, but is not confirmed.
     Committed(Revision),
-    /// The seal is confirmed: no daemon grants from the region, or from one inside it.
+    /// The seal is confirmed: no daemon grants from the region or from a region inside it.
     InEffect,
 }
 
@@ -70,7 +70,7 @@ impl Delivery {
 
 pooled!(Vec<(u64, Plan)>, Vec<Move>);
 
-/// The time until which counters are paid.
+/// The time until which the numbers of every counter are paid for.
 const TIME: UnixNanos = UnixNanos::new(0);
 const NOW: Duration = Duration::ZERO;
 
@@ -101,8 +101,8 @@ impl TablesState {
         })
     }
 
-    /// Normalizes a state, so that states that differ only in the order of daemons are equal. Drops changes that all
-    /// daemons have received.
+    /// Normalizes a state: sorts the daemons, so that states that differ only in their order are equal, and drops
+    /// changes that all daemons have received.
     pub(super) fn normalize(&mut self) {
         let heard = self.replicas.iter().map(|replica| replica.heard).min().unwrap_or_default();
         if heard > 0 {
@@ -150,7 +150,7 @@ impl TablesState {
         }
     }
 
-    /// Checks and grants in one step: no edit is applied and no seal confirmed in between.
+    /// Checks and grants in one step: no edit is applied and no seal is confirmed in between.
     pub(super) fn grant(&mut self, replica: usize, region: u64, mutant: Option<Mutant>) -> bool {
         self.replicas[replica].view.facts(region, mutant).is_some() && self.cut_from(replica, region)
     }
@@ -191,7 +191,7 @@ impl TablesState {
         let it = &mut self.replicas[replica];
         let facts = it.view.facts(region, mutant)?;
         let (capacity, guard) = (facts.limit().get()?, it.view.version(Key::Region(region)));
-        // The pace limits nothing here, because it does not affect how two replicas interact.
+        // The pace sets no limit in this model, because it does not affect how two replicas interact.
         let value = Reserved { below: Position::new(read.value.get()?), paid: TIME };
         let read = Stored { version: read.version, value };
         let bound = Bound { capacity: Position::new(capacity), pace: facts.pace, time: TIME };
@@ -225,7 +225,7 @@ impl TablesState {
         Some(Shared::new(Sent { txn, plan: None }))
     }
 
-    /// Delivers the commit of a chunk or of a give-back.
+    /// Delivers the commit that reserves or gives back a chunk.
     pub(super) fn sent(&mut self, replica: usize, delivery: Delivery, mutant: Option<Mutant>) -> Option<()> {
         let waiting = self.replicas[replica].waiting.take()?;
         let Some(answer) = self.deliver(waiting.sent(), delivery, mutant) else { return Some(()) };
@@ -236,7 +236,8 @@ impl TablesState {
                 it.with_counter(region, |counter| counter.on_committed(plan, version));
                 it.receive_counter(region, Stored { version, value }, mutant);
             }
-            // The table has a newer revision. A pending edit of this daemon detects the newer revision itself.
+            // The stored table has a newer revision, so reload it. A pending edit of this daemon would detect that
+            // itself.
             (Waiting::Chunk { .. }, Err(Key::Region(_))) if it.edit.is_none() => it.edit = Some(Stage::Reload),
             _ => {}
         }
@@ -328,14 +329,14 @@ impl TablesState {
         self.deliver(stage.sent()?, delivery, mutant);
         self.replicas[replica].edit = Some(match stage {
             Stage::GiveBack(kind, _) => Stage::Read(kind),
-            // The daemon looks for the edit in the store.
+            // The daemon reads the table again to learn whether the edit was applied.
             _ => Stage::Reload,
         });
         Some(())
     }
 
-    /// Plans an edit on the table in memory, and sends it. The guard is the version of the counter in that table, which
-    /// the plan used, not a version read elsewhere.
+    /// Plans an edit on the table in memory, and sends the commit. The commit is guarded by the counter's version in
+    /// that table, on which the plan is based, not by a version read elsewhere.
     fn plan(&mut self, replica: usize, kind: EditKind, read: u64, mutant: Option<Mutant>) -> Option<()> {
         let it = &mut self.replicas[replica];
         let plan = it.view.table.plan(&kind.edit(&it.view.table)?).ok()?;
@@ -462,10 +463,10 @@ impl TablesState {
         }
     }
 
-    /// Returns whether every daemon can grant from some region after faults have stopped, unless all regions are full,
+    /// Returns whether, after faults have stopped, every daemon can grant from some region, or all regions are full,
     /// sealed or delegated.
     ///
-    /// If a daemon waits, its next step without a fault leads to another state that is checked.
+    /// A state in which a daemon waits is not checked, because it leads to another state that is checked.
     pub(super) fn recovers(&self, mutant: Option<Mutant>) -> bool {
         let is_quiet = |replica: &Replica| replica.waiting.is_none() && replica.edit.is_none();
         if !self.late.is_empty() || !self.replicas.iter().all(is_quiet) {
@@ -512,7 +513,7 @@ impl Replica {
     }
 }
 
-/// Returns an edit as recorded in the history, without counters.
+/// Returns an edit without counters, as the history records it.
 fn without_counters(plan: &Plan) -> Plan {
     let mut changes = plan.changes.clone();
     for change in &mut changes {

@@ -1,4 +1,4 @@
-//! Exports of tables, with the identifiers that their spaces had issued before.
+//! Exports of tables, with the identifiers that their spaces had issued before the export.
 
 use kent_proto::v1::{GetSpaceRequest, ListRegionsRequest, Region, regions_server::Regions};
 use tokio::time;
@@ -28,7 +28,8 @@ impl Export {
 /// The number of attempts to read a table.
 const READS: usize = 20;
 
-/// Exports the tables of a space and of the spaces inside it, outer ones first. A space without regions has no export.
+/// Exports the tables of a space and of the spaces inside it, outer spaces first. A space without regions has no
+/// export.
 pub(super) async fn exports(run: &Run, space: &str) -> Option<Vec<Export>> {
     let mut exports = vec![export(run, space).await?];
     let mut next = 0;
@@ -61,7 +62,7 @@ async fn export(run: &Run, space: &str) -> Option<Export> {
     None
 }
 
-/// Returns the regions of a space with their present counters.
+/// Returns the regions of a space with their current counters.
 pub(super) async fn listing(run: &Run, space: &str) -> Option<Vec<Region>> {
     for _ in 0..READS {
         if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize)

@@ -1,4 +1,4 @@
-//! Restores from an archive with the daemon's own code on real files. Such a restore must lose no commit and skip no
+//! Restores from an archive, with the daemon's code and real files. Such a restore must lose no commit and skip no
 //! number.
 
 use std::{
@@ -31,8 +31,7 @@ use super::{
     line::Line,
 };
 
-/// Loses the store and restores it from its archive. Returns the archive, which from then on can only serve as a
-/// backup.
+/// Loses the store and restores it from its archive. Returns the archive, which can then only serve as a backup.
 pub(super) async fn restore(run: &Arc<Run>) -> Option<Backup> {
     let old = run.backend();
     let kept = old.archive.as_ref()?.lose();
@@ -71,13 +70,13 @@ pub(super) async fn restore(run: &Arc<Run>) -> Option<Backup> {
 async fn restored(run: &Run, old: &Backend, place: &Place, host: &Machine) -> anyhow::Result<(Backend, UnixNanos)> {
     let new = old.with_store(MemoryStore::new(StoreId::new(run.dice.bytes())));
     let args = place.args("new")?;
-    // Create the new store's directory as the first attempt would.
+    // Create the directory of the new store, as the first attempt would.
     fs::create_dir_all(args.data.join("db"))?;
     let mut until = UnixNanos::new(0);
     for _ in 0..TRIES {
         let plan = Restore::plan_at(&args, host.wall(), &run.dice).await?;
         ensure!(plan.sealed == 0, "{} regions are sealed", plan.sealed);
-        // A counter without a floor since an earlier restore remains without one.
+        // A counter that has needed a floor since an earlier restore still needs one.
         let was_restored = run.restores() > 0;
         let skips = |to: Option<Count>, from: Count| to.map_or(!was_restored, |to| to != from);
         let skipped = plan.skips.iter().find(|skip| skips(skip.to, skip.from));
@@ -88,7 +87,7 @@ async fn restored(run: &Run, old: &Backend, place: &Place, host: &Machine) -> an
         let limit = if run.dice.per_mille(300) { run.dice.millis(1, 300) } else { Duration::from_secs(1000) };
         match time::timeout(limit, plan.write_to(&link, &args, &run.dice)).await {
             Ok(Ok(())) => return Ok((new.archived(ARCHIVED).await?, until)),
-            // The last step of an interrupted attempt was applied after all.
+            // The interrupted attempt did apply its last step.
             Ok(Err(RestoreError::NotEmpty { .. })) => {
                 let (store, clock) = (Arc::new(new.memory.reopen()), run.any_machine());
                 let entropy = Arc::new(run.dice.clone());
@@ -159,7 +158,7 @@ impl Place {
         Ok(Line::try_parse_from(line)?.args)
     }
 
-    /// Returns the directory of the store in the archive, relative to the directory of all files.
+    /// Returns the store's directory in the archive, relative to the directory of all files.
     fn own(&self) -> anyhow::Result<PathBuf> {
         let (own, _) = Archived::list(&self.path("archive"))?.pop().context("the archive has no store")?;
         Ok(own.strip_prefix(self.files.path())?.to_owned())

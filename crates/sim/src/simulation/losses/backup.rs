@@ -47,8 +47,7 @@ pub(super) struct Backup {
 enum Source {
     /// The output of `kent backup`.
     File(Vec<u8>),
-    /// The files of a store that was lost and restored from its archive, and the path of the archive within these
-    /// files.
+    /// The files of a store that was restored from its archive, and the path of the archive among them.
     Archive { files: TempDir, own: PathBuf },
 }
 
@@ -93,8 +92,8 @@ pub(super) async fn take_backup(run: &Run) -> Option<Backup> {
     None
 }
 
-/// Returns the output of `kent backup`. Fails for a backup without a time, which a daemon makes while it distrusts its
-/// clock, for example before its first slot. After a restore from such a backup, no counter continues without a floor.
+/// Returns the output of `kent backup`. Fails if the backup has no time, as when the daemon distrusts its clock, for
+/// example before its first slot. After a restore from such a backup, every counter needs a floor.
 async fn receive(admin: &impl Admin) -> Result<Vec<u8>, Status> {
     let mut parts = pin!(admin.backup(Request::new(BackupRequest {})).await?.into_inner());
     let mut bytes = Vec::new();
@@ -135,8 +134,8 @@ pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
         repair(run, &lost, &backup.floored, number).await;
     }
     if !waits_first {
-        // Clients send requests while nothing may be issued yet. The rest of the time passes without daemons, which is
-        // cheap to simulate.
+        // Clients send requests while nothing may be issued yet. Most of the waiting time passes without daemons,
+        // because that is cheap to simulate.
         drop(exclusive);
         time::sleep(run.dice.millis(1000, 5000)).await;
         let _exclusive = run.gate.write().await;
@@ -146,7 +145,7 @@ pub(super) async fn restore(run: &Arc<Run>, backup: &mut Backup, number: u64) {
     }
 }
 
-/// Records the numbers with which strict regions continue.
+/// Records the numbers at which strict regions continue.
 fn record_strict(run: &Run, skips: &[Skip], lost: &Tables) {
     let Some((_, table)) = lost.iter().find(|(space, _)| space == STRICT_SPACE) else { return };
     for region in STRICT.iter().filter_map(|name| table.named(name).ok()) {
@@ -163,7 +162,7 @@ fn record_strict(run: &Run, skips: &[Skip], lost: &Tables) {
 /// The result of a restore.
 struct Restored {
     backend: Backend,
-    /// The time from which the store may issue.
+    /// The time from which the store may issue identifiers.
     until: UnixNanos,
     skips: Vec<Skip>,
 }
@@ -201,13 +200,12 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Restored>
         let now = host.wall();
         let plan = match backup.plan(&args, now, &run.dice).await {
             Ok(plan) => plan,
-            // With this mutant, a restore rejects a host clock behind the time of the backup.
+            // With this mutant, a restore rejects a host clock that is behind the time of the backup.
             Err(RestoreError::ClockBehind { .. }) if mutant == Some(Mutant::ClockError) => {
                 time::sleep(Duration::from_secs(60)).await;
                 continue;
             }
-            // The backup counts the rest of a daemon's chunk as reserved, so its counter can be above all numbers in
-            // use.
+            // The backup counts the rest of a daemon's chunk as reserved, so a counter can be above all numbers in use.
             Err(RestoreError::FloorTooLow { floor, stands }) => {
                 flags.push(format!("--floor={}={stands}", floor.source));
                 continue;
@@ -231,7 +229,7 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Restored>
         let id = StoreId::new(run.dice.bytes());
         let backend = run.backend().with_store(MemoryStore::new(id));
         let link = Link::new(backend.clone(), Arc::new(AtomicBool::new(false)));
-        // Some attempts are interrupted, and repeated with another directory.
+        // Some attempts are interrupted and then repeated with another directory.
         let limit = if run.dice.per_mille(200) { run.dice.millis(1, 200) } else { Duration::from_secs(1000) };
         if let Ok(Ok(())) = time::timeout(limit, plan.write_to(&link, &args, &run.dice)).await {
             // A new archive begins with the restored contents.
@@ -272,7 +270,8 @@ fn pairs<'t>(run: &'t Run, known: &'t Tables, lost: &'t Tables) -> impl Iterator
 }
 
 impl Pair<'_> {
-    /// Returns a floor above all numbers in use, or 0 for a region that was delegated, which has issued nothing itself.
+    /// Returns a floor above all numbers in use. For a delegated region the floor is 0, because it has issued nothing
+    /// itself.
     fn floor(&self, run: &Run) -> Option<Floor> {
         if self.backup.kind == Kind::Closed || self.backup.delegated || self.backup.order == Order::External {
             return None;
@@ -284,8 +283,8 @@ impl Pair<'_> {
     }
 }
 
-/// Returns the floors that operators must set: for regions that were shrunk or delegated, so that the edit can be
-/// repeated, and for regions that got a floor before.
+/// Returns the floors that operators must set. Regions that were shrunk or delegated need one so that the edit can be
+/// repeated, and regions that got a floor before need one again.
 fn floors(run: &Run, backup: &Backup, known: &Tables, lost: &Tables) -> Vec<Floor> {
     let is_shrunk = |pair: &Pair<'_>| pair.lost.kind == Kind::Open && pair.lost.suffix < pair.backup.suffix;
     let needs = |pair: &Pair<'_>| {
@@ -302,7 +301,7 @@ fn floors(run: &Run, backup: &Backup, known: &Tables, lost: &Tables) -> Vec<Floo
 async fn known(run: &Run, backup: &Backup) -> Option<Tables> {
     let mut flags = backup.line();
     flags.push("--table-unchanged".to_owned());
-    // The clock of the host may be far behind the backup.
+    // The host clock may be far behind the time of the backup.
     flags.extend(["--clock-error".to_owned(), "1d".to_owned()]);
     let args = Line::try_parse_from(flags).ok()?.args;
     let plan = backup.plan(&args, run.any_machine().wall(), &run.dice).await.ok()?;

@@ -1,4 +1,4 @@
-//! Moves a store into another store, sometimes with interruptions and repetitions.
+//! Moves the contents of a store into another store. Some moves are interrupted and repeated.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -18,13 +18,13 @@ use super::super::{
 /// The time after which the announcements of crashed daemons have expired.
 const EXPIRED: Duration = Duration::from_secs(80);
 
-/// Stops all daemons and moves the store into another one. A move makes no assumption about clocks.
+/// Stops all daemons and moves the store's contents into another store. A move makes no assumption about clocks.
 pub(crate) async fn migrate(run: &Arc<Run>) {
     run.crash_all().await;
     let _exclusive = run.gate.write().await;
     run.crash_all().await;
     time::sleep(EXPIRED).await;
-    // The archive must end first, as with `--no-archive`.
+    // Archiving must stop first, as with `--no-archive`.
     let old = run.backend().without_archive();
     let new = old.with_store(MemoryStore::new(StoreId::new(run.dice.bytes())));
     let Some(until) = moved(run, &old, &new).await else {
@@ -52,7 +52,7 @@ async fn moved(run: &Run, old: &Backend, new: &Backend) -> Option<UnixNanos> {
         };
         match time::timeout(limit, moving).await {
             Ok(Ok(())) => return Some(until),
-            // The last step of an interrupted attempt was applied after all.
+            // The interrupted attempt did apply its last step.
             Ok(Err(MigrateError::NotEmpty { .. } | MigrateError::MovedBefore { .. })) => {
                 return Node::start(environment(run, new), run.config()).await.is_ok().then_some(until);
             }

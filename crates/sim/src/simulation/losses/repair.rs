@@ -29,7 +29,7 @@ fn is_same_place(before: &Region, now: &Region) -> bool {
 
 /// Repeats lost edits in the restored tables. Regions that match the lost table are unsealed. Regions that cannot be
 /// made to match stay sealed and are never edited. Regions that the backup lacks are created again, so that their
-/// prefixes do not become free. `floored` has the regions that got a floor at this or an earlier restore of this
+/// prefixes do not become free. `floored` lists the regions that got a floor in this or an earlier restore from this
 /// backup.
 pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String, u64)>, number: u64) {
     for (space, before) in lost {
@@ -57,7 +57,8 @@ pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String,
     }
 }
 
-/// Returns whether a region that contains the space differs from the lost store. Then the space may not exist.
+/// Returns whether a region that contains the space differs from its state in the lost store. If so, the space may not
+/// exist.
 fn is_inside_suspect(run: &Run, space: &str) -> bool {
     let mut inside = space;
     while let Some((outer, region)) = inside.rsplit_once('/') {
@@ -69,8 +70,8 @@ fn is_inside_suspect(run: &Run, space: &str) -> bool {
     false
 }
 
-/// Returns whether a space was created for an import since the backup. Then the import is repeated later, or the space
-/// stays lost.
+/// Returns whether a space was created for an import since the backup. If so, the import is repeated later, or the
+/// space stays lost.
 async fn is_lost_import(run: &Run, space: &str) -> bool {
     let root = space.split('/').next().unwrap_or_default();
     !SPACES.contains(&root) && is_lost(run, root).await == Some(true)
@@ -94,7 +95,7 @@ impl Repair<'_> {
         send_until_answered(self.run, self.space, request_id, what).await
     }
 
-    /// Repeats the lost edits of a region, each kind once. Returns false if the region cannot be made to match.
+    /// Repeats the lost edits of a region, one edit of each kind. Returns false if the region cannot be made to match.
     async fn reshape(&self, was: &Region, now: &Region) -> bool {
         let (run, space, name) = (self.run, self.space, name_of(self.space, &was.name));
         if was.name != now.name {
@@ -170,7 +171,7 @@ impl Repair<'_> {
         self.send_until_answered(request_id, EditKind::Update(update)).await
     }
 
-    /// Creates a region that the backup lacks with its old prefix, unless another region covers the prefix.
+    /// Creates a region that the backup lacks, with its old prefix, unless another region covers the prefix.
     async fn recreate(&self, restored: &Table, was: &Region) {
         let (run, space) = (self.run, self.space);
         let covers = |now: &Region| now.kind == Kind::Open && was.prefix.starts_with(now.prefix);
@@ -181,7 +182,7 @@ impl Repair<'_> {
             return;
         }
         if let Some(parent) = was.parent {
-            // Operators leave the parent alone, so that the subregion's prefix stays unused.
+            // Operators do not edit the parent, so that the subregion's prefix stays unused.
             if let Some(parent) = restored.get(parent) {
                 run.suspect(space, &parent.name);
             }
@@ -189,7 +190,7 @@ impl Repair<'_> {
         }
         let is_open = was.kind == Kind::Open;
         let order = match was.order {
-            // Its subregions are not created again, so nothing may be issued from the region.
+            // The subregions are not created again, so nothing may be issued from the region.
             _ if !is_open => region::Order::External,
             Order::Sequential => region::Order::Sequential,
             Order::Scrambled => region::Order::Scrambled,
@@ -217,7 +218,7 @@ impl Repair<'_> {
                 run.suspect(space, &was.name);
             }
         } else if is_open && order != region::Order::External {
-            // Without a floor the region issues nothing.
+            // Without a floor, the region issues nothing.
             self.set_next(was, run.floor(space, self.bits, was)).await;
         }
     }
