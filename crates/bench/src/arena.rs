@@ -36,12 +36,12 @@ impl Arena {
         })
     }
 
-    /// Returns the bare transport under a load, as a contender.
+    /// Returns a contender that puts a load on the bare transport.
     pub(crate) fn bare<'a>(&'a self, load: &'a Load) -> Contender<'a> {
         Contender::new("bare", || self.slice(&self.bare, load))
     }
 
-    /// Returns the daemon under a load, as a contender.
+    /// Returns a contender that puts a load on the daemon.
     pub(crate) fn kentd<'a>(&'a self, load: &'a Load) -> Contender<'a> {
         Contender::new("kentd", || self.slice(&self.daemon, load))
     }
@@ -62,8 +62,7 @@ impl Arena {
         Ok(Client::new(format!("http://{}", self.daemon.address))?)
     }
 
-    /// Returns the directory that contains the daemon's store. Files in this directory are on the same disk as the
-    /// store.
+    /// Returns the directory that contains the daemon's store. Files created in it are on the same disk as the store.
     pub(crate) fn data(&self) -> &Path {
         self.data.path()
     }

@@ -1,5 +1,5 @@
-//! The bare transport: a tonic server that has the threads and settings of the daemon, and answers every request with
-//! the same message; or an axum server that answers every request with the same bytes.
+//! The bare transport: a tonic server with the daemon's threads and settings that answers every request with a constant
+//! message, or an axum server that answers every request with the same bytes.
 
 use std::{fs, net::Ipv4Addr, path::PathBuf, pin::Pin, sync::LazyLock, thread};
 
@@ -89,8 +89,8 @@ impl Allocator for Bare {
 fn answer(request: &AllocateRequest) -> AllocateResponse {
     let identifiers = match request.encoding() {
         Encoding::Packed => {
-            // The bytes are not zeros, because the kernel shares zero pages, which a processor reads faster than real
-            // data.
+            // The bytes are not zeros, because the kernel maps zero pages to one shared page, which is faster to read
+            // than real data.
             static BYTES: LazyLock<Bytes> = LazyLock::new(|| vec![0xa5; 16 << 20].into());
             let bytes = usize::try_from(request.count * 16).unwrap_or(usize::MAX).min(BYTES.len());
             let data = BYTES.slice(..bytes);

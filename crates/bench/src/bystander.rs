@@ -27,10 +27,11 @@ use crate::{
     regions, table,
 };
 
-/// Measure grants during backups, inspections of maximum size and listings of an old table: requests per second and latencies.
+/// Measure grants during backups, maximum-size inspections and listings of an old table: requests per second and
+/// latencies.
 ///
-/// The daemon serves all connections on one thread. A second thread of this program repeats the large requests. The last
-/// column `p99` is the 99th percentile of the latency relative to grants alone.
+/// The daemon serves all connections on one thread. A second thread of this program repeats the large requests. The
+/// last column `p99` is the 99th percentile of the latency, relative to that of grants alone.
 #[derive(Debug, Args)]
 pub(crate) struct BystanderArgs {
     #[command(flatten)]
@@ -50,7 +51,7 @@ pub(crate) struct BystanderArgs {
 const COST: Bound = Bound::AtMost(1.5);
 /// The maximum number of texts per call of `Codec.Inspect`.
 const TEXTS: usize = 1000;
-/// The age of the requested old table, in edits.
+/// How many edits ago the listed table was current.
 const BACK: u64 = 500;
 const PAGE: u32 = 1000;
 /// The number of streams that fill the strict region, equal to the number of grants that share a commit.
@@ -96,9 +97,9 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
     daemon.stop()
 }
 
-/// Allocates from the strict region until this many identifiers are granted, each under its own request ID, a UUID of
-/// version 7 as the docs recommend. Several streams are used because a stream is answered in order, and requests of several
-/// streams share commits. Temporary refusals are retried.
+/// Allocates from the strict region until this many identifiers are granted. Each has its own request ID, a version 7
+/// UUID as the docs recommend. The daemon answers each stream in order, but requests on different streams can share a
+/// commit, so several streams are faster. Temporary refusals are retried.
 async fn fill_strict(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {
     let name = format!("{}/regions/strict", regions::SPACE);
     let region = client.connect().await?.regions().get_region(GetRegionRequest { name }).await?.into_inner();
@@ -143,8 +144,8 @@ async fn fill_stream(address: String, grants: u64) -> anyhow::Result<u64> {
     tokio::try_join!(sending, receiving).map(|((), refused)| refused)
 }
 
-/// Returns true if another request may succeed. A request with an unknown outcome may have made one grant too many,
-/// which does no harm here.
+/// Returns whether a retry may succeed. A retry after an unknown outcome may grant one identifier too many, which is
+/// harmless here.
 fn passing(code: i32) -> bool {
     [Code::Unavailable, Code::Unknown].contains(&Code::from(code))
 }
@@ -219,7 +220,7 @@ async fn list_old_tables(channel: Channel, stop: &AtomicBool) -> anyhow::Result<
             ListRegionsRequest { parent: parent(), page_size: PAGE, page_token, at_revision, ..Default::default() };
         page_token = client.list_regions(request).await?.into_inner().next_page_token;
         if page_token.is_empty() {
-            // List another revision, which the daemon has to rebuild first.
+            // List another revision, which the daemon must rebuild first.
             at_revision = at_revision.saturating_sub(1).max(1);
         }
     }

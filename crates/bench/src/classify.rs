@@ -49,7 +49,7 @@ struct Table {
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     let options = &args.options;
-    // A copy follows the daemon in a task, which needs a worker thread.
+    // A task keeps each client's copy up to date, and needs a worker thread.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut rng = rand::rng();
     // All regions are in the lower half of the space.
@@ -121,7 +121,7 @@ async fn calls(table: &Table, ids: &Arc<[u128]>, in_flight: u32, options: &Optio
     slice
 }
 
-/// Classifies identifiers with the copy, on one thread.
+/// Classifies identifiers with the client's copy, on one thread.
 fn copied(table: &Table, ids: &[u128], options: &Options) -> Slice {
     let (began, mut slice) = (now(), Slice::default());
     while slice.took < options.length() {

@@ -1,4 +1,4 @@
-//! `kent-bench client`: identifiers from the client crate, compared with generators in process.
+//! `kent-bench client`: identifiers from the client crate, compared with in-process generators.
 
 use std::{
     hint::black_box,
@@ -32,9 +32,9 @@ use crate::{
 
 /// Measure nanoseconds per identifier from the client crate and from generators that need no service.
 ///
-/// `try_next` takes one identifier from the stock of a handle, while the handle prefetches more from a real daemon; the
-/// figure includes the time that a caller waits. `take` requests a million identifiers. Several threads share one
-/// handle, and the figure is for all of them together. A stall is the time from one identifier to the next.
+/// `try_next` takes one identifier from the stock of a handle while the handle prefetches more from a real daemon; the
+/// result includes the time that a caller waits. `take` requests a million identifiers. Several threads share one
+/// handle, and the result is for all threads together. A stall is the time from one identifier to the next.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
     #[command(flatten)]
@@ -49,11 +49,12 @@ pub(crate) struct ClientArgs {
 
 /// The number of identifiers per `take`.
 const BULK: usize = 1_000_000;
-/// The size of a burst of xids that does not wait for the clock, which limits their sustained rate.
+/// The number of xids that can be taken at once. After such a burst, the clock limits the rate of xids.
 const XID_BURST: u64 = 20_000_000;
-/// The number of identifiers between two readings of the clock.
+/// The number of identifiers taken between two readings of the clock.
 const PIECE: u64 = 1024;
-/// The number of identifiers between two updates of the progress bar and checks for Ctrl-C during the search for a stall.
+/// In the search for the longest stall, the number of identifiers after which to update the progress bar and check for
+/// Ctrl-C.
 const CHECK_INTERVAL: u64 = 1 << 20;
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -105,7 +106,7 @@ pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<()> {
 }
 
 fn facts(contest: &Contest, one: &Outcomes, many: &Outcomes) {
-    // The ratio of times, which is the inverse of the ratio of rates.
+    // A ratio of times is the inverse of the ratio of rates.
     let time = |name, of| one.ratio(of, name);
     contest.fact(
         "time per identifier, uuidv7 try_next / uuid now_v7",
@@ -125,7 +126,7 @@ fn facts(contest: &Contest, one: &Outcomes, many: &Outcomes) {
 }
 
 impl Generators {
-    /// Returns all generators of single identifiers, as contenders.
+    /// Returns a contender for each generator of single identifiers.
     fn contenders(&self, threads: u64) -> Vec<Contender<'_>> {
         vec![
             self.one("uuid now_v7", threads, u64::MAX, || Uuid::now_v7),
@@ -142,8 +143,8 @@ impl Generators {
         ]
     }
 
-    /// Returns a contender whose threads take single identifiers, at most `most` in total, each from the generator that
-    /// `make` returns.
+    /// Returns a contender whose threads take single identifiers, at most `most` in total. For each thread, `make`
+    /// returns a generator.
     fn one<'a, T, N: FnMut() -> T>(
         &'a self,
         name: &str,
@@ -225,7 +226,7 @@ fn stall<T>(count: u64, bar: &ProgressBar, mut next: impl FnMut() -> Option<T>) 
         if taken % CHECK_INTERVAL == 0 {
             bar.inc(1);
             interrupt::check()?;
-            // The time of the update and the check is not part of a stall.
+            // The time for the update and the check does not count as a stall.
             last = now();
         }
     }

@@ -1,4 +1,5 @@
-//! `kent-bench clients`: one identifier from the clients of other languages, compared with the language's own UUIDs.
+//! `kent-bench clients`: the time of one identifier from the clients of other languages, compared with a UUID from each
+//! language's own generator.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,11 +21,12 @@ use crate::{
     process::{Served, installed},
 };
 
-/// Measure identifiers per second from the clients of other languages, and from each language's own generator of UUIDs.
+/// Measure identifiers per second from the clients of other languages, and from each language's own UUID generator.
 ///
-/// The program `bench` of each client calls `next` for uuidv7 and then the language's own function, a million times each.
-/// The programs of all languages run in turn, in each round, with one daemon. A program is started anew for each round, and its
-/// first rounds warm it up: blocks grow, and code is compiled. A language whose tools are not installed is skipped with a message.
+/// The program `bench` of each client calls `next` for uuidv7 and then the language's own function, a million times
+/// each. In each round, the programs of all languages run in turn with the same daemon. Each program is started anew
+/// and repeats its measurement, because the first repetitions warm it up: blocks grow, and code is compiled. Only the
+/// last one counts. A language whose tools are not installed is skipped with a message.
 ///
 /// The first run builds the clients, and downloads the packages that they need.
 #[derive(Debug, Args)]
@@ -34,7 +36,7 @@ pub(crate) struct ClientsArgs {
     /// Number of identifiers in a round. This replaces `--millis`.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     calls: u64,
-    /// The directory of the clients [default: sdk in this directory or in one above it].
+    /// The directory of the clients [default: sdk in this directory or in one of its parents].
     #[arg(long, value_name = "DIR")]
     sdk: Option<PathBuf>,
 }
@@ -88,7 +90,7 @@ static LANGUAGES: [Language; 4] = [
     },
 ];
 
-/// The number of rounds of a program, of which only the last one counts.
+/// The number of times that a program repeats its measurement. Only the last one counts.
 const ROUNDS: u64 = 3;
 
 pub(crate) fn run(args: &ClientsArgs) -> anyhow::Result<()> {
@@ -100,7 +102,7 @@ pub(crate) fn run(args: &ClientsArgs) -> anyhow::Result<()> {
     let contest = Contest::new("clients", Unit::Each("identifiers"), options)?;
     let daemon = Served::kentd(options.kentd.as_ref(), data.path())?;
     let mut programs = Vec::new();
-    let bar = contest.progress("building the clients", LANGUAGES.len() as u64); // OK because there are four
+    let bar = contest.progress("building the clients", LANGUAGES.len() as u64); // OK because languages are few
     for language in &LANGUAGES {
         let program = Program { language, sdk: &sdk, daemon: &daemon, grants: Cell::new(0), taken: Cell::new(0) };
         match program.prepare() {
@@ -112,7 +114,8 @@ pub(crate) fn run(args: &ClientsArgs) -> anyhow::Result<()> {
         }
         bar.inc(1);
     }
-    // The program measures both contenders in turn. The second one takes its figure from here.
+    // The program measures both contenders in one run. The first contender runs the program, and stores the second
+    // one's slice here.
     let pending: Vec<RefCell<Option<Slice>>> = programs.iter().map(|_| RefCell::default()).collect();
     let loads = programs.iter().zip(&pending).map(|(program, pending)| {
         let own = move || {
@@ -136,7 +139,7 @@ pub(crate) fn run(args: &ClientsArgs) -> anyhow::Result<()> {
     daemon.stop()
 }
 
-/// Returns the directory of the clients, which is in this directory or in one above it.
+/// Returns the directory of the clients, which is in this directory or in one of its parents.
 fn clients(from: &Path) -> Option<PathBuf> {
     from.ancestors().map(|path| path.join("sdk")).find(|sdk| sdk.join(LANGUAGES[0].bench).exists())
 }
@@ -153,7 +156,7 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Builds the program, and tries it.
+    /// Builds the program, and runs it once.
     fn prepare(&self) -> anyhow::Result<()> {
         for tool in self.language.tools {
             installed(tool, &[]).with_context(|| format!("{tool} is not installed"))?;
@@ -161,7 +164,8 @@ impl Program<'_> {
         self.output(1, 1).map(drop)
     }
 
-    /// Runs the program, and returns the slices of Kent's client and of the language's own generator in its last round.
+    /// Runs the program, and returns the slices of Kent's client and of the language's own generator from its last
+    /// repetition.
     fn round(&self, calls: u64) -> anyhow::Result<(Slice, Slice)> {
         let before = self.granted()?;
         let output = self.output(ROUNDS, calls).with_context(|| self.language.bench)?;
@@ -191,21 +195,21 @@ impl Program<'_> {
     }
 }
 
-/// Reads the number of granted blocks from the daemon's metrics. The daemon shows a source after its first grant.
+/// Reads the number of granted blocks from the daemon's metrics, which lack a source until its first grant.
 fn count(metrics: &str) -> anyhow::Result<u64> {
     ensure!(metrics.starts_with("HTTP/1.1 200 "), "no metrics: {metrics}");
     let count = metrics.lines().find_map(|line| line.strip_prefix("kent_grants_total{source=\"uuidv7\"} "));
     Ok(count.unwrap_or("0").parse()?)
 }
 
-/// Reads the last line that a program prints.
+/// Reads the slices from the last line that a program prints.
 fn slices(output: &str) -> anyhow::Result<(Slice, Slice)> {
     let last = output.lines().last().context("the program printed nothing")?;
     let line: Value = serde_json::from_str(last)?;
     let count = line["calls"].as_u64().filter(|calls| *calls > 0).context("no calls")?;
     let slice = |name: &str| {
         let nanos = line[name].as_f64().filter(|nanos| *nanos > 0.0).with_context(|| format!("no {name}: {last}"))?;
-        // OK because counts of a measurement are far below 2^53.
+        // OK because measured counts are far below 2^53.
         let took = Duration::from_secs_f64(nanos * count as f64 / 1e9);
         Ok::<_, anyhow::Error>(Slice { count, took, ..Slice::default() })
     };

@@ -42,7 +42,7 @@ const REQUESTS: [(&str, Request); 4] = [
         json!({"verb": "uuid.inspect", "in": {"uuid": uuid(rng, version)}})
     }),
     ("uid11.unpack", |rng| {
-        // A first symbol up to i keeps the value below 2^64.
+        // A value whose first symbol is at most i is below 2^64.
         let text = format!("5{}", symbols(rng, 10));
         json!({"verb": "uid11.unpack", "in": {"profile": "xid", "text": text}})
     }),
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &CodecArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the time from the start to the end of a process that answers the requests in a file.
+/// Returns how long a process takes, from start to exit, to answer the requests in a file.
 fn answer(kent: &PathBuf, input: &mut File) -> anyhow::Result<Duration> {
     input.rewind()?;
     let began = now();

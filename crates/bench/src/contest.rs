@@ -1,7 +1,8 @@
-//! Measures contenders in turn, slice by slice: A B C, A B C. Most scenarios share this loop, its table and its JSON.
+//! Measures contenders in turn, slice by slice: A B C, A B C. Most scenarios share this loop, its table and its JSON
+//! output.
 //!
-//! Machines are shared and noisy, and a disturbance affects adjacent slices alike. So ratios are computed within each round,
-//! and reported as the median over the rounds.
+//! Machines are shared and noisy, and a disturbance affects adjacent slices alike. Therefore, ratios are computed
+//! within each round, and the median over all rounds is reported.
 
 use std::{cell::RefCell, path::PathBuf, time::Duration};
 
@@ -18,7 +19,7 @@ use crate::{
 /// Options that most scenarios share.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    /// Number of slices per contender, after one to warm up.
+    /// Number of slices per contender, after one warm-up slice.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
     /// Length of a slice in milliseconds.
@@ -30,7 +31,7 @@ pub(crate) struct Options {
     /// Number of threads that generate load, the same for all contenders. The servers need the other processors.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) load_threads: u32,
-    /// Print one JSON object per line instead of a table. `kent-bench plot` draws them.
+    /// Print one JSON object per line instead of a table. `kent-bench plot` draws this output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -69,7 +70,7 @@ impl Slice {
         self.nanos.push(took.as_nanos().try_into().unwrap_or(u32::MAX)); // OK because a latency above 4 s need not be exact
     }
 
-    /// Adds the slice of a concurrent task.
+    /// Adds the results of a concurrent task.
     pub(crate) fn add(&mut self, other: Self) {
         self.count += other.count;
         self.took = self.took.max(other.took);
@@ -77,7 +78,7 @@ impl Slice {
     }
 }
 
-/// The item that a scenario counts, and the form of its figures.
+/// The item that a scenario counts, and the unit of its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Items per second.
@@ -136,7 +137,7 @@ pub(crate) fn name_at(series: &str, value: u64, axis: &str) -> String {
 /// The percentiles of the latency, in the order of [`Outcome::percentiles`].
 pub(crate) const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 
-/// The figures of one contender.
+/// The results of one contender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     label: Label,
@@ -150,7 +151,7 @@ impl Outcome {
     fn take(&mut self, mut slice: Slice) {
         self.rates.record(slice.count, slice.took);
         if let Some(busy) = slice.busy {
-            // OK because counts of a measurement are far below 2^53.
+            // OK because measured counts are far below 2^53.
             self.busy.push(busy.as_secs_f64() * 1e6 / slice.count as f64);
         }
         slice.nanos.sort_unstable();
@@ -167,14 +168,14 @@ impl Outcome {
     }
 }
 
-/// Returns the value at a percentile of sorted values.
+/// Returns a percentile of sorted values.
 fn at(sorted: &[u32], share: f64) -> Option<u32> {
     let last = sorted.len().checked_sub(1)?;
     // OK because the length of a slice in memory is far below 2^53.
     sorted.get((sorted.len() as f64 * share) as usize).or(sorted.get(last)).copied()
 }
 
-/// The figures of all contenders under one load.
+/// The results of all contenders under one load.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcomes {
     all: Vec<Outcome>,
@@ -214,7 +215,7 @@ impl Outcomes {
     }
 }
 
-/// The contenders under one load, and their figures so far.
+/// The contenders under one load, and their results so far.
 struct Entry<'a> {
     load: String,
     contenders: Vec<Contender<'a>>,
@@ -237,7 +238,7 @@ pub(crate) enum Bound {
     Any,
 }
 
-/// One scenario: its table, and the facts that follow from it.
+/// One scenario: its table of results, and the facts derived from them.
 pub(crate) struct Contest {
     scenario: &'static str,
     unit: Unit,
@@ -270,7 +271,7 @@ impl Contest {
         Ok(self.rows(entry))
     }
 
-    /// Measures the contenders of several loads in turn: each round has a slice of every contender of every load.
+    /// Measures the contenders under several loads in turn: each round has one slice per contender and load.
     pub(crate) fn run_in_turn(&self, loads: Vec<(&str, Vec<Contender<'_>>)>) -> anyhow::Result<Vec<Outcomes>> {
         let mut entries: Vec<Entry<'_>> = loads.into_iter().map(|(load, them)| Entry::new(load, them)).collect();
         self.rounds(&mut entries)?;
@@ -279,7 +280,7 @@ impl Contest {
 
     fn rounds(&self, entries: &mut [Entry<'_>]) -> anyhow::Result<()> {
         let slices: usize = entries.iter().map(|entry| entry.contenders.len()).sum();
-        self.bar.inc_length(u64::from(self.options.rounds + 1) * slices as u64); // OK because there are few
+        self.bar.inc_length(u64::from(self.options.rounds + 1) * slices as u64); // OK because slices are few
         // The first round is for warm-up and is not recorded.
         for round in 0..=self.options.rounds {
             for Entry { load, contenders, all } in &mut *entries {
@@ -307,14 +308,14 @@ impl Contest {
         outcomes
     }
 
-    /// Returns the progress bar, for steps that are not slices of contenders.
+    /// Returns the progress bar, extended by steps other than slices.
     pub(crate) fn progress(&self, what: &'static str, steps: u64) -> &ProgressBar {
         self.bar.inc_length(steps);
         self.bar.set_message(what);
         &self.bar
     }
 
-    /// Records a fact to print at the end, if it was measured.
+    /// Records a fact to print at the end. Does nothing if the value is missing.
     pub(crate) fn fact(&self, what: impl Into<String>, value: Option<f64>, bound: Bound) {
         if let Some(value) = value {
             self.facts.borrow_mut().push((what.into(), value, bound));
@@ -354,7 +355,7 @@ impl Contest {
 
     fn row(&self, load: &str, outcome: &Outcome, reference: &Outcome) {
         let (slowest, fastest) = outcome.rates.extremes();
-        // The slowest rate is the longest time.
+        // The lowest rate corresponds to the longest time.
         let (low, high) = if matches!(self.unit, Unit::Nanos(_)) { (fastest, slowest) } else { (slowest, fastest) };
         let (rates, ratio) = (outcome.rates.median(), outcome.rates.ratio(&reference.rates));
         let p99 = outcome.micros(2).map(|_| outcome.percentiles[2].ratio(&reference.percentiles[2]));
@@ -378,7 +379,7 @@ impl Contest {
         let micros = |index| outcome.micros(index).map(|micros| format!("{micros:.0}")).unwrap_or_default();
         let spread = format!("{}, {}", self.format(low), self.format(high));
         let p99 = p99.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
-        // The processor time of a byte is too small to show.
+        // The processor time per byte is too small to show.
         let busy = outcome.busy.if_any().filter(|_| matches!(self.unit, Unit::Each(_)));
         let busy = busy.map(|micros| format!("{micros:.2}")).unwrap_or_default();
         self.line(&format!(

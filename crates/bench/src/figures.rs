@@ -1,4 +1,4 @@
-//! Repeated measurements, their medians, and their text form.
+//! Repeated measurements, their medians, and their formatting.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ pub(crate) fn now() -> Instant {
 pub(crate) struct Figures(Vec<f64>);
 
 impl Figures {
-    /// Records the rate of `count` items in the time `took`.
+    /// Records a rate: `count` items in the time `took`.
     pub(crate) fn record(&mut self, count: u64, took: Duration) {
-        // OK because counts of a measurement are far below 2^53.
+        // OK because measured counts are far below 2^53.
         self.0.push(count as f64 / took.as_secs_f64());
     }
 
@@ -29,12 +29,12 @@ impl Figures {
         &self.0
     }
 
-    /// Returns the median, or 0 without figures.
+    /// Returns the median, or 0 if there are no figures.
     pub(crate) fn median(&self) -> f64 {
         median(&self.0)
     }
 
-    /// Returns the median, or `None` without figures.
+    /// Returns the median, or `None` if there are no figures.
     pub(crate) fn if_any(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.median())
     }

@@ -14,11 +14,11 @@ use crate::{
 /// Compare grants of 1000 uuidv7 per call with the bare transport and peers: requests per second and latencies.
 ///
 /// The bare transport answers every call with the same message, so no gRPC server can be faster on this machine. With 1
-/// and with 64 calls in flight, both are also measured over TLS 1.3 (`bare, tls` and `kentd, tls`). A further daemon
-/// has `--auth required`, and its caller sends a token with each call (`kentd, token`). A request to a peer raises a
-/// durable counter by 1000. The column `ratio` is the rate relative to the first contender. The last column `p99` is
-/// the 99th percentile of the latency relative to the first contender. `cpu us` is the processor time of the server per
-/// request in microseconds. The processor time says more than the rate when the load generator limits the rate.
+/// and with 64 calls in flight, both are also measured over TLS 1.3 (`bare, tls` and `kentd, tls`). Another daemon has
+/// `--auth required`, and its caller sends a token with each call (`kentd, token`). A request to a peer raises a
+/// durable counter by 1000. The column `ratio` is the rate, and the last column `p99` the 99th percentile of the
+/// latency, each relative to the first contender. `cpu us` is the processor time of the server per request in
+/// microseconds. When the load generator limits the rate, compare the processor time instead.
 #[derive(Debug, Args)]
 pub(crate) struct GrantArgs {
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub(crate) fn stream(args: &GrantArgs) -> anyhow::Result<()> {
     let redis = as_peer(&rivals.peers.redis);
     let one = rivals.run("1 stream, 64 deep", &stream(1, 64), 1, 64, &[("redis", redis)])?;
     let four = rivals.run("4 streams, 16 deep", &stream(4, 16), 4, 16, &[("redis", redis)])?;
-    // Most Redis clients send one command at a time, each client on its own connection.
+    // Most Redis clients do not pipeline: each sends one command at a time, on its own connection.
     let fifty = rivals.run(
         "50 streams, 16 deep",
         &stream(50, 16),

@@ -30,15 +30,16 @@ use crate::{
 
 /// Measure grants while a greedy caller makes calls, or opens connections: requests per second and latencies.
 ///
-/// The daemon serves TLS and requires tokens. The greedy caller keeps 256 calls in flight (`calls`), requests packed answers of 2 MiB
-/// (`packed`), or repeats full TLS handshakes (`handshakes`). Its calls are measured without limits, and with the limits of
-/// `--caller-limits` (`limited calls`, `limited packed`), which do not apply to the other caller. A handshake comes before any token,
-/// so only `--connections-per-address` limits it. The last column `p99` is the 99th percentile of the latency relative to grants alone.
+/// The daemon serves TLS and requires tokens. The greedy caller keeps 256 calls in flight (`calls`), requests packed
+/// answers of 2 MiB (`packed`), or repeats full TLS handshakes (`handshakes`). It makes calls without limits, and with
+/// the limits of `--caller-limits` (`limited calls`, `limited packed`). The measured caller never has limits. A
+/// handshake comes before any token, so only `--connections-per-address` limits it. The last column `p99` is the 99th
+/// percentile of the latency, relative to that of grants alone.
 #[derive(Debug, Args)]
 pub(crate) struct GreedyArgs {
     #[command(flatten)]
     options: Options,
-    /// Number of threads on which the daemon serves connections. With 1, both callers share the thread.
+    /// Number of threads on which the daemon serves connections. With 1, both callers share one thread.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
     /// Limits of the greedy caller in the limited runs, in the form of `kentd --caller-limits`.
@@ -49,7 +50,7 @@ pub(crate) struct GreedyArgs {
 /// The upper bound of the ratio of latencies.
 const COST: Bound = Bound::AtMost(1.5);
 const IN_FLIGHT: usize = 256;
-/// The number of handshakes in progress.
+/// The number of concurrent handshakes.
 const HANDSHAKES: usize = 64;
 /// The number of uuidv7 in a packed answer of 2 MiB, the default maximum.
 const PACKED: u64 = 1 << 17;
@@ -57,7 +58,7 @@ const PACKED: u64 = 1 << 17;
 const PERIOD: Duration = Duration::from_millis(20);
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// The largest limits, which no measurement reaches. They override those of the daemon's settings.
+/// Limits that no measurement reaches. They override the limits in the daemon's settings.
 const UNLIMITED: CallerLimits =
     CallerLimits { ids_per_second: MAX, calls_per_second: MAX, streams: MAX, connections: MAX };
 const MAX: u64 = 1_000_000_000_000;
@@ -133,7 +134,7 @@ impl Greedy {
         }
     }
 
-    /// Makes calls without regard to refusals.
+    /// Makes calls, and ignores refusals.
     async fn call(&self, stop: &AtomicBool) -> anyhow::Result<()> {
         let mut lean = Lean::connect(&self.address, &self.caller, &lease("uuidv7", 1)).await?.refusable();
         while !stop.load(Relaxed) {

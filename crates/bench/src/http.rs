@@ -1,5 +1,5 @@
-//! `kent-bench http`: 100 uuidv7 as text over HTTP, by the short path and as Connect JSON, compared with a bare axum handler
-//! that answers with the same bytes.
+//! `kent-bench http`: 100 uuidv7 as text over HTTP, through the short path and as Connect JSON, compared with a bare
+//! axum handler that answers with the same bytes.
 
 use std::{fs, time::Instant};
 
@@ -50,7 +50,7 @@ const CALLS: [Call; 2] = [
 /// The numbers of connections.
 const CONNECTIONS: [usize; 2] = [1, 16];
 
-/// The end of the head of a request or an answer.
+/// The bytes that end the head of a request or an answer.
 const END: &[u8] = b"\r\n\r\n";
 
 pub(crate) fn run(args: &HttpArgs) -> anyhow::Result<()> {
@@ -137,7 +137,7 @@ impl Connection {
         Ok(Self { socket, read: Vec::with_capacity(1 << 16), body: Vec::new() })
     }
 
-    /// Sends a request, and reads the body of its answer, whose status must be 200.
+    /// Sends a request, and reads the body of the answer. The status must be 200.
     async fn call(&mut self, request: &str) -> anyhow::Result<()> {
         self.socket.write_all(request.as_bytes()).await?;
         self.read.clear();
@@ -161,7 +161,7 @@ impl Connection {
     }
 }
 
-/// Returns the length of the body that follows a head, whose status must be 200.
+/// Returns the length of the body that follows a head. The status must be 200.
 fn length(head: &[u8]) -> anyhow::Result<usize> {
     let head = str::from_utf8(head)?;
     ensure!(head.starts_with("HTTP/1.1 200 "), "refused: {head}");

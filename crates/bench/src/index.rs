@@ -1,7 +1,8 @@
 //! `kent-bench index`: the time to find the innermost region of an identifier, in tables of up to a million regions.
 //!
-//! It compares the index of crates/regions with the paper's method (Kent 1992: one prefix length after another), with searches
-//! of the same intervals, and with public crates for longest prefix matches. All methods must return the same answers.
+//! It compares the index of crates/regions with the paper's method (Kent 1992: one prefix length after another), with
+//! searches in the intervals that the regions form, and with public crates for longest prefix matches. All methods must
+//! return the same answers.
 
 pub(crate) mod regions;
 mod rivals;
@@ -36,18 +37,18 @@ pub(crate) struct IndexArgs {
     /// Number of lookups per round. Each round uses new identifiers.
     #[arg(long, default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..))]
     lookups: u32,
-    /// Number of rounds. The figures are medians over the rounds.
+    /// Number of rounds. The results are medians over the rounds.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Seed of tables and identifiers. The same seed generates the same tables and identifiers.
+    /// Seed of the random tables and identifiers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write a plot of the figures as SVG.
+    /// Write a plot of the results as SVG.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
 
-/// The number of lookups per measurement, which is small so that other work on the machine interrupts few measurements.
+/// The number of lookups per measurement. It is small, so that other work on the machine interrupts few measurements.
 const PIECE: usize = 4096;
 
 /// The measurements of one method on one table.
@@ -107,8 +108,8 @@ fn size(args: &IndexArgs, bits: u8, regions: u32, bar: &ProgressBar) -> anyhow::
 }
 
 impl Measured {
-    /// Builds the search structure in each round, or only in the first one if a build takes longer than a second, and
-    /// looks up all identifiers. The sum of the answers must be the same for all methods.
+    /// Builds the search structure, or keeps the previous one if a build takes longer than a second, and looks up all
+    /// identifiers. The sum of the answers must be the same for all methods.
     fn round(&mut self, table: &Table, streams: &[Vec<u128>], sums: &mut [Option<u64>]) -> anyhow::Result<()> {
         let built = match self.built.take() {
             Some(built) if self.build.median() < 1.0 => built,
@@ -138,7 +139,7 @@ fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     (done, began.elapsed())
 }
 
-/// Returns the median in nanoseconds per item, for figures in items per second.
+/// Converts rates per second to their median in nanoseconds per item.
 fn nanoseconds(figures: &Figures) -> f64 {
     1e9 / figures.median()
 }
@@ -159,7 +160,7 @@ impl Size {
     }
 }
 
-/// Prints the figures of all tables of one width.
+/// Prints the results for all tables of one width.
 fn print(args: &IndexArgs, bits: u8, sizes: &[Size]) {
     println!(
         "\n{bits} bits, {} lookups per round, in pieces of {PIECE}, medians of {} rounds",
@@ -177,7 +178,7 @@ fn print(args: &IndexArgs, bits: u8, sizes: &[Size]) {
     });
 }
 
-/// Prints one line for every method that has a figure.
+/// Prints one line for every method that has a result.
 fn section(name: &str, sizes: &[Size], cell: impl Fn(&Size, &Measured) -> Option<String>) {
     row(name, sizes.iter().map(|size| rate(size.count())));
     for method in &METHODS {

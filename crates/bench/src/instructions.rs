@@ -1,7 +1,7 @@
 //! `kent-bench instructions`: the instruction counts of hot pure functions.
 //!
-//! Unlike times, instruction counts are the same on a busy machine. valgrind counts them for a process that calls a function, and
-//! for one that only does the setup.
+//! Unlike times, instruction counts are the same on a busy machine. valgrind counts them in a process that calls a
+//! function, and in a process that only does the setup. The difference is the cost of the calls.
 
 use std::{env, hint::black_box, num::NonZeroU64, process::Command};
 
@@ -49,17 +49,17 @@ pub(crate) struct HotArgs {
 enum Hot {
     /// Grant a block of a time-based format.
     GrantTime,
-    /// Cut a block from a chunk in memory.
+    /// Grant a block from a chunk in memory.
     GrantChunk,
     /// Identify the caller of a unary call by its token, and decide whether it may allocate from a region.
     Authorise,
-    /// Do the same for a caller with limits, and count the call toward the limits.
+    /// Identify and authorize a caller with limits, and count the call toward the limits.
     AuthoriseLimited,
     /// Decide whether the caller of a stream may have one more block.
     AuthoriseStream,
     /// Count a call of a stream toward the limits of its caller.
     Limit,
-    /// Do the same for a caller without limits.
+    /// Count a call of a stream whose caller has no limits.
     LimitNone,
     /// Decode a request for a lease and encode its response.
     AnswerLease,
@@ -113,7 +113,7 @@ fn count(name: &str, calls: u64) -> anyhow::Result<u64> {
     Ok(count.1.trim().replace(',', "").parse()?)
 }
 
-/// Prepares the setup, and calls a function `calls` times.
+/// Does the setup for a function, and calls the function `calls` times.
 pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
     let calls = args.calls;
     match args.hot {
@@ -183,7 +183,7 @@ fn slot_constants() -> anyhow::Result<SlotConstants> {
     Ok(SlotConstants { slot, epoch: SlotEpoch::new(9), node, clock_seq: ClockSeq::from_random(77), key: KEY })
 }
 
-/// Returns a block of `count` identifiers, but at least one.
+/// Returns a block of `count` identifiers, or of one identifier if `count` is 0.
 fn time_based(token: &str, count: u64) -> anyhow::Result<Block> {
     let format = Format::by_token(token).context("unknown format")?;
     Ok(Block::slot(format, slot_constants()?, Position::new(format.line().end().get() / 3), count.max(1))?)
@@ -237,7 +237,7 @@ fn answer_lease(calls: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Spreads consecutive numbers over the whole range.
+/// Maps consecutive numbers to numbers spread over the whole range.
 const fn spread(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

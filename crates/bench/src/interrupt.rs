@@ -32,7 +32,7 @@ pub(crate) fn watch() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns an error after Ctrl-C.
+/// Fails after Ctrl-C.
 pub(crate) fn check() -> anyhow::Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) {
         bail!("interrupted");

@@ -1,9 +1,9 @@
-//! A minimal gRPC client for unary calls. Like the client for Redis, it writes prepared bytes and only scans the
-//! responses, so that the server dominates the measurement.
+//! A minimal gRPC client for unary calls. Like the Redis client here, it writes prepared bytes and only scans the
+//! responses, so that the server is the bottleneck.
 //!
 //! It implements the subset of HTTP/2 (RFC 9113) that one method needs. It sends the header fields of a call in full
-//! once per connection, and then as table indices (RFC 7541, 2.3), like other clients. It checks that a response has a
-//! message and ends; a refusal has no message.
+//! once per connection, and then as table indices (RFC 7541, 2.3), like other clients. It checks that each response has
+//! a message and ends. A refusal has no message.
 
 use std::{collections::VecDeque, mem, sync::Arc, time::Instant};
 
@@ -21,7 +21,7 @@ use crate::{contest::Slice, figures::now};
 /// The TLS settings and the credential of a caller.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Caller {
-    /// The configuration of TLS; without one, the connection is plain.
+    /// The TLS configuration. Without one, the connection is not encrypted.
     pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) token: Option<String>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Lean {
     received: Vec<u8>,
     /// The bytes to send next.
     out: Vec<u8>,
-    /// The message of every call, with its gRPC prefix.
+    /// The message that every call sends, with its gRPC prefix.
     message: Vec<u8>,
     /// The identifier of the next stream.
     next: u32,
@@ -70,7 +70,7 @@ const HEAD_BYTES: usize = 9;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const MAX_CONCURRENT_STREAMS: [u8; 2] = [0, 3];
-/// The increment of the connection's window. The responses of a whole run never fill it.
+/// The increment of the connection's flow-control window. The responses of a whole run do not fill the window.
 const WINDOW: u32 = (1 << 31) - 1 - 65_535;
 
 /// `:method: POST`, and `:scheme: http` or `https`, which are in the static table.
@@ -78,11 +78,12 @@ const PLAIN: [u8; 2] = [0x83, 0x86];
 const SECURE: [u8; 2] = [0x83, 0x87];
 /// `:path`, `:authority`, `content-type` and `te` by their indices, after [`literal_fields`] has added them in this order.
 const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
-/// `authorization` as a literal that no table keeps (RFC 7541, 6.2.2), as tonic's client sends it with each call.
+/// `authorization` as a literal without indexing (RFC 7541, 6.2.2). tonic's client also sends it this way with each
+/// call.
 const AUTHORIZATION: [u8; 2] = [0x0f, 23 - 15];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
-/// The size of one read in bytes: responses to more than a hundred calls.
+/// The size of one read in bytes, which holds the responses to more than a hundred calls.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Lean {
@@ -116,14 +117,14 @@ impl Lean {
             in_flight: VecDeque::new(),
         };
         lean.send().await?;
-        // Wait for the server's settings, which come first.
+        // Wait for the server's settings, which it sends first.
         while lean.out.is_empty() {
             lean.receive(&mut Slice::default()).await?;
         }
         Ok(lean)
     }
 
-    /// Returns the same connection, on which a refusal counts as an answer.
+    /// Returns the same connection, but lets a refusal count as an answer.
     pub(crate) fn refusable(self) -> Self {
         Self { is_refusable: true, ..self }
     }
@@ -172,13 +173,13 @@ impl Lean {
 
     async fn send(&mut self) -> anyhow::Result<()> {
         self.stream.write_all(&self.out).await?;
-        // TLS may buffer a part.
+        // The TLS layer may buffer some bytes.
         self.stream.flush().await?;
         self.out.clear();
         Ok(())
     }
 
-    /// Reads bytes, and counts the calls that they end.
+    /// Reads bytes, and counts the calls whose responses end in them.
     async fn receive(&mut self, slice: &mut Slice) -> anyhow::Result<()> {
         read(&mut self.stream, &mut self.received).await?;
         let received = mem::take(&mut self.received);
@@ -237,7 +238,7 @@ impl Lean {
     }
 }
 
-/// Reads the available bytes into a large buffer. By default, a vector grows by less than one response.
+/// Reads the available bytes into a large buffer. By default, `read_buf` reserves less than the size of one response.
 pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin), received: &mut Vec<u8>) -> anyhow::Result<()> {
     received.reserve(READ_BYTES);
     ensure!(stream.read_buf(received).await? > 0, "the server closed the connection");

@@ -1,6 +1,7 @@
 //! Load on an `Allocator` server: unary calls, streams and large responses.
 //!
-//! Connections are opened before the measured time. The load shares the machine with the server, and is the same for all servers.
+//! Connections are opened before the measured time. The load generator shares the machine with the server, and is the
+//! same for all servers.
 
 use std::{
     collections::VecDeque,
@@ -24,7 +25,7 @@ use crate::{
 /// A kind of load.
 #[derive(Clone, Debug)]
 pub(crate) enum Load {
-    /// Unary calls, with `in_flight` calls in flight in total. A caller uses its connections in turn.
+    /// Unary calls, with `in_flight` calls in flight in total. Each task uses its connections in turn.
     Unary { request: AllocateRequest, connections: usize, in_flight: usize },
     /// One stream per connection, with `depth` requests in flight on each.
     Stream { request: AllocateRequest, connections: usize, depth: usize },
@@ -36,7 +37,7 @@ pub(crate) enum Load {
 const WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 
-/// The time that connections have to close: a constant, and a part for each connection.
+/// The time allowed for connections to close: a constant, plus a part for each connection.
 const SETTLE: Duration = Duration::from_millis(3);
 const SETTLE_EACH: Duration = Duration::from_micros(100);
 
@@ -115,12 +116,13 @@ async fn connect_all(address: &str, count: usize) -> anyhow::Result<Vec<Channel>
     Ok(channels)
 }
 
-/// Waits until the tasks that close connections have ended, here and in the server, so that they do not slow the next contender.
+/// Waits until the tasks that close connections have ended, in this process and in the server, so that they do not slow
+/// down the next contender.
 pub(crate) async fn settle(connections: usize) {
     sleep(SETTLE + SETTLE_EACH * u32::try_from(connections).unwrap_or(u32::MAX)).await;
 }
 
-/// Returns the sum of the slices of all tasks, with the time until the last one ends.
+/// Returns the sum of the slices of all tasks, with the time until the last task ends.
 pub(crate) async fn gather(mut tasks: JoinSet<anyhow::Result<Slice>>, began: Instant) -> anyhow::Result<Slice> {
     let mut sum = Slice::default();
     while let Some(slice) = tasks.join_next().await {

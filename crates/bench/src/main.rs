@@ -1,6 +1,6 @@
-//! `kent-bench` compares Kent with the best that the same machine can do, within one run.
+//! `kent-bench` compares Kent, within one run, with the best that the same machine can do.
 //!
-//! Machines are shared and noisy, so a single figure means little. The benchmarks interleave and repeat the
+//! Machines are shared and noisy, so a single result means little. The benchmarks interleave and repeat the
 //! measurements that they compare, and report medians and ratios.
 
 mod arena;
@@ -37,11 +37,11 @@ mod text;
 
 use clap::{Parser, Subcommand};
 
-/// The memory allocator of the daemon, so that the bare transport uses the same one.
+/// The same memory allocator as in the daemon, for a fair comparison with the bare transport.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measure Kent on this machine. Compare only figures of the same run.
+/// Measure Kent on this machine. Compare only results of the same run.
 #[derive(Debug, Parser)]
 #[command(name = "kent-bench", version, max_term_width = 110)]
 struct Cli {

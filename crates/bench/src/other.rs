@@ -25,7 +25,7 @@ pub(crate) fn during(
     let stopped = stop.clone();
     let other = thread::spawn(move || {
         // In practice, the other caller is on another machine, so this thread must not take processor time from the
-        // daemon. OK because the call fails only where the system forbids changing priorities.
+        // daemon. OK because this call fails only if the system forbids changing priorities.
         let _ = set_thread_priority_and_policy(
             thread_native_id(),
             ThreadPriority::Min,

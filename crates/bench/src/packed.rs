@@ -14,8 +14,8 @@ use crate::{
 
 /// Measure packed identifiers streamed to one client in gigabytes per second, and compare with the bare transport.
 ///
-/// The bare transport sends the same number of bytes from memory. It is measured with several reply sizes, and the fastest of
-/// them is the reference.
+/// The bare transport sends the same number of bytes from memory. It is measured with several reply sizes, and the
+/// fastest is the reference.
 #[derive(Debug, Args)]
 pub(crate) struct PackedArgs {
     #[command(flatten)]
@@ -37,9 +37,9 @@ const SOURCES: [(&str, &str, u64); 3] = [("uuidv7", "uuidv7", 16), ("xid", "xid"
 /// The number of requests in flight.
 const DEPTH: usize = 4;
 
-/// The sustained rate of xids per second and slot that the clock allows.
+/// The sustained number of xids per second and slot that the clock allows.
 const XID_RATE: u64 = 65_536_000;
-/// The size of a burst of xids that need not wait for the clock, which may run ahead by at most one second.
+/// The size of a burst of xids that need not wait for the clock. Timestamps may be at most one second ahead of it.
 const XID_BURST: u64 = 40_000_000;
 
 pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
@@ -52,8 +52,8 @@ pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {
     for kib in &args.sizes {
         loads.push((format!("bare, {kib} KiB"), load("uuidv7", kib * 64, u64::MAX), true));
         for (name, source, width) in SOURCES {
-            // The daemon packs xids faster than their clock allows, so they are measured in bursts. The slices of three other
-            // contenders lie between two bursts, and give the clock time to catch up.
+            // The daemon packs xids faster than the clock allows, so they are measured in bursts. Between two bursts,
+            // the slices of three other contenders give the clock time to catch up.
             let most =
                 if name == "xid" { XID_BURST.min(XID_RATE * args.options.millis / 500) * width } else { u64::MAX };
             loads.push((format!("kentd, {name}, {kib} KiB"), load(source, kib * 1024 / width, most), false));

@@ -1,5 +1,5 @@
-//! Peers: other servers that can issue numbers. The benchmark starts each installed peer on loopback, with its own
-//! directory on the same disk as Kent's and with the same durability, and stops it afterward.
+//! Peers: other servers that can issue numbers. The benchmark starts each installed peer on loopback, with the same
+//! durability as Kent and a directory on the same disk, and stops it afterward.
 
 mod etcd;
 pub(crate) mod ferroid;
@@ -85,7 +85,7 @@ pub(crate) trait Peer {
     fn slice(&self, runtime: &Runtime, clients: usize, depth: usize, length: Duration) -> anyhow::Result<Slice>;
 }
 
-/// The time that a peer has to start.
+/// The time within which a peer must start.
 const START: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 

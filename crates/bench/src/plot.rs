@@ -27,7 +27,7 @@ pub(crate) struct PlotArgs {
     out: PathBuf,
 }
 
-/// The names of the percentiles in the input, and their positions on a logarithmic axis: 99 % is at 100, because one
+/// The names of the percentiles in the input, and their positions on a logarithmic axis. 99 % is at 100, because one
 /// call in 100 is slower.
 const PERCENTILES: [(&str, f64); 4] = [("p50_us", 2.0), ("p90_us", 10.0), ("p99_us", 100.0), ("p999_us", 1000.0)];
 
@@ -77,7 +77,7 @@ fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
     row[name].as_str()
 }
 
-/// The conversion of a row to points of a panel.
+/// Converts a row to points of a panel.
 trait Drawn {
     fn points(&self, row: &Value) -> Vec<(f64, f64)>;
     fn panel(&self, row: &Value) -> Panel;
@@ -112,7 +112,7 @@ impl Drawn for Axis {
     }
 }
 
-/// Returns the percentile for a position on the axis: 100 becomes "99 %".
+/// Returns the percentile at a position on the axis: 100 becomes "99 %".
 fn share(one_of: f64) -> String {
     let percent = 100.0 - 100.0 / one_of;
     format!("{} %", (percent * 1000.0).round() / 1000.0)
@@ -120,7 +120,7 @@ fn share(one_of: f64) -> String {
 
 /// Returns one panel per scenario and load in the order of the input, with one line per series.
 fn panels(rows: &[Value], is_shown: impl Fn(&Value) -> bool, drawn: impl Drawn) -> Vec<Panel> {
-    // These two have the same colors in all plots.
+    // These two contenders have the same colors in all plots.
     let mut names: Vec<&str> = vec!["bare", "kentd"];
     let mut panels: Vec<([Option<&str>; 2], Panel)> = Vec::new();
     for row in rows.iter().filter(|row| is_shown(row)) {

@@ -1,5 +1,5 @@
-//! Programs under measurement: daemons, the bare transport and peers. Each is a separate process that ends with the measurement,
-//! even if this program is killed.
+//! Programs under measurement: daemons, the bare transport and peers. Each is a separate process, which is stopped at
+//! the end even if this program is killed.
 
 use std::{
     env, fs,
@@ -24,14 +24,14 @@ pub(crate) struct Process {
     signal: &'static str,
 }
 
-/// The time that a program has to end before it is killed.
+/// The time that a program has to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Process {
     /// Starts a program. `signal` is the signal that makes it shut down cleanly.
     pub(crate) fn start(command: &mut Command, signal: &'static str) -> anyhow::Result<Self> {
-        // In its own process group, the program does not receive Ctrl-C: this process stops the program after the
+        // The program gets its own process group, so that it does not receive Ctrl-C. This process stops it after the
         // current slice.
         let mut child = command.process_group(0).stdin(Stdio::null()).spawn().context("cannot start the program")?;
         let mut reaper = Command::new("sh");
@@ -79,7 +79,7 @@ impl Process {
         Ok(fs::read_dir(format!("/proc/{}/fd", self.child.id()))?.count() as u64)
     }
 
-    /// Runs a slice of load on the program, and adds the processor time that the program used meanwhile.
+    /// Runs a slice of load on the program, and adds the processor time that the program used.
     pub(crate) fn watched(&self, slice: impl FnOnce() -> anyhow::Result<Slice>) -> anyhow::Result<Slice> {
         let before = self.busy()?;
         let slice = slice()?;
@@ -127,11 +127,11 @@ pub(crate) struct Served {
     pub(crate) http: Option<String>,
 }
 
-/// Returns the command of the daemon to measure: `named`, or the `kentd` in the directory of this program.
+/// Returns the command that starts the daemon to measure: `named`, or the `kentd` in the directory of this program.
 fn kentd(named: Option<&PathBuf>) -> anyhow::Result<Command> {
     let mut command = Command::new(sibling("kentd", named)?);
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn"]);
-    // The load comes from one address.
+    // The whole load comes from one address.
     command.args(["--connections", "1000000", "--connections-per-address", "1000000"]);
     Ok(command)
 }

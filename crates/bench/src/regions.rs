@@ -1,4 +1,4 @@
-//! Creates regions for measurements through gRPC.
+//! Creates regions for measurements, over gRPC.
 
 use anyhow::Context;
 use kent_client::{

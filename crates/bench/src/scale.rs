@@ -15,8 +15,8 @@ use crate::{
 
 /// Measure grants by number of regions in the table, number of connections and block size: requests per second.
 ///
-/// Each axis is one contest: all sizes take turns on the daemon and, where the transport matters, on the bare transport. The
-/// load is otherwise the same.
+/// Each axis is one contest: all sizes take turns on the daemon and, where the transport matters, on the bare
+/// transport. Everything else in the load stays the same.
 #[derive(Debug, Args)]
 pub(crate) struct ScaleArgs {
     #[command(flatten)]
@@ -24,7 +24,8 @@ pub(crate) struct ScaleArgs {
     /// Numbers of regions in the tables. Each table has its own daemon. A million regions take one or two minutes to create.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 1000, 100_000, 1_000_000], value_name = "COUNT,...")]
     regions: Vec<u64>,
-    /// Numbers of connections over which to spread the calls. Each needs an open file here and in the server; see ulimit -n.
+    /// Numbers of connections over which to spread the calls. Each connection needs an open file in this program and in
+    /// the server; see ulimit -n.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 500, 2000], value_name = "COUNT,...")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=20_000))]
     connections: Vec<u64>,
@@ -68,7 +69,8 @@ pub(crate) fn run(args: &ScaleArgs) -> anyhow::Result<()> {
         args.connections.iter().map(|count| Ok((*count, unary(lease("uuidv7", 1000), usize::try_from(*count)?))));
     let loads = loads.collect::<anyhow::Result<Vec<_>>>()?;
     let outcomes = contest.run("connections", both(&arena, &loads, "connections"))?;
-    // The transport itself costs more with more connections. The ratio to it shows the cost that Kent adds.
+    // The transport itself costs more with more connections. The ratio to the bare transport shows the cost that Kent
+    // adds.
     if let Some((least, most)) = ends(&args.connections) {
         let of_bare =
             |count| outcomes.ratio(&name_at("kentd", count, "connections"), &name_at("bare", count, "connections"));
@@ -81,7 +83,7 @@ pub(crate) fn run(args: &ScaleArgs) -> anyhow::Result<()> {
     arena.close()
 }
 
-/// Returns the bare transport and the daemon under each load, as contenders.
+/// Returns two contenders per load: the bare transport and the daemon.
 fn both<'a>(arena: &'a Arena, loads: &'a [(u64, Load)], axis: &'static str) -> Vec<Contender<'a>> {
     let pair = |(value, load): &'a (u64, Load)| [arena.bare(load).at(axis, *value), arena.kentd(load).at(axis, *value)];
     loads.iter().flat_map(pair).collect()

@@ -14,10 +14,10 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 
 use crate::{arena::Arena, lean::Caller, process::Served};
 
-/// The contenders with TLS or tokens: their names, their servers, and how their callers connect.
+/// The contenders with TLS or tokens: their names, servers and callers.
 pub(crate) struct Secure(Vec<(&'static str, Served, Caller)>);
 
-/// A server's certificate for the measurement, and its key, in files.
+/// The files of a server's certificate and its key, for the measurement.
 pub(crate) struct ServerCertificate {
     path: String,
     key_path: String,
@@ -66,13 +66,13 @@ impl ServerCertificate {
     }
 }
 
-/// Returns the path for the store of another daemon. Its witness is beside the store.
+/// Returns the path for the store of another daemon. The daemon's witness is next to the store.
 pub(crate) fn store(dir: &Path, name: &str) -> PathBuf {
     dir.join(name).join("store")
 }
 
-/// Creates a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store.
-/// Returns its secret. The limits of `--caller-limits` apply to kinds that `limits` does not set.
+/// Creates a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store, and
+/// returns its secret. The daemon's `--caller-limits` apply where `limits` sets no limit.
 pub(crate) async fn token(store: &Path, name: &str, limits: CallerLimits) -> anyhow::Result<String> {
     let client = Client::new(format!("unix:{}", store.join("kent.sock").display()))?;
     let request = CreateTokenRequest {

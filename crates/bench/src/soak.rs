@@ -1,4 +1,5 @@
-//! `kent-bench soak`: a daemon under a mixed load for a long time: does its memory stay flat, and how long do grants take?
+//! `kent-bench soak`: runs a daemon under a mixed load for a long time, to check that its memory stays flat and to
+//! measure its latency.
 
 use std::{
     fs,
@@ -43,10 +44,10 @@ use crate::{
 
 /// Run a daemon with TLS under a mixed load, and watch its memory, its open files and the latency of grants.
 ///
-/// The load has unary grants of several sources, streams, edits, watchers, classification, scrapes of the metrics, JSON
-/// over HTTP, backups and new connections. It leaves the processors partly idle, so that the latencies are those of a
-/// daemon in normal use. In a run of five minutes or more, resident memory and open files must stay flat after the
-/// first sixth or the first five minutes, whichever ends earlier.
+/// The load consists of unary grants of several sources, streams, edits, watchers, classification, scrapes of the
+/// metrics, JSON over HTTP, backups and new connections. It leaves the processors partly idle, so that the latencies
+/// are those of a daemon in normal use. In a run of five minutes or more, resident memory and open files must stay flat
+/// after the first sixth or the first five minutes, whichever ends earlier.
 #[derive(Debug, Args)]
 pub(crate) struct SoakArgs {
     /// Length of the run in minutes.
@@ -65,13 +66,13 @@ pub(crate) struct SoakArgs {
 
 /// The number of samples of a run.
 const SAMPLES: u32 = 90;
-/// The maximum growth of a quantity after the beginning: its value in the last third of the samples, divided by its
-/// value in the first third.
+/// The maximum growth of a quantity after the beginning: its value in the last third of the remaining samples, divided
+/// by its value in the first third.
 const FLAT: f64 = 1.1;
-/// The maximum length, in minutes, of the beginning of a run, in which memory may grow.
+/// The maximum length in minutes of the beginning of a run, during which memory may grow.
 const BEGINNING: f64 = 5.0;
 
-/// The pauses between the calls of one task.
+/// The pauses between the calls of a task.
 const GRANT: Duration = Duration::from_millis(2);
 const REGION: Duration = Duration::from_millis(5);
 const STRICT: Duration = Duration::from_millis(20);
@@ -106,7 +107,7 @@ impl Seen {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner).push(took.as_micros() as u32);
     }
 
-    /// Counts a call. Returns its value, or records its failure.
+    /// Counts a call. Returns the call's value, or records its failure.
     fn count<T, E: std::fmt::Display>(&self, what: &str, outcome: Result<T, E>) -> Option<T> {
         self.calls.fetch_add(1, Relaxed);
         match outcome {
@@ -119,7 +120,7 @@ impl Seen {
     }
 }
 
-/// How the callers reach the daemon.
+/// What callers need to reach the daemon.
 #[derive(Clone)]
 struct Reach {
     address: String,
@@ -159,7 +160,7 @@ async fn at_each<F: Future<Output = ()>>(pause: Duration, mut call: impl FnMut()
     }
 }
 
-/// Takes blocks of a source, and measures how long each takes.
+/// Takes blocks from a source, and measures the latency of each.
 async fn grants(reach: Reach, source: &'static str, pause: Duration) {
     let Some(daemon) = reach.seen.count(source, reach.connect().await) else { return };
     at_each(pause, async || {
@@ -188,7 +189,7 @@ async fn stream(reach: Reach) {
     }
 }
 
-/// Creates, changes and deletes a region, again and again.
+/// Repeatedly creates, changes and deletes a region.
 async fn edits(reach: Reach) {
     let Some(daemon) = reach.seen.count("edit", reach.connect().await) else { return };
     let name = |region: &str| format!("spaces/default/regions/{region}");
@@ -228,7 +229,7 @@ async fn edits(reach: Reach) {
     }
 }
 
-/// Watches the table, and begins again from time to time.
+/// Watches the table, and restarts the watch from time to time.
 async fn watch(reach: Reach) {
     let Some(daemon) = reach.seen.count("watch", reach.connect().await) else { return };
     loop {
@@ -240,7 +241,7 @@ async fn watch(reach: Reach) {
                 reach.seen.count("watch", change);
             }
         };
-        // OK because a timeout is how a watch ends here.
+        // OK because each watch ends with this timeout.
         let _ = tokio::time::timeout(WATCH, followed).await;
     }
 }
@@ -255,7 +256,7 @@ async fn classify(reach: Reach) {
     .await;
 }
 
-/// Makes new connections, each for one call.
+/// Repeatedly opens a connection and makes one call on it.
 async fn connections(reach: Reach) {
     at_each(CONNECT, async || {
         if let Some(daemon) = reach.seen.count("connect", reach.connect().await) {
@@ -296,7 +297,7 @@ async fn backups(reach: Reach) {
 
 /// Creates the regions of the run.
 async fn set_up(reach: &Reach) -> Result<(), Status> {
-    // The result must be a status, so a failed connection becomes one.
+    // Return a status if the connection fails, because the error type is a status.
     let Ok(daemon) = reach.connect().await else { return Err(Status::unavailable("the daemon does not answer")) };
     let create = |region: &str, policy| CreateRegionRequest {
         parent: "spaces/default".to_owned(),
@@ -315,7 +316,7 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let certificate = ServerCertificate::write(folder.path())?;
     let store = folder.path().join("kent").join("store");
-    // With a short history, the stored data keep their size, so a cache of these data does not explain growing memory.
+    // With a short history, the stored data do not grow, so a cache of them cannot explain growing memory.
     let settings = [&certificate.arguments()[..], &["--history-keep", "1000"]].concat();
     let served = Served::kentd_with(args.kentd.as_ref(), &store, &settings)?;
     let runtime = Runtime::new()?;
@@ -415,7 +416,8 @@ fn at(sorted: &[u32], share: f64) -> u32 {
     sorted.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
 }
 
-/// Prints the figures of the whole run. Fails if a call has failed, or if resident memory or open files have grown.
+/// Prints the results of the whole run. Fails if a call has failed, or if resident memory or the number of open files
+/// has grown.
 fn report(args: &SoakArgs, samples: &[Sample], seen: &Seen) -> anyhow::Result<()> {
     let beginning = BEGINNING.min(args.minutes / 6.0);
     let rest: Vec<&Sample> = samples.iter().filter(|sample| sample.minutes > beginning).collect();
@@ -458,7 +460,7 @@ fn report(args: &SoakArgs, samples: &[Sample], seen: &Seen) -> anyhow::Result<()
         bail!("{} of {calls} calls failed, the first one was {first}", failures.len());
     }
     if args.minutes < BEGINNING {
-        // In a short run, caches are still filling.
+        // In a short run, memory grows because caches are still filling.
         return Ok(());
     }
     ensure!(memory.1 <= memory.0 * FLAT, "resident memory grew from {:.1} to {:.1} MiB", mib(memory.0), mib(memory.1));

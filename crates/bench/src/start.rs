@@ -15,7 +15,8 @@ use crate::{
 
 /// Measure the start of a daemon up to the first grant, its memory and processor time when idle, and its size on disk.
 ///
-/// A start lasts from before the process is created until a new client has connected and received its block.
+/// The measured time starts before the process is created, and ends when a new client has connected and received its
+/// block.
 #[derive(Debug, Args)]
 pub(crate) struct StartArgs {
     #[command(flatten)]
@@ -81,8 +82,7 @@ async fn grant(address: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the size in bytes of the program without symbols, as packages ship it, or `None` if `strip` is not
-/// installed.
+/// Returns the size in bytes of the daemon without symbols, as packages ship it, or `None` if `strip` is not installed.
 fn stripped(kentd: Option<&PathBuf>) -> anyhow::Result<Option<u64>> {
     let Some(strip) = installed("strip", &[]) else { return Ok(None) };
     let file = tempfile::NamedTempFile::new()?;

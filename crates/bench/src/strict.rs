@@ -17,9 +17,9 @@ use crate::{
 
 /// Compare grants from a strict region with grants from a plain region: requests per second and latencies.
 ///
-/// A strict region's numbers have no gaps: each grant is on disk before the daemon answers. `archived` is a second daemon, which
-/// also writes grants to an archive on the same disk. `fdatasync` appends a record of the same size to a file on the disk of the
-/// daemon's store, and syncs it.
+/// A strict region's numbers have no gaps: each grant is on disk before the daemon answers. `archived` is a second
+/// daemon, which also writes grants to an archive on the same disk. `fdatasync` appends a record of the same size to a
+/// file on the same disk, and syncs the file.
 #[derive(Debug, Args)]
 pub(crate) struct StrictArgs {
     #[command(flatten)]

@@ -12,7 +12,7 @@ pub(crate) struct Panel {
     pub(crate) lines: Vec<Line>,
 }
 
-/// Whether panels share their axes, which makes them comparable by eye.
+/// Whether panels share their axes. Panels with shared axes can be compared by eye.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Axes {
     /// All panels have the same axes.
@@ -76,15 +76,15 @@ pub(crate) fn digits(value: f64) -> String {
 
 /// Returns an SVG of the panels, two per row, above the legend.
 pub(crate) fn svg(panels: &[Panel], sharing: Axes) -> String {
-    let rows = panels.len().div_ceil(COLUMNS) as f64; // OK because there are few
-    let (width, chart) = (COLUMNS as f64 * (WIDTH + MARGIN) + MARGIN, rows * (HEIGHT + 1.5 * MARGIN)); // OK because there are few
-    let height = chart + LEGEND_ROWS as f64 * LEGEND_STEP + MARGIN / 2.0; // OK because there are few
+    let rows = panels.len().div_ceil(COLUMNS) as f64; // OK because panels are few
+    let (width, chart) = (COLUMNS as f64 * (WIDTH + MARGIN) + MARGIN, rows * (HEIGHT + 1.5 * MARGIN)); // OK because rows are few
+    let height = chart + LEGEND_ROWS as f64 * LEGEND_STEP + MARGIN / 2.0; // OK because rows are few
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
     );
     for (at, panel) in panels.iter().enumerate() {
-        let (column, row) = ((at % COLUMNS) as f64, (at / COLUMNS) as f64); // OK because there are few
+        let (column, row) = ((at % COLUMNS) as f64, (at / COLUMNS) as f64); // OK because panels are few
         let (left, top) = (MARGIN + column * (WIDTH + MARGIN), MARGIN + row * (HEIGHT + 1.5 * MARGIN) - 20.0);
         let (x, y) = axes(if sharing == Axes::Shared { panels } else { slice::from_ref(panel) });
         text += &format!("<g transform=\"translate({left} {top})\">\n{}</g>\n", one(panel, &x, &y));
@@ -127,10 +127,10 @@ fn rule(x1: f64, y1: f64, x2: f64, y2: f64) -> String {
     format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>\n")
 }
 
-/// Returns the legend of the colors, in columns.
+/// Returns the legend of the lines' colors, in columns.
 fn legend(panels: &[Panel], top: f64) -> String {
     let entry = |(at, line): (usize, &Line)| {
-        let (column, row) = ((at / LEGEND_ROWS) as f64, (at % LEGEND_ROWS) as f64); // OK because there are few
+        let (column, row) = ((at / LEGEND_ROWS) as f64, (at % LEGEND_ROWS) as f64); // OK because lines are few
         let (x, y) = (MARGIN + column * 290.0, top + row * LEGEND_STEP);
         format!(
             "<rect x=\"{x}\" y=\"{}\" width=\"16\" height=\"4\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",

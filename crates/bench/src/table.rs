@@ -1,5 +1,5 @@
-//! `kent-bench table`: the memory of a daemon with a large prefix table, and the speed of its start, lists, edits and
-//! classification.
+//! `kent-bench table`: a daemon with a large prefix table: its memory, and the time that its start, lists, edits and
+//! classification take.
 
 use std::{
     fs,
@@ -49,7 +49,7 @@ pub(crate) struct TableArgs {
     seed: u64,
 }
 
-/// The number of subregions per edit, which is below the limit of a transaction.
+/// The number of subregions per edit, which is below a transaction's limit.
 const BATCH: u64 = 56;
 /// The region that contains all other regions that [`fill`] creates.
 const TOP: &str = "top";
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &TableArgs) -> anyhow::Result<()> {
     daemon.served.stop()
 }
 
-/// Creates the regions, and returns the time that this took. Returns `None` if the store already has the regions.
+/// Creates the regions, and returns the time taken, or `None` if the store already has the regions.
 pub(crate) async fn fill(client: &Client, regions: u64) -> anyhow::Result<Option<Duration>> {
     let mut stub = client.connect().await?.regions();
     let top = CreateRegionRequest {
@@ -178,7 +178,7 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
     let firsts = args.regions.div_ceil(BATCH + 1);
     let mut some = || format!("{}-{}", first(rng.random_range(1..firsts)), rng.random_range(1..=BATCH));
     let (mut create, mut expand, mut seal, mut split) = <(Times, Times, Times, Times)>::default();
-    // A random suffix keeps names unique in a store of an earlier run.
+    // A random suffix keeps names unique in a store from an earlier run.
     let run: u32 = rand::rng().random();
     for at in 0..args.edits {
         let name = format!("new-{run:08x}-{at}");
@@ -210,7 +210,7 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
     }
     classify.print("10 000 identifiers classified");
 
-    // The whole space, and then narrower and narrower parts of it.
+    // Measure maps of the whole space, and of narrower and narrower parts of it.
     for cells in [256, 4096] {
         let (mut whole, mut zoomed, mut bytes) = (Times::default(), Times::default(), 0);
         for at in 0..20 {
@@ -226,7 +226,7 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
         whole.print(&format!("map of {cells} cells, {} KiB", bytes >> 10));
         zoomed.print(&format!("map of a part, {cells} cells"));
     }
-    // The first map of a past revision computes the table of that revision.
+    // For the first map of a past revision, the daemon computes the table of that revision.
     let mut past = Times::default();
     let present =
         stub.map_regions(MapRegionsRequest { parent: SPACE.to_owned(), ..MapRegionsRequest::default() }).await?;

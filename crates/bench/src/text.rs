@@ -23,8 +23,8 @@ use crate::{
 
 /// Measure identifiers as text: nanoseconds per identifier in process, then lines per second with the command `kent`.
 ///
-/// uid11s are compared with bs58, which encodes any bytes, and UUIDs with the uuid crate. The command is measured as a whole
-/// process with its standard output sent to /dev/null, and compared with a program that prints UUIDs with the uuid crate.
+/// uid11s are compared with bs58, which encodes any bytes, and UUIDs with the uuid crate. The command is measured as a
+/// whole process that writes to /dev/null, and compared with a program that prints UUIDs with the uuid crate.
 #[derive(Debug, Args)]
 pub(crate) struct TextArgs {
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct TextArgs {
     input: u64,
 }
 
-/// The number of different values, which fit into the cache of the processor.
+/// The number of different values. They fit into the processor's cache.
 const VALUES: usize = 1024;
 const SYMBOLS: usize = 11;
 
@@ -146,7 +146,7 @@ fn commands(args: &TextArgs) -> anyhow::Result<()> {
             process(&mut command, None, args.lines)
         })
     };
-    // Millions of xids wait for their clock, which allows 65 per microsecond.
+    // Millions of xids must wait for the clock, which allows 65 per microsecond.
     let outcomes = contest
         .run("print", vec![Contender::new("uuid crate", || print(args.lines)), alloc("uuidv7"), alloc("xid")])?;
     let millions = outcomes.rate("kent alloc uuidv7").map(|rate| rate / 1e6);

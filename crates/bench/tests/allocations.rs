@@ -9,7 +9,7 @@ use kentd::probe::Authorizing;
 
 const CALLS: u64 = 100;
 
-/// Sets up a connection of a caller, and counts the allocations of its calls.
+/// Sets up a caller's connection, and counts the allocations in its calls.
 fn allocations(of: impl FnOnce(&Authorizing) -> bool) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let authorizing = runtime.block_on(Authorizing::limited()).expect("the store is in memory");

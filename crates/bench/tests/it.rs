@@ -1,6 +1,8 @@
-//! Runs most scenarios briefly and without peers. Each must measure the expected contenders and leave no files or processes.
+//! Runs most scenarios briefly and without peers. Each must measure the expected contenders, and leave no files or
+//! processes behind.
 //!
-//! The daemon and the command are those in the directory of `kent-bench`, which a test run of the whole workspace builds.
+//! The tests use the daemon and the command in the directory of `kent-bench`. A test run of the whole workspace builds
+//! them.
 
 use std::{
     fs,
@@ -34,7 +36,7 @@ fn lines(scenario: &str, arguments: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).expect("one JSON object per line")).collect()
 }
 
-/// Asserts that no files are left, and no processes that use them.
+/// Asserts that no files are left, and no processes that use the directory.
 #[track_caller]
 fn assert_nothing_left(dir: &Path) {
     let files: Vec<_> = fs::read_dir(dir).expect("the directory exists").collect();
@@ -84,7 +86,7 @@ fn ok_client() {
     check("client", "--threads 2 --count 100000", &["uuid now_v7", "fetch_add", "uuidv7 try_next", "region take"]);
 }
 
-// The README's command for the tests needs only Rust.
+// The README's test command does not install the tools of the other languages.
 #[test]
 #[ignore = "builds the clients of other languages: .ci/run runs it after their checks, which have built them"]
 fn ok_clients() {
@@ -203,9 +205,9 @@ fn err_a_missing_daemon_is_named() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/kentd does not exist"));
 }
 
-/// The limit of instructions per call for each hot pure function, about a tenth above the measured count. Lower a limit when a
-/// function gets faster, and explain in the commit why a limit rises. Packing uses the vector instructions that the processor has
-/// and valgrind supports (AVX2).
+/// The maximum number of instructions per call of each hot pure function, about a tenth above the measured count. Lower
+/// a limit when a function gets faster, and explain in the commit why a limit rises. Packing uses the vector
+/// instructions that the processor has and valgrind supports (AVX2).
 const INSTRUCTIONS: [(&str, f64); 15] = [
     ("grant-time", 645.0),
     ("grant-chunk", 48.0),

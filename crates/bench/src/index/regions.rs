@@ -1,8 +1,8 @@
 //! Random nested regions and identifiers. The same seed generates the same regions and identifiers.
 //!
-//! Real tables are skewed: some departments have far more regions than others, levels differ in width, and some partitions are
-//! full while others hold one region. So half of the top-level regions share eight prefixes, and the generator divides random
-//! regions, down to six levels below the top.
+//! Real tables are skewed: some departments have far more regions than others, levels differ in width, and some
+//! partitions are full while others hold one region. Therefore, half of the top-level regions share eight prefixes, and
+//! the generator divides random regions, down to six levels below the top.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ const LEVELS: u8 = 6;
 /// The number of prefixes that half of the top-level regions share.
 const STEMS: usize = 8;
 
-/// Returns a table of `count` random nested regions of `bits`-bit identifiers, for `count` up to a few million and
-/// `bits` of at least 64.
+/// Returns a table of `count` random nested regions for identifiers of `bits` bits. `count` can be up to a few million,
+/// and `bits` must be at least 64.
 pub(crate) fn table(bits: u8, count: usize, seed: u64) -> anyhow::Result<Table> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let regions = regions(bits, count, &mut rng);
@@ -26,7 +26,7 @@ pub(crate) fn table(bits: u8, count: usize, seed: u64) -> anyhow::Result<Table> 
 
 fn regions(bits: u8, count: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<Region> {
     let mut regions = Vec::with_capacity(count);
-    // The undivided regions, each with its level below the top.
+    // The undivided regions, and their levels below the top.
     let mut whole: Vec<(usize, u8)> = Vec::new();
     for prefix in top_level(bits, count.div_ceil(16).max(count.min(4)), rng) {
         whole.push((regions.len(), 0));

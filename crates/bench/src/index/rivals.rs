@@ -1,6 +1,7 @@
 //! The methods that `kent-bench index` compares for finding the region of an identifier.
 //!
-//! Each method uses the narrowest sufficient integers that it supports, 64 or 128 bits, and stores only prefixes and region numbers.
+//! Each method uses the narrowest integers that suffice and that it supports, of 64 or 128 bits, and stores only
+//! prefixes and region numbers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -29,7 +30,7 @@ const fn method(name: &'static str, color: &'static str, build: fn(&Table) -> Bo
     Method { name, color, build, most: usize::MAX }
 }
 
-/// All methods. Kent's own come last.
+/// All methods. Those of this project come last.
 pub(super) const METHODS: [Method; 9] = [
     method("paper, std hash maps", "#7f7f7f", paper::<RandomState>),
     method("paper, foldhash", "#bcbd22", paper::<foldhash::fast::RandomState>),
@@ -66,7 +67,7 @@ const fn is_narrow(table: &Table) -> bool {
     table.bits() <= 64
 }
 
-/// The integers that represent identifiers and their prefixes.
+/// An integer type that represents identifiers and their prefixes.
 trait Key: Copy + Ord + Hash + TryFrom<u128> {
     fn of(id: u128) -> Option<Self> {
         Self::try_from(id).ok()
@@ -108,13 +109,14 @@ impl<K: Key, S: BuildHasher> Built for Paper<K, S> {
 }
 
 /// Returns the intervals into which the regions divide the space: the start of each, and the number of its innermost
-/// region, or 0.
+/// region, or 0 if there is none.
 fn intervals<K: Key>(table: &Table) -> BTreeMap<K, u64> {
     let mut intervals = BTreeMap::from_iter(K::of(0).map(|first| (first, 0)));
     for (prefix, number) in numbered(table) {
         let last = prefix.join(Prefix::new(u128::MAX, Prefix::MAX_LEN)).base(table.bits());
         let Some(first) = K::of(prefix.base(table.bits())) else { continue };
-        // Outer regions come first, so the current owner continues after this region.
+        // Outer regions come first. So the owner at this region's start is the outer region, and continues after its
+        // end.
         let outer = intervals.range(..=first).next_back().map_or(0, |(_, owner)| *owner);
         if let Some(after) = last.checked_add(1).and_then(K::of) {
             intervals.entry(after).or_insert(outer);
@@ -180,11 +182,11 @@ impl<K: Key> Built for Sorted<K> {
     }
 }
 
-/// The keys of tries: identifiers aligned to the left of 64 or 128 bits.
+/// A key of a trie: an identifier aligned to the left of 64 or 128 bits.
 trait Left: Key {
     const BITS: u8;
 
-    /// Returns an identifier of `bits` bits, shifted to the left end.
+    /// Returns an identifier of `bits` bits, shifted all the way to the left.
     fn left(id: u128, bits: u8) -> Self;
 }
 
@@ -204,7 +206,7 @@ impl Left for u128 {
     }
 }
 
-/// The crate prefix-trie: a tree bitmap, whose nodes of five bits each are in an arena.
+/// The crate prefix-trie: a tree bitmap in an arena. Each node covers five bits.
 struct Trie<K: Left>(PrefixMap<(K, u8), u64>, u8)
 where
     (K, u8): prefix_trie::Prefix;
@@ -234,7 +236,8 @@ where
     }
 }
 
-/// The crate poptrie: nodes of six bits each, whose children are counted in bitmaps (Asai and Ohara 2015).
+/// The crate poptrie (Asai and Ohara 2015): each node covers six bits, and locates its children by counting bits in a
+/// bitmap.
 struct Pop<K: Left>(Poptrie<(K, u8), u64>, u8)
 where
     (K, u8): poptrie::Prefix<ADDRESS = K>;
@@ -268,7 +271,7 @@ where
     }
 }
 
-/// The crate ip_network_table-deps-treebitmap: nodes of four bits each, for IP networks only.
+/// The crate ip_network_table-deps-treebitmap, for IP networks only: each node covers four bits.
 struct TreeBitmap(IpLookupTable<Ipv6Addr, u64>, u8);
 
 fn treebitmap(table: &Table) -> Box<dyn Built> {

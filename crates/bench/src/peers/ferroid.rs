@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     count: u64,
 }
 
-/// Blocks of a million from 128 workers. Each worker generates at most 4096 identifiers per millisecond.
+/// A million identifiers per request, from 128 workers. Each worker generates at most 4096 identifiers per millisecond.
 pub(crate) const USUAL: Settings = Settings { variables: &[("NUM_WORKERS", "128")], count: 1_000_000 };
 /// The fastest settings found: one request for the maximum count, more workers, and larger chunks.
 pub(crate) const FASTEST: Settings =

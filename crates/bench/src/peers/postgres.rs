@@ -36,7 +36,7 @@ pub(crate) struct Postgres {
 impl Postgres {
     pub(super) fn start() -> anyhow::Result<Self> {
         let program = |name| installed(name, &debian()).with_context(|| format!("{name} is not installed"));
-        // initdb refuses to run as root, so a bench that runs as root starts it as the user of the package.
+        // initdb refuses to run as root, so a benchmark that runs as root starts it as the package's user.
         let user = user()?;
         let dir = tempfile::tempdir()?;
         if let Some((uid, gid)) = user {
@@ -71,7 +71,7 @@ fn debian() -> Vec<PathBuf> {
     versions.map(|version| version.path().join("bin")).collect()
 }
 
-/// Returns the user and group of the package, if this process runs as root.
+/// Returns the user and group that the package creates, if this process runs as root.
 fn user() -> anyhow::Result<Option<(u32, u32)>> {
     if fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(None);
@@ -97,7 +97,7 @@ async fn prepare(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Connects a client. Its connection runs in a task that ends with the client.
+/// Connects a client. Its connection runs in a task, which ends when the client is dropped.
 async fn connect(config: &Config) -> anyhow::Result<Client> {
     let (client, connection) = config.connect(NoTls).await?;
     tokio::runtime::Handle::current().spawn(connection);

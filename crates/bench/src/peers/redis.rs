@@ -58,7 +58,7 @@ impl Peer for Redis {
     }
 }
 
-/// Runs one client, which sends a new command for each answer.
+/// Runs one client, which sends a new command after each answer.
 async fn client(mut stream: TcpStream, depth: usize, end: Instant) -> anyhow::Result<Slice> {
     let command = resp::incrby("ids", 1000);
     let pipeline = command.repeat(depth);
