@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// run serves until the context ends, then lets the requests in flight finish.
+// run serves until the context is canceled, and then lets the requests in flight finish.
 func run(ctx context.Context) error {
 	client, err := kent.New(cmp.Or(os.Getenv("KENT_ENDPOINT"), "127.0.0.1:7600"), kent.WithRequestTimeout(3*time.Second))
 	if err != nil {
@@ -55,7 +55,8 @@ func run(ctx context.Context) error {
 	return server.Shutdown(grace)
 }
 
-// An orderReply is the answer to POST /orders. The number is text: readers in JavaScript would round a large one.
+// An orderReply is the answer to POST /orders. The number is encoded as a string, because JavaScript would round a
+// large number.
 type orderReply struct {
 	Order kent.Number `json:"order"`
 	Event kent.UUID   `json:"event"`
@@ -94,7 +95,7 @@ func routes(orders *kent.Source[kent.Number], events *kent.Source[kent.UUID]) ht
 	return mux
 }
 
-// unavailable answers that Kent refuses or is away.
+// unavailable answers that Kent refused the request or is unreachable.
 func unavailable(w http.ResponseWriter, err error) {
 	var limited *kent.LimitedError
 	if errors.As(err, &limited) {
@@ -107,6 +108,6 @@ func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		log.Print(err) // The caller has left.
+		log.Print(err) // The caller has disconnected.
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
-// The service as a process, against a real daemon: KENTD and KENT name Kent's programs. Without them the test is skipped.
+// The test runs the service as a process, with a real daemon. KENTD and KENT name Kent's programs. If they are not set,
+// the test is skipped.
 
 import (
 	"encoding/json"
@@ -28,7 +29,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// start starts a process that listens on an address, and ends it with the test.
+// start starts a process that listens on an address. The process ends with the test.
 func start(t *testing.T, address string, command *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	command.Stderr = os.Stderr
@@ -110,7 +111,7 @@ func TestOkTheServiceNumbersOrdersAndEvents(t *testing.T) {
 	if err := daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2000 { // Until what is in hand is used up.
+	for range 2000 { // Use up the identifiers that the client holds.
 		response, err := http.Post("http://"+address+"/events", "", nil)
 		if err != nil {
 			t.Fatal(err)

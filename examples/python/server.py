@@ -19,7 +19,7 @@ import kent
 
 
 class Service(ThreadingHTTPServer):
-    """A thread for each connection. All threads share one client, and one handle for each source."""
+    """Uses a thread per connection. All threads share one client, and one handle for each source."""
 
     daemon_threads = False  # `server_close` waits for the requests in progress.
 
@@ -29,8 +29,8 @@ class Service(ThreadingHTTPServer):
         self.events = client.uuid_v7()
 
     def place_order(self) -> dict[str, str]:
-        # The number comes first: if it is refused, no event is taken. It is sent as text, because JavaScript would
-        # round a large number.
+        # Take the number first: if Kent refuses it, no event ID is taken in vain. The number is sent as a string,
+        # because JavaScript would round a large number.
         order = self.orders.next()
         return {"order": str(order), "event": str(self.events.next())}
 
@@ -42,7 +42,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
     server: Service
-    timeout = 5  # seconds for a caller to send its request
+    timeout = 5  # seconds within which a caller must send its request
 
     def do_GET(self) -> None:
         if self.path == "/healthz":
@@ -58,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             answer = route()
-        except kent.KentError as error:  # Kent refuses, or is away.
+        except kent.KentError as error:  # Kent refuses the request, or is unreachable.
             wait = error.retry_after if isinstance(error, kent.Limited) else None
             headers = {} if wait is None else {"Retry-After": str(int(wait) + 1)}
             self.reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}, headers)
@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(HTTPStatus.OK, answer)
 
     def skip_body(self) -> None:
-        """Reads the body, which is not used. If it were left unread, the answer could be lost with the connection."""
+        """Reads and discards the body. Closing the connection before that could lose the answer."""
         length = self.headers.get("Content-Length", "0")
         self.rfile.read(min(int(length), 1 << 20) if length.isdecimal() else 0)
 
@@ -91,7 +91,8 @@ def main() -> None:
         kent.Client(endpoint, request_timeout=3) as client,
         Service(int(os.environ.get("PORT", "8080")), client) as service,
     ):
-        # `shutdown` waits for the loop of `serve_forever`, which runs in the thread that receives signals.
+        # `shutdown` must run in another thread: it waits for `serve_forever`, which runs in the thread that receives
+        # signals.
         def stop(*_: object) -> None:
             threading.Thread(target=service.shutdown).start()
 

@@ -1,8 +1,8 @@
 //! Fuzz targets: every parser and decoder must handle any bytes without a panic, and the values that it accepts must
-//! obey the checked properties.
+//! have the checked properties.
 //!
-//! Each target is a function of bytes. It runs in three ways: under a coverage-guided fuzzer (see `fuzz/README.md`), on
-//! the corpus and mutations of it in the ordinary tests, and by hand on one file.
+//! Each target is a function of bytes. It runs in three ways: under a coverage-guided fuzzer (see `fuzz/README.md`), in
+//! the ordinary tests on the corpus and on mutations of it, and by hand on one file.
 
 use kent_codec::Reading;
 use kent_ids::{
@@ -20,7 +20,7 @@ use prost::Message;
 use rand::{RngExt, rngs::StdRng};
 use serde_json::{Value, json};
 
-/// Runs a parser or decoder on the bytes and checks its properties. Panics if a property does not hold.
+/// Runs a parser or decoder on the bytes, and checks properties of the result. Panics if a property does not hold.
 pub type Target = fn(&[u8]);
 
 /// All targets with their names.
@@ -71,8 +71,7 @@ pub fn line(bytes: &[u8]) {
     assert!(answer["ok"].is_boolean(), "{answer}");
 }
 
-/// Calls a verb with pieces of the bytes as its inputs. The first byte selects the verb, and a line feed ends each
-/// piece.
+/// Calls a verb with pieces of the bytes as inputs. The first byte selects the verb, and a line feed ends each piece.
 pub fn verbs(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let verbs: Vec<_> = kent_codec::verbs().collect();
@@ -88,7 +87,7 @@ pub fn verbs(bytes: &[u8]) {
     line(json!({"verb": verb, "in": inputs}).to_string().as_bytes());
 }
 
-/// The names of all inputs.
+/// The names of the inputs of all verbs.
 const INPUTS: [&str; 43] = [
     "text",
     "uuid",
@@ -151,7 +150,7 @@ pub fn inspect(bytes: &[u8]) {
     }
 }
 
-/// Checks the texts of UUIDs: an accepted text is printed unchanged except for case.
+/// Checks the text form of UUIDs: an accepted text is printed unchanged except for case.
 pub fn uuid(bytes: &[u8]) {
     let strict = dce::parse(bytes);
     if let Ok(uuid) = strict {
@@ -163,7 +162,7 @@ pub fn uuid(bytes: &[u8]) {
     let _ = dce::parse_hex(bytes, bytes.len() / 2);
 }
 
-/// Checks the texts of uid11: an accepted text is printed unchanged, and is in the range of each of its prefixes.
+/// Checks the text form of uid11s: an accepted text is printed unchanged, and is in the range of each of its prefixes.
 pub fn uid11(bytes: &[u8]) {
     if let Ok(uid11) = Uid11::parse(bytes) {
         assert_eq!(uid11.text().as_slice(), bytes);
@@ -179,7 +178,7 @@ pub fn uid11(bytes: &[u8]) {
     }
 }
 
-/// Checks the texts of EXTUUIDs: an accepted text has a canonical text that is parsed as the same value.
+/// Checks the text form of EXTUUIDs: every accepted text has a canonical form that is parsed as the same value.
 pub fn extuuid_text(bytes: &[u8]) {
     if let Ok(ext) = extuuid::parse(bytes) {
         let text = ext.to_string();
@@ -193,7 +192,7 @@ pub fn extuuid_text(bytes: &[u8]) {
     }
 }
 
-/// Checks the bits of EXTUUIDs: the text of any bits is parsed as the same bits.
+/// Checks the bits of EXTUUIDs: any bits, printed as text, are parsed as the same bits.
 pub fn extuuid_bits(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk() else { return };
     let Ok(ext) = Ext::new(u128::from_be_bytes(*bytes) >> 6) else { return };
@@ -202,7 +201,7 @@ pub fn extuuid_bits(bytes: &[u8]) {
     assert_eq!(ext.layout().last().map(|range| range.last), Some(127), "{text}");
 }
 
-/// Checks the names of sources: an accepted name is printed as a name of the same source.
+/// Checks the names of sources: an accepted name is parsed, printed and parsed again as the same source.
 pub fn source(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     if let Ok(source) = text.parse::<Source>() {
@@ -210,20 +209,21 @@ pub fn source(bytes: &[u8]) {
     }
 }
 
-/// Decodes messages from the network, requests and blocks, and generates up to 200 identifiers of a block.
+/// Decodes messages from the network (requests and blocks), and generates up to 200 identifiers of a block.
 pub fn wire(bytes: &[u8]) {
     if let Ok(request) = AllocateRequest::decode(bytes) {
         let _ = AllocateInput::try_from(&request);
     }
     let Some(block) = v1::Block::decode(bytes).ok().and_then(|block| Block::try_from(block).ok()) else { return };
-    // Writing a block leaves out fields that its format does not use, such as a key.
+    // An encoded block omits fields that its format does not use, such as a key.
     let written = v1::Block::from(&block);
     assert_eq!(Block::try_from(written.clone()).map(|again| v1::Block::from(&again)), Ok(written));
     let walked: Vec<Id> = block.walk(rand::rng()).take(200).collect();
     assert_eq!(walked.len() as u64, block.count().min(200));
 }
 
-/// Checks records from the store: an accepted record is encoded as a record that decodes to the same value.
+/// Checks records from the store: the value of an accepted record is encoded as a record that decodes to the same
+/// value.
 pub fn stored_records(bytes: &[u8]) {
     if let Ok(count) = stored::decode_counter(bytes) {
         assert_eq!(stored::decode_counter(&stored::encode_counter(&count)), Ok(count));

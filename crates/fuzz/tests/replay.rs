@@ -1,4 +1,4 @@
-//! Runs every fuzz target on its corpus and on mutations of it, as part of the ordinary tests.
+//! Runs every fuzz target on its corpus and on mutations of the corpus, as part of the ordinary tests.
 
 use std::{fs, path::Path};
 

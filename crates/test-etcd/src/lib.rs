@@ -1,6 +1,6 @@
 //! Real etcd clusters for tests. Members can be killed, paused and restarted. Other processes can also be paused.
 //!
-//! `etcd` must be installed (Debian: `etcd-server`). Members end when the cluster is dropped.
+//! `etcd` must be installed (Debian: `etcd-server`). The members are killed when the cluster is dropped.
 
 mod process;
 mod proxy;
@@ -33,7 +33,8 @@ struct Member {
     client: SocketAddr,
     peer: SocketAddr,
     process: Option<Child>,
-    /// A process that kills the member when this process exits in any way. A cluster in a `static` is never dropped.
+    /// A process that kills the member when this process exits for any reason. A cluster in a `static` is never
+    /// dropped.
     reaper: Option<Child>,
 }
 
@@ -42,11 +43,11 @@ const START: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Etcd {
-    /// Starts a cluster with this number of members, and waits until they answer.
+    /// Starts a cluster with this number of members, and waits until all of them answer.
     ///
     /// # Panics
     ///
-    /// Panics if etcd is not installed, or does not start.
+    /// Panics if etcd is not installed or does not start.
     pub fn start(members: usize) -> Self {
         Self::start_with(members, &[])
     }
@@ -112,7 +113,7 @@ impl Etcd {
     ///
     /// # Panics
     ///
-    /// Panics if `etcdctl` is not installed (Debian: `etcd-client`), or fails.
+    /// Panics if `etcdctl` is not installed (Debian: `etcd-client`) or fails.
     pub fn save_snapshot(&self) -> PathBuf {
         let path = self.dir.path().join("snapshot");
         let mut save = self.etcdctl();
@@ -140,7 +141,7 @@ impl Etcd {
         self.wait();
     }
 
-    /// Copies a member's data. The member is stopped for the copy and restarted.
+    /// Copies a member's data. The member is stopped during the copy, and then restarted.
     ///
     /// # Panics
     ///
@@ -154,7 +155,7 @@ impl Etcd {
         copy
     }
 
-    /// Replaces a member's data with an earlier copy. The member is stopped for the replacement and restarted.
+    /// Replaces a member's data with an earlier copy. The member is stopped during the replacement, and then restarted.
     ///
     /// # Panics
     ///
@@ -183,7 +184,7 @@ impl Etcd {
         }
     }
 
-    /// Returns the value of a metric of a member, or the sum over all labels.
+    /// Returns the value of a member's metric, summed over all labels.
     ///
     /// # Panics
     ///
@@ -194,7 +195,7 @@ impl Etcd {
         text.lines().filter(is_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// Returns true if a member answers and sees a leader. With TLS, returns true if the member accepts connections.
+    /// Returns whether a member answers and sees a leader. With TLS, returns whether the member accepts connections.
     fn is_healthy(&self, client: SocketAddr) -> bool {
         match self.is_tls() {
             true => TcpStream::connect_timeout(&client, Duration::from_millis(500)).is_ok(),
@@ -207,7 +208,7 @@ impl Etcd {
     }
 
     fn prepare(members: usize, extra: &[&str]) -> Self {
-        // Bind all ports before releasing any of them, so that they differ.
+        // Bind all ports before releasing any of them, so that no two are the same.
         let free: Vec<TcpListener> =
             (0..2 * members).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port")).collect();
         let address = |at: usize| free[at].local_addr().expect("bound");
@@ -230,13 +231,13 @@ impl Etcd {
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &self.initial_cluster(), "--initial-cluster-state", "new"]);
-        // Use short intervals, so that the cluster soon notices a dead member.
+        // With short intervals, the cluster soon detects a dead member.
         command.args(["--heartbeat-interval", "50", "--election-timeout", "500", "--logger", "zap"]);
         command.args(&self.extra).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let hint = "etcd must be installed for this test (Debian: apt-get install etcd-server)";
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         let process = command.spawn().expect(hint);
-        // `cat` exits when our end of the pipe is closed, at the latest when this process exits.
+        // `cat` exits when this process closes its end of the pipe, at the latest on exit.
         let mut reaper = Command::new("sh");
         reaper.args(["-c", &format!("cat; kill -9 {}", process.id())]).stdin(Stdio::piped()).stdout(Stdio::null());
         self.members[at].reaper = Some(reaper.stderr(Stdio::null()).spawn().expect("sh must be installed"));

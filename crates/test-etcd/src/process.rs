@@ -4,7 +4,7 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// Pauses a child process with SIGSTOP, and waits until all its threads have stopped. On a busy machine, threads run
+/// Pauses a child process with SIGSTOP, and waits until all its threads have stopped. On a busy machine, threads run on
 /// for milliseconds after the signal.
 ///
 /// # Panics

@@ -1,4 +1,4 @@
-//! A proxy for one member, which drops replies at the request of a test.
+//! A proxy for one member. A test can make it drop replies.
 
 use std::{
     io::{Read, Write},
@@ -21,19 +21,19 @@ struct State {
     lost: u32,
 }
 
-/// The proxy's treatment of replies.
+/// What the proxy does with replies.
 #[derive(Debug, Default)]
 enum Plan {
     /// Passes all replies.
     #[default]
     Pass,
-    /// Passes this many replies, and then drops one and closes its connection.
+    /// Passes this many replies, then drops the next one and closes its connection.
     Lose(u32),
     /// Closes the connection after this many bytes.
     CutAfter(usize),
 }
 
-/// Replies to calls have more bytes than this; HTTP/2 frames for settings, pings and windows do not.
+/// A reply to a call has more bytes than this. HTTP/2 frames for settings, pings and windows are not larger.
 const REPLY_BYTES_MIN: usize = 60;
 
 impl Proxy {
@@ -60,7 +60,7 @@ impl Proxy {
         self.address
     }
 
-    /// Passes `passing` replies, and then drops one and closes its connection.
+    /// Passes `passing` replies, then drops the next one and closes its connection.
     pub fn lose_answer_after(&self, passing: u32) {
         lock(&self.state).plan = Plan::Lose(passing);
     }
@@ -77,7 +77,7 @@ impl Proxy {
         lock(&self.state).plan = Plan::CutAfter(bytes);
     }
 
-    /// Returns the number of replies and connections that the plan has dropped so far.
+    /// Returns the number of replies dropped and connections closed by the plan so far.
     pub fn lost(&self) -> u32 {
         lock(&self.state).lost
     }
@@ -107,11 +107,11 @@ fn forward(mut from: TcpStream, mut to: TcpStream, is_end: impl Fn(usize) -> boo
             break;
         }
     }
-    // This also ends the thread of the other direction.
+    // The shutdown also ends the thread for the other direction.
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
-/// Returns true if the plan closes the connection now and drops these bytes.
+/// Returns whether the plan drops these bytes and closes the connection.
 fn is_end(state: &mut State, bytes: usize) -> bool {
     let is_end = match &mut state.plan {
         Plan::Pass => false,

@@ -18,8 +18,8 @@ import kent.client.KentException;
 import kent.client.Source;
 
 /**
- * A service that numbers orders and events with Kent: POST /orders, POST /events, GET /healthz.
- * PORT and KENT_ENDPOINT are read from the environment.
+ * A service that numbers orders and events with Kent: POST /orders, POST /events, GET /healthz. It reads PORT and
+ * KENT_ENDPOINT from the environment.
  */
 public final class Main {
     // The first call of a process can take seconds on a busy machine, because Java loads classes.
@@ -29,7 +29,7 @@ public final class Main {
     private final Source<BigInteger> orders;
 
     private Main(Client client) {
-        // One client for the process, and one handle for each source: all threads share them.
+        // All threads share one client, and one handle for each source.
         events = client.uuidV7();
         orders = client.region("orders");
     }
@@ -49,16 +49,16 @@ public final class Main {
         server.start();
         Runnable end =
                 () -> {
-                    server.stop(1); // answers what is in progress
+                    server.stop(1); // answers the requests in progress
                     threads.shutdown();
                     client.close();
-                    Runtime.getRuntime().halt(0); // else Java ends with 143, the signal's number
+                    Runtime.getRuntime().halt(0); // otherwise Java exits with 143, for SIGTERM
                 };
         Runtime.getRuntime().addShutdownHook(new Thread(end)); // SIGTERM
     }
 
     private String order() {
-        // The number comes first: if it is refused, no event was taken for it.
+        // Take the number first: if Kent refuses it, no event ID is taken in vain.
         BigInteger order = orders.next(TIMEOUT);
         return "{\"order\": \"" + order + "\", \"event\": \"" + events.next(TIMEOUT) + "\"}";
     }
