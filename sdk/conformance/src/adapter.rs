@@ -28,7 +28,7 @@ pub(crate) struct Adapter {
     child: Child,
     input: Option<ChildStdin>,
     output: tokio::io::Lines<BufReader<ChildStdout>>,
-    /// Answers that arrived while the kit waited for another one, with their times of arrival.
+    /// Answers that arrived while the kit waited for another answer, with their times of arrival.
     arrived: HashMap<u64, (Answered, Instant)>,
     sent: u64,
     _errors: JoinSet<()>,
@@ -137,12 +137,12 @@ impl Adapter {
 
 impl Drop for Adapter {
     fn drop(&mut self) {
-        // An adapter may be a script that has started the client, so end the process group, which has only this
+        // An adapter may be a script that has started the client, so kill the process group, which contains only this
         // adapter's processes.
         if let Some(group) =
             self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
         {
-            // OK because a group that has ended needs no signal.
+            // OK because the signal fails only if the group has already ended.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
     }

@@ -120,7 +120,7 @@ struct Case {
     hello: Hello,
     /// The commands that were started, with their numbers and times.
     started: HashMap<String, (Call, u64, Instant)>,
-    /// The identifiers of the answers to named commands.
+    /// The identifiers in the answers to named commands.
     named: HashMap<String, Vec<String>>,
     /// The missing abilities for which steps were skipped.
     without: BTreeSet<String>,
@@ -176,7 +176,7 @@ impl Case {
                     self.started.insert(name, (call.clone(), id, Instant::now()));
                 }
             }
-            // If no such command was started, its step was skipped.
+            // If no command with this name was started, its step was skipped.
             Step::Finish(finish) => {
                 if let Some((call, id, sent)) = self.started.remove(&finish.name) {
                     self.receive(&call, id, sent, &finish.expect).await?;
@@ -252,7 +252,7 @@ impl Case {
     }
 }
 
-/// Replaces a file atomically: readers see the old text or the new one.
+/// Replaces a file atomically: readers see either the old or the new text.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)?;

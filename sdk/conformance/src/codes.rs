@@ -1,4 +1,4 @@
-//! The names of gRPC codes, as the documentation of gRPC writes them.
+//! The names of gRPC codes, as in the gRPC documentation.
 
 use tonic::Code;
 
@@ -13,7 +13,7 @@ pub fn name(code: Code) -> String {
     })
 }
 
-/// Returns the code of this name, if it is one of an error.
+/// Returns the code with this name, if it is an error code.
 pub fn parse(text: &str) -> Option<Code> {
     (1..=16).map(Code::from_i32).find(|code| name(*code) == text)
 }

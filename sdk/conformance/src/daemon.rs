@@ -85,7 +85,7 @@ impl Daemon {
         let until = alive.clone();
         self.tasks.spawn(async move {
             let serving = Server::builder().add_service(service).serve_with_incoming(incoming);
-            // OK because the client sees the broken connection, and the kit checks its reaction.
+            // OK because the client sees the broken connection, and the kit checks the client's reaction.
             let _ = until.run_until_cancelled(serving).await;
         });
         let (acceptor, log, name) = (self.acceptor.clone(), self.log.clone(), self.name.clone());

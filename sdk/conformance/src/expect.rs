@@ -50,7 +50,7 @@ pub struct Problem {
     pub message: Option<String>,
 }
 
-/// An answer, and the facts that the kit knows about it.
+/// An answer, and what the kit knows about it.
 pub(crate) struct Observed<'a> {
     pub(crate) answered: &'a Answered,
     /// The labels of each identifier.
@@ -70,7 +70,7 @@ impl Observed<'_> {
     ///
     /// # Errors
     ///
-    /// The first difference.
+    /// Returns the first difference.
     pub(crate) fn check(&self, call: &Call, expect: &Expect) -> Result<(), String> {
         match (self.check_one(call, expect), &expect.or) {
             (Ok(()), _) => Ok(()),
@@ -170,7 +170,7 @@ fn check_error(expect: &ErrorExpect, problem: &Problem) -> Result<(), String> {
     {
         return differs("fields", format!("{:?}", problem.fields), format!("{must:?}"));
     }
-    // A client may store the delay in seconds as a floating-point number.
+    // A client may store the delay in seconds as a floating-point number, so allow a small difference.
     if let Some(must) = expect.retry_after_ms
         && problem.retry_after_ms.is_none_or(|is| (is - must as f64).abs() > 1.0)
     {

@@ -1,7 +1,7 @@
-//! The ledger of a case: one line of positions for all daemons and sources, and every identifier that was granted.
+//! The ledger of a case: one sequence of positions for all daemons and sources, and every identifier that was granted.
 //!
-//! All grants of a case are cut from one line, so in every case the kit detects an identifier that a client returns
-//! twice, or that was never granted.
+//! All grants of a case come from one sequence, so the kit detects every identifier that a client returns twice, or
+//! that was never granted.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -42,7 +42,7 @@ struct State {
     requests: HashMap<(String, String), Block>,
 }
 
-/// A fault of a client's identifiers.
+/// A fault in the identifiers that a client returned.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum BadIds {
     /// The text is not an identifier of the source.
@@ -56,18 +56,18 @@ pub enum BadIds {
     Twice(String),
 }
 
-/// The number of a fence's slot or region, if the script names none.
+/// The default number of a fence's slot or region.
 const SUBJECT: u64 = 3;
 /// The fencing token of plain grants.
 const TOKEN: u64 = 1;
 /// The first position of a case, which is above the fixed positions of scripts.
 const FIRST: u64 = 1_000_001;
-/// The time at which time-based identifiers begin: 2026-01-01T00:00:00Z. The kit needs no clock, because clients do not
-/// read the time of an identifier.
+/// The timestamp at which time-based identifiers begin: 2026-01-01T00:00:00Z. The kit needs no clock, because clients
+/// do not read the timestamp of an identifier.
 const INSTANT: kent_ids::UnixNanos = kent_ids::UnixNanos::new(1_767_225_600_000_000_000);
 
 impl Ledger {
-    /// Grants a block. `Err` is a refusal of the source.
+    /// Grants a block. Fails if the source cannot grant such a block.
     pub(crate) fn grant(
         &self,
         source: &str,
@@ -123,11 +123,11 @@ impl Ledger {
     }
 }
 
-/// Returns whether each identifier is above the one before.
+/// Returns whether each identifier is greater than the previous one.
 pub(crate) fn ascend(source: &str, ids: &[String]) -> bool {
     let order = |text: &String| match parse(source, text) {
         Some(Key::Uuid(value) | Key::Number(value)) => value,
-        // The xids of one millisecond are in no order.
+        // The xids of one millisecond are not ordered.
         Some(Key::Uid11(value)) => u128::from(value >> 22),
         None => 0,
     };

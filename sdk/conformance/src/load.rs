@@ -1,4 +1,4 @@
-//! Reads scripts and checks them, so that an error in a script does not look like an error of a client.
+//! Reads and checks scripts, so that an error in a script does not look like an error of a client.
 
 use std::{
     fs, io,
@@ -25,23 +25,23 @@ pub const ABILITIES: [&str; 9] = ["try_next", "take", "fetch", "threads", "fork"
 const COMMANDS: [&str; 6] = ["next", "try_next", "take", "fetch", "fork", "close"];
 const KINDS: [&str; 8] = ["refused", "limited", "unavailable", "fenced", "unusable", "closed", "forked", "config"];
 
-/// The embedded scripts: their names and texts.
+/// The names and contents of the embedded scripts.
 const EMBEDDED: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 
-/// Returns the scripts that are part of the program, by name.
+/// Returns the embedded scripts, sorted by name.
 ///
 /// # Errors
 ///
-/// [`BadScript`] for the first one that cannot be used.
+/// Returns [`BadScript`] for the first script that cannot be used.
 pub fn embedded() -> Result<Vec<Script>, BadScript> {
     EMBEDDED.iter().map(|(name, text)| Script::parse(name, text)).collect()
 }
 
-/// Reads the scripts of a directory, by name.
+/// Reads the scripts of a directory, sorted by name.
 ///
 /// # Errors
 ///
-/// [`BadScript`] for the first one that cannot be used.
+/// Returns [`BadScript`] for the first script that cannot be used.
 pub fn read(folder: &Path) -> Result<Vec<Script>, BadScript> {
     let bad = |name: &Path| {
         let name = name.display().to_string();
@@ -65,7 +65,7 @@ impl Script {
     ///
     /// # Errors
     ///
-    /// [`BadScript`] names the script and what is wrong with it.
+    /// Returns a [`BadScript`] that names the script and the problem.
     pub fn parse(name: &str, text: &str) -> Result<Self, BadScript> {
         let bad = |problem: String| BadScript { name: name.to_owned(), problem };
         let mut reader = serde_json::Deserializer::from_str(text);

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The conversation of one case, and the faults that the daemons noticed.
+/// The conversation of one case, and the faults that the daemons detected.
 #[derive(Debug)]
 pub struct Log {
     began: Instant,
@@ -25,7 +25,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Adds a line: the speaker and the message.
+    /// Adds a line with a speaker and a message.
     pub fn say(&self, who: &str, what: &str) {
         let what = what.trim_end();
         let cut = what.char_indices().nth(LINE_MAX).map(|(at, _)| at);
@@ -47,7 +47,7 @@ impl Log {
         whole(&self.faults).first().cloned()
     }
 
-    /// Returns the conversation, each line after `indent`.
+    /// Returns the conversation, with `indent` before each line.
     pub fn text(&self, indent: &str) -> String {
         whole(&self.lines).iter().fold(String::new(), |mut text, line| {
             // OK because writing to a `String` never fails.

@@ -15,33 +15,33 @@ use kent_conformance::{
 };
 use tokio::time::Instant;
 
-/// Checks that a client of Kent behaves as all clients do: simulates daemons by scripts, and checks how the client
-/// reacts to them.
+/// Check that a client of Kent behaves like all others: simulate daemons from scripts, and check how the client reacts
+/// to them.
 ///
 /// ADAPTER is a program that reads commands as JSON lines and answers them with the client under test. Each case starts
-/// a new process. The exit status is 1 if a case fails, 2 if the arguments are wrong.
+/// a new process. The exit status is 1 if a case fails, and 2 if the arguments are wrong.
 #[derive(Debug, Parser)]
 #[command(
     version,
     after_help = "Examples:\n  kent-conformance -- sdk/python/conformance/run\n  kent-conformance --only fence -- sdk/go/conformance/run\n  kent-conformance --list"
 )]
 struct Arguments {
-    /// Run only the cases whose names contain one of these texts. Can be repeated.
+    /// Run only the cases whose names contain this string. Can be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// List the cases with their descriptions, and run nothing.
     #[arg(long)]
     list: bool,
-    /// Read the scripts of this directory, instead of those in the program.
+    /// Read the scripts in this directory instead of the embedded ones.
     #[arg(long, value_name = "DIRECTORY")]
     scripts: Option<PathBuf>,
-    /// The number of cases that run at the same time.
+    /// Run this many cases at the same time.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
     /// Print the conversation of every case, not only of those that fail.
     #[arg(long)]
     verbose: bool,
-    /// The command that starts the client under test, and its arguments.
+    /// Start the client under test with this command and these arguments.
     #[arg(last = true, value_name = "ADAPTER", required_unless_present = "list")]
     adapter: Vec<String>,
 }
@@ -74,7 +74,7 @@ fn chosen(folder: Option<&Path>, only: &[String]) -> Result<Vec<Script>, String>
     scripts.retain(|script| only.is_empty() || only.iter().any(|name| script.name.contains(name)));
     match scripts.is_empty() {
         true => Err(format!("no case has a name with {}; --list shows all", only.join(" or "))),
-        // The longest cases start first, so that the other cases run at the same time.
+        // Start the longest cases first, so that the other cases run in parallel with them.
         false => {
             scripts.sort_by_key(|script| std::cmp::Reverse(script.limit_s));
             Ok(scripts)
@@ -82,7 +82,7 @@ fn chosen(folder: Option<&Path>, only: &[String]) -> Result<Vec<Script>, String>
     }
 }
 
-/// Runs the cases. Returns the number of those that failed.
+/// Runs the cases. Returns the number of cases that failed.
 async fn run(scripts: &[Script], arguments: &Arguments) -> usize {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let cases = stream::iter(scripts).map(|script| async move {
@@ -114,7 +114,7 @@ async fn run(scripts: &[Script], arguments: &Arguments) -> usize {
     failed
 }
 
-/// Prints a line. An error means that the output is closed.
+/// Prints a line. Ignores an error, which means that the output is closed.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -18,7 +18,7 @@ pub struct Script {
     /// The maximum duration of the case in seconds.
     #[serde(default = "limit_s")]
     pub limit_s: u64,
-    /// Files of the case's directory, with their text.
+    /// Files in the case's directory, with their contents.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
     /// The settings of the client.
@@ -37,8 +37,8 @@ fn limit_s() -> u64 {
     60
 }
 
-/// The settings of a client. Settings that are left out have the client's defaults, except for the timeouts: the first
-/// call of a cold virtual machine can take longer than the default timeout of an attempt.
+/// The settings of a client. Omitted settings have the client's defaults, except for the timeouts: the first call in a
+/// language runtime that has just started can take longer than the default timeout of an attempt.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "README.md describes the settings")]
@@ -60,7 +60,7 @@ pub struct Open {
     pub max_age_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow_heirs: Option<bool>,
-    /// A file of the case's directory, as `cert`, `key` and `token_file` are.
+    /// The name of a file in the case's directory, like `cert`, `key` and `token_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ fn request_timeout_ms() -> u64 {
 pub struct DaemonSpec {
     /// The name in the script. It is also the label of the daemon's grants.
     pub name: String,
-    /// Whether the daemon does not listen at first.
+    /// Whether the daemon is down at first.
     #[serde(default)]
     pub down: bool,
     /// The certificates, if the daemon uses TLS.
@@ -132,7 +132,7 @@ pub struct TlsSpec {
     /// The CA that signed the certificate: `ca` or `other`.
     #[serde(default = "ca")]
     pub ca: String,
-    /// Whether callers need a certificate of the CA `ca`.
+    /// Whether callers need a certificate signed by the CA `ca`.
     #[serde(default)]
     pub client_cert: bool,
 }
@@ -149,14 +149,14 @@ fn ca() -> String {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Limits the answer to calls for this source. A call gets the first answer that fits.
+    /// Limits the answer to calls for this source. A call gets the first answer that applies to it.
     pub source: Option<String>,
-    /// The number of calls that get this answer, 1 if it is left out.
+    /// The number of calls that get this answer, by default 1.
     pub times: Option<u32>,
     /// The pause before the answer.
     #[serde(default)]
     pub delay_ms: u64,
-    /// The time after the answer in which no other call may arrive at this daemon.
+    /// The time after the answer during which no other call may arrive at this daemon.
     #[serde(default)]
     pub quiet_ms: u64,
     /// A grant that differs from a plain one.
@@ -171,15 +171,15 @@ pub struct Answer {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// The label of the grant's identifiers in expectations; the daemon's name if it is left out.
+    /// The label of the grant's identifiers in expectations, by default the daemon's name.
     pub label: Option<String>,
-    /// The first position, instead of the next one of the case.
+    /// The first position, instead of the next position of the case.
     pub first: Option<u64>,
-    /// The number of identifiers, instead of the requested one.
+    /// The number of identifiers, instead of the requested number.
     pub count: Option<u64>,
     /// The fencing token.
     pub token: Option<u64>,
-    /// The slot or the region's number to which the token belongs.
+    /// The number of the slot or region to which the token belongs.
     pub subject: Option<u64>,
     /// The number of clock steps that the daemon reports.
     #[serde(default)]
@@ -197,7 +197,7 @@ pub struct Refuse {
     /// The metadata of the reason.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
-    /// The fields of the request that are wrong.
+    /// The request fields that are wrong.
     #[serde(default)]
     pub fields: Vec<String>,
     /// The delay of `RetryInfo`.
@@ -217,19 +217,20 @@ fn scripted() -> String {
 pub enum Does {
     /// Grants, but the connection breaks before the reply.
     Lose,
-    /// Breaks the connection before it grants.
+    /// Breaks the connection before granting.
     Drop,
     /// Never answers.
     Hang,
-    /// Stops listening and breaks all connections, before it grants.
+    /// Stops listening and breaks all connections before granting.
     Die,
     /// Replies without identifiers.
     Empty,
-    /// Replies with packed identifiers whose bytes are not a multiple of their width, or with a lease that has no constants.
+    /// Replies with packed identifiers whose length in bytes is not a multiple of their width, or with a lease that has
+    /// no constants.
     Ragged,
 }
 
-/// One step. The next step starts when this one is done.
+/// One step. The next step starts when this step is done.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -251,7 +252,7 @@ pub enum Step {
     Calls(Calls),
     /// Waits.
     SleepMs(u64),
-    /// Writes a file of the case's directory.
+    /// Writes a file in the case's directory.
     Write(WriteFile),
 }
 
@@ -276,7 +277,7 @@ pub struct Call {
     pub timeout_ms: Option<u64>,
     /// The request ID of `fetch`.
     pub request_id: Option<String>,
-    /// The expected result. By default, the requested number of identifiers.
+    /// The expected result, by default the requested number of identifiers.
     #[serde(default)]
     pub expect: Expect,
 }
@@ -322,16 +323,16 @@ pub struct Await {
 pub struct Calls {
     /// The daemon.
     pub of: String,
-    /// Only the calls for this source.
+    /// Counts only calls for this source.
     pub source: Option<String>,
-    /// The smallest number.
+    /// The minimum number of calls.
     #[serde(default)]
     pub at_least: usize,
-    /// The largest number.
+    /// The maximum number of calls.
     pub at_most: Option<usize>,
 }
 
-/// Writes a file of the case's directory.
+/// Writes a file in the case's directory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteFile {
@@ -347,11 +348,11 @@ pub struct WriteFile {
 pub struct Expect {
     /// The exact identifiers.
     pub equals: Option<Vec<String>>,
-    /// The smallest and the largest number of identifiers, instead of the requested one.
+    /// The minimum and the maximum number of identifiers, instead of the requested number.
     pub between: Option<(usize, usize)>,
-    /// The labels of the grants from which all identifiers must come.
+    /// The labels of the grants from which the identifiers may come.
     pub from: Option<Vec<String>>,
-    /// Whether each identifier is above the one before.
+    /// Whether each identifier must be greater than the previous one.
     #[serde(default)]
     pub ascend: bool,
     /// The name of a command whose answer must have the same identifiers.
@@ -366,7 +367,7 @@ pub struct Expect {
     pub or: Option<Box<Expect>>,
 }
 
-/// The error that a client must report. Members that are left out are not compared.
+/// The error that a client must report. Omitted members are not compared.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorExpect {
@@ -380,10 +381,10 @@ pub struct ErrorExpect {
     /// Metadata that the error must have.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
-    /// The fields.
+    /// The names of the request fields that are wrong.
     pub fields: Option<Vec<String>>,
-    /// The delay.
+    /// The delay in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// A part of the message.
+    /// A substring of the message.
     pub message: Option<String>,
 }

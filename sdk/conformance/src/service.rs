@@ -41,7 +41,7 @@ pub(crate) struct Played {
     log: Arc<Log>,
     ledger: Arc<Ledger>,
     state: Mutex<State>,
-    /// The number of calls, for steps that wait for calls.
+    /// The number of calls. Steps that wait for calls subscribe to it.
     pub(crate) called: watch::Sender<usize>,
     /// Canceled when the daemon dies, and replaced when it comes back.
     pub(crate) alive: Mutex<CancellationToken>,
@@ -57,13 +57,13 @@ struct State {
     quiet_until: Option<Instant>,
 }
 
-/// The maximum number of texts in one reply.
+/// The maximum number of identifiers as text in one reply.
 const TEXTS_MAX: u64 = 10_000;
 /// The maximum number of packed identifiers in one reply.
 const PACKED_MAX: u64 = 200_000;
 /// The maximum number of identifiers in a lease. The kit records each of them.
 const LEASE_MAX: u64 = 1_000_000;
-/// The time by which a client's timer may fire early.
+/// How much too early a client's timer may fire.
 const EARLY: Duration = Duration::from_millis(20);
 
 impl Played {
@@ -81,7 +81,7 @@ impl Played {
         state.quiet_until = None;
     }
 
-    /// Returns the number of calls, of one source or of all.
+    /// Returns the number of calls for one source or for all sources.
     pub(crate) fn calls(&self, source: Option<&str>) -> usize {
         whole(&self.state).calls.iter().filter(|called| source.is_none_or(|source| source == *called)).count()
     }
@@ -181,7 +181,8 @@ impl Played {
             Some(Does::Ragged) => Ok(reply(Some(ragged(encoding)))),
             Some(Does::Hang) => self.never("hangs").await,
             Some(Does::Lose) => {
-                // With a request ID, a retry gets this block again, so the block has the label of any other grant.
+                // A retry with the same request ID gets this block again, so the block gets the same label as other
+                // grants.
                 commit(if ask.request_id.is_empty() { "lost" } else { &self.name })?;
                 cut.iter().for_each(Cut::now);
                 self.never("grants, and breaks the connection before the reply").await
@@ -238,7 +239,7 @@ fn encoded(block: &Block, encoding: Encoding) -> Identifiers {
     }
 }
 
-/// Identifiers that cannot be read.
+/// Returns identifiers that cannot be decoded.
 fn ragged(encoding: Encoding) -> Identifiers {
     match encoding {
         Encoding::Lease | Encoding::Unspecified => Identifiers::Lease(v1::Block { count: 1, ..v1::Block::default() }),
@@ -276,7 +277,7 @@ fn refusal(code: Code, refuse: &Refuse) -> Status {
     Status::with_error_details(code, &refuse.message, details)
 }
 
-/// A reply, shown in one line.
+/// A reply, formatted on one line.
 struct Shown<'a>(&'a AllocateResponse);
 
 impl fmt::Display for Shown<'_> {

@@ -14,7 +14,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
-/// A connection, plain or under TLS.
+/// A connection, plain or with TLS.
 #[derive(Debug)]
 pub(crate) struct Wire {
     stream: Stream,
@@ -40,7 +40,7 @@ impl Cut {
 }
 
 impl Wire {
-    /// Wraps a connection, which also breaks when `alive` is canceled.
+    /// Wraps a connection so that it breaks when `alive` is canceled.
     pub(crate) fn new(stream: Stream, alive: &CancellationToken) -> Self {
         let token = alive.child_token();
         Self { stream, is_cut: Box::pin(token.clone().cancelled_owned()), cut: Cut(token) }

@@ -70,7 +70,7 @@ fn main() -> io::Result<()> {
             }
         }
     }
-    // Commands that are about to end can still print their answers.
+    // Let commands that are about to end print their answers.
     runtime
         .block_on(async {
             time::timeout(Duration::from_secs(1), async { while running.join_next().await.is_some() {} }).await
@@ -88,7 +88,7 @@ fn say(id: u64, (ids, error): Outcome) {
     }
 }
 
-/// The client under test. The Rust client has no method to close it: a program drops the client, its handles and its calls.
+/// The client under test. The Rust client has no `close` method: a program drops the client, its handles and its calls.
 #[derive(Default)]
 struct Adapter {
     client: Mutex<Option<Client>>,
@@ -162,14 +162,14 @@ impl Adapter {
         };
         match fork() {
             Ok(Fork::Child) => {
-                // The runtime's threads exist only in the parent, so a call that waits would wait forever.
+                // The runtime's threads exist only in the parent, so a call that waits in the child would wait forever.
                 let error = match handle.next().now_or_never() {
                     Some(Ok(id)) => problem("config", &format!("the child got {id} of its parent")),
                     Some(Err(error)) => explain(&error),
                     None => problem("config", "the handle waits in the child"),
                 };
                 let told = serde_json::to_string(&error).unwrap_or_default();
-                // OK because the parent notices that nothing arrives.
+                // OK because the parent detects that no result arrives.
                 let _ = writer.write_all(told.as_bytes());
                 drop(writer);
                 process::exit(0);
@@ -230,7 +230,7 @@ async fn next(handle: Handle<Id>, count: u64, timeout_ms: Option<u64>) -> Outcom
     (ids, None)
 }
 
-/// Applies a timeout to a call as programs do, by dropping the call.
+/// Applies a timeout to a call by dropping the call, as programs do.
 async fn within<T>(timeout_ms: Option<u64>, call: impl Future<Output = Result<T, Error>>) -> Result<T, Box<Problem>> {
     let called = match timeout_ms {
         Some(ms) => time::timeout(Duration::from_millis(ms), call).await,
