@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A block has prefetched identifiers. Goroutines take them without a lock.
+// A block holds prefetched identifiers. Goroutines take them without a lock.
 type block[T any] struct {
 	ids []T
 	// The index of the next identifier. It exceeds the length once the block is used up.
 	next atomic.Int64
-	// The index of the identifier whose taker starts the next fetch.
+	// The goroutine that takes the identifier at this index starts the next fetch.
 	mark  int64
 	asked moment
-	// The age at which the identifiers expire, or 0 if they do not.
+	// The age at which the identifiers expire, or 0 if they do not expire.
 	maxAge time.Duration
 }
 

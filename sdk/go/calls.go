@@ -19,11 +19,11 @@ const (
 	pauseMax = time.Second
 	// The pause after a block from a replica that lags behind.
 	lag = 20 * time.Millisecond
-	// After this many rejected blocks in a row the request fails.
+	// After this many rejected blocks in a row, the request fails.
 	rejectedMax = 300
 )
 
-// Attempts has the state of one request's attempts, until the deadline of the request.
+// attempts is the state of a request's attempts, which continue until the request's deadline.
 type attempts struct {
 	endpoints    []endpoint
 	rotation     *rotation
@@ -74,8 +74,8 @@ func (a *attempts) afterOlder(index int) (time.Duration, error) {
 	return a.inTime(lag)
 }
 
-// backoff returns the pause before the next attempt: none while there are other endpoints to try, then growing, with
-// jitter.
+// backoff returns the pause before the next attempt: 0 while there are other endpoints to try, and then a growing time
+// with jitter.
 func (a *attempts) backoff() time.Duration {
 	if a.withoutPause > 0 {
 		a.withoutPause--
@@ -93,11 +93,11 @@ func (a *attempts) inTime(wait time.Duration) (time.Duration, error) {
 	return wait, nil
 }
 
-// Progress is the state of a request that is visible to its waiting callers.
+// progress is the state of a request that is visible to its waiting callers.
 type progress struct {
 	mu      sync.Mutex
 	all     []Tried
-	failure *Failure // A limit, which ends at until.
+	failure *Failure // The limit that the request has met. It ends at until.
 	until   time.Time
 	news    chan struct{} // Closed when the request meets a limit.
 }
@@ -121,8 +121,8 @@ func (p *progress) limited(failure *Failure, until time.Time) {
 	p.news = make(chan struct{})
 }
 
-// limit returns an error if a limit lasts beyond the deadline, and otherwise a channel that is closed when the request
-// meets a limit.
+// limit returns an error if a limit lasts beyond the deadline. Otherwise, it returns a channel that is closed when the
+// request meets a limit.
 func (p *progress) limit(deadline time.Time) (<-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *progress) unavailable() error {
 	return &UnavailableError{Tried: slices.Clone(p.all)}
 }
 
-// ended returns the reason that a request must stop, or nil.
+// ended returns the error with which a request must stop, or nil if it can continue.
 func (c *Client) ended(ctx context.Context, p *progress) error {
 	if c.ctx.Err() != nil {
 		return ErrClosed
@@ -155,7 +155,7 @@ func (c *Client) ended(ctx context.Context, p *progress) error {
 	}
 }
 
-// bounded returns a context with a deadline: its own, or the request timeout.
+// bounded returns a context with a deadline: the deadline of ctx if it has one, and otherwise the request timeout.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, has := ctx.Deadline(); has {
 		return ctx, func() {}
@@ -163,8 +163,8 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.settings.requestTimeout)
 }
 
-// allocate fetches a block, on one endpoint after another, until the deadline of ctx. It also returns the moment of the
-// request.
+// allocate fetches a block. It tries one endpoint after another until the deadline of ctx. It also returns the moment
+// at which the block was requested.
 func (c *Client) allocate(
 	ctx context.Context, request *pb.AllocateRequest, fence func(*pb.AllocateResponse) (subject, uint64), p *progress,
 ) (*pb.AllocateResponse, moment, error) {
@@ -198,7 +198,7 @@ func (c *Client) allocate(
 	}
 }
 
-// attempt makes one call, which Close ends by closing the connections.
+// attempt makes one call. Close ends the call by closing the connections.
 func (c *Client) attempt(ctx context.Context, index int, request *pb.AllocateRequest) (*pb.AllocateResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.settings.attemptTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// A Client has the connections to the daemons, and one handle for each source. Keep one per process.
+// A Client has connections to the daemons, and one handle for each source. Use one Client per process.
 type Client struct {
 	settings  *settings
 	endpoints []endpoint
@@ -22,7 +22,7 @@ type Client struct {
 	conns     []*grpc.ClientConn
 	token     *token
 	fences    fences
-	// Done when the client is closed.
+	// Canceled when the client is closed.
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -30,14 +30,14 @@ type Client struct {
 	sources map[sourceKey]interface{ drop() }
 }
 
-// A sourceKey has a source's name and, as a nil pointer, the type of its identifiers.
+// A sourceKey identifies a handle: it has the source's name and, as a nil pointer, the type of its identifiers.
 type sourceKey struct {
 	name string
 	of   any
 }
 
-// New makes a client. The endpoint is HOST:PORT, https://HOST:PORT or unix:/PATH. New does not connect: the first call does. It
-// returns a *[ConfigError] if a setting cannot be used.
+// New creates a client. The endpoint is HOST:PORT, https://HOST:PORT or unix:/PATH. New does not connect: the first
+// call does. New returns a *[ConfigError] if a setting is invalid.
 func New(endpoint string, options ...Option) (*Client, error) {
 	set := defaults()
 	set.endpoints = []string{endpoint}
@@ -99,34 +99,34 @@ func (c *Client) dialOptions(transport credentials.TransportCredentials) []grpc.
 	}, c.settings.dial...)
 }
 
-// UUIDv7 returns the source of UUIDs of version 7: ordered by time.
+// UUIDv7 returns the source of version 7 UUIDs, which are ordered by time.
 func (c *Client) UUIDv7() *Source[UUID] {
 	return sourceOf(c, "uuidv7", uuidOfSlot)
 }
 
-// UUIDv6 returns the source of UUIDs of version 6: version 1 with the time first.
+// UUIDv6 returns the source of version 6 UUIDs, which are version 1 UUIDs with the timestamp first.
 func (c *Client) UUIDv6() *Source[UUID] {
 	return sourceOf(c, "uuidv6", uuidOfSlot)
 }
 
-// XID returns the source of xids: 11 characters, ordered by time.
+// XID returns the source of xids, which have 11 characters and are ordered by time.
 func (c *Client) XID() *Source[string] {
 	return sourceOf(c, "xid", textOfSlot)
 }
 
-// Serial returns the source of the EXTUUID serial numbers of a symbol, such as "GBP".
+// Serial returns the source of EXTUUID serial numbers for a symbol, such as "GBP".
 func (c *Client) Serial(symbol string) *Source[UUID] {
 	return sourceOf(c, "serial:"+symbol, uuidOfSeries)
 }
 
-// Region returns the source of a region's identifiers: "NAME" or "NAME@SPACE".
+// Region returns the source of a region's identifiers. The name is "NAME" or "NAME@SPACE".
 func (c *Client) Region(name string) *Source[Number] {
 	return sourceOf(c, "region:"+strings.TrimSuffix(name, "@default"), number)
 }
 
 // Source returns any source, by the name that `kent alloc` takes, such as "serial:GBP". Its identifiers are of type
-// [UUID] ("uuid...", "serial:..."), [Number] ("region:...") or string. It does not share its stock with the source that
-// a typed method returns, such as [Client.Serial].
+// [UUID] ("uuid...", "serial:..."), [Number] ("region:...") or string. It does not share prefetched identifiers with
+// the source that a typed method returns, such as [Client.Serial].
 func (c *Client) Source(name string) *Source[any] {
 	return sourceOf(c, name, kindOf(name))
 }
@@ -149,7 +149,7 @@ func (c *Client) Conn() grpc.ClientConnInterface {
 	return inUse{c}
 }
 
-// inUse is the connection to the endpoint in use.
+// inUse sends calls to the endpoint in use.
 type inUse struct {
 	client *Client
 }
@@ -164,8 +164,8 @@ func (u inUse) NewStream(
 	return u.client.conns[u.client.rotation.use()].NewStream(ctx, description, method, options...)
 }
 
-// Close closes the connections. Calls in flight end with [ErrClosed]. Prefetched identifiers are dropped and leave a
-// gap.
+// Close closes the connections. Calls in flight end with [ErrClosed]. Prefetched identifiers are dropped, which leaves
+// a gap.
 func (c *Client) Close() error {
 	c.cancel()
 	c.mu.Lock()

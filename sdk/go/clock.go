@@ -1,13 +1,13 @@
 package kent
 
-// The age of a block, including the time in which the machine was suspended.
+// The age of a block, including the time during which the machine was suspended.
 
 import "time"
 
-// The difference between the wall clock and the monotonic clock above which a slower clock is read.
+// If the wall clock and the monotonic clock differ by more than this, a slower clock is read.
 const clockDrift = 50 * time.Millisecond
 
-// A moment is a time on all clocks.
+// A moment is a point in time, as read from all clocks.
 type moment struct {
 	time time.Time // with a monotonic reading, which stops while the machine is suspended
 	wall int64

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot returns the time since the machine started, including the time in which it was suspended.
+// sinceBoot returns the time since the machine started, including the time during which it was suspended.
 func sinceBoot() (time.Duration, bool) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

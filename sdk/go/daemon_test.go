@@ -1,7 +1,7 @@
 package kent_test
 
-// Tests the client against a real daemon. KENTD and KENT name the programs of the daemon and of the command line.
-// Without them these tests are skipped.
+// Tests the client against a real daemon. KENTD and KENT name the programs of the daemon and of the command line. If
+// they are not set, these tests are skipped.
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// A daemon is a process of kentd, with its data in a directory of the test.
+// A daemon is a kentd process, with its data in a temporary directory.
 type daemon struct {
 	t       *testing.T
 	data    string
@@ -47,7 +47,7 @@ func freePort(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// start starts a daemon, and stops it at the end of the test.
+// start starts a daemon, which is stopped at the end of the test.
 func start(t *testing.T, socket string, flags ...string) *daemon {
 	t.Helper()
 	if os.Getenv("KENTD") == "" || os.Getenv("KENT") == "" {
@@ -96,7 +96,7 @@ func (d *daemon) kill() {
 	_ = d.process.Wait()
 }
 
-// kent runs the command line.
+// kent runs the command kent.
 func (d *daemon) kent(endpoint string, args ...string) string {
 	d.t.Helper()
 	var problem bytes.Buffer
@@ -169,7 +169,7 @@ func TestOkEachSourceHasItsType(t *testing.T) {
 	}
 }
 
-// Kills and restarts the daemon again and again, for KENT_SOAK_SECONDS.
+// Kills and restarts the daemon repeatedly, for KENT_SOAK_SECONDS.
 func TestOkGoroutinesGoOnAfterEachKillAndNothingComesTwice(t *testing.T) {
 	t.Parallel()
 	seconds := 6
@@ -237,7 +237,7 @@ func TestOkGoroutinesGoOnAfterEachKillAndNothingComesTwice(t *testing.T) {
 		d.start()
 		var least [len(counts)]int64
 		for i := range counts {
-			least[i] = counts[i].Load() + 500 // More than all goroutines together could still take from blocks in hand.
+			least[i] = counts[i].Load() + 500 // More than all goroutines together can take from prefetched blocks.
 		}
 		for i := range counts {
 			for counts[i].Load() < least[i] && !t.Failed() {
@@ -484,7 +484,7 @@ func TestOkTheExamplesRun(t *testing.T) {
 	for _, example := range []func(){Example, ExampleSource_Take, ExampleSource_Fetch, ExampleRefusedError, ExampleClient_Conn} {
 		example()
 	}
-	// KENT_PAGES names pages whose programs are run, too.
+	// KENT_PAGES names more pages whose programs are run.
 	pages := append([]string{"README.md"}, filepath.SplitList(os.Getenv("KENT_PAGES"))...)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)

@@ -1,5 +1,5 @@
 // Package kent is a client of Kent, the service that allocates unique identifiers. It keeps a block of identifiers in
-// memory and prefetches the next block, so that most calls of Next do not wait.
+// memory and prefetches the next block, so that most calls to Next do not wait.
 //
 //	client, err := kent.New("127.0.0.1:7600") // one per process
 //	if err != nil {
@@ -13,8 +13,8 @@
 //
 // # Time
 //
-// The deadline of a context limits a call with all its attempts. Without a deadline, the client's request timeout is
-// the limit. A prefetched identifier is returned without a check of the context.
+// The deadline of a context limits a call, including all its attempts. Without a deadline, the client's request timeout
+// is the limit. The client returns a prefetched identifier without checking the context.
 //
 // # Errors
 //

@@ -1,6 +1,6 @@
 package kent
 
-// The endpoints of a client, and the one in use.
+// The endpoints of a client, and the choice between them.
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// After this time the client tries its first endpoint again.
+// After this time, the client tries its first endpoint again.
 const returnAfter = 30 * time.Second
 
 var hostPort = regexp.MustCompile(`^(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})$`)
@@ -58,7 +58,8 @@ func (e endpoint) target() string {
 	return "dns:///" + e.address
 }
 
-// isPrivate returns whether the endpoint is on this machine or uses TLS, so that the network cannot read a token.
+// isPrivate returns whether the endpoint is on this machine or uses TLS, so that nobody on the network can read a
+// token.
 func (e endpoint) isPrivate() bool {
 	if e.tls || e.isUnix() {
 		return true

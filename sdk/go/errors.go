@@ -1,6 +1,6 @@
 package kent
 
-// The errors of the client, and what an error of a call means for the next attempt.
+// The errors of the client, and what the error of a call means for the next attempt.
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 // ErrClosed is returned once the client is closed.
 var ErrClosed = errors.New("kent: the client is closed")
 
-// ErrFenced is returned if many blocks in a row were older than one already seen. The store was probably restored from a backup: make
-// a new Client.
+// ErrFenced is returned if many blocks in a row were older than one already seen. The store was probably restored from
+// a backup: create a new Client.
 var ErrFenced = errors.New("kent: many blocks in a row were older than one already seen; make a new client")
 
 // errOlder is the result of an attempt that returned an older block.
 var errOlder = errors.New("its block was older than one already seen")
 
-// A ConfigError says that a setting of the client, or an argument, cannot be used.
+// A ConfigError says that a setting of the client, or an argument, is invalid.
 type ConfigError struct {
 	What string
 }
@@ -33,7 +33,7 @@ func (e *ConfigError) Error() string {
 	return "kent: " + e.What
 }
 
-// An UnusableError says that the reply of a daemon is invalid. The daemon and the client may be of different versions.
+// An UnusableError says that the reply of a daemon is invalid. The daemon and the client may have different versions.
 type UnusableError struct {
 	What string
 }
@@ -47,13 +47,13 @@ type Failure struct {
 	Code codes.Code
 	// Message is the daemon's message.
 	Message string
-	// Reason is machine-readable, such as "SEALED". It is empty if the daemon gave none.
+	// Reason is machine-readable, such as "SEALED". It is empty if the daemon gave no reason.
 	Reason string
-	// Metadata has the details of the reason.
+	// Metadata contains the details of the reason.
 	Metadata map[string]string
-	// Fields has the invalid fields of the request.
+	// Fields lists the invalid fields of the request.
 	Fields []string
-	// RetryAfter is the time after which the daemon asks to retry. HasRetry is false if it does not ask.
+	// RetryAfter is the delay that the daemon asks for before a retry. HasRetry is false if it asks for none.
 	RetryAfter time.Duration
 	HasRetry   bool
 
@@ -82,7 +82,7 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("%v: %s", f.Code, f.Message)
 }
 
-// GRPCStatus returns the complete status, with its details: google.golang.org/grpc/status uses it.
+// GRPCStatus returns the complete status, with its details, for package google.golang.org/grpc/status.
 func (f *Failure) GRPCStatus() *status.Status {
 	return f.status
 }
@@ -142,7 +142,7 @@ func (e *LimitedError) Error() string {
 
 // An UnavailableError says that no daemon granted identifiers in time. errors.Is finds context.DeadlineExceeded in it.
 type UnavailableError struct {
-	// Tried has the endpoints that were tried.
+	// Tried lists the endpoints that were tried.
 	Tried []Tried
 }
 

@@ -14,7 +14,7 @@ import (
 	"kent.example/kent-go/kentv1"
 )
 
-// The daemon of the examples.
+// The daemon that the examples use.
 var endpoint = cmp.Or(os.Getenv("KENT_ENDPOINT"), "127.0.0.1:7600")
 
 func Example() {
@@ -57,7 +57,7 @@ func ExampleSource_Fetch() {
 	}
 	defer client.Close()
 
-	// Keep the request ID with the work that needs the numbers: after a crash, the same ID returns the same numbers.
+	// Store the request ID with the work that needs the numbers: after a crash, the same ID returns the same numbers.
 	request, err := client.UUIDv7().Next(context.Background())
 	if err != nil {
 		log.Fatal(err)
@@ -105,7 +105,7 @@ func ExampleClient_Conn() {
 	fmt.Println(len(reply.GetResults()), "result")
 }
 
-// UUIDs and numbers are arguments and results of database/sql.
+// UUIDs and numbers can be arguments and results of database/sql.
 func Example_database() {
 	ctx := context.Background()
 	client, err := kent.New(endpoint)

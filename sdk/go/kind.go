@@ -15,14 +15,14 @@ const (
 	packedMax = 200_000 // The maximum number of packed identifiers that a client requests in one call.
 )
 
-// A kind of sources.
+// A kind describes how to request and read the identifiers of a source.
 type kind[T any] struct {
 	encoding pb.Encoding
 	// read returns the identifiers of a reply.
 	read func(*pb.AllocateResponse) ([]T, error)
-	// ages is true if identifiers expire, because they carry the time.
+	// ages is true if identifiers expire, because they contain a timestamp.
 	ages bool
-	// hasSlots is true if fencing tokens count per slot of the cluster, not per source.
+	// hasSlots is true if fencing tokens belong to slots of the cluster, not to the source.
 	hasSlots bool
 }
 
@@ -34,7 +34,7 @@ var (
 	number       = kind[Number]{encoding: pb.Encoding_ENCODING_PACKED, read: readNumbers}
 )
 
-// kindOf returns the kind of a source, by its name.
+// kindOf returns the kind of the source with this name.
 func kindOf(source string) kind[any] {
 	switch {
 	case strings.HasPrefix(source, "region:"):
@@ -73,7 +73,7 @@ func (k kind[T]) countMax() int {
 	return packedMax
 }
 
-// identifiers returns the identifiers of a reply to a request for count.
+// identifiers returns the identifiers of a reply to a request for count identifiers.
 func (k kind[T]) identifiers(reply *pb.AllocateResponse, count int) ([]T, error) {
 	ids, err := k.read(reply)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// Number is the identifier of a region: an unsigned number of up to 128 bits, High * 2^64 + Low. Spaces of up to 64 bits leave High
-// 0.
+// Number is an identifier from a region: an unsigned number of up to 128 bits, High * 2^64 + Low. In spaces of up to 64
+// bits, High is 0.
 //
-// A Number is decimal text in JSON and in databases, because many JSON parsers and some databases round large numbers.
-// Numbers can be compared with ==, and used as the keys of a map.
+// A Number is encoded as decimal text in JSON and in databases, because many JSON parsers and some databases round
+// large numbers. Numbers can be compared with ==, and used as map keys.
 type Number struct {
 	High, Low uint64
 }
@@ -24,12 +24,12 @@ func ParseNumber(text string) (Number, error) {
 	return n, err
 }
 
-// Uint64 returns the number, and whether it fits.
+// Uint64 returns the number, and whether it fits into a uint64.
 func (n Number) Uint64() (uint64, bool) {
 	return n.Low, n.High == 0
 }
 
-// Int64 returns the number, and whether it fits.
+// Int64 returns the number, and whether it fits into an int64.
 func (n Number) Int64() (int64, bool) {
 	return int64(n.Low), n.High == 0 && n.Low < 1<<63
 }
@@ -69,7 +69,7 @@ func (n *Number) UnmarshalText(text []byte) error {
 			return fmt.Errorf("kent: %.40q is not a number", text)
 		}
 	}
-	// The longest number has 39 digits. big.Int would also read a much longer one, slowly.
+	// The longest number has 39 digits. big.Int would also read a much longer number, but slowly.
 	if len(text) == 0 || len(text) > 39 {
 		return fmt.Errorf("kent: %.40q is not a number of up to 128 bits", text)
 	}

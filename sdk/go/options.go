@@ -1,6 +1,6 @@
 package kent
 
-// The settings of a client, checked once.
+// The settings of a client. They are checked once.
 
 import (
 	"crypto/tls"
@@ -57,23 +57,23 @@ func WithToken(token string) Option {
 	return func(s *settings) { s.token = token; s.tokens++ }
 }
 
-// WithTokenFile sends the token in a file with each call. The file is read again when it changes.
+// WithTokenFile sends the token from a file with each call. The client reads the file again when it changes.
 func WithTokenFile(path string) Option {
 	return func(s *settings) { s.tokenFile = path; s.tokens++ }
 }
 
-// WithPlainToken allows the client to send its token without TLS to other machines.
+// WithPlainToken allows the client to send its token to other machines without TLS.
 func WithPlainToken() Option {
 	return func(s *settings) { s.plainToken = true }
 }
 
-// WithCAFile trusts daemons whose certificates the CAs of a PEM file have signed, instead of the CAs of the system.
+// WithCAFile trusts daemons whose certificates are signed by the CAs in a PEM file, instead of by the system's CAs.
 func WithCAFile(path string) Option {
 	return func(s *settings) { s.caFile = path }
 }
 
-// WithCertificateFiles names PEM files with the client's certificate and its private key, for daemons that require one.
-// The client reads the files again for each connection, so they can be renewed.
+// WithCertificateFiles sets the PEM files of the client's certificate and private key, for daemons that require one.
+// The client reads the files for each connection, so the certificate can be renewed.
 func WithCertificateFiles(certificate, key string) Option {
 	return func(s *settings) { s.certFile, s.keyFile, s.hasCert = certificate, key, true }
 }
@@ -93,23 +93,23 @@ func WithRequestTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.requestTimeout = timeout }
 }
 
-// WithBlockSize sets the number of identifiers in the first block of a source, and the maximum. The size adapts so that
-// a block lasts about a second. Default: 1000 and 100,000.
+// WithBlockSize sets the sizes of the first block of a source and of the largest one. The size adapts so that a block
+// lasts about a second. Defaults: 1000 and 100,000.
 func WithBlockSize(first, most int) Option {
 	return func(s *settings) { s.blockSize, s.blockSizeMax = first, most }
 }
 
-// WithLowWater sets the share of a block that is left when the next one is fetched. Default: 0.5.
+// WithLowWater sets the share of a block that is left when the next block is fetched. Default: 0.5.
 func WithLowWater(share float64) Option {
 	return func(s *settings) { s.lowWater = share }
 }
 
-// WithMaxAge sets the time after which identifiers that carry the time are dropped. Default: 10 seconds.
+// WithMaxAge sets the age at which identifiers that contain a timestamp are dropped. Default: 10 seconds.
 func WithMaxAge(age time.Duration) Option {
 	return func(s *settings) { s.maxAge = age }
 }
 
-// WithFollowHeirs continues with the heir of a region that was closed.
+// WithFollowHeirs continues with the heir of a closed region.
 func WithFollowHeirs() Option {
 	return func(s *settings) { s.followHeirs = true }
 }
@@ -119,7 +119,7 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// check returns the first setting that cannot be used.
+// check returns an error for the first invalid setting.
 func (s *settings) check() error {
 	for _, row := range []struct {
 		name, allowed string

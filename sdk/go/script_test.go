@@ -29,7 +29,7 @@ import (
 
 type answer func(context.Context, *pb.AllocateRequest) (*pb.AllocateResponse, error)
 
-// grantedSome answers with count numbers from first on.
+// grantedSome answers with count numbers, starting at first.
 func grantedSome(first uint64, token uint64, count uint64) answer {
 	return func(_ context.Context, request *pb.AllocateRequest) (*pb.AllocateResponse, error) {
 		packed := &pb.PackedIdentifiers{Width: 8, FenceSubject: 1, FenceToken: token}
@@ -40,7 +40,7 @@ func grantedSome(first uint64, token uint64, count uint64) answer {
 	}
 }
 
-// granted answers with the requested number of numbers.
+// granted answers with the requested count of numbers.
 func granted(first uint64, token uint64) answer {
 	return func(ctx context.Context, request *pb.AllocateRequest) (*pb.AllocateResponse, error) {
 		return grantedSome(first, token, request.GetCount())(ctx, request)
@@ -70,7 +70,7 @@ func closed(heir string) answer {
 	return refused(codes.FailedPrecondition, "", info)
 }
 
-// late answers after a while, or not at all if the caller cancels the call before.
+// late answers after a while, or not at all if the caller cancels the call first.
 func late(wait time.Duration, then answer) answer {
 	return func(ctx context.Context, request *pb.AllocateRequest) (*pb.AllocateResponse, error) {
 		select {
@@ -149,7 +149,7 @@ func connect(t *testing.T, endpoint string, options ...kent.Option) *kent.Client
 	return client
 }
 
-// follow makes a client of scripts. It fetches a block only when the previous one is used up.
+// follow creates a client for scripts. The client fetches a block only when the previous one is used up.
 func follow(t *testing.T, scripts []*script, options ...kent.Option) *kent.Client {
 	t.Helper()
 	for _, other := range scripts[1:] {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// A block should last about this long. Its size doubles if it lasted less, and halves if it lasted over ten times
-	// this.
+	// A block should last about this long. If the last block lasted less, the size doubles. If it lasted over ten times as
+	// long, the size halves.
 	lasts = time.Second
 	// The maximum number of moves to an heir within one fetch. An heir can be closed before it is used, but this is rare.
 	movesMax = 16
@@ -28,7 +28,7 @@ type Source[T any] struct {
 	block atomic.Pointer[block[T]]
 
 	mu        sync.Mutex
-	heir      string // The source in use, if it is not name.
+	heir      string // The name of the heir in use, if any.
 	following *block[T]
 	fetching  *fetch
 	size      int
@@ -63,7 +63,7 @@ func (s *Source[T]) Next(ctx context.Context) (T, error) {
 	return s.wait(ctx)
 }
 
-// TryNext returns the next identifier if one is prefetched. If not, it starts a fetch and returns false.
+// TryNext returns the next identifier if one is prefetched. Otherwise, it starts a fetch and returns false.
 func (s *Source[T]) TryNext() (T, bool) {
 	for {
 		if id, ok := s.pop(); ok {
@@ -78,8 +78,7 @@ func (s *Source[T]) TryNext() (T, bool) {
 	}
 }
 
-// Take returns n identifiers, prefetched ones first. With an error, it returns the identifiers that it has taken so
-// far.
+// Take returns n identifiers, prefetched ones first. If it fails, it also returns the identifiers taken so far.
 func (s *Source[T]) Take(ctx context.Context, n int) ([]T, error) {
 	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()
@@ -101,9 +100,9 @@ func (s *Source[T]) Take(ctx context.Context, n int) ([]T, error) {
 	return ids, nil
 }
 
-// Fetch returns one grant of n identifiers of a strict region, exactly once: the same request ID gets the same
-// identifiers again. Use a UUID of version 7 as the request ID. Fetch does not follow the heir of a closed region,
-// because the heir would grant the same request ID again.
+// Fetch returns one grant of n identifiers from a strict region. Another call with the same request ID returns the same
+// identifiers. Use a version 7 UUID as the request ID. Fetch does not follow the heir of a closed region, because the
+// heir would grant the same request ID again.
 func (s *Source[T]) Fetch(ctx context.Context, n int, requestID string) ([]T, error) {
 	if requestID == "" {
 		return nil, &ConfigError{"a request ID must not be empty"}
@@ -134,8 +133,8 @@ func (s *Source[T]) pop() (id T, ok bool) {
 	return id, ok
 }
 
-// advance moves to the next block if the current one is used up or too old. It returns whether there is anything to
-// pop.
+// advance moves to the next block if the current one is used up or too old. It returns whether there is an identifier
+// to pop.
 func (s *Source[T]) advance() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +168,7 @@ func (s *Source[T]) wait(ctx context.Context) (none T, err error) {
 			continue
 		}
 		if err := s.await(ctx, fetch, deadline); err != nil {
-			// Another caller, with an earlier deadline, started this fetch.
+			// Another caller started this fetch with an earlier deadline, so try again.
 			if fetch.deadline.Before(deadline) && isTemporary(err) && ctx.Err() == nil {
 				continue
 			}
@@ -258,7 +257,7 @@ func (s *Source[T]) nextSize() int {
 	return s.size
 }
 
-// grant requests a block from the source or, if the settings say so, from its heir.
+// grant requests a block from the source or, with WithFollowHeirs, from its heir.
 func (s *Source[T]) grant(ctx context.Context, count int, p *progress) ([]T, moment, error) {
 	for range movesMax {
 		name := s.inUse()
@@ -286,7 +285,7 @@ func (s *Source[T]) inUse() string {
 
 func (s *Source[T]) request(ctx context.Context, name string, count int, requestID string, p *progress) ([]T, moment, error) {
 	fence := func(reply *pb.AllocateResponse) (subject, uint64) { return s.kind.fence(name, reply) }
-	// The daemon refuses 0 and explains the refusal.
+	// The daemon refuses a count of 0, and explains why.
 	request := &pb.AllocateRequest{Source: name, Count: uint64(max(count, 0)), Encoding: s.kind.encoding, RequestId: requestID}
 	reply, asked, err := s.client.allocate(ctx, request, fence, p)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// The longest time until a changed file is noticed.
+// The longest time until a changed file is detected.
 const lookEvery = time.Second
 
 var tokenForm = regexp.MustCompile(`^kent_[A-Za-z0-9_-]{1,995}$`)
 
-// A token is the caller's token, possibly from a file, which is read again when it changes. It implements
+// A token is the caller's token. A token from a file is read again when the file changes. It implements
 // credentials.PerRPCCredentials.
 type token struct {
 	file string
@@ -51,7 +51,7 @@ func bearer(text string) (string, error) {
 	return "Bearer " + text, nil
 }
 
-// get returns the header of the next call.
+// get returns the header for the next call.
 func (t *token) get() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *token) get() string {
 	return t.header
 }
 
-// refresh reads the file at once, and returns the header.
+// refresh reads the file immediately, and returns the header.
 func (t *token) refresh() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +69,8 @@ func (t *token) refresh() string {
 	return t.header
 }
 
-// read keeps the previous token if the file has none, because another process may be replacing the file.
+// read reads the file. If the file has no token, it keeps the previous one, because another process may be replacing
+// the file.
 func (t *token) read() {
 	t.looked = time.Now()
 	if t.file == "" {
@@ -91,7 +92,7 @@ func (t *token) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": header}, nil
 }
 
-// RequireTransportSecurity returns false, because the settings already check that no token is sent without TLS by
+// RequireTransportSecurity returns false, because the client's settings already prevent sending a token without TLS by
 // mistake.
 func (t *token) RequireTransportSecurity() bool {
 	return false

@@ -72,7 +72,7 @@ func TestOkBlocksGrowWhileTheyLastLessThanASecond(t *testing.T) {
 	}
 }
 
-// earlier returns a moment some time ago.
+// earlier returns a moment in the past.
 func earlier(ago time.Duration) moment {
 	m := now()
 	m.time, m.wall, m.boot = m.time.Add(-ago), m.wall-int64(ago), m.boot-ago
@@ -180,7 +180,7 @@ func TestOkTheFirstEndpointIsUsedAgainAfterAWhile(t *testing.T) {
 	r.leave(2)
 	r.leave(0)
 	r.leftFirst = r.leftFirst.Add(-returnAfter)
-	r.leave(1) // This does not delay the return.
+	r.leave(1) // This call does not delay the return to the first endpoint.
 	if r.use() != 0 {
 		t.Error("not returned")
 	}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// UUID is a UUID as its 16 bytes, most significant first. Other packages' types of 16 bytes convert to it and back:
-// uuid.UUID(id).
+// UUID holds the 16 bytes of a UUID, most significant first. It can be converted to and from the 16-byte types of other
+// packages, as in uuid.UUID(id).
 //
-// A UUID is text in JSON and in databases. It can be compared, sorted as bytes, and used as the key of a map.
+// A UUID is encoded as text in JSON and in databases. It can be compared, sorted as bytes, and used as a map key.
 type UUID [16]byte
 
-// ParseUUID reads the 36 characters of a UUID.
+// ParseUUID parses the 36 characters of a UUID.
 func ParseUUID(text string) (UUID, error) {
 	var id UUID
 	err := id.UnmarshalText([]byte(text))
@@ -40,14 +40,14 @@ func (id UUID) Version() int {
 	return int(id[6] >> 4)
 }
 
-// MarshalText returns the UUID as String does.
+// MarshalText returns the same text as String.
 func (id UUID) MarshalText() ([]byte, error) {
 	var text [36]byte
 	id.encode(&text)
 	return text[:], nil
 }
 
-// UnmarshalText reads the 36 characters of a UUID, in lower or upper case.
+// UnmarshalText parses the 36 characters of a UUID, in lower or upper case.
 func (id *UUID) UnmarshalText(text []byte) error {
 	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return fmt.Errorf("kent: %.40q is not a UUID", text)
@@ -64,12 +64,12 @@ func (id *UUID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Value passes the UUID to database/sql, as text. For a column of 16 bytes pass id[:].
+// Value passes the UUID to database/sql as text. For a column of 16 bytes, pass id[:].
 func (id UUID) Value() (driver.Value, error) {
 	return id.String(), nil
 }
 
-// Scan reads the UUID from database/sql: text, or 16 bytes.
+// Scan reads the UUID from database/sql, as text or as 16 bytes.
 func (id *UUID) Scan(value any) error {
 	switch value := value.(type) {
 	case string:

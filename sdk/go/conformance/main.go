@@ -1,4 +1,4 @@
-// Command conformance lets the conformance kit drive the client: it reads commands, one JSON object per line, and
+// Command conformance connects the client to the conformance kit: it reads commands, one JSON object per line, and
 // answers them.
 package main
 
@@ -18,7 +18,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/code"
 )
 
-// A command of the kit. Members that are left out are nil.
+// A command of the kit. Omitted members are nil.
 type command struct {
 	ID int64  `json:"id"`
 	Do string `json:"do"`
@@ -51,7 +51,7 @@ type answer struct {
 	Error *problem  `json:"error,omitempty"`
 }
 
-// A problem is an error in the words of the kit.
+// A problem is an error in the kit's format.
 type problem struct {
 	Kind         string            `json:"kind"`
 	Code         string            `json:"code,omitempty"`
@@ -94,7 +94,7 @@ func main() {
 	if err := lines.Err(); err != nil {
 		log.Fatal(err)
 	}
-	// Commands that are about to end can still print their answers.
+	// Let commands that are about to end print their answers.
 	ended := make(chan struct{})
 	go func() { running.Wait(); close(ended) }()
 	select {
@@ -103,7 +103,7 @@ func main() {
 	}
 }
 
-// An adapter has the client under test.
+// An adapter holds the client under test.
 type adapter struct {
 	mu     sync.Mutex
 	client *kent.Client
@@ -247,7 +247,7 @@ func identifiers(source *kent.Source[any], c command) ([]string, error) {
 	}
 }
 
-// each runs a function in several goroutines. It returns the identifiers of all, and the first error.
+// each runs a function in several goroutines. It returns the identifiers from all of them, and the first error.
 func each(threads int, take func() ([]string, error)) (all []string, first error) {
 	var mu sync.Mutex
 	var group sync.WaitGroup

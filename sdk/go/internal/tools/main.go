@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// The import paths of the stubs, and of the messages that grpc already has.
+// The import paths of the stubs, and of the messages that grpc already contains.
 const (
 	stubs  = "kent.example/kent-go/kentv1"
 	status = "google.golang.org/genproto/googleapis/rpc/status"
@@ -56,7 +56,7 @@ func makeStubs(from, to string) error {
 	return nil
 }
 
-// compile reads the files of kent/v1, and makes the request that protoc passes to a generator.
+// compile reads the files of kent/v1, and returns the request that protoc would pass to a generator.
 func compile(directory string) (*pluginpb.CodeGeneratorRequest, error) {
 	paths, err := filepath.Glob(filepath.Join(directory, "kent/v1/*.proto"))
 	if err != nil {

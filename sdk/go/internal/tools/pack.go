@@ -8,7 +8,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// pack makes the archive that the go command of a user downloads, and unpacks it to a new directory.
+// pack creates the archive that a user's go command downloads, and unpacks it to a new directory.
 func pack(from, to string) error {
 	version := module.Version{Path: "kent.example/kent-go", Version: "v0.0.0"}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
