@@ -18,8 +18,8 @@ import kent.client.KentException;
 import kent.client.Source;
 
 /**
- * A service that numbers orders and events with Kent: POST /orders, POST /events, GET /healthz. It reads PORT and
- * KENT_ENDPOINT from the environment.
+ * A service that numbers orders and events with Kent: POST /orders, POST /events, GET /healthz. It
+ * reads PORT and KENT_ENDPOINT from the environment.
  */
 public final class Main {
     // The first call of a process can take seconds on a busy machine, because Java loads classes.

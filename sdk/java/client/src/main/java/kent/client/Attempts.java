@@ -9,8 +9,8 @@ import kent.client.KentException.Details;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The attempts of one request, until its deadline: the endpoint of the next attempt, and the wait
- * before it. Makes no calls and does not sleep.
+ * Plans the attempts of one request until its deadline: selects the endpoint of the next attempt
+ * and the wait before it. Makes no calls and does not sleep.
  */
 final class Attempts {
     private static final long MILLISECOND = 1_000_000L;
@@ -20,7 +20,7 @@ final class Attempts {
     /** The pause after a block from a replica that lags behind. */
     private static final long LAG = 20 * MILLISECOND;
 
-    /** After this many rejected blocks in a row the request fails. */
+    /** After this many rejected blocks in a row, the request fails. */
     private static final int REJECTED_MAX = 300;
 
     private final Endpoints endpoints;
@@ -51,7 +51,7 @@ final class Attempts {
         return Math.min(left, attemptTimeout);
     }
 
-    /** The value of the header {@code authorization} of the next attempt. */
+    /** The value of the header {@code authorization} for the next attempt. */
     synchronized @Nullable String header() {
         sent = token.header();
         return sent;
@@ -109,7 +109,8 @@ final class Attempts {
     }
 
     /**
-     * The pause before the next attempt: none while there are other endpoints to try, then growing.
+     * The pause before the next attempt: none while there are other endpoints to try, and then a
+     * growing time.
      */
     long backoff() {
         if (withoutPause > 0) {

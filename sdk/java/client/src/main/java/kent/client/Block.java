@@ -64,7 +64,10 @@ final class Block {
         return block;
     }
 
-    /** Sets the age at which the block expires, and the fill at which the next one is fetched. */
+    /**
+     * Sets the age at which the block expires, and the fill level at which the next block is
+     * fetched.
+     */
     void keep(Sizes sizes) {
         maxAge = kind.ages ? Times.nanos(sizes.maxAge()) : Long.MAX_VALUE;
         low = Math.max(0, count - 1 - (int) (count * sizes.lowWater()));
@@ -100,7 +103,7 @@ final class Block {
         return maxAge == Long.MAX_VALUE || asked.isWithin(maxAge);
     }
 
-    /** Makes an identifier of the type that a source has. */
+    /** Reads an identifier as the type of a source. */
     interface Reader<T> {
         T read(Block block, int at);
     }
@@ -127,7 +130,7 @@ final class Block {
         return value;
     }
 
-    /** A number of up to 64 bits, as the long with the same bits. */
+    /** A number of up to 64 bits, as a long with the same bits. */
     long unsigned(int at) {
         if (width == 8) {
             return (long) LONG.get(data, at * 8);

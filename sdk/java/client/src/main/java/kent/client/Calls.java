@@ -25,7 +25,8 @@ import kent.v1.AllocatorGrpc;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The connections of a client, and its calls for identifiers, which try one endpoint after another.
+ * The connections of a client, and its calls for identifiers. A call tries one endpoint after
+ * another.
  */
 final class Calls {
     private static final Metadata.Key<String> AUTHORIZATION =
@@ -60,7 +61,7 @@ final class Calls {
         }
     }
 
-    /** The metadata with a token. */
+    /** The metadata of a call with a token. */
     static Metadata metadata(@Nullable String header) {
         Metadata metadata = new Metadata();
         if (header != null) {
@@ -82,7 +83,7 @@ final class Calls {
             ManagedChannel channel =
                     channels.computeIfAbsent(index, absent -> open(endpoints.get(index)));
             // gRPC's own pause before a reconnect grows to two minutes, and meanwhile each call
-            // fails. The client has its own pauses, so this connects at once.
+            // fails. The client has its own pauses, so connect immediately.
             if (channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
                 channel.enterIdle();
             }
@@ -104,7 +105,7 @@ final class Calls {
             }
             return builder.build();
         } catch (RuntimeException unsupported) {
-            // For example, a Unix socket on a system where gRPC does not support them.
+            // For example, gRPC does not support Unix sockets on every system.
             throw new KentException.Config(
                     "endpoint " + endpoint.name() + ": " + unsupported.getMessage(), unsupported);
         }
@@ -116,7 +117,7 @@ final class Calls {
                 endpoints, settings.token(), Times.nanos(settings.attemptTimeout()), deadline);
     }
 
-    /** Fetches a block. The result fails at the latest at the deadline of the attempts. */
+    /** Fetches a block. The future fails at the deadline of the attempts at the latest. */
     CompletableFuture<Block> allocate(
             String source, Kind kind, int count, String requestId, Attempts attempts) {
         Call call = new Call(source, kind, count, requestId, attempts);

@@ -22,7 +22,7 @@ import kent.v1.RegionsGrpc;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A client of Kent for any number of threads. Keep one per process: all sources share the
+ * A client of Kent for any number of threads. Use one per process: all sources share the
  * connections of their client.
  *
  * <pre>{@code
@@ -53,32 +53,33 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * A client with the default settings. It connects at the first call.
+     * Creates a client with the default settings. It connects at the first call.
      *
      * @param endpoints {@code HOST:PORT}, {@code https://HOST:PORT} or {@code unix:/PATH}; the
-     *     first is preferred, the others are used while it fails. Default: {@code 127.0.0.1:7600}
-     * @throws KentException.Config if an endpoint cannot be used
+     *     first is preferred, and the others are used while it fails. Default: {@code
+     *     127.0.0.1:7600}
+     * @throws KentException.Config if an endpoint is invalid
      */
     public static Client connect(String... endpoints) {
         return builder().endpoints(endpoints).build();
     }
 
-    /** A client with other settings. */
+    /** Creates a client with other settings. */
     public static Builder builder() {
         return new Builder();
     }
 
-    /** UUIDs of version 7: ordered by time. */
+    /** Version 7 UUIDs, which are ordered by time. */
     public Source<UUID> uuidV7() {
         return handle("uuidv7", Type.UUID, Block::uuid);
     }
 
-    /** UUIDs of version 6: version 1 with the time first. */
+    /** Version 6 UUIDs, which are version 1 UUIDs with the timestamp first. */
     public Source<UUID> uuidV6() {
         return handle("uuidv6", Type.UUID, Block::uuid);
     }
 
-    /** xids: 11 characters, ordered by time. */
+    /** xids, which have 11 characters and are ordered by time. */
     public Source<String> xid() {
         return handle("xid", Type.TEXT, Block::text);
     }
@@ -94,17 +95,17 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * The identifiers of a region as longs. A number above {@link Long#MAX_VALUE} is a {@link
-     * KentException.Unusable}.
+     * The identifiers of a region as longs. A number above {@link Long#MAX_VALUE} is the error
+     * {@link KentException.Unusable}.
      */
     public Source<Long> regionLong(String name) {
         return handle("region:" + name, Type.SIGNED, Block::signed);
     }
 
     /**
-     * The identifiers of a region of up to 64 bits, as the longs with the same bits: negative for
-     * numbers from 2^63. {@link Long#toUnsignedString(long)} prints them. A number of more than 64
-     * bits is a {@link KentException.Unusable}.
+     * The identifiers of a region of up to 64 bits, as longs with the same bits. Numbers from 2^63
+     * are negative; {@link Long#toUnsignedString(long)} prints them correctly. A number of more
+     * than 64 bits is the error {@link KentException.Unusable}.
      */
     public Source<Long> regionUnsignedLong(String name) {
         return handle("region:" + name, Type.UNSIGNED, Block::unsigned);
@@ -112,7 +113,7 @@ public final class Client implements AutoCloseable {
 
     /**
      * Any source, by the name that {@code kent alloc} takes, such as {@code serial:GBP}. Its
-     * identifiers are of type {@link UUID}, {@link BigInteger} (of a region) or {@link String}.
+     * identifiers are of type {@link UUID}, {@link BigInteger} (from a region) or {@link String}.
      */
     public Source<?> source(String name) {
         Kind kind = Kind.of(name);
@@ -126,7 +127,7 @@ public final class Client implements AutoCloseable {
 
     /**
      * Any source whose identifiers have this type: {@link UUID}, {@link String}, {@link BigInteger}
-     * or {@link Long} (as {@link #regionLong}).
+     * or {@link Long} (like {@link #regionLong}).
      *
      * <pre>{@code
      * Source<UUID> pounds = client.source("serial:GBP", UUID.class);
@@ -139,7 +140,7 @@ public final class Client implements AutoCloseable {
         boolean asLong = kind == Kind.NUMBER && type == Long.class;
         Class<?> own = kind.isUuid() ? UUID.class : kind.isText() ? String.class : BigInteger.class;
         Settings.check("the type of " + name, own.getName(), asLong || type == own);
-        @SuppressWarnings("unchecked") // Just checked.
+        @SuppressWarnings("unchecked") // Checked above.
         Source<T> source =
                 (Source<T>) (asLong ? handle(name, Type.SIGNED, Block::signed) : source(name));
         return source;
@@ -179,7 +180,7 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** The stub for regions: create, expand, split and so on. */
+    /** The stub that manages regions. */
     public RegionsGrpc.RegionsBlockingStub regions() {
         return RegionsGrpc.newBlockingStub(channel());
     }
@@ -189,7 +190,7 @@ public final class Client implements AutoCloseable {
         return CodecGrpc.newBlockingStub(channel());
     }
 
-    /** The stub for operators: status, backup and so on. */
+    /** The stub for operators, such as for the status and backups. */
     public AdminGrpc.AdminBlockingStub admin() {
         return AdminGrpc.newBlockingStub(channel());
     }
@@ -201,7 +202,7 @@ public final class Client implements AutoCloseable {
 
     /**
      * Closes the connections. Calls in progress end with {@link KentException.Closed}. Prefetched
-     * identifiers are dropped and leave a gap.
+     * identifiers are dropped, which leaves a gap.
      */
     @Override
     public void close() {
@@ -229,14 +230,15 @@ public final class Client implements AutoCloseable {
         private Builder() {}
 
         /**
-         * {@code HOST:PORT}, {@code https://HOST:PORT} or {@code unix:/PATH}: the first is
-         * preferred, the others are used while it fails. Default: {@code 127.0.0.1:7600}.
+         * The endpoints, as {@code HOST:PORT}, {@code https://HOST:PORT} or {@code unix:/PATH}. The
+         * first is preferred, and the others are used while it fails. Default: {@code
+         * 127.0.0.1:7600}.
          */
         public Builder endpoints(String... endpoints) {
             return endpoints(List.of(endpoints));
         }
 
-        /** The endpoints, as {@link #endpoints(String...)}. */
+        /** Like {@link #endpoints(String...)}. */
         public Builder endpoints(List<String> endpoints) {
             this.endpoints = List.copyOf(endpoints);
             return this;
@@ -254,7 +256,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** Whether to send the token without TLS to other machines. Default: no. */
+        /** Whether to send the token to other machines without TLS. Default: no. */
         public Builder allowPlainToken(boolean allow) {
             allowPlainToken = allow;
             return this;
@@ -266,7 +268,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** PEM files with the client's own certificate and its key, in the format PKCS #8. */
+        /** The PEM files of the client's certificate and of its private key, in PKCS #8 format. */
         public Builder certificate(Path certificate, Path key) {
             cert = certificate;
             this.key = key;
@@ -279,7 +281,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** The timeout of a request with all its attempts. Default: 10 seconds. */
+        /** The timeout of a request, including all its attempts. Default: 10 seconds. */
         public Builder requestTimeout(Duration timeout) {
             requestTimeout = timeout;
             return this;
@@ -300,28 +302,30 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** The share of a block at which the next one is fetched. Default: 0.5. */
+        /** The share of a block that is left when the next block is fetched. Default: 0.5. */
         public Builder lowWater(double share) {
             lowWater = share;
             return this;
         }
 
-        /** The age at which identifiers that carry the time are dropped. Default: 10 seconds. */
+        /**
+         * The age at which identifiers that contain a timestamp are dropped. Default: 10 seconds.
+         */
         public Builder maxAge(Duration age) {
             maxAge = age;
             return this;
         }
 
-        /** Whether to continue with the heir of a region that was closed. Default: no. */
+        /** Whether to continue with the heir of a closed region. Default: no. */
         public Builder followHeirs(boolean follow) {
             followHeirs = follow;
             return this;
         }
 
         /**
-         * The client.
+         * Creates the client.
          *
-         * @throws KentException.Config if a setting cannot be used
+         * @throws KentException.Config if a setting is invalid
          */
         public Client build() {
             return new Client(Settings.of(this));

@@ -37,13 +37,14 @@ record Endpoint(String name, boolean tls) {
         return name.startsWith("unix:");
     }
 
-    /** The target in gRPC's sense. */
+    /** The target that gRPC dials. */
     String target() {
         return isUnix() ? name : "dns:///" + name;
     }
 
     /**
-     * Whether the endpoint is on this machine or uses TLS, so that the network cannot read a token.
+     * Whether the endpoint is on this machine or uses TLS, so that nobody on the network can read a
+     * token.
      */
     boolean isPrivate() {
         if (tls || isUnix()) {

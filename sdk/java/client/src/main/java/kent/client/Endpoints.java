@@ -2,9 +2,9 @@ package kent.client;
 
 import java.util.List;
 
-/** The endpoints of a client, and the one in use. */
+/** The endpoints of a client, and the choice between them. */
 final class Endpoints {
-    /** After this time the client tries its first endpoint again. */
+    /** After this time, the client tries its first endpoint again. */
     private static final long RETURN_AFTER = 30_000_000_000L;
 
     private final List<Endpoint> endpoints;

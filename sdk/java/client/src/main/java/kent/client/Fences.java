@@ -11,7 +11,7 @@ final class Fences {
     private final Map<Subject, Long> highest = new HashMap<>();
 
     /**
-     * Records a token, an unsigned number. Returns false if a higher one was already seen for the
+     * Records a token, an unsigned number. Returns false if a higher token was already seen for the
      * same slot or region.
      */
     synchronized boolean admit(String scope, long subject, long token) {

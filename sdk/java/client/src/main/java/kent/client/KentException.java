@@ -17,8 +17,8 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The errors of the client. After any error, no other caller gets the missing identifiers: they
- * leave a gap.
+ * The errors of the client. Identifiers that are lost in an error leave a gap: no other caller gets
+ * them.
  *
  * <pre>{@code
  * try {
@@ -33,15 +33,15 @@ public abstract sealed class KentException extends RuntimeException {
         super(message, cause);
     }
 
-    /** The same error with the stack of the caller, which waited for a call of another thread. */
+    /** The same error with the stack trace of a caller that waited for another thread's call. */
     abstract KentException again();
 
-    /** Whether another attempt can succeed without any other change. */
+    /** Whether the same call may succeed later. */
     public boolean isRetryable() {
         return false;
     }
 
-    /** A setting of the client cannot be used. */
+    /** A setting of the client is invalid. */
     public static final class Config extends KentException {
         Config(String message, @Nullable Throwable cause) {
             super(message, cause);
@@ -90,7 +90,9 @@ public abstract sealed class KentException extends RuntimeException {
             return details.message();
         }
 
-        /** The machine-readable reason, such as {@code SEALED}. Empty if the daemon gave none. */
+        /**
+         * The machine-readable reason, such as {@code SEALED}. Empty if the daemon gave no reason.
+         */
         public String reason() {
             return details.reason();
         }
@@ -105,7 +107,7 @@ public abstract sealed class KentException extends RuntimeException {
             return details.fields();
         }
 
-        /** The time after which the daemon asks to retry. */
+        /** The delay that the daemon asks for before a retry. */
         public Optional<Duration> retryAfter() {
             return Optional.ofNullable(details.retryAfter());
         }
@@ -193,8 +195,8 @@ public abstract sealed class KentException extends RuntimeException {
     }
 
     /**
-     * Many blocks in a row were older than one already seen. The store was probably restored: make
-     * a new client.
+     * Many blocks in a row were older than one already seen. The store was probably restored from a
+     * backup: create a new client.
      */
     public static final class Fenced extends KentException {
         Fenced(String message, @Nullable Throwable cause) {
@@ -209,7 +211,7 @@ public abstract sealed class KentException extends RuntimeException {
 
     /**
      * The reply of a daemon is invalid, or has identifiers of another type than the source. The
-     * daemon and the client may be of different versions.
+     * daemon and the client may have different versions.
      */
     public static final class Unusable extends KentException {
         Unusable(String message, @Nullable Throwable cause) {
@@ -258,7 +260,7 @@ public abstract sealed class KentException extends RuntimeException {
         return String.valueOf(error.getMessage());
     }
 
-    /** The details of an error of a call. */
+    /** The details of a failed call. */
     record Details(
             Status.Code code,
             String message,
@@ -306,7 +308,7 @@ public abstract sealed class KentException extends RuntimeException {
             }
         }
 
-        /** The message, with the cause where there was no connection. */
+        /** The message, with the cause if there was no connection. */
         private static String text(Status status) {
             String description = status.getDescription();
             Throwable cause = status.getCause();

@@ -12,10 +12,10 @@ enum Kind {
 
     final Encoding encoding;
 
-    /** Whether identifiers expire, because they carry the time. */
+    /** Whether identifiers expire, because they contain a timestamp. */
     final boolean ages;
 
-    /** Whether fencing tokens count per slot of the cluster, not per source. */
+    /** Whether fencing tokens belong to slots of the cluster, not to the source. */
     private final boolean hasSlots;
 
     Kind(Encoding encoding, boolean ages, boolean hasSlots) {
@@ -24,7 +24,7 @@ enum Kind {
         this.hasSlots = hasSlots;
     }
 
-    /** The kind of a source, by its name. */
+    /** The kind of the source with this name. */
     static Kind of(String source) {
         if (source.startsWith("region:")) {
             return NUMBER;

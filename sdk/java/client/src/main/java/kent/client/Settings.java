@@ -93,7 +93,7 @@ record Settings(
         }
         ChannelCredentials made = credentials.build();
         try {
-            // gRPC reads the files only when it makes a channel.
+            // gRPC reads the files only when it creates a channel.
             Grpc.newChannelBuilder("localhost", made);
         } catch (RuntimeException error) {
             throw new KentException.Config(

@@ -36,7 +36,8 @@ public final class Source<T> implements Supplier<T> {
     /**
      * The next identifier. Waits for at most the client's {@code requestTimeout}.
      *
-     * @throws KentException.Refused if the daemon refuses the request, such as for a sealed region
+     * @throws KentException.Refused if the daemon refuses the request, for example for a sealed
+     *     region
      * @throws KentException.Limited if the caller's limit is used up for longer than the timeout
      * @throws KentException.Unavailable if no daemon granted a block in time
      * @throws KentException.Closed if the client is closed
@@ -46,13 +47,13 @@ public final class Source<T> implements Supplier<T> {
         return found != null ? found : await(Times.deadline(supply.requestTimeout()));
     }
 
-    /** The next identifier, as {@link #next()}, with another timeout. */
+    /** Like {@link #next()}, with another timeout. */
     public T next(Duration timeout) {
         T found = supply.poll(reader);
         return found != null ? found : await(Times.deadline(timeout));
     }
 
-    /** The same as {@link #next()}, so that a source is a {@link Supplier}. */
+    /** The same as {@link #next()}, for the interface {@link Supplier}. */
     @Override
     public T get() {
         return next();
@@ -72,13 +73,14 @@ public final class Source<T> implements Supplier<T> {
     }
 
     /**
-     * The next identifier, without blocking a thread. The future has the errors of {@link #next()}.
+     * The next identifier, without blocking a thread. The future fails with the errors of {@link
+     * #next()}.
      */
     public CompletableFuture<T> nextAsync() {
         return nextAsync(supply.requestTimeout());
     }
 
-    /** The next identifier, as {@link #nextAsync()}, with another timeout. */
+    /** Like {@link #nextAsync()}, with another timeout. */
     public CompletableFuture<T> nextAsync(Duration timeout) {
         try {
             T found = supply.poll(reader);
@@ -94,24 +96,24 @@ public final class Source<T> implements Supplier<T> {
     }
 
     /**
-     * {@code count} identifiers, prefetched ones first. After an error, those already taken leave a
-     * gap.
+     * {@code count} identifiers, prefetched ones first. If the call fails, the identifiers already
+     * taken leave a gap.
      */
     public List<T> take(int count) {
         return take(count, supply.requestTimeout());
     }
 
-    /** Identifiers, as {@link #take(int)}, with another timeout. */
+    /** Like {@link #take(int)}, with another timeout. */
     public List<T> take(int count, Duration timeout) {
         return join(takeAsync(count, timeout));
     }
 
-    /** Identifiers, as {@link #take(int)}, without blocking a thread. */
+    /** Like {@link #take(int)}, without blocking a thread. */
     public CompletableFuture<List<T>> takeAsync(int count) {
         return takeAsync(count, supply.requestTimeout());
     }
 
-    /** Identifiers, as {@link #takeAsync(int)}, with another timeout. */
+    /** Like {@link #takeAsync(int)}, with another timeout. */
     public CompletableFuture<List<T>> takeAsync(int count, Duration timeout) {
         if (count < 0) {
             throw new IllegalArgumentException("count must be at least 0, not " + count);
@@ -126,8 +128,8 @@ public final class Source<T> implements Supplier<T> {
     }
 
     /**
-     * One grant of a strict region, exactly once: the same request ID gets the same identifiers
-     * again. Use a UUID of version 7 as the request ID.
+     * One grant from a strict region. Another call with the same request ID returns the same
+     * identifiers. Use a version 7 UUID as the request ID.
      *
      * @throws KentException.Refused if the region is not strict, or the request ID was used with
      *     another count
@@ -136,17 +138,17 @@ public final class Source<T> implements Supplier<T> {
         return fetch(count, requestId, supply.requestTimeout());
     }
 
-    /** One grant, as {@link #fetch(int, String)}, with another timeout. */
+    /** Like {@link #fetch(int, String)}, with another timeout. */
     public List<T> fetch(int count, String requestId, Duration timeout) {
         return join(fetchAsync(count, requestId, timeout));
     }
 
-    /** One grant, as {@link #fetch(int, String)}, without blocking a thread. */
+    /** Like {@link #fetch(int, String)}, without blocking a thread. */
     public CompletableFuture<List<T>> fetchAsync(int count, String requestId) {
         return fetchAsync(count, requestId, supply.requestTimeout());
     }
 
-    /** One grant, as {@link #fetchAsync(int, String)}, with another timeout. */
+    /** Like {@link #fetchAsync(int, String)}, with another timeout. */
     public CompletableFuture<List<T>> fetchAsync(int count, String requestId, Duration timeout) {
         if (count < 1) {
             throw new IllegalArgumentException("count must be at least 1, not " + count);
@@ -196,7 +198,10 @@ public final class Source<T> implements Supplier<T> {
         }
     }
 
-    /** Whether a fetch that another caller started has ended before this caller's deadline. */
+    /**
+     * Whether to retry after a fetch that another caller started has failed before this caller's
+     * deadline.
+     */
     private static boolean mayRetry(Supply.Fetch fetch, @Nullable Throwable error, long deadline) {
         return deadline - fetch.deadline > 0
                 && Times.left(deadline) > 0
@@ -204,7 +209,7 @@ public final class Source<T> implements Supplier<T> {
                 && retryable.isRetryable();
     }
 
-    /** A caller that waits for an identifier without a thread. */
+    /** A caller that waits for an identifier without blocking a thread. */
     private final class Waiter {
         final CompletableFuture<T> result = new CompletableFuture<>();
         private final long deadline;
@@ -313,7 +318,7 @@ public final class Source<T> implements Supplier<T> {
         }
     }
 
-    /** An error with the stack of this thread. */
+    /** The error to throw, with the stack trace of this thread. */
     private static RuntimeException thrown(@Nullable Throwable error) {
         return error instanceof KentException known
                 ? known.again()

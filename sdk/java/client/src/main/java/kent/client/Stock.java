@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
  * caller holds a lock, except to take from {@link #block}.
  */
 final class Stock {
-    /** A block should last about a second: the size doubles if it lasted less. */
+    /** A block should last about a second. If the last block lasted less, the size doubles. */
     private static final long LASTS = 1_000_000_000L;
 
     /** The maximum number of identifiers that a daemon returns as text, or packed, in one call. */
@@ -20,7 +20,7 @@ final class Stock {
     /** The block in use. */
     volatile Block block = Block.EMPTY;
 
-    /** The maximum number of identifiers of one call. */
+    /** The maximum number of identifiers to request in one call. */
     final int sizeMax;
 
     private final Sizes sizes;
@@ -77,7 +77,7 @@ final class Stock {
         next.add(added);
     }
 
-    /** Whether another block waits behind the one in use. */
+    /** Whether another block is prefetched, after the one in use. */
     boolean hasNext() {
         return !next.isEmpty();
     }

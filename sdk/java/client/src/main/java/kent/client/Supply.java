@@ -29,7 +29,7 @@ final class Supply {
         stock = new Stock(kind, calls.settings.sizes());
     }
 
-    /** A fetch in progress: of a block, or of a block of an heir. */
+    /** A fetch in progress, of a block of the source or of its heir. */
     static final class Fetch {
         final CompletableFuture<Block> done = new CompletableFuture<>();
         final long deadline;
@@ -145,7 +145,10 @@ final class Supply {
         return start(new Fetch(deadline), count);
     }
 
-    /** Fetches the block of a request ID, without following heirs: an heir would grant it again. */
+    /**
+     * Fetches the block of a request ID. Does not follow heirs: an heir would grant the request ID
+     * again.
+     */
     CompletableFuture<Block> fetchOnce(int count, String requestId, long deadline) {
         return calls.allocate(name, kind, count, requestId, calls.attempts(deadline));
     }

@@ -2,9 +2,11 @@ package kent.client;
 
 import java.time.Duration;
 
-/** Points in time and durations in nanoseconds, which {@link System#nanoTime} counts. */
+/** Points in time and durations, in nanoseconds of {@link System#nanoTime}. */
 final class Times {
-    /** A duration longer than any process runs, and small enough to be added to a point in time. */
+    /**
+     * A duration that is longer than any process runs, but small enough to add to a point in time.
+     */
     private static final long MAX = Long.MAX_VALUE / 4;
 
     private Times() {}
@@ -42,8 +44,8 @@ final class Times {
         }
 
         /**
-         * Whether at most this time has passed on both clocks. If the clock is set, a moment looks
-         * too old, never too young. Dropping its identifiers only leaves a gap.
+         * Whether at most this time has passed on both clocks. If the time of day is set, a moment
+         * looks too old. Dropping its identifiers only leaves a gap.
          */
         boolean isWithin(long maxNanos) {
             return System.nanoTime() - nanos <= maxNanos

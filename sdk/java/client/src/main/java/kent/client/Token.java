@@ -7,7 +7,8 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The token that is sent with each call. The client reads its file again, at most once per second.
+ * The token that is sent with each call. The client reads a token file again, at most once per
+ * second.
  */
 final class Token {
     private static final Pattern TOKEN = Pattern.compile("kent_[A-Za-z0-9_-]{1,995}");
@@ -35,7 +36,7 @@ final class Token {
         return header != null;
     }
 
-    /** The value of the header {@code authorization} of the next call. */
+    /** The value of the header {@code authorization} for the next call. */
     @Nullable String header() {
         return System.nanoTime() - looked >= LOOK_EVERY ? refresh() : header;
     }

@@ -13,7 +13,9 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** A real daemon for the tests. KENTD and KENT name the programs of the daemon and command line. */
+/**
+ * A real daemon for the tests. KENTD and KENT name the programs of the daemon and the command line.
+ */
 public final class Daemon implements AutoCloseable {
     /** The root of the repository. */
     public static final Path ROOT =
@@ -101,12 +103,12 @@ public final class Daemon implements AutoCloseable {
         kill();
     }
 
-    /** Runs the command line. */
+    /** Runs the command kent. */
     public String kent(String... arguments) {
         return kentAt(address(), arguments);
     }
 
-    /** Runs the command line as the daemon's own user, who may do everything. */
+    /** Runs the command kent as the daemon's own user, who may do everything. */
     public String kentOverSocket(String... arguments) {
         return kentAt(socket(), arguments);
     }

@@ -83,7 +83,7 @@ class DaemonIT {
         return "spaces/default/regions/orders";
     }
 
-    /** Kills and restarts the daemon again and again, for KENT_SOAK_SECONDS. */
+    /** Kills and restarts the daemon repeatedly, for KENT_SOAK_SECONDS. */
     @Test
     @Timeout(3600)
     void okThreadsGoOnAfterEachKillAndNothingComesTwice() throws Exception {
@@ -134,7 +134,7 @@ class DaemonIT {
                 daemon.start();
                 int[] before = IntStream.range(0, taken.length()).map(taken::get).toArray();
                 for (int i = 0; i < taken.length(); i++) {
-                    // More than all threads together could still take from blocks in hand.
+                    // This is more than all threads together can take from prefetched blocks.
                     while (taken.get(i) < before[i] + 500 && !threads.get(i).isDone()) {
                         Thread.sleep(10);
                     }

@@ -20,7 +20,7 @@ import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Compiles and runs the examples of the README and of the page of clients. */
+/** Compiles and runs the examples in the README and in docs/clients.md. */
 class ReadmeIT {
     private static final Pattern EXAMPLE = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL);
     private static final Pattern NAME = Pattern.compile("public (?:class|@interface) (\\w+)");

@@ -113,7 +113,9 @@ final class Script extends AllocatorGrpc.AllocatorImplBase implements AutoClosea
         }
     }
 
-    /** A grant of the requested number of numbers (or texts, or UUIDs), from a first one on. */
+    /**
+     * A grant of the requested count of numbers (or strings, or UUIDs), starting at {@code first}.
+     */
     static Answer granted(long first) {
         return granted(first, 1);
     }
@@ -184,7 +186,7 @@ final class Script extends AllocatorGrpc.AllocatorImplBase implements AutoClosea
         };
     }
 
-    /** An answer that arrives later. */
+    /** An answer that arrives after a delay. */
     static Answer slow(int millis, Answer answer) {
         return request -> {
             Thread.sleep(millis);

@@ -101,7 +101,7 @@ class ScriptTest {
             assertEquals("scripted", error.description());
             assertEquals(List.of("source"), error.fields());
             assertEquals(1, script.requests.size());
-            // The error has the stack of the caller.
+            // The error has the stack trace of the caller.
             assertTrue(
                     Arrays.stream(error.getStackTrace())
                             .anyMatch(

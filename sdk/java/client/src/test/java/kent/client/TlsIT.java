@@ -12,7 +12,7 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests TLS and client certificates, which openssl makes. */
+/** Tests TLS and client certificates. openssl creates the certificates. */
 class TlsIT {
     @TempDir Path directory;
 

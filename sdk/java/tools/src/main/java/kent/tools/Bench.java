@@ -5,9 +5,9 @@ import java.util.function.Supplier;
 import kent.client.Client;
 
 /**
- * Measures {@code next} of a source of UUIDs against {@link UUID#randomUUID}, in turns, at the
- * daemon that KENT_ENDPOINT names. The optional arguments are the number of rounds, and the number
- * of calls in a round. Prints one line of JSON a round.
+ * Compares the time of {@code next} for UUIDs with that of {@link UUID#randomUUID}, in interleaved
+ * rounds, using the daemon that KENT_ENDPOINT names. The optional arguments are the number of
+ * rounds, and the number of calls in a round. Prints one line of JSON per round.
  */
 public final class Bench {
     private Bench() {}

@@ -26,7 +26,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The example, the adapter for the conformance kit and the benchmark, against a real daemon. */
+/**
+ * Tests the example, the adapter for the conformance kit and the benchmark against a real daemon.
+ */
 @Timeout(120)
 class ProgramsIT {
     @TempDir Path directory;
