@@ -1,4 +1,4 @@
-"""Generates the stubs from the repository's .proto files: `./check generate` runs it.
+"""Generates the stubs from the repository's .proto files. `./check generate` runs this program.
 
 The version of grpcio-tools in generate.txt determines the minimum versions of grpcio and protobuf for users.
 """

@@ -1,7 +1,7 @@
-"""Compares the time of `next` with that of a UUID made in process, in interleaved rounds of a million calls.
+"""Compares the time of `next` with that of a UUID generated in process, in interleaved rounds of a million calls.
 
 KENT_ENDPOINT names the daemon. The optional arguments are the number of rounds, and the number of calls in a round.
-It prints one line a round: {"kent_ns": 480.1, "own_ns": 1190.2, "calls": 1000000}.
+It prints one line per round: {"kent_ns": 480.1, "own_ns": 1190.2, "calls": 1000000}.
 """
 
 from __future__ import annotations

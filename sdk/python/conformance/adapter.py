@@ -1,4 +1,4 @@
-"""The adapter of the conformance kit: for the blocking client or, with the argument `asyncio`, the asyncio client."""
+"""The adapter for the conformance kit. It uses the blocking client or, with the argument `asyncio`, the asyncio one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import kent
 from kent import aio
 
 CAN = ["try_next", "take", "fetch", "threads", "xid", "tls", "token_file", "heirs"]
-#: The settings that have the same name in the client, and those that are milliseconds in the protocol.
+#: The settings that have the same names in the client, and the settings that the protocol gives in milliseconds.
 SETTINGS = ["block_size", "block_size_max", "low_water", "follow_heirs", "ca", "cert", "key", "token", "token_file"]
 TIMES = ["attempt_timeout", "request_timeout", "max_age"]
 KINDS = {
@@ -46,7 +46,7 @@ def explain(error):
 
 
 def opened(client, command):
-    """A client of this class with the settings of `open`."""
+    """Creates a client of this class, with the settings of the command `open`."""
     settings = {name: command[name] for name in SETTINGS if name in command}
     settings |= {name: command[f"{name}_ms"] / 1000 for name in TIMES if f"{name}_ms" in command}
     return client(*command["endpoints"], **settings)
@@ -139,7 +139,7 @@ class Blocking:
                 continue
             running.append(threading.Thread(target=self.do, args=[command], daemon=True))
             running[-1].start()
-        # Commands that are about to end can still print their answers.
+        # Let commands that are about to end print their answers.
         until = time.monotonic() + 1
         for thread in running:
             thread.join(max(0.0, until - time.monotonic()))

@@ -112,7 +112,7 @@ def tasks(address, parts, ended):
 
 @pytest.mark.parametrize("take", [threads, tasks])
 def test_ok_all_go_on_after_each_kill_and_nothing_comes_twice(daemon, take):
-    """Kills and restarts the daemon again and again, for KENT_SOAK_SECONDS."""
+    """Kills and restarts the daemon repeatedly, for KENT_SOAK_SECONDS."""
     daemon.kent("region", "create", "orders", "--suffix", "40")
     seconds = float(os.environ.get("KENT_SOAK_SECONDS", "6"))
     began, kills, ended = time.monotonic(), 0, threading.Event()
@@ -126,7 +126,7 @@ def test_ok_all_go_on_after_each_kill_and_nothing_comes_twice(daemon, take):
                 kills += 1
                 time.sleep(0.3)
                 daemon.start()
-                # More than all together could still take from blocks in hand.
+                # More than all of them together can take from prefetched blocks.
                 after = [len(part) + 500 for part in parts]
                 while any(len(part) < least for part, least in zip(parts, after, strict=True)) and not taking.done():
                     time.sleep(0.01)

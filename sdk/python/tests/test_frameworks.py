@@ -21,7 +21,7 @@ import kent
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
-#: A module with a client that is used before the workers are forked. Its block is then far from used up.
+#: A module with a client that is used before the workers are forked. Most of its block is still left at the fork.
 MODULE = """
 import json
 import os
@@ -59,7 +59,7 @@ def task():
 
 
 class Process(subprocess.Popen):
-    """A program whose module `service` is in a directory. It ends with the test."""
+    """A program that runs the module `service`, which it finds in a directory. It ends with the test."""
 
     def __init__(self, directory, module, daemon, arguments, **environment):
         (directory / "service.py").write_text(MODULE + module)
@@ -79,7 +79,7 @@ class Process(subprocess.Popen):
 
 
 def check(answers):
-    """Nothing comes twice: not from two workers, and not from a worker and its parent."""
+    """Checks that no identifier is returned twice, neither by two workers nor by a worker and its parent."""
     everything = answers[0]["before"] + [one for answer in answers for one in answer["ids"]]
     assert len(everything) == 30 + 60 * len(answers)
     assert len(set(everything)) == len(everything)
@@ -145,7 +145,7 @@ def test_ok_workers_of_celery_take_other_identifiers_than_their_parent(daemon, t
 
 
 def line(of):
-    """The field of a model, as the README gives it."""
+    """The field of a model, as shown in the README."""
     return re.search(rf"`(id = {of}.*?)`", README, re.DOTALL)[1].replace("\n", " ")
 
 

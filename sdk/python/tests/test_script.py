@@ -15,7 +15,7 @@ from kent.v1 import allocator_pb2_grpc
 
 
 def granted(first, token=1, count=None):
-    """Grants the requested number of identifiers, or ``count``, from ``first`` on."""
+    """Grants the requested number of identifiers, or ``count``, starting at ``first``."""
 
     def answer(request, context):
         values = range(first, first + (count or request.count))

@@ -22,20 +22,20 @@ class Base:
     """The arguments of a client.
 
     Args:
-        endpoints: ``HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``; the first is preferred, the others are used
-            while the first fails. Default: ``127.0.0.1:7600``.
+        endpoints: ``HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``. The first is preferred, and the others are
+            used while it fails. Default: ``127.0.0.1:7600``.
         token, token_file: the caller's token, or a file with the token, which is read again when the file changes.
-        allow_plain_token: send the token without TLS to other machines.
-        ca, cert, key: PEM files, or their content as bytes: the trusted CAs, and the client's own certificate and key.
-        attempt_timeout, request_timeout: seconds for one attempt, and for a request with all its attempts.
+        allow_plain_token: send the token to other machines without TLS.
+        ca, cert, key: the trusted CAs, and the client's own certificate and key: PEM files, or their content as bytes.
+        attempt_timeout, request_timeout: seconds for one attempt, and for a request including all its attempts.
         block_size, block_size_max: the number of identifiers in the first block of a source, and the maximum. The size
             adapts so that a block lasts about a second.
         low_water: the source fetches its next block when this fraction of the current block is left.
-        max_age: seconds after which identifiers that carry the time are dropped.
-        follow_heirs: continue with the heir of a region that was closed.
+        max_age: seconds after which identifiers that contain a timestamp are dropped.
+        follow_heirs: continue with the heir of a closed region.
 
     Raises:
-        ConfigError: an argument cannot be used.
+        ConfigError: an argument is invalid.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class Base:
         self._fences = Fences()
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The metadata with the token, for calls of generated stubs."""
+        """The metadata with the token, for calls to generated stubs."""
         return self._settings.token.metadata()
 
     def _attempts(self, deadline: float) -> Attempts:
         return Attempts(self._endpoints, self._settings.timeouts.attempt, deadline, self._settings.token)
 
     def _open(self, index: int, insecure: Callable[..., Any], secure: Callable[..., Any]) -> Any:
-        """Makes a channel to an endpoint, with these functions of ``grpc`` or ``grpc.aio``."""
+        """Creates a channel to an endpoint, with these functions of ``grpc`` or ``grpc.aio``."""
         if self._closed:
             raise Closed("the client is closed")
         endpoint, credentials = self._endpoints[index], self._settings.credentials

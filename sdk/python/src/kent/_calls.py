@@ -17,17 +17,17 @@ from ._errors import Fenced, KentError, Limited, Refused, RpcFailure, Unavailabl
 if TYPE_CHECKING:
     from ._settings import Endpoint, Token
 
-#: This many seconds after it left its first endpoint, the client tries it again.
+#: After this many seconds, the client tries its first endpoint again.
 RETURN_AFTER = 30.0
 _PAUSE_MIN, _PAUSE_MAX = 0.02, 1.0
 #: The pause after a block from a replica that lags behind.
 _LAG = 0.02
-#: After this many rejected blocks in a row the request fails.
+#: After this many rejected blocks in a row, the request fails.
 _REJECTED_MAX = 300
 
 
 class Endpoints:
-    """The endpoints of a client, and the one in use."""
+    """The endpoints of a client, and the choice between them."""
 
     def __init__(self, endpoints: list[Endpoint]) -> None:
         self._endpoints = endpoints
@@ -95,7 +95,7 @@ class Attempts:
         return self._wait(wait)
 
     def _has_other_token(self) -> bool:
-        """Whether the token's file has changed since the last attempt."""
+        """Whether the token has changed since the last attempt."""
         self._token.refresh()
         before, self._sent = self._sent, self._token.metadata()
         return before != self._sent

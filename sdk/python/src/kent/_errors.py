@@ -1,4 +1,4 @@
-"""The errors of the client, and what an error of a call means for the next attempt."""
+"""The errors of the client, and what the error of a call means for the next attempt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KentError(Exception):
 
 
 class ConfigError(KentError, ValueError):
-    """A setting of the client cannot be used."""
+    """A setting of the client is invalid."""
 
 
 class RpcFailure(KentError):
@@ -41,7 +41,7 @@ class RpcFailure(KentError):
         self.metadata: Mapping[str, str] = {}
         #: The invalid fields of the request.
         self.fields: list[str] = []
-        #: The number of seconds after which to retry, if the daemon gave it.
+        #: The delay in seconds that the daemon asks for before a retry, if any.
         self.retry_after: float | None = None
         self._read_details(error)
         super().__init__(f"{self.code.name}: {self.message}")
@@ -100,11 +100,11 @@ class Unavailable(KentError):
 
 
 class Fenced(KentError):
-    """Many blocks in a row were older than a block already seen. The store was probably restored: make a new client."""
+    """Many blocks in a row were older than a block already seen. The store was probably restored: use a new client."""
 
 
 class Unusable(KentError):
-    """The reply of a daemon is invalid. The daemon and the client may be of different versions."""
+    """The reply of a daemon is invalid. The daemon and the client may have different versions."""
 
 
 class Closed(KentError):

@@ -1,4 +1,4 @@
-"""The settings of a client, checked once."""
+"""The settings of a client. They are checked once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Timeouts in seconds: of one attempt, and of a request with all its attempts."""
+    """Timeouts in seconds: of one attempt, and of a request including all its attempts."""
 
     attempt: float = 2.0
     request: float = 10.0
@@ -63,7 +63,7 @@ def _check(name: str, allowed: str, holds: bool) -> None:
 class Endpoint:
     """The address of a daemon."""
 
-    #: The target in gRPC's sense: ``HOST:PORT`` or ``unix:PATH``.
+    #: The target that gRPC dials: ``HOST:PORT`` or ``unix:PATH``.
     target: str
     tls: bool = False
 
@@ -81,7 +81,7 @@ class Endpoint:
 
     @property
     def is_private(self) -> bool:
-        """Whether the endpoint is on this machine or uses TLS, so that the network cannot read a token."""
+        """Whether the endpoint is on this machine or uses TLS, so that nobody on the network can read a token."""
         if self.tls or self.target.startswith("unix:"):
             return True
         host = self.target.rpartition(":")[0].strip("[]")
@@ -94,7 +94,7 @@ class Endpoint:
 
 
 class Token:
-    """The token that is sent with each call. A file is read again when it changes."""
+    """The token that is sent with each call. A token file is read again when it changes."""
 
     def __init__(self, text: str | None, file: str | os.PathLike[str] | None) -> None:
         _check("token", "left out if there is a token_file", text is None or file is None)
@@ -114,7 +114,7 @@ class Token:
         return self._header is not None
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The metadata of the next call."""
+        """The metadata for the next call."""
         if time.monotonic() - self._looked >= _LOOK_EVERY:
             self.refresh()
         return () if self._header is None else (("authorization", self._header),)

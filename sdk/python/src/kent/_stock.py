@@ -26,7 +26,7 @@ _LASTS = 1.0
 #: The maximum number of identifiers that a daemon returns as text in one call.
 _TEXTS_MAX = 10_000
 
-#: The seconds since the machine started. They include the time of suspension, if the system reports it.
+#: The seconds since the machine started, including the time during which it was suspended if the system reports it.
 clock: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 )
@@ -38,13 +38,13 @@ class Kind(Generic[T]):
 
     encoding: pb.Encoding
     read: Callable[[pb.AllocateResponse], list[T]]
-    #: Whether identifiers expire, because they carry the time.
+    #: Whether identifiers expire, because they contain a timestamp.
     ages: bool
-    #: Whether fencing tokens count per slot of the cluster, not per source.
+    #: Whether fencing tokens belong to slots of the cluster, not to the source.
     has_slots: bool
 
     def identifiers(self, reply: pb.AllocateResponse, count: int) -> list[T]:
-        """The identifiers of a reply to a request for ``count``."""
+        """The identifiers of a reply to a request for ``count`` identifiers."""
         ids = self.read(reply)
         if not 1 <= len(ids) <= count:
             raise Unusable(f"requested {count} identifiers, got {len(ids)}")
@@ -52,7 +52,7 @@ class Kind(Generic[T]):
 
 
 class Block(Generic[T]):
-    """Prefetched identifiers in reverse order. ``list.pop`` takes the next one; it is atomic and needs no lock."""
+    """Prefetched identifiers in reverse order. ``list.pop``, which is atomic and needs no lock, takes the next one."""
 
     __slots__ = ("ids", "mark", "until")
 
@@ -63,7 +63,7 @@ class Block(Generic[T]):
 
 
 class Stock(Generic[T]):
-    """The blocks of one source. The caller holds its lock, except to pop from ``block``."""
+    """The blocks of one source. The caller must hold the source's lock, except to pop from ``block``."""
 
     def __init__(self, kind: Kind[T], sizes: Sizes) -> None:
         self.kind = kind
@@ -120,7 +120,7 @@ class Fences:
         self._highest: dict[tuple[str, int], int] = {}
 
     def admit(self, scope: str, subject: int, token: int) -> bool:
-        """Records a token. Returns false if a higher one was already seen for the same slot or region."""
+        """Records a token. Returns false if a higher token was already seen for the same slot or region."""
         if token == 0:
             return True
         with self._lock:
@@ -167,7 +167,7 @@ NUMBER: Kind[int] = Kind(pb.ENCODING_PACKED, _numbers, ages=False, has_slots=Fal
 
 
 def kind_of(source: str) -> Kind[UUID] | Kind[str] | Kind[int]:
-    """The kind of a source, by its name."""
+    """The kind of the source with this name."""
     if source.startswith("region:"):
         return NUMBER
     if source.startswith("serial:"):
@@ -178,11 +178,11 @@ def kind_of(source: str) -> Kind[UUID] | Kind[str] | Kind[int]:
 
 
 def scope(kind: Kind[T], source: str) -> str:
-    """The scope of fencing tokens: a slot belongs to the whole cluster, but a region's number only to its space."""
+    """The scope of fencing tokens: a slot belongs to the whole cluster, but a region's number belongs to its space."""
     return "" if kind.has_slots else source
 
 
 def admitted(fences: Fences, kind: Kind[T], source: str, reply: pb.AllocateResponse) -> bool:
-    """Checks the fencing token of a reply. Returns false if a higher one was already seen."""
+    """Checks the fencing token of a reply. Returns false if a higher token was already seen."""
     part = reply.text if kind.encoding == pb.ENCODING_TEXT else reply.packed
     return fences.admit(scope(kind, source), part.fence_subject, part.fence_token)

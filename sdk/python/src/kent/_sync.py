@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
-#: The channels of the parent, in a forked child. They are kept here so that they stay open.
+#: In a forked child, the channels of the parent. They are kept here so that they stay open.
 _inherited: list[object] = []
 
 
 class Client(Base):
-    """A client for any number of threads. Keep one per process: all sources share the connections of their client."""
+    """A client for any number of threads. Use one per process: all sources share the connections of their client."""
 
     def _begin(self) -> None:
         super()._begin()
@@ -59,15 +59,15 @@ class Client(Base):
             source._begin()
 
     def uuid_v7(self) -> Source[UUID]:
-        """UUIDs of version 7: ordered by time."""
+        """Version 7 UUIDs, which are ordered by time."""
         return self._source("uuidv7", UUID_OF_SLOT)
 
     def uuid_v6(self) -> Source[UUID]:
-        """UUIDs of version 6: version 1 with the time first."""
+        """Version 6 UUIDs, which are version 1 UUIDs with the timestamp first."""
         return self._source("uuidv6", UUID_OF_SLOT)
 
     def xid(self) -> Source[str]:
-        """xids: 11 characters, ordered by time."""
+        """xids, which have 11 characters and are ordered by time."""
         return self._source("xid", TEXT_OF_SLOT)
 
     def region(self, name: str, space: str = "default") -> Source[int]:
@@ -91,7 +91,7 @@ class Client(Base):
 
     @property
     def regions(self) -> regions_pb2_grpc.RegionsStub:
-        """The stub for regions: create, expand, split and so on."""
+        """The stub that manages regions."""
         return regions_pb2_grpc.RegionsStub(self.channel())  # type: ignore[no-untyped-call]
 
     @property
@@ -101,7 +101,7 @@ class Client(Base):
 
     @property
     def admin(self) -> admin_pb2_grpc.AdminStub:
-        """The stub for operators: status, backup and so on."""
+        """The stub for operators, such as for the status and backups."""
         return admin_pb2_grpc.AdminStub(self.channel())  # type: ignore[no-untyped-call]
 
     @property
@@ -141,7 +141,7 @@ class Client(Base):
                 raise Closed("the client is closed")
 
     def close(self) -> None:
-        """Closes the connections. Prefetched identifiers are dropped and leave a gap."""
+        """Closes the connections. Prefetched identifiers are dropped, which leaves a gap."""
         with self._lock:
             self._closed = True
             self._ended.set()
@@ -164,7 +164,8 @@ class Source(Generic[T]):
     def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
         self._client = client
         self._name = name
-        #: The name that the caller gave. Requests with an ID use it even after a move: the heir would grant them again.
+        #: The name that the caller gave. Requests with an ID use it even after a move to an heir, because the heir
+        #: would grant them again.
         self._first = name
         self._stock = Stock(kind, client._settings.sizes)
         self._begin()
@@ -185,7 +186,7 @@ class Source(Generic[T]):
         """Returns the next identifier. Waits at most ``timeout`` seconds (default: the client's ``request_timeout``).
 
         Raises:
-            Refused: the daemon refuses the request, such as for a sealed region.
+            Refused: the daemon refuses the request, for example for a sealed region.
             Limited: the caller's limit is used up for longer than the timeout.
             Unavailable: no daemon granted a block in time.
         """
@@ -209,7 +210,7 @@ class Source(Generic[T]):
         return found
 
     def _pop(self) -> T | None:
-        """Returns the next prefetched identifier. Starts a fetch only if few others are left."""
+        """Returns the next prefetched identifier. Starts a fetch only if few identifiers are left."""
         while True:
             block = self._stock.block
             if block.until >= clock():
@@ -226,7 +227,7 @@ class Source(Generic[T]):
                     return None
 
     def take(self, count: int, timeout: float | None = None) -> list[T]:
-        """Returns ``count`` identifiers, prefetched ones first. After an error, those already taken leave a gap."""
+        """Returns ``count`` identifiers, prefetched ones first. If it fails, those already taken leave a gap."""
         deadline = time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
         taken: list[T] = []
         while len(taken) < count:
@@ -239,9 +240,9 @@ class Source(Generic[T]):
         return taken
 
     def fetch(self, count: int, *, request_id: str, timeout: float | None = None) -> list[T]:
-        """Returns one grant of a strict region, exactly once: the same ``request_id`` gets the same identifiers.
+        """Returns one grant from a strict region. The same ``request_id`` always returns the same identifiers.
 
-        Use a UUID of version 7 as the request ID.
+        Use a version 7 UUID as the request ID.
         """
         deadline = time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
         return self._client._allocate(self._first, self._stock.kind, count, deadline, request_id)
@@ -261,7 +262,7 @@ class Source(Generic[T]):
             found = self._pop()
             if found is not None:
                 return found
-            # Wait for one fetch and raise its error to this caller, because another fetch would repeat a refused call.
+            # Wait for one fetch, and raise its error here, because another fetch would repeat a refused call.
             fetching = self._refill(deadline)
             if fetching is None:
                 continue

@@ -46,15 +46,15 @@ class Client(Base):
         self._process = os.getpid()
 
     def uuid_v7(self) -> Source[UUID]:
-        """UUIDs of version 7: ordered by time."""
+        """Version 7 UUIDs, which are ordered by time."""
         return self._source("uuidv7", UUID_OF_SLOT)
 
     def uuid_v6(self) -> Source[UUID]:
-        """UUIDs of version 6: version 1 with the time first."""
+        """Version 6 UUIDs, which are version 1 UUIDs with the timestamp first."""
         return self._source("uuidv6", UUID_OF_SLOT)
 
     def xid(self) -> Source[str]:
-        """xids: 11 characters, ordered by time."""
+        """xids, which have 11 characters and are ordered by time."""
         return self._source("xid", TEXT_OF_SLOT)
 
     def region(self, name: str, space: str = "default") -> Source[int]:
@@ -87,7 +87,7 @@ class Client(Base):
         if self._closed:
             raise Closed("the client is closed")
         if self._process != os.getpid():
-            # An event loop cannot be used after a fork, so its client cannot either.
+            # An event loop cannot be used after a fork, so neither can its client.
             raise Closed("the process was forked; make a new client in the child")
 
     async def _allocate(self, source: str, kind: Kind[T], count: int, deadline: float, request_id: str = "") -> list[T]:
@@ -101,7 +101,7 @@ class Client(Base):
             except grpc.RpcError as error:
                 wait = attempts.after(index, error)
             except asyncio.CancelledError:
-                # gRPC cancels the calls of a channel that is closed, as if the caller had canceled them.
+                # When a channel is closed, gRPC cancels its calls, as if the caller had canceled them.
                 if self._closed and not _is_cancelled():
                     raise Closed("the client is closed") from None
                 raise
@@ -118,7 +118,7 @@ class Client(Base):
             raise Closed("the client is closed")
 
     async def close(self) -> None:
-        """Closes the connections. Prefetched identifiers are dropped and leave a gap."""
+        """Closes the connections. Prefetched identifiers are dropped, which leaves a gap."""
         self._closed = True
         self._ended.set()
         for source in self._sources.values():
@@ -139,7 +139,8 @@ class Source(Generic[T]):
     def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
         self._client = client
         self._name = name
-        #: The name that the caller gave. Requests with an ID use it even after a move: the heir would grant them again.
+        #: The name that the caller gave. Requests with an ID use it even after a move to an heir, because the heir
+        #: would grant them again.
         self._first = name
         self._stock = Stock(kind, client._settings.sizes)
         self._fetching: asyncio.Task[None] | None = None
@@ -184,7 +185,7 @@ class Source(Generic[T]):
         return found
 
     async def take(self, count: int, timeout: float | None = None) -> list[T]:
-        """Returns ``count`` identifiers, prefetched ones first. After an error, those already taken leave a gap."""
+        """Returns ``count`` identifiers, prefetched ones first. If it fails, those already taken leave a gap."""
         deadline = self._deadline(timeout)
         taken: list[T] = []
         while len(taken) < count:
@@ -196,7 +197,7 @@ class Source(Generic[T]):
         return taken
 
     async def fetch(self, count: int, *, request_id: str, timeout: float | None = None) -> list[T]:
-        """Returns one grant of a strict region, exactly once: the same ``request_id`` gets the same identifiers."""
+        """Returns one grant from a strict region. The same ``request_id`` always returns the same identifiers."""
         kind = self._stock.kind
         return await self._client._allocate(self._first, kind, count, self._deadline(timeout), request_id)
 
@@ -241,7 +242,7 @@ class Source(Generic[T]):
 
 
 def _is_cancelled() -> bool:
-    """Whether a cancellation of the current task was requested. Python 3.10 cannot tell."""
+    """Whether a cancellation of the current task was requested. Always false on Python 3.10, which cannot tell."""
     task = asyncio.current_task()
     return bool(getattr(task, "cancelling", int)())
 
