@@ -1,17 +1,17 @@
 // The state that all sources of a client share: the connections, the endpoint of the next attempt, and the wait before
-// it.
+// that attempt.
 
 import { type CallOptions, Client, credentials, type Metadata, type ServiceError } from "@grpc/grpc-js";
 import { Closed, Fenced, type KentError, Limited, Refused, RpcFailure, Unavailable, Unusable } from "./errors.js";
 import type { Endpoint, Settings, Token } from "./settings.js";
 
-/** After this time the client tries its first endpoint again. */
+/** After this time, the client tries its first endpoint again. */
 const RETURN_AFTER_MS = 30_000;
 const PAUSE_MIN_MS = 20;
 const PAUSE_MAX_MS = 1000;
 /** The pause after a block from a replica that lags behind. */
 const LAG_MS = 20;
-/** After this many rejected blocks in a row the request fails. */
+/** After this many rejected blocks in a row, the request fails. */
 const REJECTED_MAX = 300;
 
 /** By default, gRPC's pause before a reconnect grows to two minutes. The client has its own backoff instead. */
@@ -37,7 +37,7 @@ export interface UnaryMethod<Request, Reply> {
   readonly responseDeserialize: (reply: Buffer) => Reply;
 }
 
-/** The endpoints of a client, and the one in use. */
+/** The endpoints of a client, and the choice between them. */
 export class Endpoints {
   readonly #all: readonly Endpoint[];
   #current = 0;
@@ -74,7 +74,7 @@ export class Endpoints {
   }
 }
 
-/** The connections of a client, and everything in progress on them. */
+/** The connections of a client, and the calls and pauses in progress. */
 export class Connections {
   readonly endpoints: Endpoints;
   readonly #settings: Settings;
@@ -106,7 +106,7 @@ export class Connections {
     return client;
   }
 
-  /** One call. Rejects with the error of gRPC, or with {@link Closed} if the client is closed meanwhile. */
+  /** Makes one call. Rejects with gRPC's error, or with {@link Closed} if the client is closed in the meantime. */
   call<Request, Reply>(
     index: number,
     method: UnaryMethod<Request, Reply>,
@@ -140,7 +140,7 @@ export class Connections {
     });
   }
 
-  /** Waits. Rejects with {@link Closed} if the client is closed meanwhile. */
+  /** Waits. Rejects with {@link Closed} if the client is closed in the meantime. */
   pause(ms: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const end = () => {
@@ -173,7 +173,7 @@ export class Connections {
 export class Attempts {
   /** The last error of each endpoint. */
   readonly tried = new Map<string, KentError>();
-  /** The deadline of the request, by `performance.now()`. */
+  /** The deadline of the request, as a time of `performance.now()`. */
   readonly deadline: number;
   readonly #endpoints: Endpoints;
   readonly #token: Token;
@@ -203,7 +203,7 @@ export class Attempts {
     return Math.min(left, this.#attemptTimeoutMs);
   }
 
-  /** The metadata of the next attempt. */
+  /** The metadata for the next attempt. */
   metadata(): Metadata {
     this.#sent = this.#token.header();
     return this.#token.metadata();
@@ -248,7 +248,7 @@ export class Attempts {
     return this.#within(LAG_MS);
   }
 
-  /** The pause before the next attempt: none while there are other endpoints to try. */
+  /** The pause before the next attempt: none while there are other endpoints to try, and then a growing time. */
   backoffMs(): number {
     if (this.#withoutPause > 0) {
       this.#withoutPause -= 1;
@@ -259,7 +259,7 @@ export class Attempts {
     return pause;
   }
 
-  /** Whether the token's file has changed since the last attempt. */
+  /** Whether the token has changed since the last attempt. */
   #hasOtherToken(): boolean {
     const before = this.#sent;
     this.#sent = this.#token.header(true);

@@ -17,7 +17,7 @@ import { Fences, granted, type Ids, type Kind, kindOf, NUMBER, TEXT_OF_SLOT, UUI
 import { AllocateRequest, AllocatorService } from "./stubs/kent/v1/allocator.js";
 
 /**
- * A client of Kent. Keep one per process: all sources share the connections of their client.
+ * A client of Kent. Use one per process: all sources share the connections of their client.
  *
  * ```ts
  * const client = new Client("127.0.0.1:7600");
@@ -31,26 +31,26 @@ export class Client {
   readonly #sources = new Map<string, Source<string> | Source<bigint>>();
 
   /**
-   * @param endpoints `HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`, or several of them: the first is preferred, the
-   * others are used while the first fails.
-   * @throws `ConfigError` if an argument cannot be used.
+   * @param endpoints `HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`, or several of them. The first is preferred, and
+   * the others are used while it fails.
+   * @throws `ConfigError` if an argument is invalid.
    */
   constructor(endpoints: string | readonly string[] = "127.0.0.1:7600", options: ClientOptions = {}) {
     this.#settings = settings(endpoints, options);
     this.#connections = new Connections(this.#settings);
   }
 
-  /** UUIDs of version 7: ordered by time. */
+  /** Version 7 UUIDs, which are ordered by time. */
   uuidV7(): Source<string> {
     return this.#source("uuidv7", UUID_OF_SLOT);
   }
 
-  /** UUIDs of version 6: version 1 with the time first. */
+  /** Version 6 UUIDs, which are version 1 UUIDs with the timestamp first. */
   uuidV6(): Source<string> {
     return this.#source("uuidv6", UUID_OF_SLOT);
   }
 
-  /** xids: 11 characters, ordered by time. */
+  /** xids, which have 11 characters and are ordered by time. */
   xid(): Source<string> {
     return this.#source("xid", TEXT_OF_SLOT);
   }
@@ -79,7 +79,8 @@ export class Client {
   }
 
   /**
-   * A stub of `kent-client/v1`, such as `RegionsClient`, on the channel to the endpoint in use. It sends the token.
+   * A stub of `kent-client/v1`, such as `RegionsClient`, on the channel to the endpoint in use. The stub sends the
+   * token.
    *
    * ```ts
    * const regions = client.stub(RegionsClient);
@@ -98,7 +99,7 @@ export class Client {
   }
 
   /**
-   * One call of a method of `kent-client/v1`, without any retry.
+   * Calls a method of `kent-client/v1` once, without retries.
    *
    * ```ts
    * const reply = await client.call(CodecService.inspect, InspectRequest.create({ text: id }));
@@ -119,7 +120,7 @@ export class Client {
     }
   }
 
-  /** Closes the connections. Calls in progress end with `Closed`. Prefetched identifiers leave a gap. */
+  /** Closes the connections. Calls in progress end with `Closed`. Prefetched identifiers are dropped. */
   close(): void {
     this.#connections.close();
     for (const source of this.#sources.values()) {
@@ -127,7 +128,7 @@ export class Client {
     }
   }
 
-  /** {@link close}, for `using client = new Client()`. */
+  /** Calls {@link close}, for `using client = new Client()`. */
   [Symbol.dispose](): void {
     this.close();
   }

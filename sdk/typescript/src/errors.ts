@@ -1,4 +1,4 @@
-// The errors of the client, and what an error of a call means for the next attempt.
+// The errors of the client, and what the error of a call means for the next attempt.
 
 import { type ServiceError, status } from "@grpc/grpc-js";
 import { BadRequest, ErrorInfo, RetryInfo } from "./stubs/google/rpc/error_details.js";
@@ -15,13 +15,13 @@ export abstract class KentError extends Error {
   /** The kind of the error. */
   abstract readonly kind: Kind;
 
-  /** Whether the same request can succeed later, without any other change. */
+  /** Whether the same request may succeed later. */
   get isRetryable(): boolean {
     return this.kind === "limited" || this.kind === "unavailable" || this.kind === "fenced";
   }
 }
 
-/** A setting of the client or an argument of a call cannot be used. */
+/** A setting of the client or an argument of a call is invalid. */
 export class ConfigError extends KentError {
   override readonly name: string = "ConfigError";
   readonly kind: Kind = "config";
@@ -35,13 +35,13 @@ export class RpcFailure extends KentError {
   readonly code: Code;
   /** The daemon's message. */
   readonly details: string;
-  /** The machine-readable reason, such as `SEALED`. Empty if the daemon gave none. */
+  /** The machine-readable reason, such as `SEALED`. Empty if the daemon gave no reason. */
   readonly reason: string = "";
   /** The details of the reason. */
   readonly metadata: Readonly<Record<string, string>> = {};
   /** The invalid fields of the request. */
   readonly fields: readonly string[] = [];
-  /** The milliseconds after which the daemon asks to retry. */
+  /** The delay in milliseconds that the daemon asks for before a retry. */
   readonly retryAfterMs: number | undefined;
 
   constructor(error: ServiceError) {
@@ -69,7 +69,7 @@ export class RpcFailure extends KentError {
     }
   }
 
-  /** Whether an error is one of gRPC. @internal */
+  /** Whether an error comes from gRPC. @internal */
   static is(error: unknown): error is ServiceError {
     return error instanceof Error && !(error instanceof KentError) && "code" in error && "details" in error;
   }
@@ -127,13 +127,13 @@ export class Unavailable extends KentError {
   }
 }
 
-/** Many blocks in a row were older than one already seen. The store was probably restored: make a new client. */
+/** Many blocks in a row were older than one already seen. The store was probably restored: create a new client. */
 export class Fenced extends KentError {
   override readonly name = "Fenced";
   readonly kind = "fenced";
 }
 
-/** The reply of a daemon is invalid. The daemon and the client may be of different versions. */
+/** The reply of a daemon is invalid. The daemon and the client may have different versions. */
 export class Unusable extends KentError {
   override readonly name = "Unusable";
   readonly kind = "unusable";

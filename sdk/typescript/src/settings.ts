@@ -1,4 +1,4 @@
-// The settings of a client, checked once.
+// The settings of a client. They are checked once.
 
 import { readFileSync, statSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
@@ -14,7 +14,7 @@ export interface ClientOptions {
   token?: string | undefined;
   /** A file with the caller's token. The client reads the file again when it changes. */
   tokenFile?: string | undefined;
-  /** Send the token without TLS to other machines. */
+  /** Send the token to other machines without TLS. */
   allowPlainToken?: boolean | undefined;
   /** The CA certificates to trust. Default: those of Node. */
   ca?: Pem | undefined;
@@ -24,17 +24,17 @@ export interface ClientOptions {
   key?: Pem | undefined;
   /** The timeout of one attempt. Default: 2000. */
   attemptTimeoutMs?: number | undefined;
-  /** The timeout of a request with all its attempts. Default: 10000. */
+  /** The timeout of a request, including all its attempts. Default: 10000. */
   requestTimeoutMs?: number | undefined;
   /** The size of the first block. The size adapts so that a block lasts about a second. Default: 1000. */
   blockSize?: number | undefined;
   /** The maximum number of identifiers in a block. Default: 100000. */
   blockSizeMax?: number | undefined;
-  /** The share of a block at which the next one is fetched, 0 to 1. Default: 0.5. */
+  /** The share of a block, from 0 to 1, that is left when the next block is fetched. Default: 0.5. */
   lowWater?: number | undefined;
-  /** The age at which identifiers that carry the time are dropped. Default: 10000. */
+  /** The age at which identifiers that contain a timestamp are dropped. Default: 10000. */
   maxAgeMs?: number | undefined;
-  /** Continue with the heir of a region that was closed. Default: false. */
+  /** Continue with the heir of a closed region. Default: false. */
   followHeirs?: boolean | undefined;
 }
 
@@ -115,7 +115,7 @@ LOOPBACK.addAddress("::1", "ipv6");
 /** The address of a daemon. */
 export class Endpoint {
   private constructor(
-    /** The target in gRPC's sense: `HOST:PORT` or `unix:PATH`. */
+    /** The target that gRPC dials: `HOST:PORT` or `unix:PATH`. */
     readonly target: string,
     readonly tls: boolean,
   ) {}
@@ -138,7 +138,7 @@ export class Endpoint {
     return this.target.startsWith("unix:");
   }
 
-  /** Whether the endpoint is on this machine or uses TLS, so that the network cannot read a token. */
+  /** Whether the endpoint is on this machine or uses TLS, so that nobody on the network can read a token. */
   get isPrivate(): boolean {
     if (this.tls || this.isUnix) {
       return true;
@@ -151,7 +151,7 @@ export class Endpoint {
 
 const LOOK_EVERY_MS = 1000;
 
-/** The token that is sent with each call. A file is read again when it changes. */
+/** The token that is sent with each call. A token file is read again when it changes. */
 export class Token {
   readonly #file: string | undefined;
   #looked = performance.now();
@@ -164,7 +164,7 @@ export class Token {
     if (text !== undefined) {
       this.#header = bearer(text);
     } else if (file !== undefined) {
-      this.#stamp = reading("tokenFile", () => stamp(file)); // Before the text, to notice a change in between later.
+      this.#stamp = reading("tokenFile", () => stamp(file)); // Before the text, to detect a change in between later.
       this.#header = bearer(reading("tokenFile", () => readFileSync(file, "utf8")));
     }
   }
@@ -173,7 +173,7 @@ export class Token {
     return this.#header !== undefined;
   }
 
-  /** The header of the next call. Checks the file once per second, or at once with `now`. */
+  /** The header for the next call. Checks the file at most once per second, or immediately with `now`. */
   header(now = false): string | undefined {
     const file = this.#file;
     if (file !== undefined && (now || performance.now() - this.#looked >= LOOK_EVERY_MS)) {
@@ -191,7 +191,7 @@ export class Token {
     return this.#header;
   }
 
-  /** The metadata of the next call. */
+  /** The metadata for the next call. */
   metadata(): Metadata {
     const metadata = new Metadata();
     const header = this.header();

@@ -7,7 +7,7 @@ import { type Ids, type Kind, Moment, Stock } from "./stock.js";
 
 /** The maximum number of moves to an heir within one fetch. An heir is rarely closed before it is used. */
 const MOVES_MAX = 16;
-/** While a fetch is in progress, the event loop runs once after this many calls of `next`. */
+/** While a fetch is in progress, the event loop runs once after this many calls to `next`. */
 const TURN_EVERY = 128;
 
 /** The timeout of a call. */
@@ -35,7 +35,10 @@ class Fetching {
 /** A source with a stock of prefetched identifiers, for any number of tasks. A client has one source for each name. */
 export class Source<T> implements AsyncIterable<T> {
   #name: string;
-  /** The name that the caller gave. Requests with an ID use it even after a move: the heir would grant them again. */
+  /**
+   * The name that the caller gave. Requests with an ID use it even after a move to an heir, because the heir would
+   * grant them again.
+   */
   readonly #first: string;
   readonly #stock: Stock<T>;
   readonly #settings: Settings;
@@ -65,7 +68,7 @@ export class Source<T> implements AsyncIterable<T> {
   /**
    * The next identifier. Waits only if none is prefetched.
    *
-   * @throws {@link Refused} if the daemon refuses the request, such as for a sealed region.
+   * @throws {@link Refused} if the daemon refuses the request, for example for a sealed region.
    * @throws {@link Limited} if the caller's limit is used up for longer than the timeout.
    * @throws {@link Unavailable} if no daemon granted a block in time.
    */
@@ -94,7 +97,7 @@ export class Source<T> implements AsyncIterable<T> {
     return id;
   }
 
-  /** `count` identifiers, prefetched ones first. After an error, those already taken leave a gap. */
+  /** `count` identifiers, prefetched ones first. If the call fails, the identifiers already taken leave a gap. */
   async take(count: number, options?: Timeout): Promise<T[]> {
     const deadline = this.#deadline(options);
     const taken: T[] = [];
@@ -114,8 +117,8 @@ export class Source<T> implements AsyncIterable<T> {
   }
 
   /**
-   * One grant of a strict region, exactly once: the same `requestId` gets the same identifiers again. Use a UUID of
-   * version 7 as the request ID.
+   * One grant from a strict region. Another call with the same `requestId` returns the same identifiers. Use a version
+   * 7 UUID as the request ID.
    */
   async fetch(count: number, { requestId, ...options }: Timeout & { requestId: string }): Promise<T[]> {
     checkCount(count, 1);
@@ -161,7 +164,7 @@ export class Source<T> implements AsyncIterable<T> {
       try {
         await before(deadline, fetching);
       } catch (error) {
-        // The fetch of another caller may end before this caller's deadline.
+        // The fetch of another caller may fail before this caller's deadline.
         const mayRetry = error instanceof KentError && error.isRetryable && fetching.deadline < deadline;
         if (!mayRetry || performance.now() >= deadline) {
           throw error;

@@ -4,7 +4,10 @@ import { Unusable } from "./errors.js";
 import type { Sizes } from "./settings.js";
 import { type AllocateResponse, Encoding } from "./stubs/kent/v1/allocator.js";
 
-/** A block should last about this long. Its size doubles if it lasted less, and halves if ten times more. */
+/**
+ * A block should last about this long. If the last block lasted less, the size doubles. If it lasted over ten times as
+ * long, the size halves.
+ */
 const LASTS_MS = 1000;
 /** The maximum number of identifiers that a daemon returns as text in one call. */
 const TEXTS_MAX = 10_000;
@@ -20,9 +23,9 @@ export interface Ids<T> {
 /** How the identifiers of a source are encoded in replies, and how to read them. */
 export interface Kind<T> {
   readonly encoding: Encoding;
-  /** Whether identifiers expire, because they carry the time. */
+  /** Whether identifiers expire, because they contain a timestamp. */
   readonly ages: boolean;
-  /** Whether fencing tokens count per slot of the cluster, not per source. */
+  /** Whether fencing tokens belong to slots of the cluster, not to the source. */
   readonly hasSlots: boolean;
   readonly read: (reply: AllocateResponse) => Ids<T>;
 }
@@ -34,7 +37,7 @@ class Uuids implements Ids<string> {
   readonly #data: Buffer;
   readonly #view: DataView;
   #at = 0;
-  // Consecutive UUIDs mostly begin with the same eight bytes, so the text of these bytes is cached.
+  // Consecutive UUIDs usually begin with the same eight bytes, so the text of these bytes is cached.
   #high = 0;
   #low = 0;
   #head = "00000000-0000-0000-";
@@ -59,7 +62,7 @@ class Uuids implements Ids<string> {
       this.#head = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12)}-`;
     }
     const byte = (index: number) => HEX[data[at + index] as number] as string;
-    // V8 copies short strings when it concatenates them and links long ones, so this makes only two links.
+    // When V8 concatenates strings, it copies short ones and links long ones, so this creates only two links.
     const middle = `${byte(8) + byte(9)}-${byte(10) + byte(11)}`;
     const end = byte(12) + byte(13) + byte(14) + byte(15);
     return this.#head + (middle + end);
@@ -146,7 +149,7 @@ export const TEXT_OF_SLOT: Kind<string> = { encoding: Encoding.TEXT, read: readT
 export const TEXT_OF_SERIES: Kind<string> = { encoding: Encoding.TEXT, read: readTexts, ...LASTING };
 export const NUMBER: Kind<bigint> = { encoding: Encoding.PACKED, read: readNumbers, ...LASTING };
 
-/** The kind of a source, by its name. */
+/** The kind of the source with this name. */
 export function kindOf(source: string): Kind<string> | Kind<bigint> {
   if (source.startsWith("region:")) {
     return NUMBER;
@@ -160,7 +163,7 @@ export function kindOf(source: string): Kind<string> | Kind<bigint> {
   return source === "uid11-fullrand" ? TEXT_OF_SERIES : TEXT_OF_SLOT;
 }
 
-/** The identifiers of a reply to a request for `count`. */
+/** The identifiers of a reply to a request for `count` identifiers. */
 export function granted<T>(kind: Kind<T>, reply: AllocateResponse, count: number): Ids<T> {
   const ids = kind.read(reply);
   if (ids.left < 1 || ids.left > count) {
@@ -171,7 +174,7 @@ export function granted<T>(kind: Kind<T>, reply: AllocateResponse, count: number
 
 /**
  * A moment on two clocks. The monotonic clock stops while the machine is suspended. The wall clock continues, but can
- * be set back. An identifier that is too old by either clock is too old.
+ * be set back. An identifier that is too old by either clock counts as too old.
  */
 export class Moment {
   readonly #wall = Date.now();
@@ -182,7 +185,7 @@ export class Moment {
   isOlderThan(ms: number): boolean {
     const now = Date.now();
     if (now === this.#checked) {
-      return false; // A check within the same millisecond found it young.
+      return false; // A check in the same millisecond found that it was not too old.
     }
     if (now - this.#wall > ms || performance.now() - this.#monotonic > ms) {
       return true;
@@ -195,7 +198,7 @@ export class Moment {
 interface Block<T> {
   readonly ids: Ids<T>;
   readonly asked: Moment;
-  /** The number of identifiers left at which to fetch the next block. Below 0 once that fetch has started. */
+  /** The next block is fetched when this many identifiers are left. Below 0 once that fetch has started. */
   mark: number;
 }
 
@@ -245,7 +248,7 @@ export class Stock<T> {
     return this.#block;
   }
 
-  /** Whether the block in use is at its mark and no other block waits. True only once per block. */
+  /** Whether the block in use is at its mark and no other block is prefetched. True only once per block. */
   isLow(): boolean {
     const block = this.#block;
     if (block === undefined || block.ids.left > block.mark || this.#next !== undefined) {
@@ -276,7 +279,7 @@ export class Stock<T> {
     if (this.#block === undefined || this.#block.ids.left === 0) {
       this.#block = block;
     } else {
-      this.#next = block; // There is one fetch at a time, and none while a block waits.
+      this.#next = block; // There is one fetch at a time, and none while another block is prefetched.
     }
   }
 
@@ -290,7 +293,7 @@ export class Stock<T> {
 export class Fences {
   readonly #highest = new Map<string, bigint>();
 
-  /** Records the token of a reply. Returns false if a higher one was already seen for the same slot or region. */
+  /** Records the token of a reply. Returns false if a higher token was already seen for the same slot or region. */
   admit(kind: Kind<unknown>, source: string, reply: AllocateResponse): boolean {
     const part = reply.identifiers;
     if (part === undefined || part.$case === "lease" || part.value.fenceToken === 0n) {
