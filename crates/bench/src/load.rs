@@ -150,7 +150,7 @@ async fn call(mut own: Vec<Lean>, depth: usize, end: Instant) -> anyhow::Result<
     }
 }
 
-/// Runs a stream with `depth` requests in flight. Counts responses or, with `bytes`, bytes up to that limit.
+/// Runs a stream with `depth` requests in flight. Counts responses or, if `bytes` is set, bytes up to that limit.
 async fn stream(
     channel: Channel,
     request: AllocateRequest,

@@ -1,7 +1,7 @@
 //! Model checking: explores, within bounds, every interleaving of daemons, clocks, the store and faults.
 //!
 //! The models drive the real code of `kent-issue` and `kent-regions`. They model only the store and the order of the
-//! daemon's calls. stateright explores breadth first, so every counterexample has the minimum length.
+//! daemon's calls. stateright explores breadth first, so counterexamples are short.
 
 mod pace;
 mod shared;

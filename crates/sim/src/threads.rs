@@ -1,9 +1,9 @@
-//! Checks every interleaving of threads that share one counter: threads that grant, one that prefetches a chunk, and an
-//! edit that gives back the rest of the chunk or seals the region.
+//! Checks every interleaving, with up to three preemptions, of threads that share one counter: threads that grant, one
+//! that prefetches a chunk, and an edit that gives back the rest of the chunk or seals the region.
 //!
 //! The code under test is `kent_issue::Counter`. The locks copy those of `server/src/issuing/cell.rs` and
-//! `server/src/tables/space.rs`, with types from loom. Unlike shuttle, loom is exhaustive, and it also explores the
-//! reorderings that `Relaxed` atomics allow.
+//! `server/src/tables/space.rs`, with types from loom. Unlike shuttle, loom is exhaustive within this bound, and it
+//! also explores the reorderings that `Relaxed` atomics allow.
 
 use std::{sync::PoisonError, time::Duration};
 
@@ -29,7 +29,7 @@ struct Shared {
     ahead: AtomicUsize,
     /// Whether the region is sealed, according to the table.
     sealed: RwLock<bool>,
-    /// Whether the seal is confirmed. Then no thread may grant.
+    /// Whether the seal is confirmed. If so, no thread may grant.
     in_effect: AtomicBool,
     store: Mutex<Stored<Reserved>>,
     granted: Mutex<Vec<u128>>,

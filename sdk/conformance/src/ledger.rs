@@ -106,7 +106,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`BadIds`] for the first identifier that the client must not return.
+    /// Returns [`BadIds`] for the first identifier that the client must not return.
     pub(crate) fn returned(&self, source: &str, ids: &[String], repeat: &str) -> Result<Vec<BTreeSet<String>>, BadIds> {
         let mut state = whole(&self.state);
         let mut labels = Vec::with_capacity(ids.len());

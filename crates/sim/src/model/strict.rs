@@ -1,7 +1,7 @@
 //! The model of strict grants: daemons grant from one region with and without request IDs, while commits conflict, are
 //! lost or arrive late, and dated request IDs expire.
 //!
-//! Calls `kent_issue::StrictState` in the same order as `server/src/issuing/strict.rs` (`grant`) and
+//! Calls the methods of `kent_issue::StrictState` in the same order as `server/src/issuing/strict.rs` (`grant`) and
 //! `server/src/issuing/requests.rs` (`forget`): read the records of the request IDs, read the counter unless the last
 //! commit left it in memory, plan, commit.
 

@@ -1,11 +1,11 @@
 //! The model of regions: daemons reserve chunks and grant from them while tables are edited, and learn of each other's
 //! changes late.
 //!
-//! Calls `kent_issue::Counter` and `kent_regions::Table` in the same order as `server/src/grant/regions.rs` (`cut`,
-//! `reserve`, `follow`), `server/src/issuing/cell.rs` (`try_reserve`, `give_back`), `server/src/tables/edits.rs`
-//! (`hold_still`, `rehearse`, `settle`, `commit`, `adopt`), `server/src/tables/follow.rs` (`reload`, `step`) and
-//! `server/src/cluster.rs` (`space_changed`, `counter_changed`, `confirm`). Code that runs under one lock in the
-//! server, or between two answers of the store, is one step here.
+//! Calls the methods of `kent_issue::Counter` and `kent_regions::Table` in the same order as
+//! `server/src/grant/regions.rs` (`cut`, `reserve`, `follow`), `server/src/issuing/cell.rs` (`try_reserve`,
+//! `give_back`), `server/src/tables/edits.rs` (`hold_still`, `rehearse`, `settle`, `commit`, `adopt`),
+//! `server/src/tables/follow.rs` (`reload`, `step`) and `server/src/cluster.rs` (`space_changed`, `counter_changed`,
+//! `confirm`). Code that runs under one lock in the server, or between two answers of the store, is one step here.
 
 mod edits;
 mod replica;

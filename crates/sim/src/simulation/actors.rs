@@ -149,7 +149,7 @@ pub(crate) async fn auditor(run: Arc<Run>) {
     }
 }
 
-/// Requests identifiers of the audited region and its subregions, from all daemons, until the run ends.
+/// Requests identifiers from the audited region and its subregions on all daemons, until the run ends.
 pub(crate) async fn audited(run: Arc<Run>) {
     let inside = if run.loses_stores() { &[][..] } else { &COVERED[..] };
     while !run.is_ending() {

@@ -48,7 +48,7 @@ pub(crate) struct Grant<'a> {
     pub(crate) request_id: &'a str,
 }
 
-/// The identifiers that a space had issued at one moment.
+/// The identifiers that a space had issued by some moment.
 #[derive(Debug)]
 pub(crate) struct Issued {
     all: Vec<u128>,

@@ -57,7 +57,7 @@ impl Backend {
         Self { memory: Arc::new(memory), archive: None, undo: Arc::default(), ..self.clone() }
     }
 
-    /// Returns this backend with a new archive, with the given probability in thousandths, or else without an archive.
+    /// Adds a new archive to this backend, with the given probability in thousandths. Otherwise, removes its archive.
     pub(crate) async fn archived(self, per_mille: u64) -> Result<Self, ReadError> {
         if !self.dice.per_mille(per_mille) {
             return Ok(self.without_archive());
@@ -188,7 +188,7 @@ pub(crate) struct Link {
     own: MemoryStore,
     /// Whether a partition blocks all messages.
     cut: Arc<AtomicBool>,
-    /// Whether the daemon has crashed. Only its messages in flight then still arrive.
+    /// Whether the daemon has crashed. Its messages in flight still arrive.
     dead: Arc<AtomicBool>,
 }
 

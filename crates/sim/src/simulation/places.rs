@@ -37,7 +37,7 @@ pub(crate) struct Place {
     pub(crate) region: String,
 }
 
-/// Half of all choices are made among this number of newest regions, because older ones are often closed, full or
+/// Half of all choices are made among this many of the newest regions, because older regions are often closed, full or
 /// renamed.
 const NEWEST: usize = 8;
 

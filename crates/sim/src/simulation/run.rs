@@ -231,7 +231,7 @@ impl Run {
         }
     }
 
-    /// Shuts a daemon down after its pending calls have finished.
+    /// Shuts down a daemon after its pending calls have finished.
     pub(crate) async fn stop(&self, replica: usize) {
         let Some(mut life) = self.replicas[replica].lock().take() else { return };
         loop {
@@ -285,7 +285,7 @@ impl Run {
         self.attested.load(Ordering::Relaxed)
     }
 
-    /// Returns a random machine, for its clock.
+    /// Returns a random machine, whose clock the caller uses.
     pub(crate) fn any_machine(&self) -> Arc<Machine> {
         self.replicas[self.dice.between(0, REPLICAS as u64 - 1) as usize].machine.clone()
     }

@@ -75,7 +75,7 @@ class Base:
         self._fences = Fences()
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The metadata with the token, for calls to generated stubs."""
+        """The metadata with the token, for calls through generated stubs."""
         return self._settings.token.metadata()
 
     def _attempts(self, deadline: float) -> Attempts:

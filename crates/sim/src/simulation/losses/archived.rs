@@ -87,7 +87,7 @@ async fn restored(run: &Run, old: &Backend, place: &Place, host: &Machine) -> an
         let limit = if run.dice.per_mille(300) { run.dice.millis(1, 300) } else { Duration::from_secs(1000) };
         match time::timeout(limit, plan.write_to(&link, &args, &run.dice)).await {
             Ok(Ok(())) => return Ok((new.archived(ARCHIVED).await?, until)),
-            // The interrupted attempt did apply its last step.
+            // An interrupted attempt has already applied its last step.
             Ok(Err(RestoreError::NotEmpty { .. })) => {
                 let (store, clock) = (Arc::new(new.memory.reopen()), run.any_machine());
                 let entropy = Arc::new(run.dice.clone());

@@ -92,8 +92,8 @@ pub(super) async fn take_backup(run: &Run) -> Option<Backup> {
     None
 }
 
-/// Returns the output of `kent backup`. Fails if the backup has no time, as when the daemon distrusts its clock, for
-/// example before its first slot. After a restore from such a backup, every counter needs a floor.
+/// Returns the output of `kent backup`. Fails if the backup has no time. This happens while the daemon distrusts its
+/// clock, for example before it has its first slot. After a restore from such a backup, every counter needs a floor.
 async fn receive(admin: &impl Admin) -> Result<Vec<u8>, Status> {
     let mut parts = pin!(admin.backup(Request::new(BackupRequest {})).await?.into_inner());
     let mut bytes = Vec::new();

@@ -52,7 +52,7 @@ async fn moved(run: &Run, old: &Backend, new: &Backend) -> Option<UnixNanos> {
         };
         match time::timeout(limit, moving).await {
             Ok(Ok(())) => return Some(until),
-            // The interrupted attempt did apply its last step.
+            // An interrupted attempt has already applied its last step.
             Ok(Err(MigrateError::NotEmpty { .. } | MigrateError::MovedBefore { .. })) => {
                 return Node::start(environment(run, new), run.config()).await.is_ok().then_some(until);
             }
