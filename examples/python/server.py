@@ -29,8 +29,8 @@ class Service(ThreadingHTTPServer):
         self.events = client.uuid_v7()
 
     def place_order(self) -> dict[str, str]:
-        # Take the number first: if Kent refuses it, no event ID is taken in vain. The number is sent as a string,
-        # because JavaScript would round a large number.
+        # Take the number first: if Kent refuses it, no event ID is wasted. The number is sent as a string, because
+        # JavaScript would round a large number.
         order = self.orders.next()
         return {"order": str(order), "event": str(self.events.next())}
 

@@ -484,7 +484,7 @@ func TestOkTheExamplesRun(t *testing.T) {
 	for _, example := range []func(){Example, ExampleSource_Take, ExampleSource_Fetch, ExampleRefusedError, ExampleClient_Conn} {
 		example()
 	}
-	// KENT_PAGES names more pages whose programs are run.
+	// The programs in the pages that KENT_PAGES names are also run.
 	pages := append([]string{"README.md"}, filepath.SplitList(os.Getenv("KENT_PAGES"))...)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)

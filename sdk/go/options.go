@@ -47,7 +47,8 @@ func defaults() *settings {
 	}
 }
 
-// WithFallback adds endpoints that are used while the first one fails. The client returns to the first after 30 seconds.
+// WithFallback adds endpoints that are used while the first one fails. The client returns to the first one after 30
+// seconds.
 func WithFallback(endpoints ...string) Option {
 	return func(s *settings) { s.endpoints = append(s.endpoints, endpoints...) }
 }
@@ -88,7 +89,7 @@ func WithAttemptTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.attemptTimeout = timeout }
 }
 
-// WithRequestTimeout limits a request with all its attempts, if the context has no deadline. Default: 10 seconds.
+// WithRequestTimeout limits a request, including all its attempts, if the context has no deadline. Default: 10 seconds.
 func WithRequestTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.requestTimeout = timeout }
 }

@@ -27,13 +27,13 @@ pub(crate) struct BareArgs {
     /// Serve over TLS, with this certificate.
     #[arg(long, requires = "key")]
     cert: Option<PathBuf>,
-    /// The key of the certificate.
+    /// Use this private key with the certificate.
     #[arg(long)]
     key: Option<PathBuf>,
     /// Serve HTTP instead of gRPC, and answer every request with this file.
     #[arg(long, conflicts_with = "cert")]
     http: Option<PathBuf>,
-    /// The content type of the file.
+    /// Set the content type of the file.
     #[arg(long, default_value = "text/plain; charset=utf-8")]
     content_type: String,
 }

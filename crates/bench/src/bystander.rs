@@ -49,7 +49,7 @@ pub(crate) struct BystanderArgs {
 
 /// The upper bound of the ratio of latencies.
 const COST: Bound = Bound::AtMost(1.5);
-/// The maximum number of texts per call of `Codec.Inspect`.
+/// The maximum number of identifiers per call to `Codec.Inspect`.
 const TEXTS: usize = 1000;
 /// How many edits ago the listed table was current.
 const BACK: u64 = 500;

@@ -26,7 +26,7 @@ use crate::{
 /// The program `bench` of each client calls `next` for uuidv7 and then the language's own function, a million times
 /// each. In each round, the programs of all languages run in turn with the same daemon. Each program is started anew
 /// and repeats its measurement, because the first repetitions warm it up: blocks grow, and code is compiled. Only the
-/// last one counts. A language whose tools are not installed is skipped with a message.
+/// last repetition counts. A language whose tools are not installed is skipped with a message.
 ///
 /// The first run builds the clients, and downloads the packages that they need.
 #[derive(Debug, Args)]

@@ -51,7 +51,7 @@ impl Process {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Shuts the program down with its signal.
+    /// Shuts down the program with its signal.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         ensure!(self.is_running()?, "the program ended too early");
         self.signal()?;
@@ -189,7 +189,7 @@ impl Served {
         Self::start(Command::new(env::current_exe()?).arg("bare").args(more))
     }
 
-    /// Shuts the server down with SIGTERM.
+    /// Shuts down the server with SIGTERM.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         self.process.stop()
     }

@@ -38,7 +38,7 @@ pub(crate) struct Adapter {
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 impl Adapter {
-    /// Starts the program, and waits for its hello.
+    /// Starts the program, and waits for its `hello` message.
     pub(crate) async fn start(command: &[String], log: &Arc<Log>) -> Result<(Self, Hello), String> {
         let (program, arguments) = command.split_first().ok_or("there is no command")?;
         let mut child = Command::new(program)
@@ -87,7 +87,7 @@ impl Adapter {
         Ok(self.sent)
     }
 
-    /// Waits for the answer to a command, and returns when it arrived.
+    /// Waits for the answer to a command. Returns the answer, and the time at which it arrived.
     pub(crate) async fn answer(&mut self, id: u64) -> Result<(Answered, Instant), String> {
         loop {
             if let Some(found) = self.arrived.remove(&id) {

@@ -46,8 +46,7 @@ pub enum Outcome {
     },
 }
 
-/// Plays a script against a new process of the adapter. With `verbose`, also returns the conversation of a case that
-/// passes.
+/// Plays a script with a new adapter process. With `verbose`, also returns the conversation of a case that passes.
 pub async fn run(script: &Script, command: &[String], verbose: bool) -> Outcome {
     let log = Arc::<Log>::default();
     let limit = Duration::from_secs(script.limit_s);

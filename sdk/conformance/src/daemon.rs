@@ -1,4 +1,4 @@
-//! A simulated daemon: its port, its connections, its stop and its restart.
+//! A simulated daemon: its port and its connections, and how it stops and restarts.
 
 use std::{io, net::SocketAddr, sync::Arc};
 

@@ -138,7 +138,7 @@ export class Endpoint {
     return this.target.startsWith("unix:");
   }
 
-  /** Whether the endpoint is on this machine or uses TLS, so that nobody on the network can read a token. */
+  /** Whether the endpoint is on this machine or uses TLS, so that a token cannot be read on the network. */
   get isPrivate(): boolean {
     if (this.tls || this.isUnix) {
       return true;

@@ -115,8 +115,8 @@ fn intervals<K: Key>(table: &Table) -> BTreeMap<K, u64> {
     for (prefix, number) in numbered(table) {
         let last = prefix.join(Prefix::new(u128::MAX, Prefix::MAX_LEN)).base(table.bits());
         let Some(first) = K::of(prefix.base(table.bits())) else { continue };
-        // Outer regions come first. So the owner at this region's start is the outer region, and continues after its
-        // end.
+        // Outer regions come first. Therefore, the owner found at this region's start also owns the space after this
+        // region.
         let outer = intervals.range(..=first).next_back().map_or(0, |(_, owner)| *owner);
         if let Some(after) = last.checked_add(1).and_then(K::of) {
             intervals.entry(after).or_insert(outer);

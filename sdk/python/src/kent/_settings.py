@@ -81,7 +81,7 @@ class Endpoint:
 
     @property
     def is_private(self) -> bool:
-        """Whether the endpoint is on this machine or uses TLS, so that nobody on the network can read a token."""
+        """Whether the endpoint is on this machine or uses TLS, so that a token cannot be read on the network."""
         if self.tls or self.target.startswith("unix:"):
             return True
         host = self.target.rpartition(":")[0].strip("[]")

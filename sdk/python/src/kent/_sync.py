@@ -101,7 +101,7 @@ class Client(Base):
 
     @property
     def admin(self) -> admin_pb2_grpc.AdminStub:
-        """The stub for operators, such as for the status and backups."""
+        """The stub for operator tasks, such as status and backup."""
         return admin_pb2_grpc.AdminStub(self.channel())  # type: ignore[no-untyped-call]
 
     @property

@@ -58,7 +58,7 @@ public final class Main {
     }
 
     private String order() {
-        // Take the number first: if Kent refuses it, no event ID is taken in vain.
+        // Take the number first: if Kent refuses it, no event ID is wasted.
         BigInteger order = orders.next(TIMEOUT);
         return "{\"order\": \"" + order + "\", \"event\": \"" + events.next(TIMEOUT) + "\"}";
     }

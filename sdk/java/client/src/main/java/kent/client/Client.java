@@ -190,7 +190,7 @@ public final class Client implements AutoCloseable {
         return CodecGrpc.newBlockingStub(channel());
     }
 
-    /** The stub for operators, such as for the status and backups. */
+    /** The stub for operator tasks, such as status and backup. */
     public AdminGrpc.AdminBlockingStub admin() {
         return AdminGrpc.newBlockingStub(channel());
     }

@@ -43,8 +43,8 @@ record Endpoint(String name, boolean tls) {
     }
 
     /**
-     * Whether the endpoint is on this machine or uses TLS, so that nobody on the network can read a
-     * token.
+     * Whether the endpoint is on this machine or uses TLS, so that a token cannot be read on the
+     * network.
      */
     boolean isPrivate() {
         if (tls || isUnix()) {

@@ -17,8 +17,8 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The errors of the client. Identifiers that are lost in an error leave a gap: no other caller gets
- * them.
+ * The errors of the client. Identifiers that are lost because of an error leave a gap: no other
+ * caller gets them.
  *
  * <pre>{@code
  * try {

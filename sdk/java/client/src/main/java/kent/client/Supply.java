@@ -140,7 +140,7 @@ final class Supply {
         }
     }
 
-    /** Fetches a block for the caller alone. */
+    /** Fetches a block for one caller, without adding it to the stock. */
     CompletableFuture<Block> fetch(int count, long deadline) {
         return start(new Fetch(deadline), count);
     }

@@ -19,7 +19,7 @@ final class Times {
         }
     }
 
-    /** The point in time after a duration. */
+    /** The deadline of a timeout that starts now. */
     static long deadline(Duration timeout) {
         return System.nanoTime() + Math.max(0, nanos(timeout));
     }
