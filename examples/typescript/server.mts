@@ -19,7 +19,7 @@ type Route = () => Answer | Promise<Answer>;
 
 async function placeOrder(): Promise<Answer> {
   const [order, event] = await Promise.all([orders.next(), events.next()]);
-  // JSON has no integers of 64 bits that every reader keeps: the number travels as text.
+  // Send the number as a string, because many JSON parsers round 64-bit integers.
   return { status: 201, body: { order: order.toString(), event } };
 }
 
@@ -43,7 +43,7 @@ async function answer(request: IncomingMessage): Promise<Answer> {
     return await route();
   } catch (error) {
     if (error instanceof KentError) {
-      return { status: 503, body: { error: error.message } }; // Kent refuses, or is away.
+      return { status: 503, body: { error: error.message } }; // Kent refuses the request, or is unreachable.
     }
     console.error(error);
     return { status: 500, body: { error: "internal error" } };
@@ -51,7 +51,7 @@ async function answer(request: IncomingMessage): Promise<Answer> {
 }
 
 async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  request.resume(); // The body of a request is not used.
+  request.resume(); // Discard the body of the request.
   const { status, body } = await answer(request);
   const text = typeof body === "string";
   response.writeHead(status, { "content-type": text ? "text/plain" : "application/json" });
@@ -65,7 +65,7 @@ server.listen(Number(process.env["PORT"] ?? 8080), "127.0.0.1", () => {
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.once(signal, () => {
-    // Requests in progress end first, then the client.
+    // Finish the requests in progress, and then close the client.
     server.close(() => client.close());
     server.closeIdleConnections();
   });

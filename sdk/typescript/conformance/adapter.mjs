@@ -1,4 +1,4 @@
-// The adapter for the conformance kit: commands as lines of JSON on standard input, answers on standard output.
+// The adapter for the conformance kit: reads commands as lines of JSON, and writes answers as lines of JSON.
 
 import { createInterface } from "node:readline";
 import { Client, KentError, RpcFailure } from "kent-client";
@@ -42,7 +42,7 @@ async function next(command, ids) {
   await Promise.all(Array.from({ length: command.threads ?? 1 }, task));
 }
 
-/** Appends identifiers one by one, because `ids.push(...more)` fails above some 100,000 arguments. */
+/** Appends identifiers one by one, because `ids.push(...more)` fails for more than about 100,000 arguments. */
 function append(ids, more) {
   for (const id of more) {
     ids.push(id);

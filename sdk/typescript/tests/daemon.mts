@@ -21,7 +21,7 @@ function program(name: string): string {
   return found;
 }
 
-/** A port that is free now. */
+/** Returns a port that is currently free. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -80,7 +80,7 @@ export class Daemon {
     assert.fail("the daemon does not listen");
   }
 
-  /** Ends the daemon by SIGKILL. */
+  /** Kills the daemon with SIGKILL. */
   async kill(): Promise<void> {
     const running = this.#process;
     this.#process = undefined;
@@ -90,7 +90,7 @@ export class Daemon {
     }
   }
 
-  /** Runs the command line, as the daemon's own user. */
+  /** Runs the command kent, as the daemon's own user. */
   kent(...args: string[]): string {
     return execFileSync(program("kent"), ["--endpoint", this.socket, ...args], { encoding: "utf8", stdio: "pipe" });
   }

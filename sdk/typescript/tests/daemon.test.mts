@@ -38,7 +38,7 @@ test("ok: each source has its type", async (t) => {
 });
 
 test("ok: tasks go on after each kill, and nothing comes twice", async (t) => {
-  // The daemon is killed and started again, for KENT_SOAK_SECONDS.
+  // Kill and restart the daemon repeatedly, for KENT_SOAK_SECONDS.
   const seconds = Number(process.env["KENT_SOAK_SECONDS"] ?? 6);
   const daemon = await Daemon.start(t);
   daemon.kent("region", "create", "orders", "--suffix", "40");
@@ -75,7 +75,7 @@ test("ok: tasks go on after each kill, and nothing comes twice", async (t) => {
     kills += 1;
     await sleep(300);
     await daemon.start();
-    // More than all tasks together could still take from blocks in hand.
+    // More than all tasks together can take from prefetched blocks.
     const least = counts.map((count) => count + 500);
     while (counts.some((count, task) => count < (least[task] ?? 0)) && failure === undefined) {
       await sleep(10);

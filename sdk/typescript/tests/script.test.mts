@@ -19,7 +19,7 @@ import { scratch } from "./daemon.mjs";
 
 type Answer = (request: AllocateRequest) => AllocateResponse | Error | Promise<AllocateResponse>;
 
-/** A grant of the requested number of identifiers, from `first` on. */
+/** A grant of the requested number of identifiers, starting at `first`. */
 function granted(first: bigint, { token = 1n, count = 0 } = {}): Answer {
   return (request) => {
     const data = Buffer.alloc(8 * (count || Number(request.count)));
@@ -31,7 +31,7 @@ function granted(first: bigint, { token = 1n, count = 0 } = {}): Answer {
   };
 }
 
-/** A grant of texts, at most 10000, as the daemon does. */
+/** A grant of identifiers as text. Like the daemon, it allows at most 10,000. */
 const texts: Answer = (request) => {
   assert.ok(request.count <= 10_000n);
   const ids = Array.from({ length: Number(request.count) }, (_, index) => `${index}`);
