@@ -37,7 +37,7 @@ pub(crate) struct Ledger {
 /// A granted block.
 pub(crate) struct Grant<'a> {
     pub(crate) source: &'a str,
-    /// The space's name, as `Places::origin` returns it, which is the same after a rename.
+    /// The space's name from `Places::origin`, which a rename does not change.
     pub(crate) space: &'a str,
     pub(crate) block: &'a Block,
     pub(crate) clock_epoch: u64,
