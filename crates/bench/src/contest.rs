@@ -65,7 +65,6 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// Records the latency of a call.
     pub(crate) fn call(&mut self, took: Duration) {
         self.nanos.push(took.as_nanos().try_into().unwrap_or(u32::MAX)); // OK because a latency above 4 s need not be exact
     }
@@ -322,7 +321,6 @@ impl Contest {
         }
     }
 
-    /// Prints the recorded facts.
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
         for (what, value, bound) in self.facts.borrow().iter() {

@@ -19,7 +19,6 @@ impl Figures {
         self.0.push(count as f64 / took.as_secs_f64());
     }
 
-    /// Records a figure.
     pub(crate) fn push(&mut self, figure: f64) {
         self.0.push(figure);
     }

@@ -46,7 +46,6 @@ impl Process {
         }
     }
 
-    /// Returns whether the program is still running.
     pub(crate) fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
@@ -184,7 +183,6 @@ impl Served {
         Self::bare_with(&[])
     }
 
-    /// Starts the bare transport with additional arguments.
     pub(crate) fn bare_with(more: &[&str]) -> anyhow::Result<Self> {
         Self::start(Command::new(env::current_exe()?).arg("bare").args(more))
     }

@@ -9,7 +9,6 @@ use kent_client::{
 /// The default space, which has 64 bits.
 pub(crate) const SPACE: &str = "spaces/default";
 
-/// Creates a region of 2^40 identifiers.
 pub(crate) async fn create(client: &Client, region: &str) -> anyhow::Result<()> {
     let request = CreateRegionRequest {
         parent: SPACE.to_owned(),

@@ -240,7 +240,6 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Durations of repeated operations.
 #[derive(Debug, Default)]
 struct Times(Vec<Duration>);
 

@@ -36,7 +36,7 @@ fn lines(scenario: &str, arguments: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).expect("one JSON object per line")).collect()
 }
 
-/// Asserts that no files are left, and no processes that use the directory.
+/// Asserts that no files are left in the directory, and that no process still uses it.
 #[track_caller]
 fn assert_nothing_left(dir: &Path) {
     let files: Vec<_> = fs::read_dir(dir).expect("the directory exists").collect();

@@ -93,7 +93,6 @@ enum Scope {
 }
 
 impl Mutant {
-    /// Returns the models to which the mutant applies.
     const fn scope(self) -> Scope {
         match self {
             Self::NoVersionCheck | Self::AnswerBeforeFlush | Self::GrantAfterGiveBack => Scope::Both,
@@ -109,7 +108,6 @@ impl Mutant {
         }
     }
 
-    /// Returns the number of models to which the mutant applies.
     fn models(self) -> usize {
         if self.scope() == Scope::Both { 2 } else { 1 }
     }

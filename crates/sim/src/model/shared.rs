@@ -90,7 +90,6 @@ impl<T: Pooled + Clone> Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Returns the hash of the value.
     pub(super) const fn hash_of(&self) -> u64 {
         self.hash
     }

@@ -134,7 +134,6 @@ impl Edit {
         Self { space, request_id, region: Some(region), made, what }
     }
 
-    /// Sends the edit once.
     pub(crate) async fn send(&self, regions: &impl Regions) -> Result<EditResponse, Status> {
         let made = match &self.what {
             EditKind::Create(create) => regions.create_region(Request::new(create.clone())).await,

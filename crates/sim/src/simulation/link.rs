@@ -67,7 +67,6 @@ impl Backend {
         Ok(Self { archive: Some(Arc::new(archive)), ..self })
     }
 
-    /// Returns this backend without its archive.
     pub(crate) fn without_archive(self) -> Self {
         Self { archive: None, ..self }
     }

@@ -46,7 +46,6 @@ pub(crate) struct Faults {
     pub(crate) misfits: Count,
 }
 
-/// A counter of events.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 

@@ -136,7 +136,6 @@ impl Run {
         }
     }
 
-    /// Returns the result of the run.
     pub(crate) fn outcome(&self, seed: u64) -> Outcome {
         let state = self.lock();
         Outcome {
@@ -161,14 +160,12 @@ impl Run {
         of.map(|(_, request_id, revision)| (request_id.clone(), *revision)).collect()
     }
 
-    /// Kills all daemons.
     pub(crate) async fn crash_all(&self) {
         for replica in 0..REPLICAS {
             self.crash(replica).await;
         }
     }
 
-    /// Starts all daemons.
     pub(crate) async fn start_all(&self) {
         for replica in 0..REPLICAS {
             self.start(replica).await;
@@ -270,12 +267,10 @@ impl Run {
         self.clocks != Clocks::Wild
     }
 
-    /// Returns the number of restores of the store.
     pub(crate) fn restores(&self) -> u64 {
         self.lock().restores
     }
 
-    /// Returns the number of starts that have begun.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
@@ -373,7 +368,6 @@ impl Run {
         }
     }
 
-    /// Records an acknowledged edit.
     pub(crate) fn edited(&self, space: &str, request_id: &str, revision: u64) {
         let mut state = self.lock();
         state.ledger.digest(revision);
