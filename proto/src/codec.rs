@@ -38,13 +38,13 @@ where
     }
 }
 
-/// An encoder that reserves space for the whole message first. A buffer that grows in steps would copy a reply of megabytes
-/// several times.
+/// An encoder that first reserves space for the whole message. A buffer that grows in steps would copy a reply of
+/// several megabytes repeatedly.
 #[derive(Debug)]
 pub struct SizedEncoder<T>(PhantomData<fn(T)>);
 
-/// Decodes messages. A message that is not valid is a mistake of its sender (`INVALID_ARGUMENT`). Tonic's own decoder
-/// would report a mistake of the daemon (`INTERNAL`).
+/// Decodes messages. An invalid message is an error of its sender (`INVALID_ARGUMENT`), but tonic's own decoder would
+/// report an internal error (`INTERNAL`).
 #[derive(Debug)]
 pub struct MessageDecoder<U>(PhantomData<fn() -> U>);
 
@@ -84,8 +84,8 @@ impl<T: Message> Encoder for SizedEncoder<T> {
     }
 }
 
-/// Returns the sizes of the buffers. Every call allocates two buffers, and most messages are short. An allocator serves
-/// 1 KiB from its cache, but not the 8 KiB that are tonic's default. The yield threshold is tonic's default.
+/// Returns the sizes of the buffers. Every call allocates two buffers, and most messages are short. Allocators serve 1
+/// KiB from a cache, but not tonic's default of 8 KiB. The yield threshold is tonic's default.
 fn buffers() -> BufferSettings {
     const BYTES: usize = 1 << 10;
     const TOGETHER_BYTES: usize = 32 << 10;

@@ -40,13 +40,13 @@ pub use crate::packed::fence;
 
 use crate::v1;
 
-/// A field of a message with an invalid value.
+/// An invalid value in a field of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {
     /// The field's name in the protocol.
     pub field: &'static str,
-    /// What is wrong and what is allowed.
+    /// What is wrong with the value, and what is allowed.
     pub problem: String,
     /// The machine-readable reason of the error, in upper case.
     pub reason: &'static str,

@@ -28,11 +28,11 @@ pub struct ReplicaNote {
     pub window: Duration,
     /// Its tokens and roles include every change up to this version of the store.
     pub access: u64,
-    /// Its figures, if it has any.
+    /// Its metrics, if it has any.
     pub figures: Option<NoteFigures>,
 }
 
-/// The figures of a replica over its last seconds.
+/// The metrics of a replica over the last few seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoteFigures {
     /// The number of seconds.
@@ -74,7 +74,7 @@ impl ReplicaNote {
         note.encode_to_vec()
     }
 
-    /// Decodes a record that [`encode`](Self::encode) made.
+    /// Decodes a record written by [`encode`](Self::encode).
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! `PackedIdentifiers`, implemented by hand to expand a block directly into the send buffer.
 //!
-//! This is the largest message that Kent sends, and making an identifier costs little more than copying it. The wire format is that
-//! of `allocator.proto`.
+//! This is the largest message that Kent sends, and generating an identifier costs little more than copying it. The
+//! wire format is that of `allocator.proto`.
 
 use bytes::{Buf, BufMut, Bytes};
 use kent_ids::{Block, Tails};
@@ -28,7 +28,7 @@ pub struct PackedIdentifiers {
 pub enum PackedData {
     /// The bytes of a received message.
     Bytes(Bytes),
-    /// A block to expand. Each expansion has new random tails.
+    /// A block to expand. Each expansion generates new random tails.
     Block(Block),
 }
 
@@ -83,7 +83,7 @@ pub fn fence(block: &Block) -> (u64, u64) {
     block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token))
 }
 
-/// From this count on, seeding a separate generator of random tails pays off.
+/// The count from which a separately seeded generator of random tails is faster.
 const MANY: u64 = 64;
 
 /// Passes the packed identifiers of a block to `take`, in batches.

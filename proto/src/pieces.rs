@@ -1,4 +1,4 @@
-//! A large `AllocateResponse`, encoded piece by piece, so that only a piece of it is in memory at a time.
+//! A large `AllocateResponse`, encoded piece by piece, so that only one piece is in memory at a time.
 
 use kent_ids::{Block, IdKind};
 use prost::{

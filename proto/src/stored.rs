@@ -1,6 +1,7 @@
 //! Conversions between records of `kent.store.v1` and domain types.
 //!
-//! A record is validated completely when it is decoded. An invalid value is an error that names it, never a default.
+//! A record is validated completely when it is decoded. An invalid value causes an error that names it, and is never
+//! replaced by a default.
 
 use std::num::NonZeroU64;
 
@@ -54,7 +55,7 @@ pub fn encode_cluster(key: &ClusterKey) -> Vec<u8> {
     records::ClusterRecord { cluster_key: Bytes::copy_from_slice(key.bytes()) }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_cluster`].
+/// Decodes a record written by [`encode_cluster`].
 ///
 /// # Errors
 ///
@@ -78,7 +79,7 @@ pub fn encode_slot(slot: &SlotRecord) -> Vec<u8> {
     record.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_slot`].
+/// Decodes a record written by [`encode_slot`].
 ///
 /// # Errors
 ///
@@ -112,7 +113,8 @@ pub struct SpaceFacts {
     pub scramble_key: ClusterKey,
     /// The text form of its identifiers.
     pub text_form: TextForm,
-    /// Whether the space is deleted. A new space of its name continues its revisions and the numbers of its regions.
+    /// Whether the space is deleted. A new space of the same name continues its revisions and the numbers of its
+    /// regions.
     pub deleted: bool,
 }
 
@@ -122,13 +124,14 @@ pub enum TextForm {
     /// Decimal digits.
     #[default]
     Decimal,
-    /// `0x` and as many hexadecimal digits as the width needs.
+    /// `0x` and hexadecimal digits, with leading zeros for the full width.
     Hex,
-    /// 11 base-58 characters. For spaces of 64 bits.
+    /// 11 base-58 characters. Only for spaces of 64 bits.
     Uid11,
 }
 
-/// 16 random bytes that identify an edit. After a lost reply of the store they tell a daemon whether its edit was made.
+/// 16 random bytes that identify an edit. After a lost reply of the store, a daemon compares them to find out whether
+/// its edit was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditId(pub [u8; 16]);
 
@@ -151,7 +154,7 @@ pub fn encode_space(space: &SpaceFacts) -> Vec<u8> {
     record.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_space`].
+/// Decodes a record written by [`encode_space`].
 ///
 /// # Errors
 ///
@@ -178,7 +181,8 @@ pub fn decode_space(value: &[u8]) -> Result<SpaceFacts, Malformed> {
     })
 }
 
-/// Encodes the record of a region, without its number and counter: the number is in the key, the counter has its own record.
+/// Encodes the record of a region, without its number and counter: the number is in the key, and the counter has its
+/// own record.
 pub fn encode_region(region: &Region) -> Vec<u8> {
     region_record(region).encode_to_vec()
 }
@@ -237,7 +241,7 @@ fn region_record(region: &Region) -> records::RegionRecord {
     }
 }
 
-/// Decodes a record of [`encode_region`] for the region with this number and counter.
+/// Decodes a record written by [`encode_region`] for the region with this number and counter.
 ///
 /// # Errors
 ///
@@ -325,11 +329,13 @@ pub struct HistoryEntry {
     pub request_id: String,
     /// Every changed region before and after the edit, without counters.
     pub changes: Vec<Change>,
-    /// Set if the edit declared suffixes of the first region as issued. Replicas then drop the chunks that contain them.
+    /// Present if the edit declared suffixes of the first region as issued. Replicas then drop the chunks that contain
+    /// them.
     pub declared: Option<Declared>,
     /// The revision whose edit this one reverts.
     pub undoes: Option<Revision>,
-    /// The revision before this one. `None` if it is one less than this one, which is always so except after a restore.
+    /// The revision before this one. `None` if it is one less than this one, which is always the case except after a
+    /// restore.
     pub follows: Option<Revision>,
 }
 
@@ -342,8 +348,8 @@ pub struct Declared {
     pub after: Count,
 }
 
-/// The maximum number of bytes of regions in one part. The rest of a stored value's size limit is for the other fields
-/// of the part.
+/// The maximum number of bytes of regions in one part. The rest of the size limit of a stored value is for the other
+/// fields of the part.
 const PART_BYTES: usize = 12 * 1024;
 
 /// Encodes the record of an edit, in one or more parts.
@@ -545,7 +551,7 @@ mod tests {
         assert_eq!(decode_cluster(&encode_cluster(&ClusterKey::new([3; 16]))), Ok(ClusterKey::new([3; 16])));
     }
 
-    /// The stored bytes must never change, or existing stores could not be read.
+    /// The encoding of records must never change, or existing stores could not be read.
     #[test]
     fn ok_the_stored_form_is_frozen() {
         let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -662,7 +668,8 @@ mod tests {
         let at = |reserved: u128| Counter { reserved: Count::Below(reserved), ..Counter::NEW };
         let paid = lapse.until.offset(1024 * 1_000_000_000);
         assert_eq!(moved(at(7)), Counter { paid, ..at(7 + u128::from(skipped)) });
-        // A counter with nothing left after the skip, a full one, and one whose position was unknown before: each stays where it is and waits.
+        // Three counters do not move and need a floor: one with nothing left after the skip, a full one, and one that
+        // needed a floor before.
         for known in [at((1 << 40) - u128::from(skipped)), at(1 << 40), Counter { unsure: true, ..at(7) }] {
             assert_eq!(moved(known), Counter { paid, unsure: true, ..known });
         }

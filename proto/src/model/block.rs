@@ -48,11 +48,11 @@ impl TryFrom<&v1::AllocateRequest> for AllocateInput {
 }
 
 impl AllocateInput {
-    /// Takes everything but the source from the next request for the same source.
+    /// Takes everything except the source from the next request for the same source.
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field. Some of the other fields may have been taken.
+    /// Returns [`Invalid`], which names the field. Earlier fields may have been taken already.
     pub fn ask_again(&mut self, request: &v1::AllocateRequest) -> Result<(), Invalid> {
         self.count =
             NonZeroU64::new(request.count).ok_or_else(|| Invalid::new("count", "is 0, but must be at least 1"))?;

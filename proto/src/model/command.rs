@@ -1,9 +1,9 @@
 //! Parts of the `kent` commands that messages suggest.
 //!
-//! A suggested command always names the space, even the default one: for the reader's command line, KENT_SPACE or a
-//! context may have made another space the default.
+//! A suggested command always names the space, even the default one, because KENT_SPACE or a context may select another
+//! space on the reader's command line.
 
-/// Returns the option that names a space, preceded by a blank.
+/// Returns the option that names a space, with a leading blank.
 pub fn space_option(space: &str) -> String {
     format!(" --space {space}")
 }

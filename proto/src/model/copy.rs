@@ -27,7 +27,7 @@ pub enum BadCopy {
     /// A change does not fit the table.
     #[error("the change does not fit the table: {0}")]
     Change(#[from] Refusal),
-    /// The copy differs from the table that the change was made to.
+    /// The copy differs from the table in which the change was made.
     #[error("region {number} in the copy differs from what the change replaces")]
     Diverged {
         /// The region's number.
@@ -39,7 +39,7 @@ pub enum BadCopy {
 ///
 /// # Errors
 ///
-/// [`BadCopy`] if the parts are not a valid table.
+/// Returns [`BadCopy`] if the parts are not a valid table.
 pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
     let (bits, revision) = parts.last().map(|last| (last.bits, last.revision)).unwrap_or_default();
     let key = parts.last().map(|last| last.scramble_key.clone()).unwrap_or_default();
@@ -64,7 +64,7 @@ pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
 ///
 /// # Errors
 ///
-/// [`BadCopy`] if the change does not fit. The copy is unchanged then.
+/// Returns [`BadCopy`] if the change does not fit. The copy is then unchanged.
 pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), BadCopy> {
     let change = |change: v1::RegionChange| {
         let (before, after) = (change.before.map(region).transpose()?, change.after.map(region).transpose()?);
@@ -74,7 +74,7 @@ pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), Ba
     };
     let changes = entry.changes.into_iter().map(change).collect::<Result<Vec<_>, _>>()?;
     for Change { number, before, .. } in &changes {
-        // After a restore from a backup, a daemon may have the same revision with another table.
+        // After a restore from a backup, a daemon may have a different table with the same revision.
         let known = table.get(*number).map(|known| Region { issued: Count::ZERO, ..known.clone() });
         if known != *before {
             return Err(BadCopy::Diverged { number: number.0 });
@@ -83,7 +83,7 @@ pub fn apply_change(table: &mut Table, entry: v1::HistoryEntry) -> Result<(), Ba
     Ok(table.apply(&Plan::made(Revision(entry.revision), changes))?)
 }
 
-/// Converts a region. In a change the counter is absent and counts as 0.
+/// Converts a region. In a change, the counter is absent and becomes 0.
 pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
     let kind = match v1::region::Kind::try_from(message.kind) {
         Ok(v1::region::Kind::Open) => Kind::Open,
@@ -116,7 +116,7 @@ pub(super) fn region(message: v1::Region) -> Result<Region, Invalid> {
         sealed: message.sealed,
         delegated: !message.delegated_space.is_empty(),
         policy: message.policy.map(policy_input).transpose()?.unwrap_or_default().into(),
-        // A region that is imported is created with its name.
+        // An imported region counts as created with its current name.
         first_name: Rare::default(),
         texts: Texts { owner: message.owner, description: message.description, labels: message.labels }.into(),
     })

@@ -8,14 +8,15 @@ use kent_ids::grouped;
 use super::Invalid;
 use crate::v1;
 
-/// The reason in the `ErrorInfo` of a refusal because of a caller's limit. Its metadata names the limit, its value and the principal.
+/// The reason in the `ErrorInfo` of a refusal by a caller's limit. Its metadata names the limit, its value and the
+/// principal.
 pub const LIMIT: &str = "LIMIT";
 
 /// Reads the limits in a field.
 ///
 /// # Errors
 ///
-/// [`Invalid`] if one is too large.
+/// Returns [`Invalid`] if a limit is too large.
 pub fn parse_limits(field: &'static str, limits: Option<v1::CallerLimits>) -> Result<Limits, Invalid> {
     let Some(limits) = limits else { return Ok(Limits::default()) };
     let fields = [

@@ -1,4 +1,4 @@
-//! Resource names: `spaces/SPACE`, `spaces/SPACE/regions/REGION` and `spaces/SPACE/requests/ID`.
+//! Resource names: The resource names `spaces/SPACE`, `spaces/SPACE/regions/REGION` and `spaces/SPACE/requests/ID`.
 
 use kent_ids::check_name;
 
@@ -22,7 +22,7 @@ impl SpaceName {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field.
+    /// Returns [`Invalid`], which names the field.
     pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
         let space = name.strip_prefix("spaces/");
         let space =
@@ -41,7 +41,7 @@ impl RegionName {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field.
+    /// Returns [`Invalid`], which names the field.
     pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
         let parts = name.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/"));
         let wrong = || Invalid::new(field, format!("is {:?}, but must be spaces/SPACE/regions/REGION", shown(name)));
@@ -64,12 +64,12 @@ impl RequestName {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field.
+    /// Returns [`Invalid`], which names the field.
     pub fn parse(field: &'static str, name: &str) -> Result<Self, Invalid> {
         let wrong = || Invalid::new(field, format!("is {:?}, but must be spaces/SPACE/requests/ID", shown(name)));
         let (space, id) =
             name.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/requests/")).ok_or_else(wrong)?;
-        // `parse` alone accepts a sign.
+        // `parse` would also accept a sign.
         let number = id.bytes().all(|digit| digit.is_ascii_digit()).then(|| id.parse().ok()).flatten();
         Ok(Self { space: check_space(field, space)?, number: number.ok_or_else(wrong)? })
     }
@@ -97,7 +97,7 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }
 
-/// A number of characters that exceeds any valid name.
+/// The maximum number of characters that [`shown`] keeps, more than any valid name has.
 const SHOWN_MAX: usize = 80;
 
 /// The metadata key in the `ErrorInfo` of a refusal by a closed region. Its value is the source that continues the numbers.
@@ -116,7 +116,7 @@ pub fn request_name(space: &str, number: u64) -> String {
     format!("spaces/{space}/requests/{number}")
 }
 
-/// `spaces/SPACE/regions/REGION`.
+/// Returns `spaces/SPACE/regions/REGION`.
 pub fn region_name(space: &str, region: &str) -> String {
     format!("spaces/{space}/regions/{region}")
 }

@@ -1,12 +1,12 @@
-//! The numbers that the fields of requests can have.
+//! The ranges of numeric fields in requests.
 
 use core::ops::RangeInclusive;
 
 use kent_access::LIMIT_MAX;
 use kent_regions::BITS_MAX;
 
-/// The numbers that an unsigned field of a request can have. Where 0 stands for a default, it is among them only if the field is not
-/// optional.
+/// Returns the range of an unsigned field of a request. The range of `bits` excludes 0, although `CreateSpaceRequest`
+/// reads 0 as a default.
 pub fn range(field: &str) -> RangeInclusive<u64> {
     match field {
         "at_percent" => 1..=100,

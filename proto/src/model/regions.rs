@@ -86,9 +86,9 @@ pub struct EditOptions {
     pub validate_only: bool,
     /// The revision that the table must have. `None` accepts any.
     pub expected: Option<Revision>,
-    /// The request ID: two requests with the same ID make the edit only once. Empty for none.
+    /// The request ID: requests with the same ID make the edit only once. Empty for none.
     pub request_id: String,
-    /// The reason for the history.
+    /// The reason, which the history records.
     pub reason: String,
     /// The number of the request for a region that the edit answers.
     pub answers: Option<u64>,
@@ -100,7 +100,7 @@ pub(super) const REQUEST_ID_BYTES_MAX: usize = 64;
 /// The maximum length of a reason, in bytes.
 const REASON_BYTES_MAX: usize = 1024;
 
-/// Makes [`EditOptions`] from the fields that the request of every edit has.
+/// Makes [`EditOptions`] from the fields that all requests for edits have.
 macro_rules! options {
     ($request:ident) => {
         EditOptions::checked($request.validate_only, $request.expected_revision, $request.request_id, $request.reason)?
@@ -146,7 +146,7 @@ impl EditInput {
     ///
     /// # Errors
     ///
-    /// [`Invalid`] naming the field.
+    /// Returns [`Invalid`], which names the field.
     pub fn seal(request: v1::SealRegionRequest, sealed: bool) -> Result<Self, Invalid> {
         let patch = Patch { sealed: Some(sealed), ..Patch::default() };
         Self::of_region(&request.name, options!(request), |name| Edit::Update { name, patch })
@@ -178,7 +178,7 @@ impl TryFrom<v1::CreateRegionRequest> for EditInput {
     }
 }
 
-/// Returns the number of the answered request, which must be of this space.
+/// Returns the number of the answered request, which must belong to this space.
 fn answers(space: &str, name: &str) -> Result<Option<u64>, Invalid> {
     if name.is_empty() {
         return Ok(None);
@@ -338,7 +338,7 @@ pub(super) fn order(order: i32) -> Result<Order, Invalid> {
     }
 }
 
-/// Returns the changes of a policy: the parts that the mask names, or without a mask the parts that `policy` sets.
+/// Returns the changes of a policy: the parts that the mask names or, without a mask, the parts that `policy` sets.
 fn policy_patch(policy: Option<v1::Policy>, mask: Option<FieldMask>) -> Result<PolicyPatch, Invalid> {
     let policy = policy.unwrap_or_default();
     let [mut auto_expand, mut cap, mut chunk, mut strict] = [
@@ -435,7 +435,7 @@ pub(super) fn width(field: &'static str, bits: u32) -> Result<u8, Invalid> {
     within(field, bits).map_err(|problem| Invalid::new(field, format!("is {problem}")))
 }
 
-/// Like [`width`], for a field of the message in another field.
+/// Like [`width`], for a field of a nested message.
 fn inner(outer: &'static str, field: &str, bits: u32) -> Result<u8, Invalid> {
     within(field, bits).map_err(|problem| Invalid::new(outer, format!("{field} is {problem}")))
 }
@@ -521,7 +521,7 @@ pub struct Page {
 ///
 /// # Errors
 ///
-/// [`Invalid`] if the token was not made by [`page_token`].
+/// Returns [`Invalid`] if the token was not made by [`page_token`].
 pub fn parse_page(size: u32, token: &str) -> Result<Page, Invalid> {
     let size = if size == 0 { PAGE_DEFAULT } else { size.min(PAGE_MAX) };
     let after = match token {
@@ -575,7 +575,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns the number of issued suffixes if `reserved` are issued or reserved, as far as this daemon knows.
+    /// Returns the number of issued suffixes: `reserved` without those that are left in this daemon's chunk.
     pub fn issued(&self, reserved: Count) -> Count {
         reserved.get().map_or(reserved, |reserved| Count::Below(reserved.saturating_sub(self.unused)))
     }
@@ -613,7 +613,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
         owner: region.texts.owner.clone(),
         description: region.texts.description.clone(),
         labels: region.texts.labels.clone(),
-        // A region that has closed may have granted a minute ago, but its rate no longer means anything.
+        // A closed region may have granted a minute ago, but its rate is no longer meaningful.
         rate: if region.kind == Kind::Closed { 0.0 } else { usage.rate },
         full_in_seconds: region.full_in(issued, usage.rate),
         parent_number: region.parent.map_or(0, |parent| parent.0),
@@ -698,7 +698,7 @@ pub fn edit_response(
     }
 }
 
-/// Converts a classification, without that of the space of a delegated region.
+/// Converts a classification, without the classification in the space of a delegated region.
 pub fn classification(space: &str, id: u128, text: String, found: &Classification<'_>) -> v1::Classification {
     let (status, suffix) = match found.status {
         Status::Free => (v1::classification::Status::Free, None),

@@ -1,4 +1,4 @@
-//! Suggested edits: the requests that make them.
+//! Converts suggested edits to the requests that make them.
 
 use kent_regions::{
     Count, Donate, Edit, NewRegion, Order, Pace, Patch, Place, Policy, PolicyPatch, Revision, Start, Zone,
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::v1::{self, edit_suggestion::Edit as Suggested};
 
-/// Converts an edit of a space to a suggestion. `rule` is the reason in the `ErrorInfo` of the refused edit, and `revision` is the
-/// table's. Returns `None` for an edit that no single request makes.
+/// Converts an edit of a space to a suggestion. `rule` is the reason in the `ErrorInfo` of the refused edit, and
+/// `revision` is that of the table. Returns `None` for an edit that no single request can make.
 pub fn suggestion(space: &str, rule: &str, revision: Revision, edit: &Edit) -> Option<v1::EditSuggestion> {
     let edit = request(space, edit)?;
     Some(v1::EditSuggestion { rule: rule.to_owned(), revision: revision.0, edit: Some(edit) })

@@ -16,7 +16,7 @@ use crate::records::{self, spent_record::MarkRecord, token_record};
 pub fn encode_token(token: &Token) -> Vec<u8> {
     let refused = match token.refused {
         None => token_record::Refused::No,
-        // A token that has ended is refused because of its date.
+        // The record has no value for `Expired`, which follows from `expires`.
         Some(Refused::Revoked | Refused::Expired) => token_record::Refused::Revoked,
         Some(Refused::Restored) => token_record::Refused::Restored,
     };
@@ -37,7 +37,7 @@ pub fn encode_token(token: &Token) -> Vec<u8> {
     record.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_token`].
+/// Decodes a record written by [`encode_token`].
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ pub fn encode_role(role: &Role) -> Vec<u8> {
     records::RoleRecord { rights, certificates, limits: limits_record(role.limits) }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_role`].
+/// Decodes a record written by [`encode_role`].
 ///
 /// # Errors
 ///
@@ -90,12 +90,12 @@ pub fn decode_role(name: &str, value: &[u8]) -> Result<Role, Malformed> {
     Ok(Role { name: name.to_owned(), rights: rights(record.rights)?, certificates, limits })
 }
 
-/// Encodes the record of a budget; its key has the rest.
+/// Encodes the record of a budget. The key contains the other values.
 pub fn encode_budget(budget: &Budget) -> Vec<u8> {
     records::BudgetRecord { right: Some(right_record(budget.right())), total: budget.total() }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_budget`].
+/// Decodes a record written by [`encode_budget`].
 ///
 /// # Errors
 ///
@@ -106,7 +106,7 @@ pub fn decode_budget(id: BudgetId, holder: Holder, value: &[u8]) -> Result<Budge
     Budget::new(id, holder, right, record.total).map_err(|_| malformed("the source of a budget"))
 }
 
-/// Encodes the record of what is used of a budget.
+/// Encodes the record of the used part of a budget.
 pub fn encode_spent(spent: &Spent) -> Vec<u8> {
     let [older, newer] = spent.marks.map(|mark| mark.map(|Mark { at, used }| MarkRecord { at, used }));
     records::SpentRecord { used: spent.used, older, newer, restored: spent.restored }.encode_to_vec()
@@ -128,7 +128,7 @@ pub fn encode_access(last_change: EditId) -> Vec<u8> {
     records::AccessRecord { last_change: Bytes::copy_from_slice(&last_change.0) }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_access`].
+/// Decodes a record written by [`encode_access`].
 ///
 /// # Errors
 ///

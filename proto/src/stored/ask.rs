@@ -35,7 +35,7 @@ pub struct Ask {
 pub struct AskClosed {
     /// The outcome.
     pub how: AskOutcome,
-    /// When, in milliseconds since 1970.
+    /// When the request was closed, in milliseconds since 1970.
     pub at: i64,
     /// Who closed the request, for people.
     pub by: String,
@@ -91,7 +91,7 @@ pub fn encode_ask(ask: &Ask) -> Vec<u8> {
     record.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_ask`].
+/// Decodes a record written by [`encode_ask`].
 ///
 /// # Errors
 ///
@@ -130,7 +130,7 @@ pub fn encode_asks(asks: Asks) -> Vec<u8> {
     records::AsksRecord { next: asks.next, last_change }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_asks`].
+/// Decodes a record written by [`encode_asks`].
 ///
 /// # Errors
 ///

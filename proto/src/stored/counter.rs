@@ -8,7 +8,7 @@ use prost::Message;
 use super::{Malformed, count_bytes, count_from, decode};
 use crate::records;
 
-/// A restore from a backup. The events between the backup and the restore are unknown.
+/// A restore from a backup. Nothing is known about the time between the backup and the restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// The time from the backup to the restore.
@@ -29,7 +29,7 @@ pub fn encode_restores(restores: &[Restored]) -> Vec<u8> {
     records::RestoresRecord { restores: restores.iter().map(restore).collect() }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_restores`].
+/// Decodes a record written by [`encode_restores`].
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub fn decode_restores(value: &[u8]) -> Result<Vec<Restored>, Malformed> {
 /// The counter of a region or series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// All numbers below this one are issued, or in the chunk of a daemon.
+    /// All numbers below this one are issued, or in a chunk that a daemon holds.
     pub reserved: Count,
     /// The time up to which they are paid for: see [`kent_issue::pay`].
     pub paid: UnixNanos,
@@ -59,8 +59,8 @@ impl Counter {
     /// A counter from which nothing was reserved.
     pub const NEW: Self = Self { reserved: Count::ZERO, paid: UnixNanos::new(0), unsure: false };
 
-    /// Returns the counter of a series without a record, whose first number is `first`. After restores the record may
-    /// have been lost, so the counter skips everything that can have been issued.
+    /// Returns the counter of a series without a record, whose first number is `first`. A restore may have lost the
+    /// record, so the counter skips everything that may have been issued.
     #[must_use]
     pub fn of_series(first: Count, restores: &[Restored], pace: Pace, capacity: Count) -> Self {
         let new = Self { reserved: first, ..Self::NEW };
@@ -74,9 +74,9 @@ impl Counter {
         Self { reserved: next, unsure: restores.iter().any(|restored| restored.tables_edited), ..Self::NEW }
     }
 
-    /// Returns the counter after a restore. It moves past all numbers that may have been issued since the backup. If
-    /// that reaches the `capacity`, the counter stays and is unsure, since the region may have been expanded, even by
-    /// its own policy.
+    /// Returns the counter after a restore. The counter moves past all numbers that may have been issued since the
+    /// backup. If it would reach the `capacity`, it stays and becomes unsure, because the region may have been
+    /// expanded, even by its own policy.
     #[must_use]
     pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
         let (skipped, paid) = lapse.skip(pace, self.paid);
@@ -99,7 +99,7 @@ pub fn encode_counter(counter: &Counter) -> Vec<u8> {
     record.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_counter`].
+/// Decodes a record written by [`encode_counter`].
 ///
 /// # Errors
 ///

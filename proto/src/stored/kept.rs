@@ -1,5 +1,5 @@
-//! Records with a retention or a limit: request IDs, grants made with them, the list of series, and the floors below
-//! which records are forgotten.
+//! Records with a retention or a limit: request IDs, grants made with request IDs, the list of series, and the floors
+//! below which records are forgotten.
 
 use kent_ids::UnixNanos;
 use kent_issue::Forgotten;
@@ -12,9 +12,9 @@ use crate::records;
 /// The result of an edit with a request ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditMade {
-    /// The revision that it made, or found if it changed nothing.
+    /// The revision that the edit made, or that the table had if the edit changed nothing.
     pub revision: Revision,
-    /// Set if it changed nothing, and so is not in the history.
+    /// Present if the edit changed nothing, and so is not in the history.
     pub unchanged: Option<Unchanged>,
     /// The caller, or an empty string if the daemon required no credentials.
     pub caller: String,
@@ -41,7 +41,7 @@ pub fn encode_request(made: &EditMade) -> Vec<u8> {
     records::RequestRecord { revision: made.revision.0, unchanged, caller: made.caller.clone() }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_request`].
+/// Decodes a record written by [`encode_request`].
 ///
 /// # Errors
 ///
@@ -76,7 +76,7 @@ pub fn encode_grant(grant: &StrictGrant) -> Vec<u8> {
     records::GrantRecord { first, count, unix_nanos, caller: caller.clone() }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_grant`].
+/// Decodes a record written by [`encode_grant`].
 ///
 /// # Errors
 ///
@@ -93,7 +93,7 @@ pub fn encode_forgotten(forgotten: Forgotten) -> Vec<u8> {
     records::ForgottenEditsRecord { through, passed_over }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_forgotten`].
+/// Decodes a record written by [`encode_forgotten`].
 ///
 /// # Errors
 ///
@@ -115,7 +115,7 @@ pub fn encode_listed(listed: Listed) -> Vec<u8> {
     records::ListedRecord { on_demand: listed.on_demand }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_listed`].
+/// Decodes a record written by [`encode_listed`].
 ///
 /// # Errors
 ///
@@ -139,7 +139,7 @@ pub fn encode_series_count(count: SeriesCount) -> Vec<u8> {
     records::SeriesCountRecord { on_demand: count.on_demand, made: count.made }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_series_count`].
+/// Decodes a record written by [`encode_series_count`].
 ///
 /// # Errors
 ///
@@ -155,7 +155,7 @@ pub fn encode_forgotten_requests(before: UnixNanos) -> Vec<u8> {
     records::ForgottenRequestsRecord { before: i64::try_from(before.get()).unwrap_or(i64::MAX) }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_forgotten_requests`].
+/// Decodes a record written by [`encode_forgotten_requests`].
 ///
 /// # Errors
 ///
@@ -170,7 +170,7 @@ pub fn encode_undated(count: u64) -> Vec<u8> {
     records::UndatedRecord { count }.encode_to_vec()
 }
 
-/// Decodes a record of [`encode_undated`].
+/// Decodes a record written by [`encode_undated`].
 ///
 /// # Errors
 ///
