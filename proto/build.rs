@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         tonic_prost_build::configure()
             .codec_path("crate::codec::SizedCodec")
             .bytes(".")
-            // A `BTreeMap` has a fixed order, so a record always has the same bytes.
+            // A `BTreeMap` has a fixed order, so equal records always have the same bytes.
             .btree_map(".")
             // Written by hand in `packed.rs`.
             .extern_path(".kent.v1.PackedIdentifiers", "crate::packed::PackedIdentifiers")

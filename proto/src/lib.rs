@@ -1,7 +1,8 @@
 //! The `kent.v1` protocol: generated code, and conversions between messages and domain types.
 //!
 //! Only [`model`] and [`stored`] read fields of generated messages, so no unchecked value from the wire gets past these
-//! modules. A conversion to a domain type can fail with an error that names the bad field. A conversion to a message cannot fail.
+//! modules. A conversion to a domain type can fail with an error that names the bad field; a conversion to a message
+//! cannot fail.
 
 pub mod codec;
 pub mod model;
