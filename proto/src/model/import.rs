@@ -1,4 +1,4 @@
-//! Imports of the regions of another table.
+//! Imports of regions from another table.
 
 use kent_regions::{Edit, Imported, Region};
 use prost::Message;
@@ -10,11 +10,12 @@ use super::{
 };
 use crate::v1;
 
-/// The maximum number of regions in one import. With one record and one counter per region, the space, the request ID and up to
-/// 24 parts of the history, an import fits the 128 operations of one commit.
+/// The maximum number of regions in one import. An import then fits the 128 operations of one commit: one record and
+/// one counter per region, the space, the request ID and up to 24 parts of the history.
 pub const IMPORT_REGIONS_MAX: usize = 48;
 
-/// The maximum size of the regions of one import, in bytes: they are stored twice, as records and in the history, in parts of about 12 KiB.
+/// The maximum size of the regions in one import, in bytes. They are stored twice: as records, and in the history in
+/// parts of about 12 KiB.
 pub const IMPORT_BYTES_MAX: usize = 128 * 1024;
 
 /// An edit that imports regions, and the width that the table must have.

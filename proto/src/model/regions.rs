@@ -19,8 +19,8 @@ use crate::{
     v1,
 };
 
-/// The maximum number of new regions in one edit. With one record and one counter per region, the space and the
-/// history, an edit fits the 128 operations of one commit.
+/// The maximum number of new regions in one edit. An edit then fits the 128 operations of one commit: one record and
+/// one counter per region, the space and the history.
 const NEW_REGIONS_MAX: usize = 56;
 /// The maximum number of identifiers in one `Classify` call: a request of about 160 KiB.
 const CLASSIFY_MAX: usize = 10_000;
