@@ -41,9 +41,9 @@ pub struct NoteFigures {
     pub grants: u64,
     /// The identifiers that it granted in this time.
     pub identifiers: u64,
-    /// The time from request to grant that half of the grants did not exceed, in microseconds.
+    /// The 50th percentile of the time from request to grant, in microseconds.
     pub p50_micros: Option<u64>,
-    /// The time that 99 % of the grants did not exceed, in microseconds.
+    /// The 99th percentile of the time from request to grant, in microseconds.
     pub p99_micros: Option<u64>,
     /// The mean duration of a commit, in microseconds.
     pub store_micros: Option<u64>,

@@ -13,7 +13,8 @@ use prost::{
 /// Finished identifiers: `kent.v1.PackedIdentifiers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PackedIdentifiers {
-    /// The bytes of one identifier: 16 for UUIDs, 8 for uid11, `ceil(n / 8)` for the n-bit identifiers of a region.
+    /// The number of bytes of one identifier: 16 for UUIDs, 8 for uid11, `ceil(n / 8)` for the n-bit identifiers of a
+    /// region.
     pub width: u32,
     /// `width * count` bytes: each identifier with its most significant byte first.
     pub data: PackedData,

@@ -13,7 +13,7 @@ use crate::{
     v1::{AllocateResponse, PackedIdentifiers, TextIdentifiers},
 };
 
-/// The pieces of a response with packed identifiers or with texts, in their order.
+/// The pieces of a response with packed identifiers or with texts, in order.
 #[derive(Clone, Debug)]
 pub struct Pieces {
     head: Option<Vec<u8>>,

@@ -98,7 +98,7 @@ pub fn decode_slot(value: &[u8]) -> Result<SlotRecord, Malformed> {
     })
 }
 
-/// The data of a space that does not belong to a region.
+/// The data of a space, without its regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceFacts {
     /// The width of its identifiers in bits.
@@ -395,7 +395,7 @@ pub fn encode_history(entry: &HistoryEntry) -> Vec<Vec<u8>> {
     parts.iter().map(Message::encode_to_vec).collect()
 }
 
-/// Decodes all parts of [`encode_history`], in order.
+/// Decodes all parts written by [`encode_history`], in order.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Formats for people where an identifier belongs.
+//! Describes for people where an identifier belongs.
 
 use crate::v1::{Classification, classification::Status};
 

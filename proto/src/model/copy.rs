@@ -44,7 +44,7 @@ pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
     let (bits, revision) = parts.last().map(|last| (last.bits, last.revision)).unwrap_or_default();
     let key = parts.last().map(|last| last.scramble_key.clone()).unwrap_or_default();
     let key = match &key[..] {
-        // The daemon gives the key only to callers that may have leases.
+        // The daemon sends the key only to callers that may lease from the whole table.
         [] => None,
         key => Some(<[u8; 16]>::try_from(key).map_err(|_| Invalid::new("scramble_key", "does not have 16 bytes"))?),
     };

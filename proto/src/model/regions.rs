@@ -575,7 +575,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns the number of issued suffixes: `reserved` without those that are left in this daemon's chunk.
+    /// Returns the number of issued suffixes: `reserved` minus the suffixes that are left in this daemon's chunk.
     pub fn issued(&self, reserved: Count) -> Count {
         reserved.get().map_or(reserved, |reserved| Count::Below(reserved.saturating_sub(self.unused)))
     }

@@ -25,7 +25,7 @@ pub fn texts(block: &Block, form: TextForm) -> v1::TextIdentifiers {
     v1::TextIdentifiers { ids, fence_subject, fence_token }
 }
 
-/// Calls `take` with the text of each identifier of a block, in their order.
+/// Calls `take` with the text of each identifier of a block, in order.
 pub fn for_each_text(block: &Block, form: TextForm, mut take: impl FnMut(&str)) {
     for id in block.walk(rand::rng()) {
         match id {

@@ -48,7 +48,7 @@ pub fn decode_restores(value: &[u8]) -> Result<Vec<Restored>, Malformed> {
 pub struct Counter {
     /// All numbers below this one are issued, or in a chunk that a daemon holds.
     pub reserved: Count,
-    /// The time up to which they are paid for: see [`kent_issue::pay`].
+    /// The time up to which these numbers are paid for: see [`kent_issue::pay`].
     pub paid: UnixNanos,
     /// Whether more numbers may have been issued than `reserved` says. Nothing is issued until an operator sets a
     /// floor.

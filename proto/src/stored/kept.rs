@@ -14,7 +14,7 @@ use crate::records;
 pub struct EditMade {
     /// The revision that the edit made, or that the table had if the edit changed nothing.
     pub revision: Revision,
-    /// Present if the edit changed nothing, and so is not in the history.
+    /// Present if the edit changed nothing, and therefore is not in the history.
     pub unchanged: Option<Unchanged>,
     /// The caller, or an empty string if the daemon required no credentials.
     pub caller: String,
@@ -56,7 +56,7 @@ pub fn decode_request(value: &[u8]) -> Result<EditMade, Malformed> {
     Ok(EditMade { revision: Revision(record.revision), unchanged, caller: record.caller })
 }
 
-/// A grant of a strict region that was made with a request ID.
+/// A grant from a strict region that was made with a request ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictGrant {
     /// The first suffix.
