@@ -46,7 +46,7 @@ pub fn map(space: &str, map: &Map, usage: Option<&dyn Fn(RegionNumber) -> Usage>
     let cell = |cell: &Cell| {
         let region = cell.region();
         let used = region.zip(usage).map(|(region, usage)| usage(region.number)).unwrap_or_default();
-        // The daemon knows the exact number only for a single region. The sums count reserved suffixes as issued.
+        // The exact number is known only for a single region. Sums over regions count reserved suffixes as issued.
         let issued = if region.is_some() { used.issued(cell.issued()) } else { cell.issued() };
         let (capacity, issued) = (cell.capacity(), usage.map(|_| issued));
         let fill = issued.filter(|_| capacity != Count::ZERO).map(|issued| issued.to_f64() / capacity.to_f64());
