@@ -97,7 +97,7 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }
 
-/// The maximum number of characters that [`shown`] keeps, more than any valid name has.
+/// The maximum number of characters that `shown` keeps, more than any valid name has.
 const SHOWN_MAX: usize = 80;
 
 /// The metadata key in the `ErrorInfo` of a refusal by a closed region. Its value is the source that continues the numbers.
