@@ -251,7 +251,7 @@ mod tests {
                 assert_eq!(budget.is_on(other.right()), at == number);
             }
         }
-        assert!(!budgets[3].is_on(budget("region:default/orders", place(8)).right()), "another region of the name");
+        assert!(!budgets[3].is_on(budget("region:default/orders", place(8)).right()), "another region with this name");
         assert!(budgets[3].is_on(budget("region:default/renamed", place(7)).right()));
     }
 

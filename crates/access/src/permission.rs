@@ -233,7 +233,7 @@ impl FromStr for Resource {
         }
         let (plain, is_pattern) = text.strip_suffix('*').map_or((text, false), |prefix| (prefix, true));
         if plain.contains('*') {
-            return Err("* is allowed at the end only".to_owned());
+            return Err("* is allowed only at the end".to_owned());
         }
         if let Some(space) = plain.strip_prefix(SPACE) {
             return parse_space(space, is_pattern);
@@ -373,7 +373,7 @@ mod tests {
             ("allocate:uuidv9*", "no format begins with \"uuidv9\""),
             ("allocate:region:orders", "write region:default/orders"),
             ("allocate:region:orders*", "write region:default/orders*"),
-            ("allocate:region:a*b/c", "* is allowed at the end only"),
+            ("allocate:region:a*b/c", "* is allowed only at the end"),
             ("allocate:region:default/-x", "is not a name"),
             ("allocate:region:default/", "is not a name"),
             ("allocate:region:/x", "is not a name"),

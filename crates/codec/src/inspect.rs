@@ -435,7 +435,7 @@ fn inspect_integer(text: &str, digits: &str, radix: u32) -> Result<Inspection, C
         return Err(CodecError::new(ErrorCode::BadLength, "no digit follows 0x"));
     }
     let value = u128::from_str_radix(digits, radix).map_err(|_| {
-        CodecError::new(ErrorCode::Range, "the number does not fit 128 bits, the width of the widest identifiers")
+        CodecError::new(ErrorCode::Range, "the number does not fit in 128 bits, the width of the widest identifiers")
     })?;
     let form = if radix == 16 { "0x begins a hexadecimal integer" } else { "decimal digits are an integer" };
     let twin = match Uid11::parse(text) {

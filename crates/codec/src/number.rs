@@ -84,7 +84,7 @@ fn parse_number_or_uid11(text: &str) -> Result<u128, String> {
                 "{text:?} is not a number: write a UUID with its hyphens, {uuid}, and other digits after 0x"
             );
         }
-        format!("{text:?} is not a valid identifier: {error} (a UUID and the 11 characters of a uid11 are valid, too)")
+        format!("{text:?} is not a valid identifier: {error} (a UUID and the 11 characters of a uid11 are also valid)")
     })
 }
 

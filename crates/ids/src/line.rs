@@ -81,7 +81,7 @@ impl Line {
     pub const fn of_ticks(tick_nanos: u64, origin: UnixNanos, ticks: u128, counter_bits: u32) -> Self {
         assert!(tick_nanos > 0 && NANOS_PER_SECOND % tick_nanos as i128 == 0, "a tick must divide a second");
         assert!(origin.get() % tick_nanos as i128 == 0, "the origin must be a whole number of ticks");
-        assert!(counter_bits < 64 && ticks.ilog2() + counter_bits < 127, "the line must fit 127 bits");
+        assert!(counter_bits < 64 && ticks.ilog2() + counter_bits < 127, "the line must fit in 127 bits");
         Self { tick_nanos, origin, ticks, counter_bits }
     }
 

@@ -98,7 +98,7 @@ impl NarrowPermutation {
     /// must have exactly `BITS` bits, at most 32: with a constant width, the compiler can vectorize the loop.
     #[inline(always)]
     pub(crate) fn map_bits<const BITS: u32, T>(&self, first: u32, places: &mut [T], put: impl Fn(&mut T, u32)) {
-        debug_assert_eq!(u128::from(self.mask), mask(BITS), "a permutation of another width");
+        debug_assert_eq!(u128::from(self.mask), mask(BITS), "the permutation has another width");
         let mask = const { mask(BITS) as u32 }; // OK because the width is at most 32
         let [xored, a, b, c] = self.constants.map(|constant| constant as u32); // OK because the width is at most 32
         for (place, offset) in places.iter_mut().zip(0..) {

@@ -182,7 +182,7 @@ impl FromStr for Series {
 /// Returns a hint about an unknown name, to print before the list of names, or an empty string.
 fn hint(token: &str) -> String {
     if Format::all().any(|format| format.token() == token) {
-        return format!("{token} is a format, which has no series; ");
+        return format!("{token} is a format, not a series; ");
     }
     let symbol = token.strip_prefix("series:").unwrap_or(token);
     match Serials::new(symbol, None) {

@@ -88,7 +88,9 @@ pub enum CounterRefusal {
 /// The error for a record that is below what this counter has granted or reserved: the store was rolled back or
 /// replaced. Nothing more may be issued from the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the store has {reserved} as the next suffix, but this daemon has granted or reserved all below {known}")]
+#[error(
+    "the next suffix in the store is {reserved}, but this daemon has granted or reserved all suffixes below {known}"
+)]
 pub struct RolledBack {
     /// The value of the record.
     pub reserved: Position,

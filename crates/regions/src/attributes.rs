@@ -179,7 +179,7 @@ impl Policy {
             _ => {}
         }
         if self.cap == Some(Count::ZERO) {
-            return refused("a cap must be at least 1; a seal stops all grants");
+            return refused("a cap must be at least 1; to stop all grants, seal the region");
         }
         if order == Order::External && *self != Self::default() {
             return refused(EXTERNAL);

@@ -279,7 +279,7 @@ pub enum Refusal {
     },
     /// `region-populated`: only a region from which nothing was issued can be deleted.
     #[error(
-        "{} issued or reserved in region {region:?} and may be in use: only a region without any can be deleted",
+        "{} issued or reserved in region {region:?} and may be in use: only a region that has issued and reserved nothing can be deleted",
         counted_be(issued, "suffix")
     )]
     InUse {
@@ -316,7 +316,7 @@ pub enum Refusal {
     },
     /// `bad-input`: an automatic expansion that ends below the current suffix.
     #[error(
-        "the region has a suffix of {suffix} bits already, so it never expands to {max}: the largest suffix to expand to must be {suffix} to 128"
+        "the region already has a suffix of {suffix} bits, so it never expands to {max}: set a maximum of {suffix} to 128 bits"
     )]
     ExpandsNever {
         /// The width of the region's suffix in bits.
@@ -339,7 +339,7 @@ pub enum Refusal {
         most: u8,
     },
     /// `bad-input`: a cap of zero.
-    #[error("a cap must be at least 1; a seal stops all grants of region {region:?}")]
+    #[error("a cap must be at least 1; to stop all grants, seal region {region:?}")]
     CapOfZero {
         /// The name of the region.
         region: String,
@@ -422,7 +422,7 @@ pub enum Refusal {
     },
     /// `edited-since`: since the edit to revert, another edit changed one of its regions, or used a place in such a
     /// region.
-    #[error("region {region:?} has been edited again since")]
+    #[error("region {region:?} has been edited again after that edit")]
     EditedSince {
         /// The name of the region.
         region: String,

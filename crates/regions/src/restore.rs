@@ -51,10 +51,10 @@ impl Table {
         for region in regions {
             let damage = |what| Damage::Region { region: region.name.clone(), what };
             if region.number >= next_number {
-                return Err(damage("its number has not been given to a region yet"));
+                return Err(damage("its number has not been assigned yet"));
             }
             if region.key_number > region.number {
-                return Err(damage("its order is that of a later region"));
+                return Err(damage("its order key is that of a later region"));
             }
             if table.get(region.number).is_some() || table.named(&region.name).is_ok() {
                 return Err(damage("its number or name exists twice"));

@@ -168,7 +168,7 @@ impl Unfit {
 fn named(labels: &[String]) -> String {
     let name = |label: &String| match label.as_str() {
         "CERTIFICATE" => "a certificate".to_owned(),
-        "CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST" => "a request for a certificate".to_owned(),
+        "CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST" => "a certificate request".to_owned(),
         "ENCRYPTED PRIVATE KEY" => "an encrypted private key".to_owned(),
         "PUBLIC KEY" | "RSA PUBLIC KEY" => "a public key".to_owned(),
         "X509 CRL" => "a list of revoked certificates".to_owned(),

@@ -14,9 +14,9 @@ pub fn explained(error: &(dyn Error + 'static)) -> String {
 fn in_plain_words(error: &rustls::Error) -> Option<String> {
     let text = match error {
         rustls::Error::InvalidCertificate(problem) => return certificate(problem),
-        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => "the key is not that of the certificate",
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => "the key does not match the certificate",
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => "the other end does not speak TLS",
-        rustls::Error::NoCertificatesPresented => "the other end has sent no certificate",
+        rustls::Error::NoCertificatesPresented => "the other end sent no certificate",
         rustls::Error::AlertReceived(alert) => match alert {
             AlertDescription::CertificateRequired => "the other end requires a certificate",
             AlertDescription::CertificateExpired => "the other end rejects the certificate, because it has expired",
@@ -42,7 +42,7 @@ fn certificate(problem: &CertificateError) -> Option<String> {
         }
         CertificateError::Revoked => "the certificate is revoked",
         CertificateError::UnknownIssuer => "the certificate is not signed by a trusted CA",
-        CertificateError::BadSignature => "the certificate has a wrong signature",
+        CertificateError::BadSignature => "the signature of the certificate is not valid",
         CertificateError::BadEncoding => "the certificate cannot be decoded",
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "the certificate is for another use (extended key usage)"
@@ -56,7 +56,7 @@ fn certificate(problem: &CertificateError) -> Option<String> {
             return Some(format!("the certificate is for {presented}, not for {}", expected.to_str()));
         }
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            "the certificate is that of a CA"
+            "the certificate is a CA certificate"
         }
         _ => return None,
     };
@@ -74,7 +74,7 @@ mod tests {
         let expected = ServerName::try_from("b.example").expect("a name");
         let presented = vec!["DnsName(\"a.example\")".to_owned(), "IpAddress(127.0.0.1)".to_owned()];
         let cases = [
-            (rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch), "the key is not that of the certificate"),
+            (rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch), "the key does not match the certificate"),
             (CertificateError::UnknownIssuer.into(), "the certificate is not signed by a trusted CA"),
             (
                 CertificateError::NotValidForNameContext { expected, presented }.into(),

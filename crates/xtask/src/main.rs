@@ -64,7 +64,7 @@ fn cargo(args: &[&str]) -> anyhow::Result<()> {
 /// Runs a command at the root of the repository. Its output goes to the output of this process.
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let name = format!("{command:?}");
-    let status = command.current_dir(root()).status().with_context(|| format!("{name} does not start"))?;
+    let status = command.current_dir(root()).status().with_context(|| format!("{name} cannot be started"))?;
     ensure!(status.success(), "{name}: {status}");
     Ok(())
 }

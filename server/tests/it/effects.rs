@@ -25,7 +25,7 @@ fn err_arguments_without_an_effect_are_refused_with_what_is_allowed() {
         (
             "region set r --cap 0",
             1,
-            "at least 1; a seal stops all grants of region \"r\" (kent region seal r --space parts)",
+            "at least 1; to stop all grants, seal region \"r\" (kent region seal r --space parts)",
         ),
         ("region set e --strict", 1, "external region issues nothing"),
         (

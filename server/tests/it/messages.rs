@@ -168,7 +168,7 @@ const REFUSED: [(&str, &[&str]); 77] = [
     ),
     ("alloc uuidv7 -n 3 --request-id abc --timeout -1s", &["such as 500ms, 30s or 5m", "--timeout 5s"]),
     ("series create INVOICE", &["did you mean serial:INVOICE?"]),
-    ("series create uuidv7", &["uuidv7 is a format, which has no series; use uid11-fullrand or serial:SYMBOL"]),
+    ("series create uuidv7", &["uuidv7 is a format, not a series; use uid11-fullrand or serial:SYMBOL"]),
     ("region ls --order fill", &["for this, use --sort"]),
     ("region set orders --no-policy cap", &["for this, use --no-cap: kent region set orders --no-cap"]),
     ("audit tail -n -1 x", &["'-1' for '--lines <N>': expected a number of lines, such as 20"]),

@@ -150,7 +150,7 @@ fn ok_a_policy_changes_one_thing_at_a_time() {
     operator.kent("region set r --no-strict --no-auto-expand");
     policy(Value::Null);
     let refused = operator.refused("region set r --auto-expand 80:2:10", "BAD_INPUT");
-    assert!(refused.contains("20 bits already") && refused.contains("20 to 128"), "{refused}");
+    assert!(refused.contains("already has a suffix of 20 bits") && refused.contains("20 to 128"), "{refused}");
 }
 
 #[tokio::test]
@@ -328,7 +328,7 @@ fn err_an_undo_that_is_refused_says_why_and_what_to_do() {
     kent("region subdivide s --by 1 --new y::0");
     let message = refused("x");
     assert!(
-        message.contains("region \"s\" has been edited again since")
+        message.contains("region \"s\" has been edited again after that edit")
             && message.contains("kent region undo --space parts"),
         "{message}"
     );

@@ -437,7 +437,7 @@ fn err_certificates_that_cannot_be_used() {
         assert!(output.status.code() == Some(64) && error.contains(expected), "{error}");
     };
     let pair = Identity { key: stranger.key, ..ca.server() };
-    check(&Files::new(&pair, None, None), "(tls-key): the key is not that of the certificate");
+    check(&Files::new(&pair, None, None), "(tls-key): the key does not match the certificate");
     let no_key = Identity { key: "nothing".to_owned(), ..ca.server() };
     check(&Files::new(&no_key, None, None), "tls-key needs a PEM file with a private key");
     let no_ca = Ca { pem: "nothing".to_owned(), ..Ca::new("kent") };

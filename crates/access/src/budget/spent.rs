@@ -155,8 +155,9 @@ mod tests {
                 "{used} {need}"
             );
         }
-        let (after, share) =
-            spent(1000).reserve(1000, Reservation { returned: 30, ..ask(10, 0) }).expect("what it gives back is left");
+        let (after, share) = spent(1000)
+            .reserve(1000, Reservation { returned: 30, ..ask(10, 0) })
+            .expect("the returned identifiers are left");
         assert_eq!((after.used, share), (980, 10));
     }
 

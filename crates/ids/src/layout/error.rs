@@ -62,7 +62,7 @@ pub enum LayoutError {
     },
     /// The fields are wider than an identifier can be.
     #[error(
-        "the layout is too wide: its fields have {bits} bits together, but an identifier has at most {MAX_LAYOUT_BITS}"
+        "the layout is too wide: its fields have {bits} bits in total, but an identifier has at most {MAX_LAYOUT_BITS}"
     )]
     TooWide {
         /// The width of all fields in bits.
@@ -70,7 +70,7 @@ pub enum LayoutError {
     },
     /// The fields do not have the requested width.
     #[error(
-        "the fields have {bits} bits together, but the identifiers must have {wanted}: {}",
+        "the fields have {bits} bits in total, but the identifiers must have {wanted}: {}",
         match bits < wanted {
             true => alloc::format!("add {}, as in zero:{}", counted(wanted - bits, "bit"), wanted - bits),
             false => alloc::format!("make fields narrower by {}", counted(bits - wanted, "bit")),
@@ -163,7 +163,7 @@ pub enum LayoutError {
     },
     /// The counter cannot be divided among the parts of a tick.
     #[error(
-        "ticks of {} need a counter of at least {needed} bits: Kent reserves time in whole seconds, so it divides each tick into {parts} parts with counters of their own; use a shorter tick, or a wider counter, as in counter:{needed}",
+        "ticks of {} need a counter of at least {needed} bits: Kent reserves time in whole seconds, so it divides each tick into {parts} parts with their own counters; use a shorter tick, or a wider counter, as in counter:{needed}",
         Tick(*tick_nanos)
     )]
     CounterTooNarrow {

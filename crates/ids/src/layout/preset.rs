@@ -49,7 +49,7 @@ static PRESETS: [Preset; 14] = [
         name: "snowflake-instagram",
         fields: "time:41:1ms@2011-08-24T21:07:01.721Z shard:13 slot:6 counter:4",
         text: "decimal",
-        about: "Instagram's identifiers; the request names the logical shard, and slot and counter share the 10 bits of the sequence",
+        about: "Instagram's identifiers; the request supplies the logical shard, and the slot and the counter share the 10 bits of the sequence",
         has_type: false,
     },
     Preset {
@@ -70,7 +70,7 @@ static PRESETS: [Preset; 14] = [
         name: "baidu-uid",
         fields: "zero:1 time:28:1s@2016-05-19T16:00:00Z slot:22 counter:13",
         text: "decimal",
-        about: "Baidu's uid-generator with the default settings, whose time ended in November 2024: name a later epoch",
+        about: "Baidu's uid-generator with the default settings, whose time ended in November 2024: set a later epoch",
         has_type: false,
     },
     Preset {
@@ -91,7 +91,7 @@ static PRESETS: [Preset; 14] = [
         name: "ulid",
         fields: "time:48:1ms@1970-01-01 counter:22 slot:6 random:52",
         text: "crockford",
-        about: "ULID, monotonic within a block; a counter and the slot head the 80 random bits",
+        about: "ULID, monotonic within a block; a counter and the slot replace the first 28 of the 80 random bits",
         has_type: false,
     },
     Preset {
@@ -119,7 +119,7 @@ static PRESETS: [Preset; 14] = [
         name: "pushid",
         fields: "time:48:1ms@1970-01-01 counter:22 slot:6 random:44",
         text: "push64",
-        about: "Firebase's push IDs; a counter and the slot head the 72 random bits",
+        about: "Firebase's push IDs; a counter and the slot replace the first 28 of the 72 random bits",
         has_type: false,
     },
     Preset {

@@ -88,8 +88,8 @@ fn number(kind: FieldKind, value: u128) -> Result<Option<Field>, CodecError> {
         FieldKind::Counter => "a counter",
         FieldKind::Random => "random bits",
         FieldKind::Permuted => "bits that look random; in Kent, a permutation of a counter",
-        FieldKind::Shard => "the shard that the request named",
-        FieldKind::Tag => "the tag that the request named",
+        FieldKind::Shard => "the shard that the request supplied",
+        FieldKind::Tag => "the tag that the request supplied",
     };
     let name = if let FieldKind::Time { .. } = kind { "ticks" } else { kind.name() };
     // A constant may have up to 128 bits, but the field's number has at most 127, so a larger value becomes a string.

@@ -191,7 +191,7 @@ fn err_texts_that_are_not_layouts() {
         ("zero:129", "zero has 129 bits, but must have 1 to 128, as in zero:1"),
         (
             "zero:128 counter:1",
-            "the layout is too wide: its fields have 129 bits together, but an identifier has at most 128",
+            "the layout is too wide: its fields have 129 bits in total, but an identifier has at most 128",
         ),
         (
             "counter:4 counter:4",
@@ -232,7 +232,7 @@ fn err_texts_that_are_not_layouts() {
         ),
         (
             "time:20:1h slot:6 counter:11",
-            "ticks of 1h need a counter of at least 12 bits: Kent reserves time in whole seconds, so it divides each tick into 3600 parts with counters of their own; use a shorter tick, or a wider counter, as in counter:12",
+            "ticks of 1h need a counter of at least 12 bits: Kent reserves time in whole seconds, so it divides each tick into 3600 parts with their own counters; use a shorter tick, or a wider counter, as in counter:12",
         ),
     ] {
         assert_eq!(text.parse::<Layout>().expect_err(text).to_string(), message);
@@ -240,12 +240,12 @@ fn err_texts_that_are_not_layouts() {
     let error = layout("zero:1 counter:62").check_bits(64).expect_err("too narrow");
     assert_eq!(
         error.to_string(),
-        "the fields have 63 bits together, but the identifiers must have 64: add 1 bit, as in zero:1"
+        "the fields have 63 bits in total, but the identifiers must have 64: add 1 bit, as in zero:1"
     );
     let error = layout("zero:1 counter:62").check_bits(61).expect_err("too wide");
     assert_eq!(
         error.to_string(),
-        "the fields have 63 bits together, but the identifiers must have 61: make fields narrower by 2 bits"
+        "the fields have 63 bits in total, but the identifiers must have 61: make fields narrower by 2 bits"
     );
     assert_eq!(layout("zero:1 counter:62").check_bits(63), Ok(()));
     for (kind, bits, expected) in [
@@ -298,11 +298,7 @@ fn ok_a_permuted_field_is_the_permutation_of_slot_and_counter() {
     let expected = crate::permute(&KEY, b"layout01", 0, 64, 7);
     assert_eq!(encode("permuted:64", 0, 0, 7, 0), expected, "without a time, there is one permutation");
     let expected = 5 << 22 | 3 << 16 | crate::permute(&KEY, b"layout01", 5, 16, 7);
-    assert_eq!(
-        encode("time:20:1ms slot:6 permuted:16", 3, 0, 5 << 16 | 7, 0),
-        expected,
-        "the slot has a field of its own"
-    );
+    assert_eq!(encode("time:20:1ms slot:6 permuted:16", 3, 0, 5 << 16 | 7, 0), expected, "the slot has its own field");
 }
 
 /// These built-in formats can be written as layouts. The others divide a field, store fractions of a second, or use

@@ -77,7 +77,7 @@ fn err_a_request_id_of_another_caller_gets_none_of_its_suffixes() {
     let key = 1;
     let requests = [earlier(named(3, &key), 0, 3, false), earlier(named(4, &key), 0, 3, false)];
     let plan = stored(7).plan(&BOUND, &RULES, &requests);
-    assert_eq!(outcomes(&plan), ["of another", "of another"], "nor is the count told");
+    assert_eq!(outcomes(&plan), ["of another", "of another"], "and the count is not revealed");
     assert!(plan.is_empty());
 }
 

@@ -438,7 +438,7 @@ fn err_an_automatic_expansion_below_the_present_suffix() {
         let auto_expand = Some(Some(AutoExpand { at_percent: 80, by_bits: 2, max_suffix }));
         update("open", Patch { policy: PolicyPatch { auto_expand, ..PolicyPatch::default() }, ..Patch::default() })
     };
-    check(&set(3), "bad-input", &["4 bits already", "must be 4 to 128"]);
+    check(&set(3), "bad-input", &["already has a suffix of 4 bits", "a maximum of 4 to 128 bits"]);
     let mut table = sample();
     apply(&mut table, &set(4));
     apply(&mut table, &expand("open", 1));

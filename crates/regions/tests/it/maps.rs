@@ -90,7 +90,7 @@ fn check_cell(cell: &Cell, under: Prefix, regions: &[Arc<Region>], bits: u8) {
 
 /// Measures maps of a million regions: `cargo test --release -p kent-regions -- --ignored --nocapture million`.
 #[test]
-#[ignore = "it measures, and takes half a minute"]
+#[ignore = "a measurement that takes half a minute"]
 #[expect(clippy::disallowed_methods, reason = "this measures")]
 fn ok_maps_of_a_million_regions() {
     const COUNT: u64 = 1_000_000;

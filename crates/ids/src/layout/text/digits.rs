@@ -215,7 +215,7 @@ impl Digits {
             Some(symbol) => self.add_last(number, *symbol, body.len(), bits)?,
         };
         number.filter(|number| number.checked_shr(bits.into()).unwrap_or(0) == 0).ok_or_else(|| {
-            let message = format!("the text stands for a number that does not fit {bits} bits");
+            let message = format!("the text is a number that does not fit in {bits} bits");
             CodecError::new(ErrorCode::Overflow, message)
         })
     }

@@ -63,10 +63,10 @@ fn err_texts_that_are_not_identifiers() {
     check_err("decimal", 64, "007", ErrorCode::NotCanonical, "the text begins with a zero (at offset 0)");
     check_err("decimal", 64, "+7", ErrorCode::BadSymbol, "'+' is not a digit of decimal (at offset 0)");
     check_err("decimal", 64, "7 ", ErrorCode::BadSymbol, "' ' is not a digit of decimal (at offset 1)");
-    let overflow = "the text stands for a number that does not fit 64 bits";
+    let overflow = "the text is a number that does not fit in 64 bits";
     check_err("decimal", 64, "18446744073709551616", ErrorCode::Overflow, overflow);
     check_err("base58", 64, "jpXCZedGfVR", ErrorCode::Overflow, overflow);
-    let overflow = "the text stands for a number that does not fit 128 bits";
+    let overflow = "the text is a number that does not fit in 128 bits";
     check_err("crockford", 128, "80000000000000000000000000", ErrorCode::Overflow, overflow);
     check_err("base62", 128, &"z".repeat(22), ErrorCode::Overflow, overflow);
     check_err("crockford", 10, "0L", ErrorCode::BadSymbol, "'L' is not a digit of crockford (at offset 1)");
@@ -85,7 +85,7 @@ fn err_texts_that_are_not_identifiers() {
         ErrorCode::NotCanonical,
         "the last 4 bits of the text must be zero (at offset 5)",
     );
-    check_err("base32hex", 9, "vvv0", ErrorCode::Overflow, "the text stands for a number that does not fit 9 bits");
+    check_err("base32hex", 9, "vvv0", ErrorCode::Overflow, "the text is a number that does not fit in 9 bits");
     let upper = "00112233-4455-6677-8899-AABBCCDDEEFF";
     check_err("uuid", 128, upper, ErrorCode::NotCanonical, "the digits of a UUID are in lower case (at offset 24)");
     check_err("base58 prefix:ord_", 64, "usr_1111111111z", ErrorCode::BadSyntax, "the text does not begin with ord_");
