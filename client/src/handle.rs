@@ -246,7 +246,7 @@ const FETCH_MAX: usize = 1 << 18;
 const RESERVE_MAX: usize = 1_000_000;
 
 pub(crate) fn unusable() -> Error {
-    Error::Unusable { what: "the identifiers of the source have another type than the handle".to_owned() }
+    Error::Unusable { what: "the identifiers of the source are of a different type than the handle's".to_owned() }
 }
 
 impl Shared {

@@ -92,7 +92,7 @@ fn with_hint(failure: Failure) -> Failure {
                     let limit = humantime::format_duration(rounded(delay.saturating_add(request_timeout())))
                         .to_string()
                         .replace(' ', "");
-                    refusal.facts.push(("timeout".to_owned(), format!("--timeout {limit} waits for it")));
+                    refusal.facts.push(("timeout".to_owned(), format!("--timeout {limit} is long enough")));
                 }
                 (None, _) => {}
             }

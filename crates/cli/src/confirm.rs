@@ -40,7 +40,7 @@ pub(crate) fn permanence(plan: &EditResponse) -> Option<&'static str> {
         return Some("An undo works only while no other region uses the freed prefixes");
     }
     if changed().any(|(before, after)| before.kind() != Kind::Closed && after.kind() == Kind::Closed) {
-        return Some("An undo works only until a subregion issues");
+        return Some("An undo works only until a subregion issues an identifier");
     }
     if changed().any(|(before, after)| before.issued != after.issued) {
         return Some("This cannot be undone: a counter never goes back");
@@ -63,7 +63,7 @@ mod tests {
             (Region { zone_bits: 2, suffix_bits: 13, ..open() }, None),
             (Region { prefix: "00".to_owned(), ..open() }, Some("freed prefixes")),
             (Region { kind: Kind::Partial.into(), ..open() }, None),
-            (Region { kind: Kind::Closed.into(), ..open() }, Some("until a subregion issues")),
+            (Region { kind: Kind::Closed.into(), ..open() }, Some("until a subregion issues an identifier")),
             (Region { issued: "999".to_owned(), ..open() }, Some("counter")),
         ] {
             let plan = EditResponse {

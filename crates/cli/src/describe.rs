@@ -251,7 +251,7 @@ fn kind_text(region: &Region) -> String {
     let below = number::counted(region.subregion_bits, "bit");
     match region.kind() {
         Kind::Partial => format!(
-            "partial: has subregions, whose prefixes are {below} longer; issues identifiers of its own under the all-zero extension"
+            "partial: has subregions, whose prefixes are {below} longer; issues its own identifiers under the all-zero extension"
         ),
         Kind::Closed => format!("closed: replaced by its subregions, whose prefixes are {below} longer"),
         kind => kind_name(kind).to_owned(),

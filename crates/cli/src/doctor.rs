@@ -57,7 +57,7 @@ fn render(checks: &[Check], palette: Palette) -> String {
         text.push_str(&format!("\n{}\n", palette.paint(Role::Good, "Nothing is wrong, and nothing is near a limit.")));
         return text;
     }
-    text.push_str(&format!("\n{}\n", palette.paint(Role::Heading, "What goes wrong first:")));
+    text.push_str(&format!("\n{}\n", palette.paint(Role::Heading, "Problems, the most urgent first:")));
     for (number, (check, Problem { state, what, advice, .. })) in (1..).zip(problems) {
         let head = palette.paint(state.role(), &format!("{check}: {what}"));
         text.push_str(&format!("{number}. {head}\n   {advice}\n"));
@@ -158,7 +158,7 @@ disk     warning  of disk
 clock    ok       of clock
 regions  wrong    of regions
 
-What goes wrong first:
+Problems, the most urgent first:
 1. regions: full
    Do this.
 2. regions: soon

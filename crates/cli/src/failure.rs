@@ -180,7 +180,7 @@ impl Refusal {
 fn credential_advice(status: &Status) -> Vec<String> {
     let advice = match (status.code(), connect::token_file()) {
         (Code::Unauthenticated, Some(file)) => {
-            format!("the token is that of {}; `kent context show` says where this setting comes from", file.display())
+            format!("the token comes from {}; `kent context show` says where this setting comes from", file.display())
         }
         (Code::PermissionDenied, _) if !status.message().contains("kent whoami") => {
             "`kent whoami` shows who you are and what you may do".to_owned()

@@ -37,7 +37,7 @@ pub(crate) enum BadFile {
     #[error("{named} needs a PEM file with {needed}: {unfit}{}", named.advice())]
     Content { named: Named, needed: Needed, unfit: Unfit },
     #[error(
-        "{named} needs a file with a token alone (a token is kent_ID_SECRET), as `kent token create NAME --allow ACTION:RESOURCE --out FILE` writes it; \
+        "{named} needs a file that contains only a token (a token is kent_ID_SECRET), as `kent token create NAME --allow ACTION:RESOURCE --out FILE` writes it; \
          {} has {found}{}", path.display(), named.advice()
     )]
     NotAToken { named: Named, path: PathBuf, found: &'static str },
@@ -91,7 +91,7 @@ fn instead_of_token(text: &[u8]) -> &'static str {
     match (tokens, text.trim_ascii().is_empty()) {
         (_, true) => "nothing in it",
         (0, false) => "none",
-        (1, false) => "only a part of one, or more than that",
+        (1, false) => "an incomplete token, or other text besides a token",
         (_, false) => "several",
     }
 }
@@ -136,7 +136,7 @@ mod tests {
                 "cert in context p needs a PEM file with a certificate: ",
                 "; name another file with `kent context set p --cert FILE`, or none with `kent context set p --unset cert`",
             ),
-            ("token-file", Source::Option, "--token-file needs a file with a token alone", "has none"),
+            ("token-file", Source::Option, "--token-file needs a file that contains only a token", "has none"),
         ] {
             let error = Named { setting, source }.check(&path).expect_err("refused").to_string();
             assert!(error.starts_with(begin) && error.ends_with(end) && error.contains(&shown.to_string()), "{error}");
@@ -145,7 +145,8 @@ mod tests {
         let error = Named { setting: "token-file", source: Source::Option }.check(token.as_ref()).expect_err("refused");
         let error = error.to_string();
         assert!(error.starts_with("--token-file takes the name of a file") && !error.contains("abab"), "{error}");
-        for (text, found) in [("\n", "nothing in it"), ("kent_1", "only a part of one"), ("kent_1 kent_2", "several")] {
+        for (text, found) in [("\n", "nothing in it"), ("kent_1", "an incomplete token"), ("kent_1 kent_2", "several")]
+        {
             fs::write(&path, text).expect("written");
             let error = Named { setting: "token-file", source: Source::Option }.check(&path).expect_err("refused");
             assert!(error.to_string().contains(found), "{error}");

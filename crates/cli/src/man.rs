@@ -17,7 +17,7 @@ pub(crate) fn write(dir: &Path, out: &mut Out) -> Result<(), Failure> {
         };
         let at = dir.display();
         Failure::Usage(format!(
-            "cannot write to {at}: {problem}; name a directory that you can write, as in `kent man ./man`"
+            "cannot write to {at}: {problem}; name a directory that you can write to, as in `kent man ./man`"
         ))
     })?;
     match out.is_json() {

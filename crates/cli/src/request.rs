@@ -63,7 +63,7 @@ pub(crate) async fn ask(args: &AskArgs, daemon: &Daemon, out: &mut Out) -> Resul
     let (id, space) = (id(&asked), &args.space.space);
     let option = names::space_option(space);
     out.text(&format!(
-        "asked for region {} of space {space}: request {id}\nan operator makes the region or declines (kent request show {id}{option})\n",
+        "asked for region {} of space {space}: request {id}\nan operator creates the region or declines the request (kent request show {id}{option})\n",
         asked.region_id
     ))
 }
@@ -129,7 +129,7 @@ async fn approve(args: &ApproveArgs, daemon: &Daemon, out: &mut Out) -> Result<(
         let palette = out.palette();
         notice::write(&format!("{}\n{}", render(&asked, palette), edit::render(&plan, palette)), false);
         let warning = confirm::permanence(&plan).map(|why| format!("{why}. ")).unwrap_or_default();
-        if !confirm::ask(&format!("{warning}Make the region?"))? {
+        if !confirm::ask(&format!("{warning}Create the region?"))? {
             return Err(Failure::NotConfirmed);
         }
         // An edit with a request ID may already have been made, at another revision.
@@ -270,7 +270,7 @@ fn next_step(asked: &RegionRequest) -> String {
     match (asked.state(), asked.decidable, asked.mine) {
         (State::Open, true, _) => {
             format!(
-                "to make the region: kent request approve {number}{option}; to decline: kent request decline {number} --reason TEXT{option}\n"
+                "to create the region: kent request approve {number}{option}; to decline: kent request decline {number} --reason TEXT{option}\n"
             )
         }
         (State::Open, false, true) => format!("to withdraw it: kent request withdraw {number}{option}\n"),

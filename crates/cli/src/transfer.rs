@@ -100,7 +100,7 @@ async fn import(args: &ImportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
         let Header { bits, text_form, space: source, .. } = &header;
         let (new, text) = (format!("{}-{bits}", name.rsplit('/').next().unwrap_or(name)), text_form.option());
         let problem = format!(
-            "the table is of a space of {bits} bits ({source}), but {name} has {}: the same prefix would make other identifiers. \
+            "the table comes from a space of {bits} bits ({source}), but {name} has {}: the same prefix would yield other identifiers. \
              Create a space of that width with `kent space create {new} --bits {bits}{text}`, and import with --space {new}",
             space.bits
         );
@@ -244,8 +244,8 @@ impl<'f> Work<'f> {
         for Entry { name, .. } in self.missing.iter().filter(|entry| entry.needs_floor) {
             let option = names::space_option(self.space);
             out.text(&format!(
-                "note: {name} issues nothing before you name a floor, because its counter is not known since a restore: `kent region \
-                 set {name}{option} --next N`\n"
+                "note: {name} issues nothing until you set its counter, which is unknown since a restore: `kent region set \
+                 {name}{option} --next N`\n"
             ))?;
         }
         for entry in self.missing.iter().filter(|entry| entry.delegated) {

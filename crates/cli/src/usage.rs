@@ -122,7 +122,7 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
             return vec![match last.get_arguments().any(|arg| arg.get_long() == Some("all-spaces")) {
                 true => "for this, use --all-spaces, or -A".to_owned(),
                 false => format!(
-                    "`{}` is about one space, --space NAME; `kent space ls` lists all spaces, `kent region ls -A` their regions",
+                    "`{}` works on one space, --space NAME; `kent space ls` lists all spaces, `kent region ls -A` their regions",
                     name(path)
                 ),
             }];
@@ -417,7 +417,7 @@ mod tests {
             ("kent region ls --namespace parts --json", &["kent region ls --space parts --json\n"]),
             ("kent region ls -n", &["for this, use --space NAME"]),
             ("kent region ls --all-namespaces", &["for this, use --all-spaces, or -A"]),
-            ("kent region tree --all-namespaces", &["`kent region tree` is about one space"]),
+            ("kent region tree --all-namespaces", &["`kent region tree` works on one space"]),
             ("kent backup --data d", &["--data is a setting of the daemon, `kentd --data`", "--endpoint"]),
             ("kent status --listen 127.0.0.1:1", &["`kentd --listen`", "--endpoint"]),
             ("kent --endpoint alloc uuidv7", &["the commands of `kent` are alloc"]),

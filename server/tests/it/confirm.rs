@@ -26,7 +26,7 @@ fn ok_a_terminal_is_asked_before_an_edit_that_cannot_be_undone() {
     operator.kent("region create a --prefix 01 --suffix 40");
     for (words, why) in [
         ("region split a --by 1 --new b:20", "no other region uses the freed prefixes"),
-        ("region subdivide a --by 1 --new c:20:0 --new d:20:1", "until a subregion issues"),
+        ("region subdivide a --by 1 --new c:20:0 --new d:20:1", "until a subregion issues an identifier"),
         ("region set a --next 100", "a counter never goes back"),
     ] {
         let before = operator.kent("region ls");

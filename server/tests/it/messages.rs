@@ -137,7 +137,7 @@ const REFUSED: [(&str, &[&str]); 77] = [
     ("audit tail /dev/null --action foo", &["region, space, series"]),
     ("audit tail /nonexistent", &["cannot read the audit log /nonexistent", "`kentd --audit FILE`"]),
     ("region set orders --auto-expand 101:1", &["1 to 100 percent", "such as 80:2:50"]),
-    ("region set orders --chunk -1:5", &["MIN is at least 1 and at most MAX, such as 1:64"]),
+    ("region set orders --chunk -1:5", &["1 <= MIN <= MAX, such as 1:64"]),
     ("region show region:orders", &["write orders;"]),
     ("region show orders@parts", &["write orders --space parts"]),
     ("region id shut 5", &["is closed", "kent region tree --filter shut --space default"]),

@@ -357,7 +357,7 @@ fn ok_the_commands_ask_show_approve_decline_and_withdraw() {
     assert_eq!(
         asked,
         "asked for region returns of space default: request 1\n\
-         an operator makes the region or declines (kent request show 1 --space default)\n"
+         an operator creates the region or declines the request (kent request show 1 --space default)\n"
     );
     kent("region ask parts --suffix 20 --reason catalog");
     kent("region ask bolts --suffix 20 --reason catalog");

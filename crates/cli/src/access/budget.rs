@@ -92,7 +92,7 @@ fn restored(budgets: &[Budget]) -> String {
     match budgets.iter().map(|budget| budget.restored_unix_ms).max().and_then(time) {
         None => String::new(),
         Some(at) => format!(
-            "at least: the store was restored from a backup at {at}, and what was used since the backup is not known\n"
+            "\"at least\": the store was restored from a backup at {at}, so the use since that backup is unknown\n"
         ),
     }
 }

@@ -92,6 +92,10 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("read"), "kent_a_2\n");
         assert!(Place::prepare(Some(&dir.path().join("missing/token")), false).is_err());
         drop(Place::prepare(Some(&dir.path().join("other")), false).expect("ready"));
-        assert_eq!(fs::read_dir(dir.path()).expect("read").count(), 1, "nothing is left of a token that was not made");
+        assert_eq!(
+            fs::read_dir(dir.path()).expect("read").count(),
+            1,
+            "no file is left for a token that was not created"
+        );
     }
 }

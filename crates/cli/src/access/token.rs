@@ -63,7 +63,7 @@ async fn create(args: &TokenCreateArgs, daemon: &Daemon, out: &mut Out) -> Resul
 async fn rotate(args: &TokenRotateArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let place = Place::prepare(args.out.as_deref(), true)?;
     if args.grace.is_zero() && !args.yes && confirm::is_possible() {
-        let question = format!("Calls with the present secret of {} are refused at once. Rotate it?", args.id);
+        let question = format!("Calls with the current secret of {} are refused at once. Rotate it?", args.id);
         if !confirm::ask(&question)? {
             return Err(Failure::NotConfirmed);
         }

@@ -40,7 +40,7 @@ pub(crate) enum TokenCommand {
 }
 
 pub(super) const TOKEN_HELP: &str = "\
-The first token is made on the daemon's machine: over its Unix socket, the daemon's own user and root may do everything.
+Create the first token on the daemon's machine: over its Unix socket, root and the daemon's user may do everything.
 
 Examples:
   kent token create orders --allow allocate:region:default/orders --expires 30d --out orders.token
@@ -96,7 +96,7 @@ Actions:
 
 Resources:
   *                      everything
-  uuidv7                 a format; uuid* stands for all formats whose names begin with uuid
+  uuidv7                 a format; uuid* matches all formats whose names begin with uuid
   serial:INVOICE         a series
   region:default/orders  this region of the space default, even after a rename
   region:default/team-*  the regions whose names matched when they were created

@@ -40,4 +40,4 @@ const ASK_HELP: &str = "\
 Examples:
   kent region ask returns --suffix 32 --reason 'returned parcels of the shop'
   kent region ask bolts --suffix 32 --zone 8 --owner team-a --reason 'a catalog' --space parts
-  kent request ls                              what became of it";
+  kent request ls                              show the outcome";

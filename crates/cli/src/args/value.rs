@@ -49,9 +49,7 @@ pub(super) fn parse_chunk(text: &str) -> Result<(u64, u64), String> {
         let max: u64 = within(max, 1, u64::MAX.into())?;
         Some((within(min, 1, max.into())?, max))
     });
-    parts.ok_or_else(|| {
-        "expected MIN:MAX, two numbers of suffixes, of which MIN is at least 1 and at most MAX, such as 1:64".to_owned()
-    })
+    parts.ok_or_else(|| "expected MIN:MAX, two numbers of suffixes with 1 <= MIN <= MAX, such as 1:64".to_owned())
 }
 
 /// Parses the name of a space. The space of a delegated region has a path as its name, such as default/emea.

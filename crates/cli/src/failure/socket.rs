@@ -8,7 +8,7 @@ pub(super) fn advice(path: &str, cause: &str) -> Option<String> {
             "There is no such socket. A daemon on the embedded store serves kent.sock in its data directory, or the path of `kentd --listen \
              unix:PATH`.",
         ),
-        ("Connection refused", "It is not a socket, or its daemon has ended."),
+        ("Connection refused", "It is not a socket, or its daemon is not running."),
         (
             "Permission denied",
             "Only the user who runs the daemon can use its socket: run the command as that user, for example with sudo -u.",
@@ -26,7 +26,7 @@ mod tests {
     fn ok_a_cause_gets_advice() {
         for (cause, expected) in [
             ("No such file or directory (os error 2)", Some("/s: There is no such socket")),
-            ("Connection refused (os error 111)", Some("/s: It is not a socket, or its daemon has ended")),
+            ("Connection refused (os error 111)", Some("/s: It is not a socket, or its daemon is not running")),
             ("Permission denied (os error 13)", Some("/s: Only the user who runs the daemon")),
             ("broken pipe", None),
         ] {

@@ -212,7 +212,7 @@ fn err_a_file_that_cannot_be_used_is_refused_when_the_context_is_set() {
         (format!("--cert {cert} --key {encrypted}"), "`openssl pkey -in "),
         (format!("--cert {cert}"), "only --cert is given: add --key FILE"),
         (format!("--key {key}"), "only --key is given: add --cert FILE"),
-        (format!("--token-file {notes}"), "--token-file needs a file with a token alone"),
+        (format!("--token-file {notes}"), "--token-file needs a file that contains only a token"),
         (format!("--token-file {}", path("absent")), "of --token-file: No such file"),
         (format!("--ca {cert} --endpoint http://h:1"), "the certificates cannot be used"),
     ] {

@@ -39,7 +39,7 @@ fn err_bad_usage_is_printed_to_standard_error_and_exits_with_2() {
         ("status --endpoint https://127.0.0.1", "it must be HOST:PORT"),
         ("space create parts --bits 129", "from 1 to 128, such as"),
         ("region create orders --suffix lots", "from 0 to 128, such as 40"),
-        ("region set orders --chunk 5", "MIN is at least 1 and at most MAX, such as 1:64"),
+        ("region set orders --chunk 5", "1 <= MIN <= MAX, such as 1:64"),
     ] {
         let run = kent(arguments);
         assert_eq!(run.code, Some(2), "{arguments}: {}", run.stderr);
