@@ -200,7 +200,7 @@ function Account(props: { who: Who; readOnly: boolean; onReadOnly: (on: boolean)
           <br />
           <span class="quiet-text">
             {!who.authRequired
-              ? "This daemon requires no credentials: everyone who reaches it may do everything."
+              ? "This daemon requires no credentials: anyone who can reach it may do anything."
               : expires !== undefined
                 ? `signed in until ${format.moment(expires)}`
                 : "the sign-in does not expire"}

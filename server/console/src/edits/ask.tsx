@@ -39,15 +39,15 @@ export function AskDialog({ space, onClose, onDone }: { space: string; onClose: 
         ...(zone.trim() === "" ? {} : { zoneBits: Number(zone) }),
         reason: reason.trim(),
       });
-      return `Request ${idOf(asked)}: an operator makes the region or declines.`;
+      return `Request ${idOf(asked)}: an operator will create the region or decline the request.`;
     });
   };
   return (
     <Dialog title="Ask for a region" onClose={onClose}>
       <form class="edit" onSubmit={ask}>
         <p class="quiet-text">
-          You may not create regions in the space {space}. An operator sees your request, and makes the region or
-          declines.
+          You may not create regions in the space {space}. An operator will see your request, and create the region or
+          decline.
         </p>
         <Field label="Name" problem={problems.name}>
           <input
@@ -67,7 +67,7 @@ export function AskDialog({ space, onClose, onDone }: { space: string; onClose: 
             <input value={zone} inputMode="numeric" onInput={(event) => setZone(event.currentTarget.value)} />
           </Field>
         </div>
-        <ReasonField reason={reason} onChange={setReason} hint="An operator decides by it." />
+        <ReasonField reason={reason} onChange={setReason} hint="The operator who decides will read it." />
         <Foot refused={refused} onClose={onClose} title="Ask" disabled={!isComplete || sending} />
       </form>
     </Dialog>
@@ -100,7 +100,7 @@ export function CloseDialog(props: {
       <form class="edit" onSubmit={close}>
         <p class="quiet-text">
           {how === "decline"
-            ? `The region ${request.regionId} is not made. The requester sees your reason.`
+            ? `The region ${request.regionId} will not be created. The requester sees your reason.`
             : `You no longer ask for the region ${request.regionId}.`}
         </p>
         <ReasonField reason={note} onChange={setNote} optional={how === "withdraw"} />

@@ -126,7 +126,7 @@ export function EditDialog({
             </p>
           )}
         </section>
-        <Field label="Reason" hint="It stays in the history of the table.">
+        <Field label="Reason" hint="The history of the table keeps it.">
           <input
             value={reason}
             maxLength={1000}

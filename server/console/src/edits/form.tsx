@@ -80,7 +80,7 @@ export function Form(props: FormProps) {
           <Text {...props} name="owner" label="Owner" autofocus />
           <Text {...props} name="description" label="Description" />
           <div class="fields">
-            <Text {...props} name="cap" label="Cap" hint="most identifiers to issue; empty: no cap" />
+            <Text {...props} name="cap" label="Cap" hint="maximum number of identifiers to issue; empty: no cap" />
             <Text {...props} name="next" label="Next number" hint="all smaller numbers count as issued" />
           </div>
           <Check

@@ -15,7 +15,7 @@ const region = {
 describe("words", () => {
   test.each([
     [cell({ kinds: [MapCell_Kind.FREE] }), "free, prefix 101, 2⁶¹"],
-    [cell({ kinds: [MapCell_Kind.ZONE], inside: "spaces/default/regions/orders" }), "room in orders, prefix 101, 2⁶¹"],
+    [cell({ kinds: [MapCell_Kind.ZONE], inside: "spaces/default/regions/orders" }), "zone of orders, prefix 101, 2⁶¹"],
     [cell({ regionCount: 1_000_000n, fill: 0.5 }), "1,000,000 regions, prefix 101, 2⁶¹, 50% issued"],
     [cell({ regionCount: 1n, fill: 0 }), "1 region, prefix 101, 2⁶¹, 0% issued"],
     [

@@ -36,7 +36,7 @@ export function titleOf(cell: MapCell): string {
     case "free":
       return "free";
     case "zone":
-      return cell.inside === "" ? "room to grow" : `room in ${shortOf(cell.inside)}`;
+      return cell.inside === "" ? "room to grow" : `zone of ${shortOf(cell.inside)}`;
     case "many":
       return cell.regionCount === 1n ? "1 region" : `${format.whole(cell.regionCount)} regions`;
   }

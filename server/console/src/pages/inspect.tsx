@@ -100,7 +100,7 @@ function Findings({ findings, notes, link }: { findings: Finding[]; notes: strin
   const copy = async () => {
     if (link === undefined) return;
     await navigator.clipboard?.writeText(new URL(link, location.href).href);
-    toast("The link is in the clipboard");
+    toast("The link was copied to the clipboard");
   };
   return (
     <>

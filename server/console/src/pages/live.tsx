@@ -118,8 +118,13 @@ function Charts({ seconds, refused }: { seconds: FiguresOfSecond[]; refused: Ref
           </Empty>
         </section>
       )}
-      <Chart title="Time of a grant" times={times} lines={latency} show={(value) => format.micros(value)} />
-      <Chart title="Time of a commit in the store" times={times} lines={store} show={(value) => format.micros(value)} />
+      <Chart title="Latency of grants" times={times} lines={latency} show={(value) => format.micros(value)} />
+      <Chart
+        title="Latency of commits in the store"
+        times={times}
+        lines={store}
+        show={(value) => format.micros(value)}
+      />
     </div>
   );
 }

@@ -151,7 +151,7 @@ function Details({ region, width }: { region: Region; width: number }) {
             ["Issued", `${format.whole(issued)} (${format.share(fill)})`],
             ["Issued or reserved", format.whole(reserved)],
             ["Capacity", <Count key="capacity" value={capacity} />],
-            ["If it expands as far as it can", <Count key="ultimate" value={BigInt(region.ultimateCapacity || "0")} />],
+            ["Capacity after full expansion", <Count key="ultimate" value={BigInt(region.ultimateCapacity || "0")} />],
             ["Rate on this daemon", `${format.short(region.rate)}/s`],
             ["Time until full", untilFull(region)],
           ]}
@@ -185,7 +185,7 @@ function Details({ region, width }: { region: Region; width: number }) {
           ]}
         />
       </Section>
-      <Section title="Texts">
+      <Section title="Description">
         <Facts
           facts={[
             ["Owner", region.owner || "none"],

@@ -46,8 +46,8 @@ export function RequestsPage({ space, made, onDone }: { space: string; made: num
             <Empty title={all ? "No requests" : "No open requests"}>
               <p>
                 {canCreate
-                  ? "Who may not create a region here can ask for one. Such requests appear on this page."
-                  : "Ask for a region, and an operator makes it or declines."}
+                  ? "Users who may not create regions here can ask for one. Their requests appear on this page."
+                  : "Ask for a region. An operator will create it or decline."}
               </p>
             </Empty>
           ) : (

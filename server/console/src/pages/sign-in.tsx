@@ -44,8 +44,8 @@ export function SignInPage({ onDone }: { onDone: () => void }) {
           Sign in
         </button>
         <p class="quiet-text">
-          The daemon exchanges the token for a cookie that scripts cannot read. A client certificate of the browser
-          works without a token.
+          The daemon exchanges the token for a cookie that scripts cannot read. With a client certificate, a browser
+          needs no token.
         </p>
         <ThemeChoice />
       </form>

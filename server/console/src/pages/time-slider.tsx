@@ -86,7 +86,7 @@ export function TimeSlider(props: { space: string; at: bigint; news: string; onM
               ? "Loading the edits."
               : entries.length === 0
                 ? "The table has no edits yet."
-                : "Move the slider to see the table as it was, or play its edits as a film."}
+                : "Move the slider to see the table as it was, or play its edits."}
           </p>
         )}
       </div>
