@@ -116,7 +116,7 @@ pub(crate) enum AccessError {
         resource: String,
     },
     /// The token has ended, so it cannot get a new secret.
-    #[error("token {id} is {reason}: make another one (kent token create NAME --allow ACTION:RESOURCE)")]
+    #[error("token {id} is {reason}: create another one (kent token create NAME --allow ACTION:RESOURCE)")]
     Ended {
         /// The ID.
         id: TokenId,

@@ -158,7 +158,7 @@ impl Budgets {
     fn not_made(&self, account: &Account, returned: u64, error: CommitError) -> StoreFailure {
         match &error {
             CommitError::Unknown(unknown) => {
-                warn!(holder = %account.holder(), %unknown, "the outcome of a change of a budget is unknown; a share may stay counted as used");
+                warn!(holder = %account.holder(), %unknown, "the outcome of a change to a budget is unknown; a share may stay counted as used");
             }
             _ => account.share.keep_recalled(returned),
         }

@@ -232,7 +232,7 @@ fn archiving(settings: &Settings, set: &Values) -> Result<Archiving, ConfigError
         (Some(dir), None) if dir.join("db").exists() => Err(ConfigError::OutOfRange {
             setting: "archive".to_owned(),
             value: dir.display().to_string(),
-            allowed: "a directory of its own, and this is a data directory: mkdir /var/lib/kent-archive".to_owned(),
+            allowed: "a separate directory, and this is a data directory: mkdir /var/lib/kent-archive".to_owned(),
         }),
         (Some(dir), None) => Ok(Archiving::To { dir: dir.clone(), base_after: set.archive_base_bytes }),
         (None, Some(ends)) => Ok(Archiving::End { even_if_lost: ends == NoArchive::Lost }),
@@ -364,7 +364,7 @@ mod tests {
         for file in ["audit", "otlp-ca", "tls-cert", "tls-key", "tls-crl", "store-ca", "store-password-file"] {
             check_err(&format!("{file} = ''"), &format!("{file} is empty, but must be a file, such as {file} = "));
         }
-        check_err("data = '~/kent'", "data is ~/kent, but must be a path without ~, which only shells replace");
+        check_err("data = '~/kent'", "data is ~/kent, but must be a path without ~, which only shells expand");
         check_err("audit = '~'", "audit is ~, but must be a path without ~");
         check_err("archive = 'a'\narchive-base-bytes = 5", "archive-base-bytes is 5, but must be");
         check_err("archive = 'a'\nstore = 'etcd://127.0.0.1:2379/kent'", "archive needs the embedded store");
@@ -453,7 +453,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("other")).expect("created");
         std::fs::write(folder.path().join("other/db"), "").expect("written");
         let error = check("new", "other").expect_err("a data directory").to_string();
-        assert!(error.contains("a directory of its own, and this is a data directory"), "{error}");
+        assert!(error.contains("a separate directory, and this is a data directory"), "{error}");
         for (data, archive) in [("real", "real-archive"), ("new", "link")] {
             check(data, archive).expect(archive);
         }

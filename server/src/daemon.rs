@@ -320,7 +320,7 @@ impl Daemon {
             self.store.close().await;
         });
         if given_back.await.is_err() {
-            error!("unused reservations were not returned to the store in time; they are a gap");
+            error!("unused reservations were not returned to the store in time and leave a gap");
         }
         if let Some(traces) = self.traces {
             // OK because the task fails only if its work panics, and the daemon stops anyway.

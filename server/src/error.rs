@@ -539,7 +539,7 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
             format!(" (kent region tree --filter {})", arguments(region, space))
         }
         TableRefusal::Populated { .. } => {
-            format!("; create another one for this (kent region create NAME --suffix BITS --space {space})")
+            format!("; create another region for this (kent region create NAME --suffix BITS --space {space})")
         }
         TableRefusal::StrictScrambled => {
             format!("; create a sequential one (kent region create NAME --suffix BITS --space {space})")

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
             Err(error) => {
                 let at = dir.display();
                 let problem = format!(
-                    "cannot write to {at}: {error}; name a directory that you can write, as in `kentd man ./man`"
+                    "cannot write to {at}: {error}; name a directory that you can write to, as in `kentd man ./man`"
                 );
                 fail(1, &io::Error::other(problem))
             }

@@ -118,8 +118,8 @@ fn print_callers(restore: &Restore) {
     }
     if restore.marked_budgets > 0 {
         println!(
-            "{} counted from the backup on: what was used since is not known. Lower each total by what may have been used (kent budget show, \
-             kent budget set HOLDER RESOURCE TOTAL)",
+            "{} counted as of the backup: later use is not known. Lower each total by the number that may have been used since (kent budget \
+             show, kent budget set HOLDER RESOURCE TOTAL)",
             counted_be(restore.marked_budgets, "budget")
         );
     }

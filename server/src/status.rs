@@ -314,7 +314,7 @@ pub(crate) fn compressed() -> Status {
 /// The status for a path without a method.
 pub(crate) fn no_such_path(path: &str) -> Status {
     let shown: String = path.chars().take(PATH_CHARS_SHOWN).collect();
-    let message = format!("nothing is at {shown}; / lists what is served, and docs/api.md lists all methods");
+    let message = format!("there is nothing at {shown}; / lists what is served, and docs/api.md lists all methods");
     with_reason(Code::NotFound, "NO_SUCH_PATH", message)
 }
 

@@ -47,7 +47,7 @@ const OPTIONS: [Habit; 25] = [
     habit(
         "restore",
         &["to", "into", "target", "output", "o", "out", "dir", "data-dir"],
-        "the directory of the new store is --data",
+        "--data names the directory of the new store",
         "kentd restore kent.backup --data /var/lib/kent-new --dry-run",
     ),
     habit(
@@ -59,13 +59,13 @@ const OPTIONS: [Habit; 25] = [
     habit(
         "migrate",
         &["data", "source", "src", "data-dir", "store"],
-        "the data directory is --from",
+        "--from names the data directory",
         "kentd migrate --from sled:/var/lib/kent --to etcd://127.0.0.1:2379/kent --dry-run",
     ),
     habit(
         "migrate",
         &["target", "dest", "destination", "into"],
-        "the new store is --to",
+        "--to names the new store",
         "kentd migrate --from sled:/var/lib/kent --to etcd://127.0.0.1:2379/kent --dry-run",
     ),
     habit(
@@ -92,12 +92,12 @@ const OPTIONS: [Habit; 25] = [
         "migrate is a command, without hyphens",
         "kentd migrate --from sled:/var/lib/kent --to etcd://127.0.0.1:2379/kent --dry-run",
     ),
-    habit("kentd", VERBOSE, "the levels of the log are --log", "kentd --log debug"),
-    habit("kentd", &["quiet", "q", "silent"], "the levels of the log are --log", "kentd --log warn"),
+    habit("kentd", VERBOSE, "--log sets the log levels", "kentd --log debug"),
+    habit("kentd", &["quiet", "q", "silent"], "--log sets the log levels", "kentd --log warn"),
     habit(
         "kentd",
         &["cluster", "peers", "join", "replicas", "initial-cluster", "initial-advertise-peer-urls"],
-        "replicas find each other through their store on etcd, --store",
+        "replicas find each other through their store on etcd (--store)",
         "kentd --store etcd://127.0.0.1:2379/kent",
     ),
     habit(
@@ -109,19 +109,19 @@ const OPTIONS: [Habit; 25] = [
     habit(
         "kentd",
         &["advertise-client-urls", "advertise-address", "name", "hostname"],
-        "the address that clients and other replicas get is --advertise",
+        "--advertise sets the address at which clients and other replicas reach this one",
         "kentd --advertise kent-1.example.com:7600",
     ),
     habit(
         "kentd",
         &["data-dir", "datadir", "dir", "path", "storage", "D"],
-        "the directory of the store is --data",
+        "--data names the directory of the store",
         "kentd --data /var/lib/kent",
     ),
     habit(
         "kentd",
         &["c", "f", "conf", "config-file", "settings"],
-        "the file of settings is --config",
+        "--config names the settings file",
         "kentd --config /etc/kent/kentd.toml",
     ),
     habit(
@@ -139,7 +139,7 @@ const OPTIONS: [Habit; 25] = [
     habit(
         "kentd",
         &["force", "force-new-cluster", "init", "create"],
-        "kentd creates its store when it is missing; --new-store creates one where another one was before",
+        "kentd creates its store if it is missing; --new-store creates a store where there was another one before",
         "kentd --data /var/lib/kent",
     ),
     habit(
@@ -151,7 +151,7 @@ const OPTIONS: [Habit; 25] = [
     habit(
         "kentd",
         &["etcd", "endpoints", "etcd-servers", "database", "db", "dsn"],
-        "the store is --store: sled, memory or etcd://HOST:PORT/PREFIX",
+        "--store names the store: sled, memory or etcd://HOST:PORT/PREFIX",
         "kentd --store etcd://127.0.0.1:2379/kent",
     ),
     habit(
@@ -173,7 +173,7 @@ const OPTIONS: [Habit; 25] = [
             "prefix-format",
             "ca",
         ],
-        "this is an option of `kent`, the command line",
+        "this is an option of `kent`, the command-line client",
         "kent status",
     ),
 ];
@@ -198,10 +198,10 @@ const COMMANDS: [Habit; 9] = [
     habit(
         "",
         &["restart", "reload"],
-        "a daemon ends when its process gets SIGTERM; start it again, or let its service manager do both",
+        "a daemon ends when its process gets SIGTERM; start it again, or let a service manager restart it",
         "systemctl restart kentd",
     ),
-    habit("", &["health", "info", "ping", "ready"], "`kent` asks a running daemon", "kent status"),
+    habit("", &["health", "info", "ping", "ready"], "`kent` queries a running daemon", "kent status"),
     habit("", &["dump", "save", "snapshot"], "`kent` backs up a running daemon", "kent backup kent.backup"),
     habit("", &["version"], "for this, use --version", "kentd --version"),
     habit(
@@ -214,7 +214,7 @@ const COMMANDS: [Habit; 9] = [
     habit(
         "",
         &["recover", "import", "load"],
-        "`restore` makes a new store from a backup",
+        "`restore` creates a new store from a backup",
         "kentd restore kent.backup --data /var/lib/kent-new --dry-run",
     ),
 ];
@@ -326,7 +326,7 @@ fn of_command(error: &clap::Error, words: &[OsString], command: &Command) -> (Ve
         let line = line.filter(|line| line.contains(' ')).map(|line| format!("kent {line}"));
         let line = line.or_else(|| (typed == "status").then(|| "kent status".to_owned()));
         let line = line.unwrap_or_else(|| format!("kent {typed} --help"));
-        return (vec![format!("`{typed}` is a command of `kent`, the command line")], Some(line));
+        return (vec![format!("`{typed}` is a command of `kent`, the command-line client")], Some(line));
     }
     match COMMANDS.iter().find(|habit| habit.names.contains(&typed)) {
         Some(habit) => {
@@ -421,8 +421,8 @@ mod tests {
             ("kentd --cluster x", &["for example: kentd --store etcd://"]),
             ("kentd --port 7600", &["--listen sets the address", "kentd --listen 127.0.0.1:7600"]),
             ("kentd --bind 0.0.0.0", &["--listen sets the address"]),
-            ("kentd -c kentd.toml", &["is --config", "kentd --config /etc/kent/kentd.toml"]),
-            ("kentd --data-dir x", &["is --data", "kentd --data /var/lib/kent\n"]),
+            ("kentd -c kentd.toml", &["--config names the settings file", "kentd --config /etc/kent/kentd.toml"]),
+            ("kentd --data-dir x", &["--data names the directory of the store", "kentd --data /var/lib/kent\n"]),
             ("kentd -d", &["stays in the foreground"]),
             ("kentd --json", &["an option of `kent`", "for example: kent status\n"]),
             ("kentd --endpoint x", &["an option of `kent`"]),
@@ -441,7 +441,7 @@ mod tests {
             ("kentd status", &["a command of `kent`", "for example: kent status\n"]),
             ("kentd backup kent.backup", &["a command of `kent`", "for example: kent backup kent.backup\n"]),
             ("kentd region ls", &["for example: kent region ls\n"]),
-            ("kentd region", &["a command of `kent`, the command line", "region --help\n"]),
+            ("kentd region", &["a command of `kent`, the command-line client", "region --help\n"]),
             ("kentd stop", &["SIGTERM or Ctrl-C", "for example: kill -TERM $(pidof kentd)\n"]),
             ("kentd version", &["for example: kentd --version\n"]),
             ("kentd frobnicate", &["its commands are restore, migrate, man"]),
@@ -450,8 +450,8 @@ mod tests {
             ("kentd restore -v", &["for example: kentd restore kent.backup --data /var/lib/kent-new --dry-run\n"]),
             ("kentd restore --input x", &["an argument without a flag"]),
             ("kentd restore -y", &["use --yes"]),
-            ("kentd migrate --data x", &["the data directory is --from"]),
-            ("kentd migrate --target x", &["the new store is --to"]),
+            ("kentd migrate --data x", &["--from names the data directory"]),
+            ("kentd migrate --target x", &["--to names the new store"]),
             ("kentd migrate --force", &["must be empty"]),
         ] {
             let message = message(line);

@@ -28,8 +28,9 @@ pub(crate) enum Denied {
     NoCredential(DeniedTo),
     /// The caller presented a certificate with neither a URI nor a DNS name.
     #[error(
-        "your certificate has neither a URI nor a DNS name, so it does not identify you (its common name does not count): use one with \
-         such a name, which a role lists (kent role set NAME --certificate NAME_IN_CERTIFICATE), or send a token (kent --token-file FILE)"
+        "your certificate has neither a URI nor a DNS name, so it does not identify you (the common name is ignored): use a certificate \
+         with such a name, and add the name to a role (kent role set NAME --certificate NAME_IN_CERTIFICATE), or send a token (kent \
+         --token-file FILE)"
     )]
     NamelessCertificate(DeniedTo),
     /// The token is unknown or malformed, or its secret is wrong.
@@ -46,8 +47,8 @@ pub(crate) enum Denied {
     Refused(DeniedTo, Refused),
     /// The caller lacks a permission.
     #[error(
-        "{who} lacks the permission {what} (`kent whoami` shows what it has; an operator, with the token in FILE, can make another one \
-         for it: kent token create NAME --allow {quoted} --token-file FILE)",
+        "{who} lacks the permission {what} (`kent whoami` shows its permissions; an operator, whose token is in FILE, can create a token \
+         with this permission: kent token create NAME --allow {quoted} --token-file FILE)",
         who = .0.principal, what = .1, quoted = quoted(.1)
     )]
     Missing(DeniedTo, String),

@@ -87,7 +87,7 @@ pub enum ConfigError {
     },
     /// The address is not loopback, and the daemon has no TLS.
     #[error(
-        "{setting} is {address}, which other machines can reach, but this daemon has no TLS and does not ask callers who they are; use a \
+        "{setting} is {address}, which other machines can reach, but this daemon has no TLS and does not authenticate callers; use a \
          loopback address, set --tls-cert and --tls-key or --auth required, or add --insecure to allow it"
     )]
     Exposed {

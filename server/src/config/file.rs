@@ -88,7 +88,7 @@ fn wanted(error: &str) -> Option<String> {
         "a boolean" => "true or false, without quotes".to_owned(),
         "a duration" => "a duration in quotes, such as \"500ms\", \"30s\" or \"5m\"".to_owned(),
         "a string" | "path string" | "wanted string or table" | "a section" => {
-            "one value, such as a text in quotes".to_owned()
+            "one value, such as a string in quotes".to_owned()
         }
         names if error.starts_with("unknown variant") => format!("{} in quotes", names.replace('`', "")),
         _ => return None,
@@ -114,11 +114,11 @@ mod tests {
                 "1:12",
                 "insecure is 'yes', but must be true or false, without quotes; insecure: Allow",
             ),
-            ("data = 5", "1:8", "data is 5, but must be one value, such as a text in quotes; data: Directory"),
+            ("data = 5", "1:8", "data is 5, but must be one value, such as a string in quotes; data: Directory"),
             ("grace = 5", "1:9", "grace is 5, but must be a duration in quotes, such as \"500ms\", \"30s\" or \"5m\""),
             ("[threads]\na = 1", "1:1", "but must be one value"),
             ("log-format = 'xml'", "1:14", "log-format is 'xml', but must be text or json in quotes"),
-            ("auth = true", "1:8", "auth is true, but must be one value, such as a text in quotes"),
+            ("auth = true", "1:8", "auth is true, but must be one value, such as a string in quotes"),
             ("store = 'x'", "1:9", "store: \"x\" is not a store: use `sled`"),
             ("threads = 1\nstore-user = 5", "2:14", "store-user is 5, but must be one value"),
             ("tls-cert = 5", "1:12", "tls-cert is 5, but must be one value"),

@@ -40,5 +40,5 @@ fn kind(arg: &Arg) -> (&'static str, &'static str) {
 }
 
 fn without_tilde() -> String {
-    "a path without ~, which only shells replace: write the home directory out".to_owned()
+    "a path without ~, which only shells expand: write out the home directory".to_owned()
 }

@@ -100,10 +100,10 @@ settings! {
         http_origins: Origins, "KENT_HTTP_ORIGINS" "ORIGIN,...":
             "Origins of web pages that may call the API on the HTTP port, such as `https://ops.example`";
         advertise: String, "KENT_ADVERTISE" "HOST:PORT":
-            "Address of this replica that clients and other replicas get [default: the address of the gRPC port]";
+            "Address at which clients and other replicas reach this replica [default: the address of the gRPC port]";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         insecure: bool = "false", "KENT_INSECURE" "BOOL":
-            "Allow addresses that other machines can reach, without TLS and without asking callers who they are";
+            "Allow addresses that other machines can reach, without TLS and without authenticating callers";
         auth: AuthMode = "off", "KENT_AUTH" "MODE":
             "Whether callers must prove who they are: `required` (a token, a certificate that a role names, or the daemon's own user on \
              its Unix socket), or `off`";

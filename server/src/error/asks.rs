@@ -88,7 +88,7 @@ pub(crate) enum AskError {
     #[error("the request was not changed: {0}")]
     Store(#[from] StoreFailure),
     /// Other replicas changed the requests of the space in every attempt.
-    #[error("other changes of the requests of the space came first, {attempts} times in a row: try again")]
+    #[error("{attempts} attempts conflicted with other changes to the requests of the space; try again")]
     Contended {
         /// The number of attempts.
         attempts: u32,

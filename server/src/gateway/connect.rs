@@ -63,7 +63,7 @@ pub(super) fn refuse_type(methods: &Methods, request: &Request) -> Response {
 }
 
 fn not_post() -> Response {
-    let hint = "methods are called with POST, and the message as JSON\n";
+    let hint = "call methods with POST, and send the message as JSON\n";
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")], hint).into_response()
 }
 

@@ -96,13 +96,13 @@ async fn only_post(State(shared): State<Arc<Shared>>, request: Request) -> Respo
     }
     let url = url(&request);
     let hint =
-        format!("identifiers are taken with POST, because browsers and proxies may repeat GET: curl -X POST '{url}'\n");
+        format!("request identifiers with POST, because browsers and proxies may repeat GET: curl -X POST '{url}'\n");
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")], hint).into_response()
 }
 
 /// Explains that identifiers are decoded with GET.
 async fn only_get(request: Request) -> Response {
-    let hint = format!("identifiers are decoded with GET: curl '{}'\n", url(&request));
+    let hint = format!("decode identifiers with GET: curl '{}'\n", url(&request));
     (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], hint).into_response()
 }
 

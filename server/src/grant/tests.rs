@@ -79,7 +79,7 @@ async fn wait_until(is_so: impl AsyncFn() -> bool) {
         }
         time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("it never is so");
+    panic!("the condition is never met");
 }
 
 /// Waits until one of the daemon's chunks has `count` numbers left.
@@ -131,7 +131,7 @@ async fn err_a_strict_grant_of_unknown_outcome_is_unknown() {
             Operation::Commit(_) => fault(),
             _ => Fault::None,
         });
-        assert_eq!(draw(&node, "region:r", 1).await.expect_err("no answer of the store").code(), code);
+        assert_eq!(draw(&node, "region:r", 1).await.expect_err("the store does not answer").code(), code);
     }
     let disk = MemoryStore::new(StoreId::new([3; 16]));
     let node = start(&disk, SystemClock::new()).await;

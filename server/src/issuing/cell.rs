@@ -182,7 +182,7 @@ impl Cell {
             // the counter again.
             Err(error) => {
                 if let CommitError::Unknown(unknown) = &error {
-                    warn!(key = %record.key, %unknown, "the outcome of a reservation is unknown; it may leave a gap");
+                    warn!(key = %record.key, %unknown, "the outcome of a reservation is unknown; the reservation may leave a gap");
                 }
                 Err(error.into())
             }
@@ -209,7 +209,7 @@ impl Cell {
         match store.commit(txn.put(key.clone(), stored::encode_counter(&counter))).await {
             Ok(made) => Some(Stored { version: made.version.get(), value: counter.reserved }),
             Err(error) => {
-                warn!(%key, %error, "could not return the rest of a chunk; it is a gap");
+                warn!(%key, %error, "cannot return the rest of a chunk; the rest becomes a gap");
                 None
             }
         }

@@ -339,7 +339,8 @@ impl Slots {
                 if now.is_some_and(|now| now < recorded.offset(-HOUR_NANOS) && self.restored_until <= Some(now)) =>
             {
                 warn!(
-                    "the clock is more than an hour behind the latest recorded time: it is wrong now, or was wrong before"
+                    "the clock is more than an hour behind the latest recorded time: it is wrong now, or a clock was \
+                     wrong when that time was recorded"
                 );
             }
             _ => {}
@@ -428,7 +429,7 @@ impl Slots {
                 flight::record(Happened::SlotReturned { slot: plan.slot().get() });
             }
             Err(error) => {
-                warn!(%error, slot = plan.slot().get(), "could not return the slot; it is free after its window")
+                warn!(%error, slot = plan.slot().get(), "cannot return the slot; it becomes free when its window ends")
             }
         }
     }

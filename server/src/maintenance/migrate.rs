@@ -165,9 +165,7 @@ fn parse_from(text: &str) -> Result<PathBuf, String> {
         _ if text.contains("://") => {
             Err("only a directory can be moved: use sled:DIR, such as sled:/var/lib/kent".to_owned())
         }
-        None if Path::new(text).is_dir() => {
-            Err(format!("a directory is written with sled: before it: --from sled:{text}"))
-        }
+        None if Path::new(text).is_dir() => Err(format!("write sled: before the directory: --from sled:{text}")),
         _ => Err("use sled:DIR, with the data directory to migrate, such as sled:/var/lib/kent".to_owned()),
     }
 }

@@ -230,8 +230,8 @@ pub enum RestoreError {
     },
     /// A floor is below the numbers that the backup records as issued or reserved.
     #[error(
-        "--floor {source}={next} is below {}, the counter's position in the backup: N must be above every number in use, also those \
-         issued since the backup; leave --floor out to skip by pace",
+        "--floor {source}={next} is below {}, the counter's position in the backup: N must be above every number in use, including \
+         those issued since the backup; leave --floor out to skip by pace",
         kent_ids::grouped(stands),
         source = floor.source,
         next = floor.next

@@ -74,7 +74,7 @@ pub(crate) fn spent(id: BudgetId) -> Key {
 /// Parses a key that begins with [`SPENT`].
 pub(crate) fn parse_spent(key: &Key) -> Result<BudgetId, Malformed> {
     let id = key.as_str().strip_prefix(SPENT.as_str()).and_then(|id| id.parse().ok());
-    id.ok_or(Malformed { what: "the key of what is used of a budget" })
+    id.ok_or(Malformed { what: "the key of a budget's usage record" })
 }
 
 /// Parses the part of a budget's key that names its holder and its ID.
@@ -323,5 +323,5 @@ fn digest(request_id: &str) -> String {
 
 /// Makes a key from names and numbers that were checked before: a name has at most 63 bytes, all printable.
 fn valid(path: String) -> Key {
-    Key::new(path).expect("OK because names are checked before they come here, and numbers have a fixed width")
+    Key::new(path).expect("OK because names were checked before, and numbers have a fixed width")
 }

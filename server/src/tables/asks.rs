@@ -298,7 +298,8 @@ fn check_width(space: &Arc<Space>, input: &AskInput) -> Result<(), Invalid> {
     match wanted <= u32::from(bits) {
         true => Ok(()),
         false => {
-            let problem = format!("and the zone need {wanted} bits, but space {:?} has {bits}", space.name());
+            let problem =
+                format!("is too large: suffix and zone need {wanted} bits, but space {:?} has {bits}", space.name());
             Err(Invalid::new("suffix_bits", problem))
         }
     }

@@ -146,7 +146,7 @@ impl Directory {
         command: &EditCommand,
         earlier: &mut Plan,
     ) -> Result<(), EditError> {
-        let other = || EditError::from(Invalid::new("request_id", "was used before, with another value of --next"));
+        let other = || EditError::from(Invalid::new("request_id", "was used before with another value of --next"));
         let hold = |earlier: &Plan| space.read(|table| command.edit.floors_hold(table, &earlier.changes));
         if !hold(earlier) {
             // Another replica may have made the edit, and this replica may not know the counters yet.
@@ -450,7 +450,7 @@ impl Directory {
                     if let Err(error) = self.reload(space).await {
                         // The edit was made. The next edit compares versions, so it conflicts and reads the table
                         // again.
-                        warn!(space = space.name(), %error, "cannot read the table again yet");
+                        warn!(space = space.name(), %error, "cannot read the table again; the next edit retries");
                     }
                 }
                 for inner in inner {

@@ -181,7 +181,7 @@ async fn err_an_edit_that_may_have_been_made_is_unknown_while_the_store_is_unava
         _ => Fault::None,
     });
     let expand = || Request::new(ExpandRegionRequest { name: name(), by_bits: 1, ..ExpandRegionRequest::default() });
-    let refused = node.regions().expand_region(expand()).await.expect_err("no answer of the store");
+    let refused = node.regions().expand_region(expand()).await.expect_err("the store does not answer");
     disk.plan(|_| Fault::None);
     let third = start(&disk, Settings::default()).await;
     assert_eq!(get(&third).await.suffix_bits, 9, "it was made");

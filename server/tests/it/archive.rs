@@ -313,7 +313,7 @@ async fn err_a_data_directory_is_not_an_archive_and_vice_versa() {
     let command = format!("(kentd restore --archive {archive} --data ");
     assert!(output.status.success() && said(&output).contains(&command), "{}", said(&output));
     let refusal = refused(&mut archived(&at("other"), &at("data")));
-    assert!(refusal.contains("a directory of its own, and this is a data directory"), "{refusal}");
+    assert!(refusal.contains("a separate directory, and this is a data directory"), "{refusal}");
     let refusal = refused(&mut kentd(&at("archive")));
     let command = format!("kentd restore --archive {archive} --data /var/lib/kent-new");
     assert!(refusal.contains("is the archive of a store") && refusal.contains(&command), "{refusal}");

@@ -331,8 +331,8 @@ async fn ok_a_backup_holds_budgets_and_a_restore_marks_them() {
     daemon.kill();
     let restored = restore(&file, &data, &["--keep-tokens", "--clock-error", "1s", "--yes"]);
     assert!(restored.status.success(), "{}", said(&restored));
-    let told = "2 budgets are counted from the backup on: what was used since is not known. Lower each total by what may have been used (kent \
-                budget show, kent budget set HOLDER RESOURCE TOTAL)\n";
+    let told = "2 budgets are counted as of the backup: later use is not known. Lower each total by the number that may have been used since \
+                (kent budget show, kent budget set HOLDER RESOURCE TOTAL)\n";
     assert!(said(&restored).contains(told), "{}", said(&restored));
     let daemon = Daemon::spawn(&mut guarded_on(&data));
     let budgets = show(&daemon, &admin, "role:shop").await;

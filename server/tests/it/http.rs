@@ -153,7 +153,7 @@ fn err_bad_requests_say_what_is_allowed() {
         ("POST", allocate, &["content-type: application/proto"], "\n\u{7f}", 400, "is not valid Protobuf"),
         ("POST", allocate, &[], "{}", 415, "content-type: application/json"),
         ("GET", allocate, &[], "", 405, "with POST"),
-        ("POST", "/kent.v1.Allocator/Alocate", &[JSON], "{}", 404, "nothing is at /kent.v1.Allocator/Alocate"),
+        ("POST", "/kent.v1.Allocator/Alocate", &[JSON], "{}", 404, "there is nothing at /kent.v1.Allocator/Alocate"),
         (
             "POST",
             "/kent.v1.Regions/Classify",
@@ -184,7 +184,7 @@ fn err_bad_requests_say_what_is_allowed() {
         ("GET", "/v1/alloc/uuidv7?count=3", &[], "", 400, "no parameter \"count\"; this path takes n and request_id"),
         ("POST", "/v1/alloc/uuid7", &[], "", 400, "uuidv7"),
         ("GET", "/v1/inspect/nonsense", &[], "", 400, "is not a UUID"),
-        ("GET", "/v1/nosuch", &[], "", 404, "nothing is at /v1/nosuch"),
+        ("GET", "/v1/nosuch", &[], "", 404, "there is nothing at /v1/nosuch"),
     ] {
         let answer = send(&daemon, method, path, headers, body);
         let what = format!("{method} {path} {headers:?} {}: {}", body.get(..40).unwrap_or(body), answer.body);
@@ -343,8 +343,8 @@ fn err_a_mistake_on_a_short_path_says_what_the_path_takes() {
             400,
             "this path takes no body; write n and request_id as query parameters",
         ),
-        ("POST", "/v1/inspect/42", "", 405, "identifiers are decoded with GET: curl 'http://"),
-        ("DELETE", "/v1/inspect/42", "", 405, "identifiers are decoded with GET: curl 'http://"),
+        ("POST", "/v1/inspect/42", "", 405, "decode identifiers with GET: curl 'http://"),
+        ("DELETE", "/v1/inspect/42", "", 405, "decode identifiers with GET: curl 'http://"),
     ] {
         let answer = send(&daemon, method, path, &[], body);
         assert_eq!(answer.code, code, "{method} {path}: {}", answer.body);

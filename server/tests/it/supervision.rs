@@ -17,7 +17,7 @@ impl Manager {
     /// The next report of the daemon.
     fn next(&self) -> String {
         let mut bytes = [0; 4096];
-        let count = self.0.recv(&mut bytes).expect("a report within the time-out");
+        let count = self.0.recv(&mut bytes).expect("a report within the timeout");
         String::from_utf8_lossy(&bytes[..count]).into_owned()
     }
 

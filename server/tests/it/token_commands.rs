@@ -102,7 +102,7 @@ fn ok_a_token_is_created_used_rotated_and_revoked() {
 
     let options = "--allow lease:region:default/orders --allow lease:uuidv7 --expires 1h";
     let (code, stdout, stderr) = guarded.run("admin.token", &format!("token create direct {options}"));
-    assert!(code == 0 && is_token(&stdout), "standard output has the token alone: {stdout}");
+    assert!(code == 0 && is_token(&stdout), "standard output contains only the token: {stdout}");
     assert!(stderr.contains("(direct), expires 20") && !stderr.contains("kent_"), "{stderr}");
     let shown = guarded.json("admin.token", &format!("token create shown {options}"));
     assert!(shown["token"].as_str().is_some_and(|token| token.starts_with("kent_")), "{shown}");

@@ -153,7 +153,7 @@ async fn ok_the_state_after_the_last_commit_replaces_a_read_and_is_checked() {
     let region = Region::new().await;
     let first = region.attempt(&[named(3, "a", 1)], None).await.left.expect("a commit");
     let second = region.attempt(&[named(4, "b", 1), request(98)], Some(first)).await;
-    assert_eq!(describe(&second), ["from 3", "again"], "only a read of the store shows that it is full");
+    assert_eq!(describe(&second), ["from 3", "again"], "only a read of the store shows that the region is full");
     assert_eq!((region.counter().await.reserved, region.undated().await), (Count::Below(7), 2));
     // The state after the first commit is out of date.
     let third = region.attempt(&[request(1), request(1)], Some(first)).await;

@@ -166,8 +166,8 @@ fn err_a_floor_below_the_position_in_the_backup_is_refused() {
         assert_eq!(
             refused.to_string(),
             format!(
-                "--floor {source}=5 is below 1_003, the counter's position in the backup: N must be above every number in use, also those \
-                 issued since the backup; leave --floor out to skip by pace"
+                "--floor {source}=5 is below 1_003, the counter's position in the backup: N must be above every number in use, including \
+                 those issued since the backup; leave --floor out to skip by pace"
             )
         );
     }

@@ -62,7 +62,7 @@ async fn err_a_region_is_not_deleted_if_its_daemon_has_granted_more_than_the_sto
         draw(&node).await.expect("granted");
         roll_back(&disk, get(&node).await.number, 0).await;
         let delete = DeleteRegionRequest { name: name(), ..DeleteRegionRequest::default() };
-        node.regions().delete_region(Request::new(delete)).await.expect_err("a number of it was issued");
+        node.regions().delete_region(Request::new(delete)).await.expect_err("one of its numbers was issued");
     }
 }
 
@@ -165,7 +165,7 @@ async fn ok_a_replica_that_reads_a_whole_table_again_drops_its_chunks() {
     update(&one, UpdateRegionRequest { next, ..Default::default() }).await.expect("declared");
     let revision = one.engine().directory().find("default").expect("there").read(Table::revision);
     disk.commit(Txn::new().delete(keys::history("default", revision.0, 0))).await.expect("removed");
-    assert_eq!(draw(&other).await.expect("from its chunk"), 1, "it has not heard of the edit");
+    assert_eq!(draw(&other).await.expect("from its chunk"), 1, "it does not know the edit yet");
     disk.plan(|_| Fault::None);
     let space = other.engine().directory().find("default").expect("there");
     other.engine().directory().refresh(&space).await.expect("read");

@@ -86,7 +86,7 @@ async fn start_late(disk: &MemoryStore, faults: &mut Dice) -> Node {
                 return node;
             }
             Err(LoadError::Store(failure)) if failure.is_temporary() => {}
-            Err(error) => panic!("no daemon starts again: {error}"),
+            Err(error) => panic!("a daemon cannot start: {error}"),
         }
     }
 }

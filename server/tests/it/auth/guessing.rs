@@ -154,7 +154,7 @@ async fn err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit() {
     assert_eq!(super::missing(repeated), "edit:region:default/orders*");
     let own = kent_proto::v1::CreateRegionRequest { request_id: "r1".to_owned(), ..super::create("team-a") };
     let refused = guarded.daemon.regions().create_region(stranger.send(own)).await.expect_err("refused");
-    assert!(!format!("{refused:?}").contains("orders"), "the answer tells of another's edit: {refused}");
+    assert!(!format!("{refused:?}").contains("orders"), "the answer reveals another caller's edit: {refused}");
     let list =
         kent_proto::v1::ListHistoryRequest { parent: crate::it::harness::SPACE.to_owned(), ..Default::default() };
     let history = guarded.daemon.regions().list_history(guarded.admin.send(list)).await.expect("listed").into_inner();
