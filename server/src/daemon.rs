@@ -209,28 +209,27 @@ impl Daemon {
             "HTTP port",
             http::serve(http, for_http, (stage.clone(), asks), lanes.clone(), ports.stopping().clone()),
         );
-        let (store, (kind, location)) = open_store(&config, &stage).await?;
+        let opened = open_store(&config, &stage, &config.archiving.without_begin()).await?;
+        let claim = attest_opened(&config, &opened, &*entropy).await?;
+        let Opened { store, kind, location, is_archived } = opened;
+        let store = match config.archiving {
+            // An archive begins only now: that of an old copy would later be mistaken for that of the newer store.
+            Archiving::To { .. } if !is_archived => {
+                store.close().await;
+                open_store(&config, &stage, &config.archiving).await?.store
+            }
+            _ => store,
+        };
+        if let Archiving::To { dir, .. } = &config.archiving {
+            info!(archive = %dir.display(), "writing every commit to the archive before it is acknowledged");
+        }
         stage.set_doing("the state is being read from the store".to_owned());
         let address = config.advertise.clone().unwrap_or(first_address);
         let place = Place { kind, location, address: address.clone(), directories: directories(&config) };
-        let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
         let store_metrics = StoreMetrics::default();
         let watched = Arc::new(Watched::new(store.clone(), clock.clone(), &store_metrics));
         let sources: (Arc<dyn Clock>, Arc<dyn Entropy>) = (clock.clone(), entropy.clone());
         let environment = Environment { store: watched, clock: clock.clone(), entropy };
-        let mut claim = None;
-        if let Some(witness) = Witness::of(config.witness.as_deref(), data) {
-            // Use an absolute path, because the witness identifies a store by its location.
-            let absolute = data.and_then(|dir| dir.canonicalize().ok()).map(|dir| dir.display().to_string());
-            let location = absolute.unwrap_or_else(|| place.location.clone());
-            if data.is_some() && !config.new_store {
-                witness.check_new(&*store, &location).await?;
-            }
-            if data.is_some() {
-                claim = Some(witness.claim(&*store, &location).await?);
-            }
-            count_start(&environment, &witness, &location).await?;
-        }
         let node = Node::start_at(place, environment, &config, Tasks::with_calls(&calls)).await?;
         stage.set_doing("waiting for a slot".to_owned());
         node.engine().slots().wait_for_slot(FIRST_SLOT).await;
@@ -421,10 +420,37 @@ fn directories(config: &Config) -> Vec<(&'static str, PathBuf)> {
     data.into_iter().chain(archive).collect()
 }
 
+/// Checks with the witness that the store is not an old copy, claims the store, and counts the start.
+async fn attest_opened(
+    config: &Config,
+    Opened { store, location, .. }: &Opened,
+    entropy: &dyn Entropy,
+) -> Result<Option<Claim>, StartError> {
+    let data = matches!(config.set.store, StoreKind::Sled).then_some(&*config.set.data);
+    let Some(witness) = Witness::of(config.witness.as_deref(), data) else { return Ok(None) };
+    // Use an absolute path, because the witness identifies a store by its location.
+    let absolute = data.and_then(|dir| dir.canonicalize().ok()).map(|dir| dir.display().to_string());
+    let location = absolute.unwrap_or_else(|| location.clone());
+    if data.is_some() && !config.new_store {
+        witness.check_new(&**store, &location).await?;
+    }
+    let claim = match data {
+        Some(_) => Some(witness.claim(&**store, &location).await?),
+        None => None,
+    };
+    count_start(&**store, entropy, &witness, &location).await?;
+    Ok(claim)
+}
+
 /// Checks that the store is complete, or initializes a new one. Then counts a start in the store and in its witness.
-async fn count_start(environment: &Environment, witness: &Witness, place: &str) -> Result<(), StartError> {
-    founding::load_or_found(&*environment.store, &*environment.entropy).await?;
-    Ok(witness.attest(&*environment.store, place).await?)
+async fn count_start(
+    store: &dyn Store,
+    entropy: &dyn Entropy,
+    witness: &Witness,
+    place: &str,
+) -> Result<(), StartError> {
+    founding::load_or_found(store, entropy).await?;
+    Ok(witness.attest(store, place).await?)
 }
 
 /// Counts a start in the store and in the witness in the directory `witness`, as a daemon does before it starts a [`Node`]. The
@@ -435,7 +461,7 @@ async fn count_start(environment: &Environment, witness: &Witness, place: &str) 
 /// [`StartError`].
 pub async fn attest(environment: &Environment, witness: &Path) -> Result<(), StartError> {
     match Witness::of(Some(witness), None) {
-        Some(witness) => count_start(environment, &witness, "simulated").await,
+        Some(witness) => count_start(&*environment.store, &*environment.entropy, &witness, "simulated").await,
         None => Ok(()),
     }
 }
@@ -471,17 +497,23 @@ async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: Cancel
 }
 
 /// Opens the store. Returns the store, its kind and its location.
-async fn open_store(config: &Config, stage: &Stage) -> Result<(Arc<dyn Store>, (&'static str, String)), StartError> {
+/// An open store, and its location for messages.
+struct Opened {
+    store: Arc<dyn Store>,
+    kind: &'static str,
+    location: String,
+    is_archived: bool,
+}
+
+async fn open_store(config: &Config, stage: &Stage, archiving: &Archiving) -> Result<Opened, StartError> {
     let new_id = entropy::bytes(&SystemEntropy);
     match &config.set.store {
         StoreKind::Sled => {
             let options = SledOptions { dir: config.set.data.clone(), new_id };
-            let store = SledStore::open_archived(options, config.archiving.clone())?;
-            if let Archiving::To { dir, .. } = &config.archiving {
-                info!(archive = %dir.display(), "writing every commit to the archive before it is acknowledged");
-            }
-            let place = ("sled", config.set.data.display().to_string());
-            Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
+            let store = SledStore::open_archived(options, archiving.clone())?;
+            let (location, is_archived) = (config.set.data.display().to_string(), store.is_archived());
+            let store = Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT));
+            Ok(Opened { store, kind: "sled", location, is_archived })
         }
         StoreKind::Etcd(address) => {
             let options = EtcdOptions {
@@ -492,13 +524,13 @@ async fn open_store(config: &Config, stage: &Stage) -> Result<(Arc<dyn Store>, (
                 schema: config.schema,
             };
             let store = open_etcd(options, stage).await?;
-            let place = ("etcd", address.to_string());
-            Ok((Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), place))
+            let (store, location) = (Arc::new(Bounded::new(Arc::new(store), STORE_LIMIT)), address.to_string());
+            Ok(Opened { store, kind: "etcd", location, is_archived: false })
         }
         StoreKind::Memory => {
             warn!("the store is in memory: after a restart the daemon may issue the same identifiers again");
-            let store = MemoryStore::new(StoreId::new(new_id));
-            Ok((Arc::new(store), ("memory", String::new())))
+            let store = Arc::new(MemoryStore::new(StoreId::new(new_id)));
+            Ok(Opened { store, kind: "memory", location: String::new(), is_archived: false })
         }
     }
 }

@@ -101,6 +101,7 @@ pub struct SledStore {
     dir: PathBuf,
     id: StoreId,
     is_read_only: bool,
+    is_archived: bool,
     counters: Arc<Counters>,
     /// The queue of the store's thread. Dropping it with the store ends the thread.
     requests: Option<mpsc::Sender<Request>>,
@@ -169,13 +170,19 @@ impl SledStore {
         let (dir, is_read_only) = (options.dir.clone(), archiving == Archiving::ReadOnly);
         let mut disk = Disk::acquire(options.dir, options.new_id, archiving, durability, writer)?;
         let ledger = disk.open_first()?;
-        let id = ledger.id();
+        let (id, is_archived) = (ledger.id(), disk.is_archived());
         let counters = Arc::new(Counters::default());
         let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
         let worker = Worker::new(disk, ledger, (requests.downgrade(), queue), Arc::clone(&counters));
         let thread = std::thread::Builder::new().name("kent-store".into()).spawn(move || worker.run());
         let thread = thread.map_err(|source| OpenError::Io { path: dir.clone(), source })?;
-        Ok(Self { dir, id, is_read_only, counters, requests: Some(requests), thread: Mutex::new(Some(thread)) })
+        let (requests, thread) = (Some(requests), Mutex::new(Some(thread)));
+        Ok(Self { dir, id, is_read_only, is_archived, counters, requests, thread })
+    }
+
+    /// Returns whether every commit goes to an archive.
+    pub fn is_archived(&self) -> bool {
+        self.is_archived
     }
 
     /// Sends a request with the sender of a reply channel, and waits for the reply.

@@ -14,6 +14,8 @@ use std::{
 use kent_store::{ArchiveError, ArchiveLock, Archived, Ending, Key, StoreId};
 use thiserror::Error;
 
+use super::witness::{Outdated, outdated};
+
 /// All records of a store.
 type Records = Vec<(Key, Vec<u8>)>;
 
@@ -38,6 +40,22 @@ pub enum NotRestored {
     /// The archive cannot be used.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// Another copy of the archived store was started later.
+    #[error(
+        "the archive {0} is that of an old copy: its start count is {starts}, but the witness {1} has counted {seen}. Identifiers \
+         issued by the newer copy could be issued again. Restore the newer copy, or make a new store that skips them: kentd restore {0} \
+         --data /var/lib/kent-new --dry-run", dir.display(), witness.display()
+    )]
+    OldCopy {
+        /// The directory of the archive.
+        dir: PathBuf,
+        /// The file of the witness.
+        witness: PathBuf,
+        /// The number of starts that the archived store has counted.
+        starts: u64,
+        /// The number of starts that the witness has seen.
+        seen: u64,
+    },
     /// The archive is not a directory.
     #[error(
         "{} is not a directory: --archive restores from the directory that the daemon had as --archive; to restore from a backup, leave \
@@ -104,6 +122,9 @@ pub(crate) fn open(
     let lock = if is_held { Some(ArchiveLock::take(&dir)?) } else { None };
     let archived = Archived::read(&dir)?;
     check_not_ended(&dir, &archived, into)?;
+    if let Some(Outdated { starts, seen, witness }) = outdated(&archived.records, archived.store) {
+        return Err(NotRestored::OldCopy { dir, witness, starts, seen });
+    }
     let from =
         FromArchive { store: archived.store, revision: archived.revision, records: archived.records.len(), lock, dir };
     Ok((from, archived.records))

@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use kent_store::{CommitError, Store, StoreId, Txn, Version};
+use kent_store::{CommitError, Key, Store, StoreId, Txn, Version};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time;
@@ -263,8 +263,7 @@ impl Witness {
     async fn earlier(&self, store: &dyn Store) -> Result<Vec<Self>, WitnessError> {
         let record = store.get(&keys::WITNESSES).await.map_err(StoreFailure::from)?;
         let dirs = record.map_or_else(Vec::new, |record| record.value);
-        let dirs = dirs.split(|byte| *byte == SEPARATOR).map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
-        Ok(dirs.filter(|dir| dir.is_absolute() && *dir != self.dir).map(|dir| Self { dir }).collect())
+        Ok(recorded(&dirs).filter(|dir| *dir != self.dir).map(|dir| Self { dir }).collect())
     }
 
     /// Checks that a new store at this location does not replace another one, whose disk may only be unmounted.
@@ -311,6 +310,29 @@ impl Witness {
         fs::rename(&new_path, file)?;
         File::open(&self.dir)?.sync_all()
     }
+}
+
+/// The starts of an archived store that is an old copy.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outdated {
+    /// The number of starts that the store has counted.
+    pub(crate) starts: u64,
+    /// The number of starts that the witness has seen.
+    pub(crate) seen: u64,
+    /// The file of the witness.
+    pub(crate) witness: PathBuf,
+}
+
+/// Returns `Some` if these records of a store are those of an old copy, according to the witnesses that the records name or to
+/// the default ones of this machine. A witness that cannot be read counts as empty.
+pub(crate) fn outdated(records: &[(Key, Vec<u8>)], store: StoreId) -> Option<Outdated> {
+    let value = |key: &Key| records.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_slice());
+    // `attest` writes the count to the store first, so the count is never behind the witness.
+    let starts = value(&keys::BOOTS).map_or(Some(0), |count| Some(u64::from_be_bytes(count.try_into().ok()?)))?;
+    let dirs = recorded(value(&keys::WITNESSES).unwrap_or_default()).chain(StateDirs::of_process().candidates());
+    let files = dirs.map(|dir| Witness { dir }.file(store));
+    let seen = files.filter_map(|file| Some((read(&file).ok()??.starts, file))).max()?;
+    (seen.0 > starts).then(|| Outdated { starts, seen: seen.0, witness: seen.1 })
 }
 
 /// The longest time to wait for another process that writes to the witness.
@@ -373,6 +395,12 @@ const SEPARATOR: u8 = 0;
 fn joined<'w>(witnesses: impl Iterator<Item = &'w Witness>) -> Vec<u8> {
     let dirs: Vec<_> = witnesses.take(REMEMBERED_MAX).map(|witness| witness.dir.as_os_str().as_bytes()).collect();
     dirs.join(&SEPARATOR)
+}
+
+/// The directories in the store's record of its witnesses.
+fn recorded(record: &[u8]) -> impl Iterator<Item = PathBuf> {
+    let dirs = record.split(|byte| *byte == SEPARATOR).map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
+    dirs.filter(|dir| dir.is_absolute())
 }
 
 fn read(file: &Path) -> io::Result<Option<StartRecord>> {

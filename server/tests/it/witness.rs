@@ -2,8 +2,8 @@
 
 use std::{
     fs,
-    path::Path,
-    process::{Command, Stdio},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
     thread,
     time::Duration,
 };
@@ -108,6 +108,90 @@ async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
     let (state, home) = (dir.path().join("service"), other.path().join("home"));
     let usual = |command: &mut Command| _ = command.env("STATE_DIRECTORY", &state).env("XDG_STATE_HOME", &home);
     put_back(&dir.path().join("data"), &other.path().join("snapshot"), usual, usual).await;
+}
+
+/// Issues in several starts of a daemon on `data`, of which the first makes the region. Returns a copy of the store after the first.
+async fn start_repeatedly(data: &Path, witness: &Path, starts: usize, ledger: &mut Ledger) -> PathBuf {
+    let kept = data.with_file_name("copy");
+    for start in 0..starts {
+        let daemon = Daemon::spawn(kentd(data).arg("--witness").arg(witness));
+        if start == 0 {
+            create(&daemon, "orders").await;
+        }
+        take(&daemon, ledger).await;
+        daemon.kill();
+        if start == 0 {
+            copy(data, &kept);
+        }
+    }
+    kept
+}
+
+/// A new archive of an old copy would look like that of the newer store, which would be refused, and the restored archive would
+/// issue what the newer store has issued.
+#[tokio::test]
+async fn err_an_old_copy_begins_no_archive() {
+    let dir = data_dir();
+    let (data, witness, archive) = (dir.path().join("data"), dir.path().join("witness"), dir.path().join("archive"));
+    fs::create_dir(&archive).expect("created");
+    let mut ledger = Ledger::default();
+    let kept = start_repeatedly(&data, &witness, 2, &mut ledger).await;
+    let with_archive = |data: &Path| {
+        let mut command = kentd(data);
+        command.arg("--witness").arg(&witness).arg("--archive").arg(&archive);
+        command
+    };
+    // The first refusal must not change the copy either.
+    for command in [&mut with_archive(&kept), kentd(&kept).arg("--witness").arg(&witness)] {
+        let refused = command.output().expect("kentd ends");
+        assert!(!refused.status.success() && said(&refused).contains("is an old copy"), "{}", said(&refused));
+        assert!(!said(&refused).contains("to the archive"), "{}", said(&refused));
+    }
+    let daemon = Daemon::spawn(&mut with_archive(&data));
+    take(&daemon, &mut ledger).await;
+    daemon.kill();
+    let restored = dir.path().join("restored");
+    let done = restore_archive(&archive, &restored);
+    assert!(done.status.success(), "{}", said(&done));
+    let daemon = Daemon::spawn(&mut with_archive(&restored));
+    take(&daemon, &mut ledger).await;
+}
+
+/// While the witness is away, an old copy begins an archive. Then the witness is back.
+#[tokio::test]
+async fn err_the_archive_of_an_old_copy_is_not_restored() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    let (data, witness, archive) = (at("data"), at("witness"), at("archive"));
+    fs::create_dir(&archive).expect("created");
+    let mut ledger = Ledger::default();
+    let kept = start_repeatedly(&data, &witness, 3, &mut ledger).await;
+    fs::rename(&witness, at("away")).expect("renamed");
+    let (home, other) = (at("home"), at("other"));
+    let mut command = kentd(&kept);
+    command.env("HOME", &home).env("XDG_STATE_HOME", &home).arg("--witness").arg(&other).arg("--archive").arg(&archive);
+    Daemon::spawn(&mut command).kill();
+    fs::remove_dir_all(&witness).ok();
+    fs::rename(at("away"), &witness).expect("renamed");
+    let refused =
+        kentd(&data).arg("--witness").arg(&witness).arg("--archive").arg(&archive).output().expect("kentd ends");
+    let message = said(&refused);
+    assert!(!refused.status.success() && message.contains("was started by another copy of this store"), "{message}");
+    let refused = restore_archive(&archive, &at("restored"));
+    let message = said(&refused);
+    assert!(!refused.status.success() && message.contains("is that of an old copy: its start count is 2"), "{message}");
+    // The newer store continues after its operator has put the archive away, as the first message says.
+    let own = fs::read_dir(&archive).expect("there").next().expect("an archive").expect("read").path();
+    fs::rename(&own, own.with_extension("other")).expect("renamed");
+    let daemon = Daemon::spawn(kentd(&data).arg("--witness").arg(&witness).arg("--archive").arg(&archive));
+    take(&daemon, &mut ledger).await;
+}
+
+fn restore_archive(archive: &Path, into: &Path) -> Output {
+    let mut command = Command::new(kentd_binary());
+    keep_home(&mut command);
+    command.arg("restore").arg("--archive").arg(archive).arg("--data").arg(into).arg("--yes");
+    command.output().expect("the command runs")
 }
 
 /// A copy of the directory from before a move must be refused on the same machine. The daemon runs as a systemd service, as in

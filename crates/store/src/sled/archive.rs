@@ -52,6 +52,14 @@ pub enum Archiving {
         /// is more.
         base_after: u64,
     },
+    /// Like `To`, but no archive begins: a store without one is opened without one. A daemon first finds out in this way
+    /// whether the store is an old copy. An archive of an old copy would later be mistaken for that of the newer store.
+    Existing {
+        /// The directory.
+        dir: PathBuf,
+        /// As in `To`.
+        base_after: u64,
+    },
     /// The store continues without its archive, and records that in the archive.
     End {
         /// Whether to continue even if the archive is damaged or cannot be written.
@@ -59,6 +67,17 @@ pub enum Archiving {
     },
     /// The store is opened read-only, without its archive.
     ReadOnly,
+}
+
+impl Archiving {
+    /// Returns these settings, except that no archive begins.
+    #[must_use]
+    pub fn without_begin(&self) -> Self {
+        match self.clone() {
+            Self::To { dir, base_after } => Self::Existing { dir, base_after },
+            other => other,
+        }
+    }
 }
 
 /// The reason for the end of an archive.

@@ -255,6 +255,11 @@ impl Disk {
         Ok(())
     }
 
+    /// Whether every commit goes to an archive.
+    pub(super) fn is_archived(&self) -> bool {
+        self.archive.is_some()
+    }
+
     /// Returns the number of checkpoints since the directory was locked.
     pub(super) fn checkpoints(&self) -> u64 {
         self.checkpoints

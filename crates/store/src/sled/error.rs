@@ -286,14 +286,17 @@ pub enum ArchiveError {
         /// The directory of the store's archive.
         before: PathBuf,
     },
-    /// The archive was started after this copy of the store was made.
+    /// Another copy of the store started the archive.
     #[error(
-        "the store is an old copy: it does not know its archive in {}. Restore the newer store: kentd restore --archive {} \
-         --data /var/lib/kent-new", dir.display(), dir.display()
+        "the archive in {} was started by another copy of this store. If this store is the older copy, restore the newer one: kentd \
+         restore --archive {} --data /var/lib/kent-new. If this store is the newer copy, put the archive away and start again: mv {} \
+         {}-other", dir.display(), dir.display(), at.display(), at.display()
     )]
     Unknown {
-        /// The directory.
+        /// The directory given in the settings.
         dir: PathBuf,
+        /// The store's own directory within it.
+        at: PathBuf,
     },
     /// The store is an old copy, and the archive no longer has all the commits that the copy lacks.
     #[error(

@@ -63,10 +63,13 @@ impl Entry {
         match (archiving, mark) {
             (Archiving::None | Archiving::End { .. }, None) | (Archiving::ReadOnly, _) => Ok(Self::None),
             (Archiving::None, Some(mark)) => Err(ArchiveError::NotConfigured { dir: mark.dir.into() }),
-            (Archiving::To { dir, base_after }, mark) => {
+            (Archiving::To { dir, base_after } | Archiving::Existing { dir, base_after }, mark) => {
                 let named = std::path::absolute(dir).map_err(|error| ArchiveError::io(dir, error))?;
                 let store = Seeker { id, mark, new_generation, revision };
-                store.find(named, *base_after)
+                match (archiving, store.find(named, *base_after)?) {
+                    (Archiving::Existing { .. }, Self::Begin(..)) => Ok(Self::None),
+                    (_, entry) => Ok(entry),
+                }
             }
             (Archiving::End { even_if_lost }, Some(mark)) => {
                 let named = PathBuf::from(&mark.dir);
@@ -156,7 +159,7 @@ impl Seeker {
             Some((Head { revision, .. }, Ending::Left)) if self.revision < revision => Err(old_copy(revision)),
             Some((_, Ending::Left)) => Ok(Entry::Begin(place, self.new_generation)),
             None if self.mark.as_ref().is_none_or(|mark| mark.generation != chain.base.generation) => {
-                Err(ArchiveError::Unknown { dir: place.named })
+                Err(ArchiveError::Unknown { dir: place.named, at: place.dir })
             }
             None if self.revision < chain.base.revision => Err(old_copy(chain.base.revision)),
             None if self.is_left(&place)? => {

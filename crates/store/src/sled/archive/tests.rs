@@ -427,6 +427,25 @@ async fn err_a_store_is_refused_without_its_archive() {
 }
 
 #[tokio::test]
+async fn ok_an_existing_archive_is_continued_but_none_begins() {
+    let pair = Pair::new();
+    let existing = pair.to("archive").without_begin();
+    let store = pair.open_as("data", 7, existing.clone()).unwrap();
+    put(&store, 1, b"one").await.unwrap();
+    assert!(!store.is_archived() && pair.archived().is_err());
+    store.close().await;
+    let store = pair.open();
+    assert!(store.is_archived());
+    store.close().await;
+    let store = pair.open_as("data", 9, existing).unwrap();
+    put(&store, 2, b"two").await.unwrap();
+    assert!(store.is_archived());
+    let known = all(&store).await;
+    store.close().await;
+    assert_eq!(pair.archived().unwrap(), known);
+}
+
+#[tokio::test]
 async fn ok_an_old_copy_of_the_store_gets_the_commits_of_the_archive() {
     let pair = Pair::new();
     let store = pair.open();
