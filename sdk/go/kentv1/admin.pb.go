@@ -195,7 +195,8 @@ func (x *ForgetSeriesRequest) GetSource() string {
 
 type Series struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The source: "serial:GBP", or "serialD:GBP" if GBP would get another scheme without the letter.
+	// The source, such as "serial:GBP". If the series does not have the default scheme of its symbol, the source includes
+	// the letter of the scheme: "serialD:GBP".
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	// Decimal: all numbers below this one are issued, or reserved by a daemon.
 	Reserved string `protobuf:"bytes,2,opt,name=reserved,proto3" json:"reserved,omitempty"`
@@ -476,7 +477,7 @@ type Status struct {
 	Slots   []*SlotStatus  `protobuf:"bytes,7,rep,name=slots,proto3" json:"slots,omitempty"`
 	Chunks  []*ChunkStatus `protobuf:"bytes,8,rep,name=chunks,proto3" json:"chunks,omitempty"`
 	Limits  *Limits        `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
-	// All replicas on the store, starting with the one that answers. Empty if the store allows only one process.
+	// All replicas on the store, starting with the replica that answers. Empty if the store allows only one process.
 	Replicas      []*ReplicaStatus `protobuf:"bytes,10,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -582,7 +583,7 @@ func (x *Status) GetReplicas() []*ReplicaStatus {
 	return nil
 }
 
-// A daemon on the store.
+// A daemon that uses the store.
 type ReplicaStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 32 hexadecimal digits. A daemon gets a new name each time it starts.
@@ -595,7 +596,7 @@ type ReplicaStatus struct {
 	Slot *uint32 `protobuf:"varint,4,opt,name=slot,proto3,oneof" json:"slot,omitempty"`
 	// The end of its reservation of that slot, in seconds since 1970-01-01T00:00:00Z.
 	ReservedUntil int64 `protobuf:"varint,5,opt,name=reserved_until,json=reservedUntil,proto3" json:"reserved_until,omitempty"`
-	// The lead of its clock over the answering daemon's, in milliseconds. Negative if it is behind. Absent for the
+	// How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the
 	// answering daemon itself.
 	ClockAheadMs *int64 `protobuf:"zigzag64,6,opt,name=clock_ahead_ms,json=clockAheadMs,proto3,oneof" json:"clock_ahead_ms,omitempty"`
 	// Its tables include every edit up to this version of the store.
@@ -715,8 +716,8 @@ type StoreStatus struct {
 	Flushes uint64 `protobuf:"varint,5,opt,name=flushes,proto3" json:"flushes,omitempty"`
 	// The number of transactions that were rejected because a record had changed.
 	Conflicts uint64 `protobuf:"varint,6,opt,name=conflicts,proto3" json:"conflicts,omitempty"`
-	// The time since the daemon last reached the store, in milliseconds. Set for replicas only: once it exceeds the window
-	// (--window), a replica stops granting from the chunks it holds.
+	// The time since the daemon last reached the store, in milliseconds. Set for replicas only: once this time exceeds
+	// the window (--window), a replica stops granting from the chunks that it holds.
 	ReachedMsAgo *uint64 `protobuf:"varint,7,opt,name=reached_ms_ago,json=reachedMsAgo,proto3,oneof" json:"reached_ms_ago,omitempty"`
 	// Why the last attempt to reach the store failed. Empty if it succeeded. Set for replicas only.
 	Unreachable   string `protobuf:"bytes,8,opt,name=unreachable,proto3" json:"unreachable,omitempty"`
@@ -816,7 +817,7 @@ type ClockStatus struct {
 	UnixNanos int64 `protobuf:"varint,1,opt,name=unix_nanos,json=unixNanos,proto3" json:"unix_nanos,omitempty"`
 	// The number of clock steps beyond the tolerance since the daemon started.
 	ClockEpoch uint64 `protobuf:"varint,2,opt,name=clock_epoch,json=clockEpoch,proto3" json:"clock_epoch,omitempty"`
-	// A clock that goes back by up to this many milliseconds is tolerated.
+	// If the clock goes back by at most this many milliseconds, this does not count as a clock step.
 	ToleranceMs uint64 `protobuf:"varint,3,opt,name=tolerance_ms,json=toleranceMs,proto3" json:"tolerance_ms,omitempty"`
 	// The maximum number of milliseconds that an issued timestamp can be ahead of the clock.
 	MaxAheadMs uint64 `protobuf:"varint,4,opt,name=max_ahead_ms,json=maxAheadMs,proto3" json:"max_ahead_ms,omitempty"`
@@ -893,10 +894,10 @@ func (x *ClockStatus) GetQuarantine() *ClockQuarantine {
 
 type ClockQuarantine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lead of the wall clock over the latest time that the daemon would trust, in milliseconds.
+	// How far the wall clock is ahead of the latest time that the daemon would trust, in milliseconds.
 	AheadMs uint64 `protobuf:"varint,1,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`
 	// The time that the daemon uses instead, in nanoseconds since 1970-01-01T00:00:00Z. It advances with the time since
-	// boot. Absent if the daemon has no earlier time to start from: then it refuses to issue time-based identifiers.
+	// boot. Absent if the daemon knows no earlier time: it then refuses to issue time-based identifiers.
 	InsteadUnixNanos *int64 `protobuf:"varint,2,opt,name=instead_unix_nanos,json=insteadUnixNanos,proto3,oneof" json:"instead_unix_nanos,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -957,10 +958,10 @@ type SlotStatus struct {
 	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	// The 14-bit clock sequence.
 	ClockSeq uint32 `protobuf:"varint,4,opt,name=clock_seq,json=clockSeq,proto3" json:"clock_seq,omitempty"`
-	// The end of the reservation, in seconds since 1970-01-01T00:00:00Z. Up to then the daemon issues identifiers without
-	// a write to the store.
+	// The end of the reservation, in seconds since 1970-01-01T00:00:00Z. Until then, the daemon issues identifiers
+	// without a write to the store.
 	ReservedUntil int64 `protobuf:"varint,5,opt,name=reserved_until,json=reservedUntil,proto3" json:"reserved_until,omitempty"`
-	// The time left until then, in milliseconds.
+	// The time left until the end of the reservation, in milliseconds.
 	WindowLeftMs  uint64 `protobuf:"varint,6,opt,name=window_left_ms,json=windowLeftMs,proto3" json:"window_left_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1097,7 +1098,7 @@ type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The maximum number of identifiers in one lease.
 	LeaseCount uint64 `protobuf:"varint,1,opt,name=lease_count,json=leaseCount,proto3" json:"lease_count,omitempty"`
-	// The maximum size of the identifiers in one packed reply in bytes.
+	// The maximum size of the identifiers in one packed reply, in bytes.
 	PackedBytes uint64 `protobuf:"varint,2,opt,name=packed_bytes,json=packedBytes,proto3" json:"packed_bytes,omitempty"`
 	// The maximum number of concurrent AllocateStream calls.
 	Streams       uint64 `protobuf:"varint,3,opt,name=streams,proto3" json:"streams,omitempty"`
@@ -1194,8 +1195,8 @@ func (*WatchFiguresRequest) Descriptor() ([]byte, []int) {
 
 type WatchFiguresResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Oldest first. The first messages of a stream have what the daemon remembers, at most 900 seconds, in parts. Every later message
-	// has one second.
+	// Oldest first. The first messages of a stream have the past seconds that the daemon keeps, at most 900, in parts.
+	// Every later message has one second.
 	Seconds       []*FiguresOfSecond `protobuf:"bytes,1,rep,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1238,14 +1239,15 @@ func (x *WatchFiguresResponse) GetSeconds() []*FiguresOfSecond {
 	return nil
 }
 
-// The figures of one second.
+// The metrics of one second.
 type FiguresOfSecond struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The end of the second, by the daemon's wall clock: seconds since 1970-01-01T00:00:00Z.
 	UnixSeconds int64 `protobuf:"varint,1,opt,name=unix_seconds,json=unixSeconds,proto3" json:"unix_seconds,omitempty"`
-	// The daemon that answers, then the other replicas as their latest notes describe them. A note is a few seconds old.
+	// The daemon that answers, then the other replicas, with the values of their latest notes. A note is a few seconds
+	// old.
 	Replicas []*ReplicaFigures `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// The sources from which the answering daemon granted the most blocks in this second, at most 8, the busiest first.
+	// The sources from which the answering daemon granted the most blocks in this second: at most 8, the busiest first.
 	Sources       []*SourceFigures `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1310,16 +1312,17 @@ type ReplicaFigures struct {
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// True for the daemon that answers.
 	Answering bool `protobuf:"varint,3,opt,name=answering,proto3" json:"answering,omitempty"`
-	// The blocks and the identifiers that it granted in one second. For other replicas, the average of the five seconds before their note.
+	// The blocks and the identifiers that it granted in one second. For other replicas, the average over the five seconds
+	// before their notes.
 	Grants      float64 `protobuf:"fixed64,4,opt,name=grants,proto3" json:"grants,omitempty"`
 	Identifiers float64 `protobuf:"fixed64,5,opt,name=identifiers,proto3" json:"identifiers,omitempty"`
-	// Half, and 99 %, of the grants of this time took at most this long from request to grant, in microseconds. An estimate within a
-	// factor of two. Absent if there were no grants.
+	// The 50th and the 99th percentile of the time from request to grant, in microseconds, estimated within a factor of
+	// two. Absent if there were no grants.
 	P50Micros *float64 `protobuf:"fixed64,6,opt,name=p50_micros,json=p50Micros,proto3,oneof" json:"p50_micros,omitempty"`
 	P99Micros *float64 `protobuf:"fixed64,7,opt,name=p99_micros,json=p99Micros,proto3,oneof" json:"p99_micros,omitempty"`
 	// The time for which it can issue time-based identifiers without the store, in milliseconds. Absent if it holds no slot.
 	WindowLeftMs *uint64 `protobuf:"varint,8,opt,name=window_left_ms,json=windowLeftMs,proto3,oneof" json:"window_left_ms,omitempty"`
-	// The lead of its clock over the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon.
+	// How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon.
 	ClockAheadMs *int64 `protobuf:"zigzag64,9,opt,name=clock_ahead_ms,json=clockAheadMs,proto3,oneof" json:"clock_ahead_ms,omitempty"`
 	// The mean time of a commit in the store, in microseconds. Absent if there was no commit.
 	StoreMicros *float64 `protobuf:"fixed64,10,opt,name=store_micros,json=storeMicros,proto3,oneof" json:"store_micros,omitempty"`
@@ -1438,7 +1441,7 @@ func (x *ReplicaFigures) GetSlot() uint32 {
 
 type SourceFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The source, as in AllocateRequest. "other" stands for all sources beyond the first thousand.
+	// The source, as in AllocateRequest. "other" combines all sources beyond the first thousand.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	// The blocks and the identifiers that were granted in this second.
 	Grants        uint64 `protobuf:"varint,2,opt,name=grants,proto3" json:"grants,omitempty"`
@@ -1534,7 +1537,7 @@ func (*DiagnoseRequest) Descriptor() ([]byte, []int) {
 	return file_kent_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
-// What the daemon depends on, as measured for this answer.
+// The measurements of what the daemon depends on.
 type Diagnosis struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Status *Status                `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
@@ -1547,7 +1550,7 @@ type Diagnosis struct {
 	// The number of files that the daemon has open, including connections, and the maximum. Absent if unknown.
 	OpenFiles    *uint64 `protobuf:"varint,5,opt,name=open_files,json=openFiles,proto3,oneof" json:"open_files,omitempty"`
 	OpenFilesMax *uint64 `protobuf:"varint,6,opt,name=open_files_max,json=openFilesMax,proto3,oneof" json:"open_files_max,omitempty"`
-	// Of the regions that this daemon has granted from, up to three that will be full first, soonest first.
+	// Up to three of the regions that this daemon has granted from: those that will be full first, soonest first.
 	FullFirst     []*Forecast `protobuf:"bytes,7,rep,name=full_first,json=fullFirst,proto3" json:"full_first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1635,16 +1638,16 @@ func (x *Diagnosis) GetFullFirst() []*Forecast {
 // A directory in which the daemon makes data durable.
 type Directory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "data" or "archive": the setting that names it.
+	// "data" or "archive": the setting that names the directory.
 	Setting string `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`
 	Path    string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// The free bytes of its file system that the daemon may use, and the size of the file system in bytes.
+	// The free space of its file system that the daemon may use, and the size of the file system, both in bytes.
 	FreeBytes  uint64 `protobuf:"varint,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
 	TotalBytes uint64 `protobuf:"varint,4,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
 	// The time until 4 KiB are durable, in microseconds: the median and the maximum of several attempts.
 	SyncMicros    uint64 `protobuf:"varint,5,opt,name=sync_micros,json=syncMicros,proto3" json:"sync_micros,omitempty"`
 	SyncMaxMicros uint64 `protobuf:"varint,6,opt,name=sync_max_micros,json=syncMaxMicros,proto3" json:"sync_max_micros,omitempty"`
-	// Why one of these could not be measured. Empty if all were.
+	// Why one of these values could not be measured. Empty if all were measured.
 	Problem       string `protobuf:"bytes,7,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1860,22 +1863,23 @@ type EtcdMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The member's name. Empty if unknown.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// HOST:PORT in --store, or the member's own URL if --store lacks it.
+	// HOST:PORT in --store, or the member's own URL if --store does not list the member.
 	Endpoint string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// True if --store lists the member. The daemon queries only such members.
+	// True if --store lists the member. The daemon queries only members that --store lists.
 	Addressed bool `protobuf:"varint,3,opt,name=addressed,proto3" json:"addressed,omitempty"`
 	// True if the member replicates without a vote.
 	Learner bool `protobuf:"varint,4,opt,name=learner,proto3" json:"learner,omitempty"`
-	// Why the member does not answer. Empty if it answers, or was not queried.
+	// Why the member does not answer. Empty if the member answers or was not queried.
 	Problem string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
-	// The rest is set only if it answers.
+	// The following fields are set only if the member answers.
 	Version string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
-	// The time until it answered, in microseconds.
+	// The time that the answer took, in microseconds.
 	LatencyMicros uint64 `protobuf:"varint,7,opt,name=latency_micros,json=latencyMicros,proto3" json:"latency_micros,omitempty"`
-	// The size of its database, and the part in use, in bytes.
+	// The size of the member's database, and the size of the part in use, in bytes.
 	DatabaseBytes uint64 `protobuf:"varint,8,opt,name=database_bytes,json=databaseBytes,proto3" json:"database_bytes,omitempty"`
 	UsedBytes     uint64 `protobuf:"varint,9,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
-	// The maximum size of its database in bytes. Absent if the member does not report it: etcd does since version 3.6.
+	// The maximum size of the member's database, in bytes. Absent if the member does not report it; members report it
+	// since etcd 3.6.
 	QuotaBytes *uint64 `protobuf:"varint,10,opt,name=quota_bytes,json=quotaBytes,proto3,oneof" json:"quota_bytes,omitempty"`
 	Leader     bool    `protobuf:"varint,11,opt,name=leader,proto3" json:"leader,omitempty"`
 	// False if the member knows no leader of its cluster.
@@ -2012,10 +2016,11 @@ type Forecast struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The source, as in AllocateRequest: "region:NAME" or "region:NAME@SPACE".
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// Decimal: the number of identifiers that it may issue in total, and the number that are issued or reserved by a daemon.
+	// Decimal: the number of identifiers that the region may issue in total, and the number that are issued or reserved
+	// by a daemon.
 	Capacity string `protobuf:"bytes,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	Reserved string `protobuf:"bytes,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
-	// The time until it is full at this daemon's recent rate. 0 if it is full.
+	// The time until the region is full at this daemon's recent rate. 0 if it is full.
 	FullInSeconds float64 `protobuf:"fixed64,4,opt,name=full_in_seconds,json=fullInSeconds,proto3" json:"full_in_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2173,7 +2178,7 @@ type NotableEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The daemon's wall clock, in nanoseconds since 1970-01-01T00:00:00Z.
 	UnixNanos int64 `protobuf:"varint,1,opt,name=unix_nanos,json=unixNanos,proto3" json:"unix_nanos,omitempty"`
-	// Such as "slow-commit"; docs/operating.md lists the kinds.
+	// The kind of event, such as "slow-commit"; docs/operating.md lists the kinds.
 	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Figures       []*NotableEvent_Figure `protobuf:"bytes,3,rep,name=figures,proto3" json:"figures,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2307,7 +2312,7 @@ type SetLogFilterRequest_Filter struct {
 }
 
 type SetLogFilterRequest_Reset_ struct {
-	// If true, the filter becomes that of the settings again.
+	// If true, the filter is reset to that of the settings.
 	Reset_ bool `protobuf:"varint,2,opt,name=reset,proto3,oneof"`
 }
 

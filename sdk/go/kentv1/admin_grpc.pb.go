@@ -38,21 +38,25 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type AdminClient interface {
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*Status, error)
-	// Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
-	// `operate`, as the whole GetStatus does.
+	// Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
+	// console. Needs the permission `operate`, as the complete answer of GetStatus does.
 	WatchFigures(ctx context.Context, in *WatchFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFiguresResponse], error)
-	// Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds.
+	// Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
+	// to ten seconds.
 	Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*Diagnosis, error)
-	// Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them.
+	// Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
+	// format.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupPart], error)
-	// Confirms that the daemon's wall clock is right, after the daemon found it too far ahead to trust.
+	// Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust.
 	AcceptClock(ctx context.Context, in *AcceptClockRequest, opts ...grpc.CallOption) (*ClockStatus, error)
 	// Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-	// operator created. --series-on-demand limits the series that callers start. Operators can create up to a million.
+	// operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
+	// million series.
 	CreateSeries(ctx context.Context, in *CreateSeriesRequest, opts ...grpc.CallOption) (*Series, error)
 	// Lists all series, ordered by source. The list does not include "uid11-fullrand", which always exists.
 	ListSeries(ctx context.Context, in *ListSeriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSeriesResponse], error)
-	// Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it was.
+	// Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
+	// stopped.
 	ForgetSeries(ctx context.Context, in *ForgetSeriesRequest, opts ...grpc.CallOption) (*Series, error)
 	// Returns the latest notable events of the daemon, such as slow commits and refused connections.
 	DumpEvents(ctx context.Context, in *DumpEventsRequest, opts ...grpc.CallOption) (*DumpEventsResponse, error)
@@ -200,21 +204,25 @@ func (c *adminClient) SetLogFilter(ctx context.Context, in *SetLogFilterRequest,
 // for forward compatibility.
 type AdminServer interface {
 	GetStatus(context.Context, *GetStatusRequest) (*Status, error)
-	// Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
-	// `operate`, as the whole GetStatus does.
+	// Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
+	// console. Needs the permission `operate`, as the complete answer of GetStatus does.
 	WatchFigures(*WatchFiguresRequest, grpc.ServerStreamingServer[WatchFiguresResponse]) error
-	// Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds.
+	// Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
+	// to ten seconds.
 	Diagnose(context.Context, *DiagnoseRequest) (*Diagnosis, error)
-	// Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them.
+	// Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
+	// format.
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupPart]) error
-	// Confirms that the daemon's wall clock is right, after the daemon found it too far ahead to trust.
+	// Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust.
 	AcceptClock(context.Context, *AcceptClockRequest) (*ClockStatus, error)
 	// Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-	// operator created. --series-on-demand limits the series that callers start. Operators can create up to a million.
+	// operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
+	// million series.
 	CreateSeries(context.Context, *CreateSeriesRequest) (*Series, error)
 	// Lists all series, ordered by source. The list does not include "uid11-fullrand", which always exists.
 	ListSeries(*ListSeriesRequest, grpc.ServerStreamingServer[ListSeriesResponse]) error
-	// Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it was.
+	// Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
+	// stopped.
 	ForgetSeries(context.Context, *ForgetSeriesRequest) (*Series, error)
 	// Returns the latest notable events of the daemon, such as slow commits and refused connections.
 	DumpEvents(context.Context, *DumpEventsRequest) (*DumpEventsResponse, error)

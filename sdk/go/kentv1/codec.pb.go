@@ -30,19 +30,19 @@ const (
 
 type InspectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 1000 texts of at most 1024 bytes.
+	// At most 1000 texts of at most 1024 bytes each.
 	Texts []string `protobuf:"bytes,1,rep,name=texts,proto3" json:"texts,omitempty"`
-	// The format of all the texts, such as "uuidv7-draft01-us" or "extuuid". Empty: detect the format of each text.
+	// The format of all texts, such as "uuidv7-draft01-us" or "extuuid". Empty: detect the format of each text.
 	Format string `protobuf:"bytes,2,opt,name=format,proto3" json:"format,omitempty"`
 	// True if the bytes of the UUIDs are in GUID order.
 	Guid bool `protobuf:"varint,3,opt,name=guid,proto3" json:"guid,omitempty"`
 	// True if each text is only the first characters of a uid11.
 	Prefix bool `protobuf:"varint,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// The layout of a "uuidv7-draft01", which its bits do not show: "ms", "us" or "ns".
+	// The layout of each "uuidv7-draft01", which the bits do not show: "ms", "us" or "ns".
 	Layout string `protobuf:"bytes,5,opt,name=layout,proto3" json:"layout,omitempty"`
-	// The unit in which to return the fraction of the second of a "uuidv7-draft01": "s", "ms", "us" or "ns".
+	// The unit in which to return the fraction of the second of each "uuidv7-draft01": "s", "ms", "us" or "ns".
 	Precision string `protobuf:"bytes,6,opt,name=precision,proto3" json:"precision,omitempty"`
-	// The width of the timestamp of a "uuidv8-draft01" in bits, which its bits do not show: 32, 48, 60 or 64.
+	// The width in bits of the timestamp of each "uuidv8-draft01", which the bits do not show: 32, 48, 60 or 64.
 	Width         uint32 `protobuf:"varint,7,opt,name=width,proto3" json:"width,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -267,13 +267,14 @@ type Inspection struct {
 	Canonical string `protobuf:"bytes,4,opt,name=canonical,proto3" json:"canonical,omitempty"`
 	// The value in hexadecimal, in the full width of the format.
 	Hex string `protobuf:"bytes,5,opt,name=hex,proto3" json:"hex,omitempty"`
-	// The time in the identifier, in RFC 3339 form. Empty if the format has none.
+	// The time in the identifier, in RFC 3339 form. Empty if the format has no time.
 	Time string `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
 	// The decoded fields.
 	Fields []*Inspection_Field `protobuf:"bytes,7,rep,name=fields,proto3" json:"fields,omitempty"`
 	// The ranges of bits that make up the identifier, most significant first.
 	Layout []*Inspection_BitRange `protobuf:"bytes,8,rep,name=layout,proto3" json:"layout,omitempty"`
-	// Other formats that the text fits, each with what it would mean: "snowflake-discord of 2016-04-30T11:18:25.796Z".
+	// Other formats that the text fits, each with its meaning in that format: "snowflake-discord of
+	// 2016-04-30T11:18:25.796Z".
 	Also          []string `protobuf:"bytes,9,rep,name=also,proto3" json:"also,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

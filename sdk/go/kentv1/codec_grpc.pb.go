@@ -35,7 +35,7 @@ const (
 type CodecClient interface {
 	// Detects the format of each text, explains why, and decodes the fields of the identifier.
 	Inspect(ctx context.Context, in *InspectRequest, opts ...grpc.CallOption) (*InspectResponse, error)
-	// Encodes fields as identifiers. This allocates nothing: the same fields always give the same identifier.
+	// Encodes fields as identifiers. The call allocates nothing: the same fields always yield the same identifier.
 	Encode(ctx context.Context, in *EncodeRequest, opts ...grpc.CallOption) (*EncodeResponse, error)
 }
 
@@ -73,7 +73,7 @@ func (c *codecClient) Encode(ctx context.Context, in *EncodeRequest, opts ...grp
 type CodecServer interface {
 	// Detects the format of each text, explains why, and decodes the fields of the identifier.
 	Inspect(context.Context, *InspectRequest) (*InspectResponse, error)
-	// Encodes fields as identifiers. This allocates nothing: the same fields always give the same identifier.
+	// Encodes fields as identifiers. The call allocates nothing: the same fields always yield the same identifier.
 	Encode(context.Context, *EncodeRequest) (*EncodeResponse, error)
 	mustEmbedUnimplementedCodecServer()
 }

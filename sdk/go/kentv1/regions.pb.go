@@ -3,17 +3,18 @@
 //   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
 //     127.0.0.1:7600 kent.v1.Regions/CreateRegion
 //
-// Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of a space. A delegated region has
-// a space of its own, and its name is the outer space's name, "/" and the region's name: "spaces/default/orders".
+// Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of
+// a space. A delegated region has a separate space. The name of this space is the outer space's name, "/" and the
+// region's name: "spaces/default/orders".
 //
 // An edit that changes nothing makes no revision: in its response, revision and base_revision are equal.
 //
 // Every edit takes these fields:
 // - validate_only: a dry run. The response is that of a real edit, but nothing changes.
-// - expected_revision: the edit fails with ABORTED if the table has another revision. 0 accepts any.
+// - expected_revision: the edit fails with ABORTED if the table has another revision. 0 accepts any revision.
 // - request_id: makes a retry safe. An edit that was already made with this request_id is not made again, and the
-//   response is that of the first call. At most 64 bytes, preferably a UUID of version 7. AllocateRequest.request_id says
-//   how long the daemon keeps it.
+//   response is that of the first call. At most 64 bytes, preferably a UUID of version 7. AllocateRequest.request_id
+//   says how long the daemon keeps request IDs.
 // - reason: a text of at most 1024 bytes for the history.
 //
 // An edit that breaks a rule of the table fails with an ErrorInfo whose reason is in upper case, such as PREFIX_CONFLICT.
@@ -49,7 +50,7 @@ const (
 	// Same as DECIMAL.
 	Space_TEXT_FORM_UNSPECIFIED Space_TextForm = 0
 	Space_DECIMAL               Space_TextForm = 1
-	// "0x" and as many hexadecimal digits as the width needs.
+	// "0x" and hexadecimal digits, with leading zeros for the full width.
 	Space_HEX Space_TextForm = 2
 	// 11 base-58 characters. For spaces of 64 bits.
 	Space_UID11 Space_TextForm = 3
@@ -108,7 +109,7 @@ const (
 	Region_SEQUENTIAL Region_Order = 1
 	// The suffix is a keyed permutation of the counter within each octave, the counters from 2^m to 2^(m+1) - 1.
 	Region_SCRAMBLED Region_Order = 2
-	// The daemon grants nothing from the region. Users choose the suffixes, and Compose makes the identifiers.
+	// The daemon grants nothing from the region. Users choose the suffixes, and Compose converts them to identifiers.
 	Region_EXTERNAL Region_Order = 3
 )
 
@@ -161,9 +162,9 @@ const (
 	Region_KIND_UNSPECIFIED Region_Kind = 0
 	// Has no subregions.
 	Region_OPEN Region_Kind = 1
-	// Has subregions, and identifiers of its own under the all-zero extension.
+	// Has subregions, and can also issue identifiers itself, under the all-zero extension.
 	Region_PARTIAL Region_Kind = 2
-	// Has subregions, and no identifiers of its own.
+	// Has subregions, and issues no identifiers itself.
 	Region_CLOSED Region_Kind = 3
 )
 
@@ -218,7 +219,7 @@ const (
 	MapCell_REGION MapCell_Kind = 1
 	// Identifiers in no region.
 	MapCell_FREE MapCell_Kind = 2
-	// Room in a region: its expansion zone, or extensions that its subregions have not taken.
+	// Unused identifiers in a region: its expansion zone, or extensions that its subregions have not taken.
 	MapCell_ZONE MapCell_Kind = 3
 	// A region with subregions.
 	MapCell_SUBREGIONS MapCell_Kind = 4
@@ -348,9 +349,9 @@ const (
 	Classification_STATUS_UNSPECIFIED Classification_Status = 0
 	// In no region.
 	Classification_FREE Classification_Status = 1
-	// In a closed region, under an extension that has no subregion.
+	// The identifier is in a closed region, under an extension that has no subregion.
 	Classification_UNASSIGNED Classification_Status = 2
-	// In a region, with a bit of the expansion zone set.
+	// The identifier is in a region, but has a bit of the expansion zone set.
 	Classification_RESERVED Classification_Status = 3
 	// Belongs to a region.
 	Classification_MEMBER Classification_Status = 4
@@ -405,15 +406,15 @@ type Space struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "spaces/SPACE".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The width n of its identifiers in bits, 1 to 128.
+	// The width n of the space's identifiers in bits, 1 to 128.
 	Bits uint32 `protobuf:"varint,2,opt,name=bits,proto3" json:"bits,omitempty"`
-	// The revision of its table, which increases with every edit.
+	// The revision of the space's table, which increases with every edit.
 	Revision    uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	RegionCount uint64 `protobuf:"varint,4,opt,name=region_count,json=regionCount,proto3" json:"region_count,omitempty"`
-	// The text form of its identifiers.
+	// The text form of the space's identifiers.
 	TextForm Space_TextForm `protobuf:"varint,5,opt,name=text_form,json=textForm,proto3,enum=kent.v1.Space_TextForm" json:"text_form,omitempty"`
 	// The resource name of the sealed region that contains this space: nothing in the space is granted. Empty if there is
-	// no such region, "-" if the caller may neither read nor edit it.
+	// no such region, "-" if the caller may neither read nor edit that region.
 	SealedBy      string `protobuf:"bytes,6,opt,name=sealed_by,json=sealedBy,proto3" json:"sealed_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -772,7 +773,7 @@ type Region struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "spaces/SPACE/regions/REGION".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Identifies the region in its space. It never changes and is never reused.
+	// The number that identifies the region in its space. It never changes and is never reused.
 	Number uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	// The prefix as zeros and ones.
 	Prefix string `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
@@ -783,22 +784,22 @@ type Region struct {
 	Kind       Region_Kind `protobuf:"varint,6,opt,name=kind,proto3,enum=kent.v1.Region_Kind" json:"kind,omitempty"`
 	// The number of bits by which the prefixes of its subregions are longer. 0 if it has no subregions.
 	SubregionBits uint32 `protobuf:"varint,7,opt,name=subregion_bits,json=subregionBits,proto3" json:"subregion_bits,omitempty"`
-	// The resource name of the region that contains it. Empty at the top level, and if the caller may neither read nor edit
-	// that region.
+	// The resource name of the region that contains this region. Empty at the top level, and if the caller may neither
+	// read nor edit the containing region.
 	Parent string `protobuf:"bytes,8,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Decimal, since it can be 2^128: all suffixes below this one were issued, or lost in a crash.
 	Issued string `protobuf:"bytes,9,opt,name=issued,proto3" json:"issued,omitempty"`
 	// Decimal: 2^suffix_bits, or 0 for a closed region.
 	Capacity string `protobuf:"bytes,10,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// Decimal: the capacity if the region expands as far as it can.
+	// Decimal: the capacity after the largest possible expansion.
 	UltimateCapacity string `protobuf:"bytes,11,opt,name=ultimate_capacity,json=ultimateCapacity,proto3" json:"ultimate_capacity,omitempty"`
 	// The prefixes that the region had before it was split, oldest first.
 	FormerPrefixes []*FormerPrefix `protobuf:"bytes,12,rep,name=former_prefixes,json=formerPrefixes,proto3" json:"former_prefixes,omitempty"`
 	// Decimal: all suffixes below this one are issued, or in a chunk that a daemon holds. No edit can remove them.
 	Reserved string       `protobuf:"bytes,13,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	Order    Region_Order `protobuf:"varint,14,opt,name=order,proto3,enum=kent.v1.Region_Order" json:"order,omitempty"`
-	// True if the region itself is sealed. Its seal covers everything that begins with its prefix: its subregions and the
-	// spaces of delegated regions, to any depth.
+	// True if the region itself is sealed. The seal covers everything that begins with the region's prefix: its
+	// subregions and the spaces of delegated regions, to any depth.
 	Sealed bool `protobuf:"varint,15,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	// The resource name of the space of a delegated region's suffixes: "spaces/SPACE/REGION".
 	DelegatedSpace string            `protobuf:"bytes,16,opt,name=delegated_space,json=delegatedSpace,proto3" json:"delegated_space,omitempty"`
@@ -808,28 +809,29 @@ type Region struct {
 	Labels         map[string]string `protobuf:"bytes,20,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The daemon's recent grant rate from this region, in identifiers per second.
 	Rate float64 `protobuf:"fixed64,21,opt,name=rate,proto3" json:"rate,omitempty"`
-	// The seconds until the region is full at this rate. For a region that expands automatically, full means at its ultimate
-	// capacity or its cap. Absent if the rate is 0.
+	// The seconds until the region is full at this rate. A region that expands automatically is full when it reaches its
+	// ultimate capacity or its cap. Absent if the rate is 0.
 	FullInSeconds *float64 `protobuf:"fixed64,22,opt,name=full_in_seconds,json=fullInSeconds,proto3,oneof" json:"full_in_seconds,omitempty"`
-	// The number of the region that contains it. 0 at the top level.
+	// The number of the region that contains this region. 0 at the top level.
 	ParentNumber uint64 `protobuf:"varint,23,opt,name=parent_number,json=parentNumber,proto3" json:"parent_number,omitempty"`
 	// The revision at which the region got its current prefix.
 	PrefixSince uint64 `protobuf:"varint,24,opt,name=prefix_since,json=prefixSince,proto3" json:"prefix_since,omitempty"`
 	// The maximum number of identifiers per second that the region issues, on average. Set when the region is created and
 	// never changed, because a restore from a backup relies on it.
 	Pace uint64 `protobuf:"varint,25,opt,name=pace,proto3" json:"pace,omitempty"`
-	// The resource name of the innermost sealed region that covers this one: itself, a region that contains it, or a
-	// region around its space. Until all sealed regions that cover this one are unsealed, nothing is granted. Empty if
-	// there are none, and always empty in snapshots, changes, past tables and the history. "-" if the caller may neither
-	// read nor edit the sealed region.
+	// The resource name of the innermost sealed region that covers this region: the region itself, a region that contains
+	// it, or a region around its space. Nothing is granted until all sealed regions that cover this region are unsealed.
+	// Empty if there are none, and always empty in snapshots, changes, past tables and the history. "-" if the caller may
+	// neither read nor edit the sealed region.
 	SealedBy string `protobuf:"bytes,26,opt,name=sealed_by,json=sealedBy,proto3" json:"sealed_by,omitempty"`
-	// True if the counter is not known since a restore: suffixes from `reserved` on may have been issued, and nothing is
-	// granted until UpdateRegion sets next to a number above all suffixes in use. Set only by ListRegions with
+	// True if the counter is unknown since a restore: suffixes from `reserved` on may have been issued, and nothing is
+	// granted until UpdateRegion sets `next` to a number above all suffixes in use. Set only by ListRegions with
 	// exact_counters; ImportTable reads it.
 	NeedsFloor bool `protobuf:"varint,27,opt,name=needs_floor,json=needsFloor,proto3" json:"needs_floor,omitempty"`
-	// In a scrambled region: the number from which the key of its order is derived. It is the region's own number, or that of the
-	// closed region whose numbers it continues. The key is SipHash-2-4, keyed with the space's key, of "region01", this number and a 0,
-	// followed by the same with a 1 in place of the 0; numbers have eight bytes, little-endian. ImportTable ignores it.
+	// In a scrambled region: the number from which the key of its order is derived. It is the region's own number or, if
+	// the region continues the numbers of a closed region, the key number of that region. The key is two values of
+	// SipHash-2-4 under the space's key: that of "region01", this number and 0, followed by that of "region01", this
+	// number and 1. Numbers have eight bytes, little-endian. ImportTable ignores it.
 	KeyNumber     uint64 `protobuf:"varint,28,opt,name=key_number,json=keyNumber,proto3" json:"key_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1066,8 +1068,8 @@ type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the region expands automatically. Absent: never.
 	AutoExpand *AutoExpand `protobuf:"bytes,1,opt,name=auto_expand,json=autoExpand,proto3" json:"auto_expand,omitempty"`
-	// The maximum number of suffixes that the region issues, if below its capacity (decimal). Daemons give back what they
-	// hold beyond it. Empty: no cap.
+	// The maximum number of suffixes that the region issues, if below its capacity (decimal). Daemons give back suffixes
+	// that they hold beyond the cap. Empty: no cap.
 	Cap string `protobuf:"bytes,2,opt,name=cap,proto3" json:"cap,omitempty"`
 	// The smallest number of suffixes that a daemon reserves at a time. If this and max_chunk are 0, the daemon's settings
 	// apply.
@@ -1152,7 +1154,7 @@ type AutoExpand struct {
 	AtPercent uint32 `protobuf:"varint,1,opt,name=at_percent,json=atPercent,proto3" json:"at_percent,omitempty"`
 	// Expand by this many bits, at least 1, or by the rest of the zone if that is less.
 	ByBits uint32 `protobuf:"varint,2,opt,name=by_bits,json=byBits,proto3" json:"by_bits,omitempty"`
-	// The largest suffix to expand to, in bits. 0: as far as the zone allows.
+	// The maximum width of the suffix after automatic expansion, in bits. 0: as far as the zone allows.
 	MaxSuffixBits uint32 `protobuf:"varint,3,opt,name=max_suffix_bits,json=maxSuffixBits,proto3" json:"max_suffix_bits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1215,7 +1217,7 @@ type FormerPrefix struct {
 	Prefix string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// The first revision of the table at which the region had this prefix.
 	FromRevision uint64 `protobuf:"varint,2,opt,name=from_revision,json=fromRevision,proto3" json:"from_revision,omitempty"`
-	// The last revision at which it had this prefix.
+	// The last revision at which the region had this prefix.
 	ToRevision uint64 `protobuf:"varint,3,opt,name=to_revision,json=toRevision,proto3" json:"to_revision,omitempty"`
 	// All suffixes below this value were issued or reserved when the region lost this prefix (decimal).
 	Reserved      string `protobuf:"bytes,4,opt,name=reserved,proto3" json:"reserved,omitempty"`
@@ -1292,9 +1294,9 @@ type ListRegionsRequest struct {
 	// List the table as it was at this revision. 0 means now. Past regions have no counters, rates or forecasts, because the
 	// history does not record them.
 	AtRevision uint64 `protobuf:"varint,4,opt,name=at_revision,json=atRevision,proto3" json:"at_revision,omitempty"`
-	// Read the table and its counters from the store, and show which regions need a floor. Otherwise the list shows what
-	// this replica has heard, and a counter that another replica has moved may be out of date. Not available for past
-	// tables. An export needs this.
+	// Read the table and its counters from the store, and show which regions need a floor. Otherwise the list shows the
+	// state in this replica's memory, in which a counter that another replica has moved may be out of date. Not available
+	// for past tables. Exports need this option.
 	ExactCounters bool `protobuf:"varint,5,opt,name=exact_counters,json=exactCounters,proto3" json:"exact_counters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1431,11 +1433,12 @@ type MapRegionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "spaces/SPACE".
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
-	// The part to draw: its prefix as zeros and ones. Empty: the whole space.
+	// The prefix of the part to draw, as zeros and ones. Empty: the whole space.
 	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// At most 4096. 0 means 1024.
 	MaxCells uint32 `protobuf:"varint,3,opt,name=max_cells,json=maxCells,proto3" json:"max_cells,omitempty"`
-	// Draw the table as it was at this revision. 0 means now. Past maps have no counters: the history does not record them.
+	// Draw the table as it was at this revision. 0 means now. Past maps have no counters, because the history does not
+	// record them.
 	AtRevision    uint64 `protobuf:"varint,4,opt,name=at_revision,json=atRevision,proto3" json:"at_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1501,18 +1504,19 @@ func (x *MapRegionsRequest) GetAtRevision() uint64 {
 
 type MapRegionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The cells tile the prefix: their order is that of their prefixes, they do not overlap, and nothing is left out.
+	// The cells cover the prefix completely and do not overlap. They are in the order of their prefixes.
 	//
-	// The widest cell is divided first, until there are max_cells cells or nothing is left to divide. A region without subregions is
-	// one cell and is never divided, so its zone and suffix are in its cell.
+	// The widest cell is divided first, until there are max_cells cells or nothing is left to divide. A region without
+	// subregions is one cell, which is never divided and includes its zone and suffix.
 	Cells []*MapCell `protobuf:"bytes,1,rep,name=cells,proto3" json:"cells,omitempty"`
 	// The revision of the table that the map shows.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The width of the identifiers in bits.
 	Bits uint32 `protobuf:"varint,3,opt,name=bits,proto3" json:"bits,omitempty"`
-	// The regions around the requested prefix, outermost first: each begins with fewer bits of it. No cell counts them.
+	// The regions around the requested prefix, outermost first. Their prefixes are shorter than the requested one. No
+	// cell counts these regions.
 	Around []*MapRegion `protobuf:"bytes,4,rep,name=around,proto3" json:"around,omitempty"`
-	// True if the caller may read only some of the regions. The space of the others looks free.
+	// True if the caller may read only some of the regions. The space of the other regions looks free.
 	Partial       bool `protobuf:"varint,5,opt,name=partial,proto3" json:"partial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1588,8 +1592,8 @@ type MapCell struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The prefix as zeros and ones.
 	Prefix string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// The number of regions whose first identifier is in the cell. A region around the requested prefix is counted in no cell, every
-	// other one in exactly one cell.
+	// The number of regions whose first identifier is in the cell. A region around the requested prefix is counted in no
+	// cell. Every other region is counted in exactly one cell.
 	RegionCount uint64 `protobuf:"varint,2,opt,name=region_count,json=regionCount,proto3" json:"region_count,omitempty"`
 	// Decimal: the sum of the capacities of these regions.
 	Capacity string `protobuf:"bytes,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
@@ -1604,8 +1608,8 @@ type MapCell struct {
 	FreeShare float64 `protobuf:"fixed64,7,opt,name=free_share,json=freeShare,proto3" json:"free_share,omitempty"`
 	// The region that the cell shows. Absent if the cell shows several regions, or a region and free space.
 	Region *MapRegion `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`
-	// The name of the innermost region around the cell: a region with a shorter prefix, which the cell begins with. Empty if there is
-	// none.
+	// The name of the innermost region around the cell. The region's prefix is shorter than the cell's, which begins with
+	// it. Empty if there is none.
 	Inside        string `protobuf:"bytes,9,opt,name=inside,proto3" json:"inside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1711,8 +1715,8 @@ type MapRegion struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The number of the region.
 	Number uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// The prefix as zeros and ones. Shorter than that of the cell if the cell has only the region's own identifiers, because subregions
-	// have the others.
+	// The prefix as zeros and ones. It is shorter than that of the cell if the cell has only the region's own
+	// identifiers, because the others belong to subregions.
 	Prefix string `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// The width of the expansion zone in bits.
 	ZoneBits uint32 `protobuf:"varint,4,opt,name=zone_bits,json=zoneBits,proto3" json:"zone_bits,omitempty"`
@@ -1721,7 +1725,7 @@ type MapRegion struct {
 	Kind       Region_Kind `protobuf:"varint,6,opt,name=kind,proto3,enum=kent.v1.Region_Kind" json:"kind,omitempty"`
 	// True if the region itself is sealed.
 	Sealed bool `protobuf:"varint,7,opt,name=sealed,proto3" json:"sealed,omitempty"`
-	// True if its suffixes are a space of their own, "spaces/SPACE/REGION".
+	// True if the region's suffixes are a separate space, "spaces/SPACE/REGION".
 	Delegated bool `protobuf:"varint,8,opt,name=delegated,proto3" json:"delegated,omitempty"`
 	// True if the region is strict.
 	Strict bool `protobuf:"varint,9,opt,name=strict,proto3" json:"strict,omitempty"`
@@ -1861,7 +1865,7 @@ type ListFreeBlocksRequest struct {
 	AtLeastBits uint32 `protobuf:"varint,4,opt,name=at_least_bits,json=atLeastBits,proto3" json:"at_least_bits,omitempty"`
 	// Also return the prefix that CreateRegion would choose for a suffix of this width.
 	SuffixBits *uint32 `protobuf:"varint,5,opt,name=suffix_bits,json=suffixBits,proto3,oneof" json:"suffix_bits,omitempty"`
-	// The width of that region's expansion zone. The default is that of CreateRegionRequest.zone_bits.
+	// The width of the expansion zone for that region. The default is the same as for CreateRegionRequest.zone_bits.
 	ZoneBits      *uint32 `protobuf:"varint,6,opt,name=zone_bits,json=zoneBits,proto3,oneof" json:"zone_bits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1946,7 +1950,7 @@ type ListFreeBlocksResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// The revision of the table that this page shows.
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The place of a new region with suffix_bits. Absent without suffix_bits, or if no block is large enough.
+	// The place that a new region with suffix_bits would get. Absent without suffix_bits, or if no block is large enough.
 	Choice        *PlaceOfRegion `protobuf:"bytes,4,opt,name=choice,proto3" json:"choice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2071,7 +2075,7 @@ type PlaceOfRegion struct {
 	Prefix string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// The width of the expansion zone in bits.
 	ZoneBits uint32 `protobuf:"varint,2,opt,name=zone_bits,json=zoneBits,proto3" json:"zone_bits,omitempty"`
-	// The prefix of the free block around it.
+	// The prefix of the free block that contains the place.
 	Block         string `protobuf:"bytes,3,opt,name=block,proto3" json:"block,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2186,8 +2190,8 @@ type CreateRegionRequest struct {
 	ZoneBits *uint32 `protobuf:"varint,4,opt,name=zone_bits,json=zoneBits,proto3,oneof" json:"zone_bits,omitempty"`
 	// The prefix as zeros and ones. Absent: the daemon chooses one.
 	Prefix *string `protobuf:"bytes,5,opt,name=prefix,proto3,oneof" json:"prefix,omitempty"`
-	// The first counter value to issue. All lower ones count as issued. After a restore that may have lost edits, this is not
-	// enough: the region issues nothing until UpdateRegion declares a next value.
+	// The first counter value to issue. All lower values count as issued. After a restore that may have lost edits, the
+	// region still issues nothing until UpdateRegion declares a next value.
 	Next *Uint128 `protobuf:"bytes,6,opt,name=next,proto3" json:"next,omitempty"`
 	// If no prefix is free, split the region that loses the least capacity.
 	AutoSplit        bool         `protobuf:"varint,7,opt,name=auto_split,json=autoSplit,proto3" json:"auto_split,omitempty"`
@@ -2198,10 +2202,10 @@ type CreateRegionRequest struct {
 	Reason           string       `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
 	// If no prefix is free, split this region. Not allowed together with auto_split.
 	SplitDonor string `protobuf:"bytes,13,opt,name=split_donor,json=splitDonor,proto3" json:"split_donor,omitempty"`
-	// The maximum number of identifiers per second, on average. 0 means the default, which depends on the suffix: 2^20 up
-	// to 40 bits, 2^30 from 50 bits.
+	// The maximum number of identifiers per second, on average. 0 means the default, which depends on the width of the
+	// suffix: 2^20 up to 40 bits, 2^30 from 50 bits on.
 	Pace uint64 `protobuf:"varint,14,opt,name=pace,proto3" json:"pace,omitempty"`
-	// Create the region sealed: it grants nothing until it is unsealed.
+	// Create the region sealed, so that it grants nothing until it is unsealed.
 	Sealed bool    `protobuf:"varint,15,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	Policy *Policy `protobuf:"bytes,16,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The open request that this region answers, "spaces/SPACE/requests/ID", in the same space. The new region gets the
@@ -2361,11 +2365,11 @@ func (x *CreateRegionRequest) GetAnswers() string {
 	return ""
 }
 
-// A request for a region. At most 100 requests of one principal and 1000 requests of a space are open. A closed request is
-// removed when a later one is closed, if it was closed more than 90 days ago or is beyond the newest 1000 closed ones.
+// A request for a region. At most 100 requests of one principal and 1000 requests of a space are open. When a request
+// is closed, closed requests older than 90 days or beyond the newest 1000 are removed.
 type RegionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "spaces/SPACE/requests/ID". ID is a number, and later requests have higher ones.
+	// "spaces/SPACE/requests/ID". ID is a number; later requests have higher numbers.
 	Name  string              `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	State RegionRequest_State `protobuf:"varint,2,opt,name=state,proto3,enum=kent.v1.RegionRequest_State" json:"state,omitempty"`
 	// The wanted name of the region.
@@ -2379,7 +2383,7 @@ type RegionRequest struct {
 	Labels map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Why the requester needs the region.
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Who asked, in the form of HistoryEntry.principal: the proved identity and the host.
+	// Who made the request, in the form of HistoryEntry.principal: the verified identity and the host.
 	Requester string `protobuf:"bytes,9,opt,name=requester,proto3" json:"requester,omitempty"`
 	// When the request was made, in RFC 3339 form, by the clock of the daemon that stored it.
 	CreateTime string `protobuf:"bytes,10,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -3243,7 +3247,7 @@ type DeleteRegionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "spaces/SPACE/regions/REGION".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Confirms that no number of an EXTERNAL region is in use, which the table does not show.
+	// Confirms that no number of an EXTERNAL region is in use, because the table does not record which numbers are.
 	Unused           bool   `protobuf:"varint,2,opt,name=unused,proto3" json:"unused,omitempty"`
 	ValidateOnly     bool   `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	ExpectedRevision uint64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
@@ -3409,19 +3413,21 @@ type UpdateRegionRequest struct {
 	Name        string  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Owner       *string `protobuf:"bytes,2,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
 	Description *string `protobuf:"bytes,3,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// Labels to set. A name and a value have 1 to 63 of a-z A-Z 0-9 - _ . / : @ +, and a name begins with a letter or a digit. Owner,
-	// description and labels together have at most 4096 bytes.
+	// Labels to set. A name and a value have 1 to 63 characters of a-z A-Z 0-9 - _ . / : @ +, and a name begins with a
+	// letter or a digit. Owner, description and labels together have at most 4096 bytes.
 	SetLabels map[string]string `protobuf:"bytes,4,rep,name=set_labels,json=setLabels,proto3" json:"set_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Names of labels to remove.
 	RemoveLabels []string `protobuf:"bytes,5,rep,name=remove_labels,json=removeLabels,proto3" json:"remove_labels,omitempty"`
 	// New values for parts of the policy.
 	Policy *Policy `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`
-	// The parts of the policy to change: "auto_expand", "cap", "min_chunk", "max_chunk", "strict", or "*" for all of them. A part
-	// that policy leaves empty is cleared. Absent: the parts that policy sets. The two bounds of chunks change together.
+	// The parts of the policy to change: "auto_expand", "cap", "min_chunk", "max_chunk", "strict", or "*" for all of
+	// them. A part that is empty in `policy` is cleared. Absent: the parts that `policy` sets. The two bounds of chunks
+	// change together.
 	PolicyMask *fieldmaskpb.FieldMask `protobuf:"bytes,12,opt,name=policy_mask,json=policyMask,proto3" json:"policy_mask,omitempty"`
-	// Declares all suffixes below this one as issued. A value below the counter changes nothing. A scrambled region rounds it
-	// up to a power of two. Until another replica learns of the edit, it can still grant suffixes below this value from a
-	// chunk that it holds. The response says which replicas may, and for how long, as for a seal.
+	// Declares all suffixes below this one as issued. A value below the counter changes nothing. A scrambled region
+	// rounds the value up to a power of two. Until another replica learns of the edit, it can still grant suffixes below
+	// this value from a chunk that it holds. As for a seal, the response says which replicas may still do so, and for how
+	// long.
 	Next             *Uint128 `protobuf:"bytes,7,opt,name=next,proto3" json:"next,omitempty"`
 	ValidateOnly     bool     `protobuf:"varint,8,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	ExpectedRevision uint64   `protobuf:"varint,9,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
@@ -3644,11 +3650,12 @@ type AddSubregionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The parent of the subregions, "spaces/SPACE/regions/REGION".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The number of bits by which the prefixes of the subregions are longer. The same for all subregions of a region.
+	// The number of bits by which the prefixes of the subregions are longer. It is the same for all subregions of a
+	// region.
 	ByBits     uint32       `protobuf:"varint,2,opt,name=by_bits,json=byBits,proto3" json:"by_bits,omitempty"`
 	NewRegions []*NewRegion `protobuf:"bytes,3,rep,name=new_regions,json=newRegions,proto3" json:"new_regions,omitempty"`
-	// Allow a subregion to take the all-zero extension while other extensions have no subregion. Those then stay reserved
-	// for subregions.
+	// Allow a subregion to take the all-zero extension while other extensions have no subregion. The other extensions
+	// then stay reserved for subregions.
 	Abstract         bool   `protobuf:"varint,4,opt,name=abstract,proto3" json:"abstract,omitempty"`
 	ValidateOnly     bool   `protobuf:"varint,5,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	ExpectedRevision uint64 `protobuf:"varint,6,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
@@ -3746,13 +3753,14 @@ func (x *AddSubregionsRequest) GetReason() string {
 
 // A region for a split or a subdivision to create.
 //
-// The subregion on the all-zero extension continues the counter of its parent. It always has its parent's order, pace and
-// policy, and its parent's seal covers it. Its next value can only raise the counter.
+// The subregion on the all-zero extension continues the counter of its parent. It always has the order, pace and policy
+// of its parent, and the seal of its parent covers it. Its next value can only raise the counter.
 type NewRegion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The region's name in its space. The rules of CreateSpaceRequest.space_id apply.
 	RegionId string `protobuf:"bytes,1,opt,name=region_id,json=regionId,proto3" json:"region_id,omitempty"`
-	// The width of the suffix in bits. Required, except for the all-zero subregion, where the default is its parent's.
+	// The width of the suffix in bits. Required, except for the all-zero subregion, where the default is the width of its
+	// parent's suffix.
 	SuffixBits *uint32 `protobuf:"varint,2,opt,name=suffix_bits,json=suffixBits,proto3,oneof" json:"suffix_bits,omitempty"`
 	// The by_bits zeros and ones that follow the old prefix. Absent: the lowest free extension, which is the all-zero one only
 	// if AddSubregions assigns all extensions or is abstract. Regions without an extension get theirs in the order of this
@@ -3856,8 +3864,8 @@ func (x *NewRegion) GetPolicy() *Policy {
 	return nil
 }
 
-// A large table is imported in parts. A part can end after any region that has no subregions, if a region comes before its
-// subregions, as in ListRegions.
+// A large table is imported in parts. If every region comes before its subregions, as in ListRegions, a part can end
+// after any region that has no subregions.
 type ImportTableRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "spaces/SPACE".
@@ -3866,10 +3874,10 @@ type ImportTableRequest struct {
 	// width, the same prefix yields different identifiers.
 	Bits uint32 `protobuf:"varint,2,opt,name=bits,proto3" json:"bits,omitempty"`
 	// At most 48 regions, and 128 KiB. The names of regions and parents are in this space. A parent is in the list or in the table.
-	// reserved is required: all suffixes below it count as issued. In a scrambled region it is rounded up to a power of two,
-	// because spaces differ in their keys. number, parent_number, prefix_since, issued, the capacities, rate and full_in_seconds are
-	// ignored. delegated_space can be any text: if it is not empty, the region is delegated, to an empty space. The revisions in
-	// former_prefixes stay those of the other table.
+	// reserved is required: all suffixes below it count as issued. In a scrambled region, reserved is rounded up to a
+	// power of two, because every space has a different key. number, parent_number, prefix_since, issued, the capacities,
+	// rate and full_in_seconds are ignored. delegated_space can be any text: if it is not empty, the region is delegated,
+	// to an empty space. The revisions in former_prefixes stay those of the other table.
 	Regions          []*Region `protobuf:"bytes,3,rep,name=regions,proto3" json:"regions,omitempty"`
 	ValidateOnly     bool      `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	ExpectedRevision uint64    `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
@@ -3962,7 +3970,7 @@ type EditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The edited region, after the edit. After a deletion: the region as it was before.
 	Region *Region `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
-	// Every region that the edit changed, created or deleted. Empty if the edit changed nothing.
+	// All regions that the edit changed, created or deleted. Empty if the edit changed nothing.
 	Changes []*RegionChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
 	// The revision of the table before the edit.
 	BaseRevision uint64 `protobuf:"varint,3,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
@@ -3975,10 +3983,10 @@ type EditResponse struct {
 	// The region that was split to free a prefix, because of auto_split or split_donor. Empty if no split was needed.
 	Donor string `protobuf:"bytes,7,opt,name=donor,proto3" json:"donor,omitempty"`
 	// The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or a
-	// next value. If it is empty, no replica makes a grant that the edit forbids.
+	// next value. If the list is empty, no replica makes a grant that the edit forbids.
 	Unconfirmed []string `protobuf:"bytes,8,rep,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
-	// If not all replicas have confirmed such an edit, the milliseconds after which no replica makes a grant that it forbids,
-	// even a replica that cannot be reached.
+	// If not all replicas have confirmed such an edit: the number of milliseconds after which no replica makes a grant
+	// that the edit forbids, not even a replica that cannot be reached.
 	EffectiveWithinMs uint64 `protobuf:"varint,9,opt,name=effective_within_ms,json=effectiveWithinMs,proto3" json:"effective_within_ms,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -4077,8 +4085,9 @@ func (x *EditResponse) GetEffectiveWithinMs() uint64 {
 	return 0
 }
 
-// A detail of the status of a refused edit: the most similar edit that is legal. The daemon has planned this edit for the same caller,
-// and at that moment it was legal. reason, request_id, expected_revision, validate_only and answers of the edit are empty.
+// A detail of the status of a refused edit: the most similar edit that is legal. The daemon has planned this edit for
+// the same caller, and the edit was legal at that moment. reason, request_id, expected_revision, validate_only and
+// answers of the edit are empty.
 type EditSuggestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The rule that the refused edit breaks: the reason of the ErrorInfo, such as ZONE_TOO_SMALL.
@@ -4514,7 +4523,7 @@ type ListHistoryResponse struct {
 	Entries []*HistoryEntry        `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The daemon no longer has the edits up to this revision. 0 if it has all of them.
+	// The daemon no longer has the edits up to this revision. 0 if the daemon has all edits.
 	ForgottenThrough uint64 `protobuf:"varint,3,opt,name=forgotten_through,json=forgottenThrough,proto3" json:"forgotten_through,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -4589,7 +4598,7 @@ type HistoryEntry struct {
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Every region that the edit changed, created or deleted, without counters.
 	Changes []*RegionChange `protobuf:"bytes,7,rep,name=changes,proto3" json:"changes,omitempty"`
-	// If the edit declared suffixes of the first region in changes as issued: the region's counter after the edit and
+	// If the edit declared suffixes of the first region in `changes` as issued: the region's counter after the edit and
 	// before it (decimal).
 	Declared       string `protobuf:"bytes,8,opt,name=declared,proto3" json:"declared,omitempty"`
 	DeclaredBefore string `protobuf:"bytes,9,opt,name=declared_before,json=declaredBefore,proto3" json:"declared_before,omitempty"`
@@ -4844,7 +4853,7 @@ type WatchTableResponse_Change struct {
 }
 
 type WatchTableResponse_Around_ struct {
-	// The seals around the space of a delegated region have changed, or the watch has resumed.
+	// Sent when the seals around the space of a delegated region have changed, or when the watch has resumed.
 	Around *WatchTableResponse_Around `protobuf:"bytes,3,opt,name=around,proto3,oneof"`
 }
 
@@ -5020,14 +5029,15 @@ type Classification struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Identifier *Uint128               `protobuf:"bytes,1,opt,name=identifier,proto3" json:"identifier,omitempty"`
 	Status     Classification_Status  `protobuf:"varint,2,opt,name=status,proto3,enum=kent.v1.Classification_Status" json:"status,omitempty"`
-	// The resource names of all regions that contain the identifier, outermost first. The last one is the region that it
-	// belongs to.
+	// The resource names of all regions that contain the identifier, outermost first. The identifier belongs to the last
+	// one.
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
 	// If status is MEMBER: the suffix.
 	Suffix *Uint128 `protobuf:"bytes,4,opt,name=suffix,proto3" json:"suffix,omitempty"`
-	// If status is MEMBER: whether the identifier counts as issued. For a delegated region, its own space decides.
+	// If status is MEMBER: whether the identifier counts as issued. For a delegated region, the space of its suffixes
+	// determines this.
 	Issued bool `protobuf:"varint,5,opt,name=issued,proto3" json:"issued,omitempty"`
-	// If status is MEMBER and the region was split: the prefixes that the region had before, oldest first.
+	// If status is MEMBER and the region was split: the earlier prefixes of the region, oldest first.
 	FormerPrefixes []*FormerPrefix `protobuf:"bytes,6,rep,name=former_prefixes,json=formerPrefixes,proto3" json:"former_prefixes,omitempty"`
 	// If the region is delegated: the classification of the suffix in the region's own space.
 	Local *Classification `protobuf:"bytes,7,opt,name=local,proto3" json:"local,omitempty"`
@@ -5143,8 +5153,9 @@ type WatchTableResponse_Snapshot struct {
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// True for the last part of the snapshot.
 	Last bool `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
-	// The space's 16-byte key, from which those of its scrambled regions are derived (key_number). A copy of the table needs it to
-	// compute which of their identifiers are issued. Empty if the caller may not have leases of the whole table.
+	// The space's 16-byte key, from which the keys of its scrambled regions are derived (key_number). A copy of the
+	// table needs this key to compute which identifiers of scrambled regions are issued. Empty if the caller may not
+	// lease from the whole table.
 	ScrambleKey []byte `protobuf:"bytes,5,opt,name=scramble_key,json=scrambleKey,proto3" json:"scramble_key,omitempty"`
 	// As in Space: the sealed region that contains the space. The same in all parts.
 	SealedBy      string `protobuf:"bytes,6,opt,name=sealed_by,json=sealedBy,proto3" json:"sealed_by,omitempty"`

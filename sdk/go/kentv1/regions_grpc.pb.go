@@ -3,17 +3,18 @@
 //   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
 //     127.0.0.1:7600 kent.v1.Regions/CreateRegion
 //
-// Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of a space. A delegated region has
-// a space of its own, and its name is the outer space's name, "/" and the region's name: "spaces/default/orders".
+// Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of
+// a space. A delegated region has a separate space. The name of this space is the outer space's name, "/" and the
+// region's name: "spaces/default/orders".
 //
 // An edit that changes nothing makes no revision: in its response, revision and base_revision are equal.
 //
 // Every edit takes these fields:
 // - validate_only: a dry run. The response is that of a real edit, but nothing changes.
-// - expected_revision: the edit fails with ABORTED if the table has another revision. 0 accepts any.
+// - expected_revision: the edit fails with ABORTED if the table has another revision. 0 accepts any revision.
 // - request_id: makes a retry safe. An edit that was already made with this request_id is not made again, and the
-//   response is that of the first call. At most 64 bytes, preferably a UUID of version 7. AllocateRequest.request_id says
-//   how long the daemon keeps it.
+//   response is that of the first call. At most 64 bytes, preferably a UUID of version 7. AllocateRequest.request_id
+//   says how long the daemon keeps request IDs.
 // - reason: a text of at most 1024 bytes for the history.
 //
 // An edit that breaks a rule of the table fails with an ErrorInfo whose reason is in upper case, such as PREFIX_CONFLICT.
@@ -76,7 +77,7 @@ const (
 type RegionsClient interface {
 	// Creates a space: an empty table over n-bit identifiers.
 	CreateSpace(ctx context.Context, in *CreateSpaceRequest, opts ...grpc.CallOption) (*Space, error)
-	// Returns a space. A caller that may only allocate from the space gets only its name, width and text form.
+	// Returns a space. A caller that may only allocate from the space gets only the space's name, width and text form.
 	GetSpace(ctx context.Context, in *GetSpaceRequest, opts ...grpc.CallOption) (*Space, error)
 	ListSpaces(ctx context.Context, in *ListSpacesRequest, opts ...grpc.CallOption) (*ListSpacesResponse, error)
 	// Deletes a space without regions. If it is the space of a delegated region, this ends the delegation.
@@ -84,22 +85,25 @@ type RegionsClient interface {
 	// Lists the regions of a space, ordered by prefix. A region comes before its subregions.
 	ListRegions(ctx context.Context, in *ListRegionsRequest, opts ...grpc.CallOption) (*ListRegionsResponse, error)
 	GetRegion(ctx context.Context, in *GetRegionRequest, opts ...grpc.CallOption) (*Region, error)
-	// Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
-	// max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+	// Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
+	// The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
+	// the regions sees only these.
 	MapRegions(ctx context.Context, in *MapRegionsRequest, opts ...grpc.CallOption) (*MapRegionsResponse, error)
 	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-	// region, but its sibling does. Can also say which prefix CreateRegion would choose.
+	// region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
 	ListFreeBlocks(ctx context.Context, in *ListFreeBlocksRequest, opts ...grpc.CallOption) (*ListFreeBlocksResponse, error)
 	// Creates a top-level region on the given prefix, or on the free prefix that wastes the least space.
 	CreateRegion(ctx context.Context, in *CreateRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
 	// Moves bits from the expansion zone to the suffix. The region can then issue more identifiers, and every identifier
 	// issued earlier stays valid.
 	ExpandRegion(ctx context.Context, in *ExpandRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
-	// Moves bits from the suffix to the expansion zone. Fails if an identifier that uses these bits may have been issued.
+	// Moves bits from the suffix to the expansion zone. The edit fails if an identifier that uses these bits may have
+	// been issued.
 	ShrinkRegion(ctx context.Context, in *ShrinkRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
-	// Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that this frees.
+	// Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that the split
+	// frees.
 	SplitRegion(ctx context.Context, in *SplitRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
-	// Adds subregions, whose prefixes are by_bits longer than that of their parent.
+	// Adds subregions, whose prefixes are by_bits bits longer than that of their parent.
 	AddSubregions(ctx context.Context, in *AddSubregionsRequest, opts ...grpc.CallOption) (*EditResponse, error)
 	// Turns the suffixes of a region into a new space, named SPACE/REGION. The region must not have issued anything.
 	DelegateRegion(ctx context.Context, in *DelegateRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
@@ -107,12 +111,12 @@ type RegionsClient interface {
 	// seal also covers subregions and spaces that are created later. The response says which replicas may still grant,
 	// and for how long.
 	SealRegion(ctx context.Context, in *SealRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
-	// Lifts the seal of a region. The seals of regions in it, and of regions around it, stay.
+	// Lifts the seal of a region. The seals of regions inside the region, and of regions around it, stay.
 	UnsealRegion(ctx context.Context, in *SealRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
-	// Renames a region. Its number, its identifiers and its history stay the same.
+	// Renames a region. The region's number, identifiers and history stay the same.
 	RenameRegion(ctx context.Context, in *RenameRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
-	// Deletes a region without subregions, if none of its suffixes was ever issued or reserved. Its name and its prefix
-	// become free. Its number is never used again.
+	// Deletes a region without subregions, if none of its suffixes was ever issued or reserved. The region's name and
+	// prefix become free. Its number is never used again.
 	DeleteRegion(ctx context.Context, in *DeleteRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
 	// Reverts the last edit of a table or of a region, or the deletion of a region, by another edit. If that is not
 	// possible, the call fails and says why.
@@ -121,24 +125,24 @@ type RegionsClient interface {
 	UpdateRegion(ctx context.Context, in *UpdateRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
 	// Creates regions as they are in another table: with their prefixes, counters and former prefixes, in one edit.
 	ImportTable(ctx context.Context, in *ImportTableRequest, opts ...grpc.CallOption) (*EditResponse, error)
-	// Converts suffixes of a region to identifiers, and identifiers to suffixes. Checks each against the region's prefix,
-	// expansion zone and suffix.
+	// Converts suffixes of a region to identifiers, and identifiers to suffixes. The call checks each of them against the
+	// region's prefix, expansion zone and suffix.
 	Compose(ctx context.Context, in *ComposeRequest, opts ...grpc.CallOption) (*ComposeResponse, error)
 	// Lists the edits of a table, newest first: the author, the change, the time and the reason of each.
 	ListHistory(ctx context.Context, in *ListHistoryRequest, opts ...grpc.CallOption) (*ListHistoryResponse, error)
-	// Sends a snapshot of the table, then every edit, in order and without gaps. The daemon disconnects a watcher that reads too
-	// slowly with ABORTED, and the error has the revision to resume from.
+	// Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
+	// daemon disconnects it with ABORTED, and the error has the revision to resume from.
 	WatchTable(ctx context.Context, in *WatchTableRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchTableResponse], error)
 	// Returns the regions that identifiers belong to.
 	Classify(ctx context.Context, in *ClassifyRequest, opts ...grpc.CallOption) (*ClassifyResponse, error)
-	// Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
-	// declines. The caller needs any permission for a region of the space.
+	// Asks for a region. This is for a caller that may not create the region. An operator makes the region or declines
+	// the request. The caller needs at least one permission for a region of the space.
 	RequestRegion(ctx context.Context, in *RequestRegionRequest, opts ...grpc.CallOption) (*RegionRequest, error)
 	// Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
 	// `edit` for the whole space, a caller sees all requests.
 	ListRegionRequests(ctx context.Context, in *ListRegionRequestsRequest, opts ...grpc.CallOption) (*ListRegionRequestsResponse, error)
-	// Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
-	// the region, name the request in CreateRegionRequest.answers.
+	// Declines a request, or withdraws one of the caller's own requests. To decline a request, the caller needs `edit`
+	// for the requested region. To make the region, name the request in CreateRegionRequest.answers.
 	CloseRegionRequest(ctx context.Context, in *CloseRegionRequestRequest, opts ...grpc.CallOption) (*RegionRequest, error)
 }
 
@@ -445,7 +449,7 @@ func (c *regionsClient) CloseRegionRequest(ctx context.Context, in *CloseRegionR
 type RegionsServer interface {
 	// Creates a space: an empty table over n-bit identifiers.
 	CreateSpace(context.Context, *CreateSpaceRequest) (*Space, error)
-	// Returns a space. A caller that may only allocate from the space gets only its name, width and text form.
+	// Returns a space. A caller that may only allocate from the space gets only the space's name, width and text form.
 	GetSpace(context.Context, *GetSpaceRequest) (*Space, error)
 	ListSpaces(context.Context, *ListSpacesRequest) (*ListSpacesResponse, error)
 	// Deletes a space without regions. If it is the space of a delegated region, this ends the delegation.
@@ -453,22 +457,25 @@ type RegionsServer interface {
 	// Lists the regions of a space, ordered by prefix. A region comes before its subregions.
 	ListRegions(context.Context, *ListRegionsRequest) (*ListRegionsResponse, error)
 	GetRegion(context.Context, *GetRegionRequest) (*Region, error)
-	// Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
-	// max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+	// Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
+	// The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
+	// the regions sees only these.
 	MapRegions(context.Context, *MapRegionsRequest) (*MapRegionsResponse, error)
 	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-	// region, but its sibling does. Can also say which prefix CreateRegion would choose.
+	// region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
 	ListFreeBlocks(context.Context, *ListFreeBlocksRequest) (*ListFreeBlocksResponse, error)
 	// Creates a top-level region on the given prefix, or on the free prefix that wastes the least space.
 	CreateRegion(context.Context, *CreateRegionRequest) (*EditResponse, error)
 	// Moves bits from the expansion zone to the suffix. The region can then issue more identifiers, and every identifier
 	// issued earlier stays valid.
 	ExpandRegion(context.Context, *ExpandRegionRequest) (*EditResponse, error)
-	// Moves bits from the suffix to the expansion zone. Fails if an identifier that uses these bits may have been issued.
+	// Moves bits from the suffix to the expansion zone. The edit fails if an identifier that uses these bits may have
+	// been issued.
 	ShrinkRegion(context.Context, *ShrinkRegionRequest) (*EditResponse, error)
-	// Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that this frees.
+	// Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that the split
+	// frees.
 	SplitRegion(context.Context, *SplitRegionRequest) (*EditResponse, error)
-	// Adds subregions, whose prefixes are by_bits longer than that of their parent.
+	// Adds subregions, whose prefixes are by_bits bits longer than that of their parent.
 	AddSubregions(context.Context, *AddSubregionsRequest) (*EditResponse, error)
 	// Turns the suffixes of a region into a new space, named SPACE/REGION. The region must not have issued anything.
 	DelegateRegion(context.Context, *DelegateRegionRequest) (*EditResponse, error)
@@ -476,12 +483,12 @@ type RegionsServer interface {
 	// seal also covers subregions and spaces that are created later. The response says which replicas may still grant,
 	// and for how long.
 	SealRegion(context.Context, *SealRegionRequest) (*EditResponse, error)
-	// Lifts the seal of a region. The seals of regions in it, and of regions around it, stay.
+	// Lifts the seal of a region. The seals of regions inside the region, and of regions around it, stay.
 	UnsealRegion(context.Context, *SealRegionRequest) (*EditResponse, error)
-	// Renames a region. Its number, its identifiers and its history stay the same.
+	// Renames a region. The region's number, identifiers and history stay the same.
 	RenameRegion(context.Context, *RenameRegionRequest) (*EditResponse, error)
-	// Deletes a region without subregions, if none of its suffixes was ever issued or reserved. Its name and its prefix
-	// become free. Its number is never used again.
+	// Deletes a region without subregions, if none of its suffixes was ever issued or reserved. The region's name and
+	// prefix become free. Its number is never used again.
 	DeleteRegion(context.Context, *DeleteRegionRequest) (*EditResponse, error)
 	// Reverts the last edit of a table or of a region, or the deletion of a region, by another edit. If that is not
 	// possible, the call fails and says why.
@@ -490,24 +497,24 @@ type RegionsServer interface {
 	UpdateRegion(context.Context, *UpdateRegionRequest) (*EditResponse, error)
 	// Creates regions as they are in another table: with their prefixes, counters and former prefixes, in one edit.
 	ImportTable(context.Context, *ImportTableRequest) (*EditResponse, error)
-	// Converts suffixes of a region to identifiers, and identifiers to suffixes. Checks each against the region's prefix,
-	// expansion zone and suffix.
+	// Converts suffixes of a region to identifiers, and identifiers to suffixes. The call checks each of them against the
+	// region's prefix, expansion zone and suffix.
 	Compose(context.Context, *ComposeRequest) (*ComposeResponse, error)
 	// Lists the edits of a table, newest first: the author, the change, the time and the reason of each.
 	ListHistory(context.Context, *ListHistoryRequest) (*ListHistoryResponse, error)
-	// Sends a snapshot of the table, then every edit, in order and without gaps. The daemon disconnects a watcher that reads too
-	// slowly with ABORTED, and the error has the revision to resume from.
+	// Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
+	// daemon disconnects it with ABORTED, and the error has the revision to resume from.
 	WatchTable(*WatchTableRequest, grpc.ServerStreamingServer[WatchTableResponse]) error
 	// Returns the regions that identifiers belong to.
 	Classify(context.Context, *ClassifyRequest) (*ClassifyResponse, error)
-	// Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
-	// declines. The caller needs any permission for a region of the space.
+	// Asks for a region. This is for a caller that may not create the region. An operator makes the region or declines
+	// the request. The caller needs at least one permission for a region of the space.
 	RequestRegion(context.Context, *RequestRegionRequest) (*RegionRequest, error)
 	// Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
 	// `edit` for the whole space, a caller sees all requests.
 	ListRegionRequests(context.Context, *ListRegionRequestsRequest) (*ListRegionRequestsResponse, error)
-	// Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
-	// the region, name the request in CreateRegionRequest.answers.
+	// Declines a request, or withdraws one of the caller's own requests. To decline a request, the caller needs `edit`
+	// for the requested region. To make the region, name the request in CreateRegionRequest.answers.
 	CloseRegionRequest(context.Context, *CloseRegionRequestRequest) (*RegionRequest, error)
 	mustEmbedUnimplementedRegionsServer()
 }

@@ -95,14 +95,14 @@ class AccessServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def WhoAmI(self, request, context):
-        """Returns who the caller is to this daemon, and what it may do.
+        """Returns how the daemon identifies the caller, and what the caller may do.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateToken(self, request, context):
-        """Creates a token. The response is the only message that ever contains this secret.
+        """Creates a token. The response is the only message that ever contains the token's secret.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -116,21 +116,22 @@ class AccessServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RevokeToken(self, request, context):
-        """Revokes a token permanently. Every replica that confirms the change refuses calls with it from then on.
+        """Revokes a token permanently. From then on, every replica that has confirmed the change refuses calls with the
+        token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RotateToken(self, request, context):
-        """Gives a token a new secret. The old one works until `grace_seconds` have passed.
+        """Gives a token a new secret. The old secret works until `grace_seconds` have passed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PutRole(self, request, context):
-        """Creates a role, or replaces it or parts of it.
+        """Creates a role, or replaces a role or parts of it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,7 +145,7 @@ class AccessServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteRole(self, request, context):
-        """Deletes a role. Its holders lose its permissions.
+        """Deletes a role. Its holders lose the permissions of the role.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,14 +159,14 @@ class AccessServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListBudgets(self, request, context):
-        """Lists budgets by holder, and what is used of them.
+        """Lists budgets by holder, with the used amount of each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteBudget(self, request, context):
-        """Removes a budget: its holder may take any number of identifiers from the source.
+        """Removes a budget. Its holder may then take any number of identifiers from the source.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -96,29 +96,31 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchFigures(self, request, context):
-        """Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
-        `operate`, as the whole GetStatus does.
+        """Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
+        console. Needs the permission `operate`, as the complete answer of GetStatus does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Diagnose(self, request, context):
-        """Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds.
+        """Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
+        to ten seconds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Backup(self, request, context):
-        """Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them.
+        """Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
+        format.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AcceptClock(self, request, context):
-        """Confirms that the daemon's wall clock is right, after the daemon found it too far ahead to trust.
+        """Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -126,7 +128,8 @@ class AdminServicer(object):
 
     def CreateSeries(self, request, context):
         """Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-        operator created. --series-on-demand limits the series that callers start. Operators can create up to a million.
+        operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
+        million series.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,7 +143,8 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ForgetSeries(self, request, context):
-        """Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it was.
+        """Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
+        stopped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

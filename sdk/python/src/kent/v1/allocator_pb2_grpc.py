@@ -50,7 +50,7 @@ class AllocatorServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Allocate(self, request, context):
-        """Grants one block. If the clock has to advance first, the call waits for a short time within its deadline.
+        """Grants one block. If the clock has to advance first, the call waits for a short time, within its deadline.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -57,7 +57,7 @@ class CodecServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Encode(self, request, context):
-        """Encodes fields as identifiers. This allocates nothing: the same fields always give the same identifier.
+        """Encodes fields as identifiers. The call allocates nothing: the same fields always yield the same identifier.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

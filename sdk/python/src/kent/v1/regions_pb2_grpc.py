@@ -187,7 +187,7 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetSpace(self, request, context):
-        """Returns a space. A caller that may only allocate from the space gets only its name, width and text form.
+        """Returns a space. A caller that may only allocate from the space gets only the space's name, width and text form.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -220,8 +220,9 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def MapRegions(self, request, context):
-        """Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
-        max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+        """Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
+        The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
+        the regions sees only these.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -229,7 +230,7 @@ class RegionsServicer(object):
 
     def ListFreeBlocks(self, request, context):
         """Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-        region, but its sibling does. Can also say which prefix CreateRegion would choose.
+        region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -251,21 +252,23 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ShrinkRegion(self, request, context):
-        """Moves bits from the suffix to the expansion zone. Fails if an identifier that uses these bits may have been issued.
+        """Moves bits from the suffix to the expansion zone. The edit fails if an identifier that uses these bits may have
+        been issued.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SplitRegion(self, request, context):
-        """Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that this frees.
+        """Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that the split
+        frees.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AddSubregions(self, request, context):
-        """Adds subregions, whose prefixes are by_bits longer than that of their parent.
+        """Adds subregions, whose prefixes are by_bits bits longer than that of their parent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -288,22 +291,22 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UnsealRegion(self, request, context):
-        """Lifts the seal of a region. The seals of regions in it, and of regions around it, stay.
+        """Lifts the seal of a region. The seals of regions inside the region, and of regions around it, stay.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RenameRegion(self, request, context):
-        """Renames a region. Its number, its identifiers and its history stay the same.
+        """Renames a region. The region's number, identifiers and history stay the same.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteRegion(self, request, context):
-        """Deletes a region without subregions, if none of its suffixes was ever issued or reserved. Its name and its prefix
-        become free. Its number is never used again.
+        """Deletes a region without subregions, if none of its suffixes was ever issued or reserved. The region's name and
+        prefix become free. Its number is never used again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -332,8 +335,8 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Compose(self, request, context):
-        """Converts suffixes of a region to identifiers, and identifiers to suffixes. Checks each against the region's prefix,
-        expansion zone and suffix.
+        """Converts suffixes of a region to identifiers, and identifiers to suffixes. The call checks each of them against the
+        region's prefix, expansion zone and suffix.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -347,8 +350,8 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchTable(self, request, context):
-        """Sends a snapshot of the table, then every edit, in order and without gaps. The daemon disconnects a watcher that reads too
-        slowly with ABORTED, and the error has the revision to resume from.
+        """Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
+        daemon disconnects it with ABORTED, and the error has the revision to resume from.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -362,8 +365,8 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RequestRegion(self, request, context):
-        """Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
-        declines. The caller needs any permission for a region of the space.
+        """Asks for a region. This is for a caller that may not create the region. An operator makes the region or declines
+        the request. The caller needs at least one permission for a region of the space.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -378,8 +381,8 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CloseRegionRequest(self, request, context):
-        """Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
-        the region, name the request in CreateRegionRequest.answers.
+        """Declines a request, or withdraws one of the caller's own requests. To decline a request, the caller needs `edit`
+        for the requested region. To make the region, name the request in CreateRegionRequest.answers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -23,9 +23,9 @@ import {
  * The Access service is for operators: it manages tokens, roles and budgets, and tells callers who they are.
  *
  * A permission is written ACTION:RESOURCE. The actions are allocate, lease, inspect, read, edit, operate and admin;
- * admin includes the others. A resource is *, a format such as uuidv7, serial:SYMBOL, space:SPACE or region:SPACE/NAME;
- * a resource other than * may end in *, and then stands for everything that begins with the text before the *. There
- * are no permissions that deny.
+ * admin includes the others. A resource is *, a format such as uuidv7, serial:SYMBOL, space:SPACE or region:SPACE/NAME.
+ * A resource other than * may end in *; it then covers everything that begins with the text before the *. No permission
+ * denies anything.
  */
 
 export interface WhoAmIRequest {
@@ -38,27 +38,30 @@ export interface Principal {
    * requires no credentials.
    */
   name: string;
-  /** The permissions, including those of its roles. */
+  /** The permissions of the caller, including those of its roles. */
   permissions: string[];
   roles: string[];
-  /** The end of the credential, in milliseconds since 1970; 0 if it does not expire. */
+  /** The time at which the credential expires, in milliseconds since 1970; 0 if it does not expire. */
   expiresUnixMs: bigint;
-  /** The name that the caller gives in `kent-principal`, which proves nothing. */
+  /** The name that the caller sends in `kent-principal`, unverified. */
   onBehalfOf: string;
   /** Whether the daemon requires credentials. */
   authRequired: boolean;
-  /** The limits that apply to it. */
+  /** The limits that apply to the caller. */
   limits: CallerLimits | undefined;
 }
 
-/** The limits of a caller on each replica. All connections of the caller share them. 0 means no limit; the largest is 10^12. */
+/**
+ * The limits of a caller on each replica. All connections of the caller share the limits. 0 means no limit; the largest
+ * limit is 10^12.
+ */
 export interface CallerLimits {
   /**
    * Identifiers per second. A request passes if the caller has not used up its limit, even if the request exceeds what
-   * is left. Later requests then wait until the excess is made up for.
+   * is left. Later requests are refused until the excess is made up for.
    */
   idsPerSecond: bigint;
-  /** Calls per second, with each message of an AllocateStream call as one. */
+  /** Calls per second. Each message of an AllocateStream call counts as a call. */
   callsPerSecond: bigint;
   /** Open AllocateStream calls. */
   streams: bigint;
@@ -69,20 +72,20 @@ export interface CallerLimits {
 export interface CreateTokenRequest {
   /** What the token is for: 1 to 100 characters, such as "orders". */
   name: string;
-  /** Each as ACTION:RESOURCE, such as "allocate:region:default/orders". At most 100. */
+  /** Each is ACTION:RESOURCE, such as "allocate:region:default/orders". At most 100. */
   permissions: string[];
   /** The names of roles. At each call, the token has the permissions that these roles have at that time. */
   roles: string[];
   /** How long the token is valid, in seconds; at most as long as the credential of the caller. 0: as long as that credential. */
   validSeconds: bigint;
   /**
-   * The token's own limits. Where it has none, the greatest of its roles' limits applies, or else that of the daemon's
-   * settings.
+   * The token's own limits. If a limit is not set, the greatest limit of the token's roles applies, or else that of the
+   * daemon's settings.
    */
   limits:
     | CallerLimits
     | undefined;
-  /** What the token may take from single sources in total. At most 20. */
+  /** How many identifiers the token may take in total, for each source. At most 20. */
   budgets: NewBudget[];
 }
 
@@ -94,7 +97,7 @@ export interface NewBudget {
 }
 
 export interface CreatedToken {
-  /** "kent_ID_SECRET". The daemon keeps only a hash of it. */
+  /** "kent_ID_SECRET". The daemon keeps only a hash of the secret. */
   secret: string;
   token: Token | undefined;
 }
@@ -105,13 +108,13 @@ export interface Token {
   permissions: string[];
   roles: string[];
   createdUnixMs: bigint;
-  /** 0 if it does not expire. */
+  /** 0 if the token does not expire. */
   expiresUnixMs: bigint;
-  /** The principal that made it. */
+  /** The principal that created the token. */
   createdBy: string;
-  /** Why calls with it are refused: "revoked", "expired" or "disabled by a restore". Empty if it works. */
+  /** Why calls with the token are refused: "revoked", "expired" or "disabled by a restore". Empty if the token works. */
   refused: string;
-  /** Its own limits. */
+  /** The token's own limits. */
   limits: CallerLimits | undefined;
 }
 
@@ -142,11 +145,11 @@ export interface Role {
   name: string;
   permissions: string[];
   /**
-   * The names in callers' certificates that have this role: a URI such as "spiffe://example/orders", or a DNS name. A name that ends in
-   * * stands for all names that begin with the text before it.
+   * The names in callers' certificates that have this role: a URI such as "spiffe://example/orders", or a DNS name. A
+   * name that ends in * matches all names that begin with the text before the *.
    */
   certificates: string[];
-  /** The limits of each holder. If a caller has several roles, the greatest limit counts. */
+  /** The limits of each holder. If a caller has several roles, the greatest limit applies. */
   limits: CallerLimits | undefined;
 }
 
@@ -173,7 +176,7 @@ export interface DeleteRoleRequest {
   name: string;
 }
 
-/** What a holder may take from one source in total. */
+/** How many identifiers a holder may take from one source in total. */
 export interface Budget {
   /** "token:ID" or "role:NAME". All holders of a role share its budget. */
   holder: string;
@@ -182,21 +185,21 @@ export interface Budget {
   /** The number of identifiers that the holder may take. */
   total: bigint;
   /**
-   * The number of identifiers that are taken, or that replicas other than the answering one have reserved. May exceed
-   * `total` after `total` was lowered.
+   * The number of identifiers that have been taken, or that replicas other than the answering one have reserved. It may
+   * exceed `total` after `total` has been lowered.
    */
   used: bigint;
-  /** The number of identifiers that are left. */
+  /** The number of identifiers left in the budget. */
   left: bigint;
-  /** The use per day, at the rate of about the last hour; 0 if nothing was used in it. */
+  /** The use per day, at the rate of about the last hour; 0 if nothing was used in that time. */
   usedPerDay: number;
   /** The number of days for which `left` lasts at this rate. Absent if nothing was used in the last hour. */
   daysLeft?:
     | number
     | undefined;
   /**
-   * When the store was restored from a backup, in milliseconds since 1970. What was used between the backup and the
-   * restore is not in `used`. 0: never.
+   * When the store was restored from a backup, in milliseconds since 1970. `used` does not include identifiers taken
+   * between the backup and the restore. 0 if there was no restore.
    */
   restoredUnixMs: bigint;
 }
@@ -220,7 +223,7 @@ export interface SetBudgetResponse {
 }
 
 export interface ListBudgetsRequest {
-  /** Lists only the budgets of this holder. Empty: of all. */
+  /** Lists only the budgets of this holder. Empty: the budgets of all holders. */
   holder: string;
   /** At most 1000; 0: 100. */
   pageSize: number;
@@ -241,7 +244,7 @@ export interface DeleteBudgetRequest {
 export interface AccessChanged {
   /** The addresses of replicas that have not confirmed the change. */
   unconfirmed: string[];
-  /** The longest time for which these replicas may still honor what was revoked. */
+  /** The longest time for which these replicas may still accept what was revoked. */
   effectiveWithinMs: bigint;
   /** The role after `PutRole`. */
   role: Role | undefined;
@@ -2190,7 +2193,7 @@ export const AccessChanged: MessageFns<AccessChanged> = {
 
 export type AccessService = typeof AccessService;
 export const AccessService = {
-  /** Returns who the caller is to this daemon, and what it may do. */
+  /** Returns how the daemon identifies the caller, and what the caller may do. */
   whoAmI: {
     path: "/kent.v1.Access/WhoAmI" as const,
     requestStream: false as const,
@@ -2200,7 +2203,7 @@ export const AccessService = {
     responseSerialize: (value: Principal): Buffer => Buffer.from(Principal.encode(value).finish()),
     responseDeserialize: (value: Buffer): Principal => Principal.decode(value),
   },
-  /** Creates a token. The response is the only message that ever contains this secret. */
+  /** Creates a token. The response is the only message that ever contains the token's secret. */
   createToken: {
     path: "/kent.v1.Access/CreateToken" as const,
     requestStream: false as const,
@@ -2220,7 +2223,10 @@ export const AccessService = {
     responseSerialize: (value: ListTokensResponse): Buffer => Buffer.from(ListTokensResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListTokensResponse => ListTokensResponse.decode(value),
   },
-  /** Revokes a token permanently. Every replica that confirms the change refuses calls with it from then on. */
+  /**
+   * Revokes a token permanently. From then on, every replica that has confirmed the change refuses calls with the
+   * token.
+   */
   revokeToken: {
     path: "/kent.v1.Access/RevokeToken" as const,
     requestStream: false as const,
@@ -2230,7 +2236,7 @@ export const AccessService = {
     responseSerialize: (value: AccessChanged): Buffer => Buffer.from(AccessChanged.encode(value).finish()),
     responseDeserialize: (value: Buffer): AccessChanged => AccessChanged.decode(value),
   },
-  /** Gives a token a new secret. The old one works until `grace_seconds` have passed. */
+  /** Gives a token a new secret. The old secret works until `grace_seconds` have passed. */
   rotateToken: {
     path: "/kent.v1.Access/RotateToken" as const,
     requestStream: false as const,
@@ -2240,7 +2246,7 @@ export const AccessService = {
     responseSerialize: (value: CreatedToken): Buffer => Buffer.from(CreatedToken.encode(value).finish()),
     responseDeserialize: (value: Buffer): CreatedToken => CreatedToken.decode(value),
   },
-  /** Creates a role, or replaces it or parts of it. */
+  /** Creates a role, or replaces a role or parts of it. */
   putRole: {
     path: "/kent.v1.Access/PutRole" as const,
     requestStream: false as const,
@@ -2260,7 +2266,7 @@ export const AccessService = {
     responseSerialize: (value: ListRolesResponse): Buffer => Buffer.from(ListRolesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListRolesResponse => ListRolesResponse.decode(value),
   },
-  /** Deletes a role. Its holders lose its permissions. */
+  /** Deletes a role. Its holders lose the permissions of the role. */
   deleteRole: {
     path: "/kent.v1.Access/DeleteRole" as const,
     requestStream: false as const,
@@ -2280,7 +2286,7 @@ export const AccessService = {
     responseSerialize: (value: SetBudgetResponse): Buffer => Buffer.from(SetBudgetResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): SetBudgetResponse => SetBudgetResponse.decode(value),
   },
-  /** Lists budgets by holder, and what is used of them. */
+  /** Lists budgets by holder, with the used amount of each. */
   listBudgets: {
     path: "/kent.v1.Access/ListBudgets" as const,
     requestStream: false as const,
@@ -2290,7 +2296,7 @@ export const AccessService = {
     responseSerialize: (value: ListBudgetsResponse): Buffer => Buffer.from(ListBudgetsResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListBudgetsResponse => ListBudgetsResponse.decode(value),
   },
-  /** Removes a budget: its holder may take any number of identifiers from the source. */
+  /** Removes a budget. Its holder may then take any number of identifiers from the source. */
   deleteBudget: {
     path: "/kent.v1.Access/DeleteBudget" as const,
     requestStream: false as const,
@@ -2303,32 +2309,35 @@ export const AccessService = {
 } as const;
 
 export interface AccessServer extends UntypedServiceImplementation {
-  /** Returns who the caller is to this daemon, and what it may do. */
+  /** Returns how the daemon identifies the caller, and what the caller may do. */
   whoAmI: handleUnaryCall<WhoAmIRequest, Principal>;
-  /** Creates a token. The response is the only message that ever contains this secret. */
+  /** Creates a token. The response is the only message that ever contains the token's secret. */
   createToken: handleUnaryCall<CreateTokenRequest, CreatedToken>;
   /** Lists tokens by ID, without their secrets. */
   listTokens: handleUnaryCall<ListTokensRequest, ListTokensResponse>;
-  /** Revokes a token permanently. Every replica that confirms the change refuses calls with it from then on. */
+  /**
+   * Revokes a token permanently. From then on, every replica that has confirmed the change refuses calls with the
+   * token.
+   */
   revokeToken: handleUnaryCall<RevokeTokenRequest, AccessChanged>;
-  /** Gives a token a new secret. The old one works until `grace_seconds` have passed. */
+  /** Gives a token a new secret. The old secret works until `grace_seconds` have passed. */
   rotateToken: handleUnaryCall<RotateTokenRequest, CreatedToken>;
-  /** Creates a role, or replaces it or parts of it. */
+  /** Creates a role, or replaces a role or parts of it. */
   putRole: handleUnaryCall<PutRoleRequest, AccessChanged>;
   /** Lists roles by name. */
   listRoles: handleUnaryCall<ListRolesRequest, ListRolesResponse>;
-  /** Deletes a role. Its holders lose its permissions. */
+  /** Deletes a role. Its holders lose the permissions of the role. */
   deleteRole: handleUnaryCall<DeleteRoleRequest, AccessChanged>;
   /** Limits how many identifiers a token or a role may take from one source in total, or changes this limit. */
   setBudget: handleUnaryCall<SetBudgetRequest, SetBudgetResponse>;
-  /** Lists budgets by holder, and what is used of them. */
+  /** Lists budgets by holder, with the used amount of each. */
   listBudgets: handleUnaryCall<ListBudgetsRequest, ListBudgetsResponse>;
-  /** Removes a budget: its holder may take any number of identifiers from the source. */
+  /** Removes a budget. Its holder may then take any number of identifiers from the source. */
   deleteBudget: handleUnaryCall<DeleteBudgetRequest, AccessChanged>;
 }
 
 export interface AccessClient extends Client {
-  /** Returns who the caller is to this daemon, and what it may do. */
+  /** Returns how the daemon identifies the caller, and what the caller may do. */
   whoAmI(request: WhoAmIRequest, callback: (error: ServiceError | null, response: Principal) => void): ClientUnaryCall;
   whoAmI(
     request: WhoAmIRequest,
@@ -2341,7 +2350,7 @@ export interface AccessClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Principal) => void,
   ): ClientUnaryCall;
-  /** Creates a token. The response is the only message that ever contains this secret. */
+  /** Creates a token. The response is the only message that ever contains the token's secret. */
   createToken(
     request: CreateTokenRequest,
     callback: (error: ServiceError | null, response: CreatedToken) => void,
@@ -2373,7 +2382,10 @@ export interface AccessClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListTokensResponse) => void,
   ): ClientUnaryCall;
-  /** Revokes a token permanently. Every replica that confirms the change refuses calls with it from then on. */
+  /**
+   * Revokes a token permanently. From then on, every replica that has confirmed the change refuses calls with the
+   * token.
+   */
   revokeToken(
     request: RevokeTokenRequest,
     callback: (error: ServiceError | null, response: AccessChanged) => void,
@@ -2389,7 +2401,7 @@ export interface AccessClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: AccessChanged) => void,
   ): ClientUnaryCall;
-  /** Gives a token a new secret. The old one works until `grace_seconds` have passed. */
+  /** Gives a token a new secret. The old secret works until `grace_seconds` have passed. */
   rotateToken(
     request: RotateTokenRequest,
     callback: (error: ServiceError | null, response: CreatedToken) => void,
@@ -2405,7 +2417,7 @@ export interface AccessClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: CreatedToken) => void,
   ): ClientUnaryCall;
-  /** Creates a role, or replaces it or parts of it. */
+  /** Creates a role, or replaces a role or parts of it. */
   putRole(
     request: PutRoleRequest,
     callback: (error: ServiceError | null, response: AccessChanged) => void,
@@ -2437,7 +2449,7 @@ export interface AccessClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListRolesResponse) => void,
   ): ClientUnaryCall;
-  /** Deletes a role. Its holders lose its permissions. */
+  /** Deletes a role. Its holders lose the permissions of the role. */
   deleteRole(
     request: DeleteRoleRequest,
     callback: (error: ServiceError | null, response: AccessChanged) => void,
@@ -2469,7 +2481,7 @@ export interface AccessClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: SetBudgetResponse) => void,
   ): ClientUnaryCall;
-  /** Lists budgets by holder, and what is used of them. */
+  /** Lists budgets by holder, with the used amount of each. */
   listBudgets(
     request: ListBudgetsRequest,
     callback: (error: ServiceError | null, response: ListBudgetsResponse) => void,
@@ -2485,7 +2497,7 @@ export interface AccessClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListBudgetsResponse) => void,
   ): ClientUnaryCall;
-  /** Removes a budget: its holder may take any number of identifiers from the source. */
+  /** Removes a budget. Its holder may then take any number of identifiers from the source. */
   deleteBudget(
     request: DeleteBudgetRequest,
     callback: (error: ServiceError | null, response: AccessChanged) => void,

@@ -41,7 +41,10 @@ export interface ForgetSeriesRequest {
 }
 
 export interface Series {
-  /** The source: "serial:GBP", or "serialD:GBP" if GBP would get another scheme without the letter. */
+  /**
+   * The source, such as "serial:GBP". If the series does not have the default scheme of its symbol, the source includes
+   * the letter of the scheme: "serialD:GBP".
+   */
   source: string;
   /** Decimal: all numbers below this one are issued, or reserved by a daemon. */
   reserved: string;
@@ -105,11 +108,11 @@ export interface Status {
   limits:
     | Limits
     | undefined;
-  /** All replicas on the store, starting with the one that answers. Empty if the store allows only one process. */
+  /** All replicas on the store, starting with the replica that answers. Empty if the store allows only one process. */
   replicas: ReplicaStatus[];
 }
 
-/** A daemon on the store. */
+/** A daemon that uses the store. */
 export interface ReplicaStatus {
   /** 32 hexadecimal digits. A daemon gets a new name each time it starts. */
   name: string;
@@ -124,7 +127,7 @@ export interface ReplicaStatus {
   /** The end of its reservation of that slot, in seconds since 1970-01-01T00:00:00Z. */
   reservedUntil: bigint;
   /**
-   * The lead of its clock over the answering daemon's, in milliseconds. Negative if it is behind. Absent for the
+   * How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the
    * answering daemon itself.
    */
   clockAheadMs?:
@@ -152,8 +155,8 @@ export interface StoreStatus {
   /** The number of transactions that were rejected because a record had changed. */
   conflicts: bigint;
   /**
-   * The time since the daemon last reached the store, in milliseconds. Set for replicas only: once it exceeds the window
-   * (--window), a replica stops granting from the chunks it holds.
+   * The time since the daemon last reached the store, in milliseconds. Set for replicas only: once this time exceeds
+   * the window (--window), a replica stops granting from the chunks that it holds.
    */
   reachedMsAgo?:
     | bigint
@@ -167,7 +170,7 @@ export interface ClockStatus {
   unixNanos: bigint;
   /** The number of clock steps beyond the tolerance since the daemon started. */
   clockEpoch: bigint;
-  /** A clock that goes back by up to this many milliseconds is tolerated. */
+  /** If the clock goes back by at most this many milliseconds, this does not count as a clock step. */
   toleranceMs: bigint;
   /** The maximum number of milliseconds that an issued timestamp can be ahead of the clock. */
   maxAheadMs: bigint;
@@ -176,11 +179,11 @@ export interface ClockStatus {
 }
 
 export interface ClockQuarantine {
-  /** The lead of the wall clock over the latest time that the daemon would trust, in milliseconds. */
+  /** How far the wall clock is ahead of the latest time that the daemon would trust, in milliseconds. */
   aheadMs: bigint;
   /**
    * The time that the daemon uses instead, in nanoseconds since 1970-01-01T00:00:00Z. It advances with the time since
-   * boot. Absent if the daemon has no earlier time to start from: then it refuses to issue time-based identifiers.
+   * boot. Absent if the daemon knows no earlier time: it then refuses to issue time-based identifiers.
    */
   insteadUnixNanos?: bigint | undefined;
 }
@@ -196,11 +199,11 @@ export interface SlotStatus {
   /** The 14-bit clock sequence. */
   clockSeq: number;
   /**
-   * The end of the reservation, in seconds since 1970-01-01T00:00:00Z. Up to then the daemon issues identifiers without
-   * a write to the store.
+   * The end of the reservation, in seconds since 1970-01-01T00:00:00Z. Until then, the daemon issues identifiers
+   * without a write to the store.
    */
   reservedUntil: bigint;
-  /** The time left until then, in milliseconds. */
+  /** The time left until the end of the reservation, in milliseconds. */
   windowLeftMs: bigint;
 }
 
@@ -215,7 +218,7 @@ export interface ChunkStatus {
 export interface Limits {
   /** The maximum number of identifiers in one lease. */
   leaseCount: bigint;
-  /** The maximum size of the identifiers in one packed reply in bytes. */
+  /** The maximum size of the identifiers in one packed reply, in bytes. */
   packedBytes: bigint;
   /** The maximum number of concurrent AllocateStream calls. */
   streams: bigint;
@@ -226,19 +229,22 @@ export interface WatchFiguresRequest {
 
 export interface WatchFiguresResponse {
   /**
-   * Oldest first. The first messages of a stream have what the daemon remembers, at most 900 seconds, in parts. Every later message
-   * has one second.
+   * Oldest first. The first messages of a stream have the past seconds that the daemon keeps, at most 900, in parts.
+   * Every later message has one second.
    */
   seconds: FiguresOfSecond[];
 }
 
-/** The figures of one second. */
+/** The metrics of one second. */
 export interface FiguresOfSecond {
   /** The end of the second, by the daemon's wall clock: seconds since 1970-01-01T00:00:00Z. */
   unixSeconds: bigint;
-  /** The daemon that answers, then the other replicas as their latest notes describe them. A note is a few seconds old. */
+  /**
+   * The daemon that answers, then the other replicas, with the values of their latest notes. A note is a few seconds
+   * old.
+   */
   replicas: ReplicaFigures[];
-  /** The sources from which the answering daemon granted the most blocks in this second, at most 8, the busiest first. */
+  /** The sources from which the answering daemon granted the most blocks in this second: at most 8, the busiest first. */
   sources: SourceFigures[];
 }
 
@@ -249,12 +255,15 @@ export interface ReplicaFigures {
   address: string;
   /** True for the daemon that answers. */
   answering: boolean;
-  /** The blocks and the identifiers that it granted in one second. For other replicas, the average of the five seconds before their note. */
+  /**
+   * The blocks and the identifiers that it granted in one second. For other replicas, the average over the five seconds
+   * before their notes.
+   */
   grants: number;
   identifiers: number;
   /**
-   * Half, and 99 %, of the grants of this time took at most this long from request to grant, in microseconds. An estimate within a
-   * factor of two. Absent if there were no grants.
+   * The 50th and the 99th percentile of the time from request to grant, in microseconds, estimated within a factor of
+   * two. Absent if there were no grants.
    */
   p50Micros?: number | undefined;
   p99Micros?:
@@ -264,7 +273,7 @@ export interface ReplicaFigures {
   windowLeftMs?:
     | bigint
     | undefined;
-  /** The lead of its clock over the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon. */
+  /** How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon. */
   clockAheadMs?:
     | bigint
     | undefined;
@@ -277,7 +286,7 @@ export interface ReplicaFigures {
 }
 
 export interface SourceFigures {
-  /** The source, as in AllocateRequest. "other" stands for all sources beyond the first thousand. */
+  /** The source, as in AllocateRequest. "other" combines all sources beyond the first thousand. */
   source: string;
   /** The blocks and the identifiers that were granted in this second. */
   grants: bigint;
@@ -287,7 +296,7 @@ export interface SourceFigures {
 export interface DiagnoseRequest {
 }
 
-/** What the daemon depends on, as measured for this answer. */
+/** The measurements of what the daemon depends on. */
 export interface Diagnosis {
   status:
     | Status
@@ -307,22 +316,22 @@ export interface Diagnosis {
   openFilesMax?:
     | bigint
     | undefined;
-  /** Of the regions that this daemon has granted from, up to three that will be full first, soonest first. */
+  /** Up to three of the regions that this daemon has granted from: those that will be full first, soonest first. */
   fullFirst: Forecast[];
 }
 
 /** A directory in which the daemon makes data durable. */
 export interface Directory {
-  /** "data" or "archive": the setting that names it. */
+  /** "data" or "archive": the setting that names the directory. */
   setting: string;
   path: string;
-  /** The free bytes of its file system that the daemon may use, and the size of the file system in bytes. */
+  /** The free space of its file system that the daemon may use, and the size of the file system, both in bytes. */
   freeBytes: bigint;
   totalBytes: bigint;
   /** The time until 4 KiB are durable, in microseconds: the median and the maximum of several attempts. */
   syncMicros: bigint;
   syncMaxMicros: bigint;
-  /** Why one of these could not be measured. Empty if all were. */
+  /** Why one of these values could not be measured. Empty if all were measured. */
   problem: string;
 }
 
@@ -350,22 +359,25 @@ export interface Etcd {
 export interface EtcdMember {
   /** The member's name. Empty if unknown. */
   name: string;
-  /** HOST:PORT in --store, or the member's own URL if --store lacks it. */
+  /** HOST:PORT in --store, or the member's own URL if --store does not list the member. */
   endpoint: string;
-  /** True if --store lists the member. The daemon queries only such members. */
+  /** True if --store lists the member. The daemon queries only members that --store lists. */
   addressed: boolean;
   /** True if the member replicates without a vote. */
   learner: boolean;
-  /** Why the member does not answer. Empty if it answers, or was not queried. */
+  /** Why the member does not answer. Empty if the member answers or was not queried. */
   problem: string;
-  /** The rest is set only if it answers. */
+  /** The following fields are set only if the member answers. */
   version: string;
-  /** The time until it answered, in microseconds. */
+  /** The time that the answer took, in microseconds. */
   latencyMicros: bigint;
-  /** The size of its database, and the part in use, in bytes. */
+  /** The size of the member's database, and the size of the part in use, in bytes. */
   databaseBytes: bigint;
   usedBytes: bigint;
-  /** The maximum size of its database in bytes. Absent if the member does not report it: etcd does since version 3.6. */
+  /**
+   * The maximum size of the member's database, in bytes. Absent if the member does not report it; members report it
+   * since etcd 3.6.
+   */
   quotaBytes?: bigint | undefined;
   leader: boolean;
   /** False if the member knows no leader of its cluster. */
@@ -378,10 +390,13 @@ export interface EtcdMember {
 export interface Forecast {
   /** The source, as in AllocateRequest: "region:NAME" or "region:NAME@SPACE". */
   source: string;
-  /** Decimal: the number of identifiers that it may issue in total, and the number that are issued or reserved by a daemon. */
+  /**
+   * Decimal: the number of identifiers that the region may issue in total, and the number that are issued or reserved
+   * by a daemon.
+   */
   capacity: string;
   reserved: string;
-  /** The time until it is full at this daemon's recent rate. 0 if it is full. */
+  /** The time until the region is full at this daemon's recent rate. 0 if it is full. */
   fullInSeconds: number;
 }
 
@@ -398,7 +413,7 @@ export interface DumpEventsResponse {
 export interface NotableEvent {
   /** The daemon's wall clock, in nanoseconds since 1970-01-01T00:00:00Z. */
   unixNanos: bigint;
-  /** Such as "slow-commit"; docs/operating.md lists the kinds. */
+  /** The kind of event, such as "slow-commit"; docs/operating.md lists the kinds. */
   kind: string;
   figures: NotableEvent_Figure[];
 }
@@ -414,7 +429,7 @@ export interface SetLogFilterRequest {
     /** The new filter, such as "debug" or "info,tonic=debug". */
     { $case: "filter"; value: string }
     | //
-    /** If true, the filter becomes that of the settings again. */
+    /** If true, the filter is reset to that of the settings. */
     { $case: "reset"; value: boolean }
     | undefined;
 }
@@ -3959,8 +3974,8 @@ export const AdminService = {
     responseDeserialize: (value: Buffer): Status => Status.decode(value),
   },
   /**
-   * Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
-   * `operate`, as the whole GetStatus does.
+   * Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
+   * console. Needs the permission `operate`, as the complete answer of GetStatus does.
    */
   watchFigures: {
     path: "/kent.v1.Admin/WatchFigures" as const,
@@ -3972,7 +3987,10 @@ export const AdminService = {
       Buffer.from(WatchFiguresResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): WatchFiguresResponse => WatchFiguresResponse.decode(value),
   },
-  /** Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds. */
+  /**
+   * Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
+   * to ten seconds.
+   */
   diagnose: {
     path: "/kent.v1.Admin/Diagnose" as const,
     requestStream: false as const,
@@ -3982,7 +4000,10 @@ export const AdminService = {
     responseSerialize: (value: Diagnosis): Buffer => Buffer.from(Diagnosis.encode(value).finish()),
     responseDeserialize: (value: Buffer): Diagnosis => Diagnosis.decode(value),
   },
-  /** Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them. */
+  /**
+   * Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
+   * format.
+   */
   backup: {
     path: "/kent.v1.Admin/Backup" as const,
     requestStream: false as const,
@@ -3992,7 +4013,7 @@ export const AdminService = {
     responseSerialize: (value: BackupPart): Buffer => Buffer.from(BackupPart.encode(value).finish()),
     responseDeserialize: (value: Buffer): BackupPart => BackupPart.decode(value),
   },
-  /** Confirms that the daemon's wall clock is right, after the daemon found it too far ahead to trust. */
+  /** Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust. */
   acceptClock: {
     path: "/kent.v1.Admin/AcceptClock" as const,
     requestStream: false as const,
@@ -4004,7 +4025,8 @@ export const AdminService = {
   },
   /**
    * Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-   * operator created. --series-on-demand limits the series that callers start. Operators can create up to a million.
+   * operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
+   * million series.
    */
   createSeries: {
     path: "/kent.v1.Admin/CreateSeries" as const,
@@ -4025,7 +4047,10 @@ export const AdminService = {
     responseSerialize: (value: ListSeriesResponse): Buffer => Buffer.from(ListSeriesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListSeriesResponse => ListSeriesResponse.decode(value),
   },
-  /** Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it was. */
+  /**
+   * Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
+   * stopped.
+   */
   forgetSeries: {
     path: "/kent.v1.Admin/ForgetSeries" as const,
     requestStream: false as const,
@@ -4060,24 +4085,34 @@ export const AdminService = {
 export interface AdminServer extends UntypedServiceImplementation {
   getStatus: handleUnaryCall<GetStatusRequest, Status>;
   /**
-   * Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
-   * `operate`, as the whole GetStatus does.
+   * Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
+   * console. Needs the permission `operate`, as the complete answer of GetStatus does.
    */
   watchFigures: handleServerStreamingCall<WatchFiguresRequest, WatchFiguresResponse>;
-  /** Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds. */
+  /**
+   * Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
+   * to ten seconds.
+   */
   diagnose: handleUnaryCall<DiagnoseRequest, Diagnosis>;
-  /** Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them. */
+  /**
+   * Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
+   * format.
+   */
   backup: handleServerStreamingCall<BackupRequest, BackupPart>;
-  /** Confirms that the daemon's wall clock is right, after the daemon found it too far ahead to trust. */
+  /** Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust. */
   acceptClock: handleUnaryCall<AcceptClockRequest, ClockStatus>;
   /**
    * Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-   * operator created. --series-on-demand limits the series that callers start. Operators can create up to a million.
+   * operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
+   * million series.
    */
   createSeries: handleUnaryCall<CreateSeriesRequest, Series>;
   /** Lists all series, ordered by source. The list does not include "uid11-fullrand", which always exists. */
   listSeries: handleServerStreamingCall<ListSeriesRequest, ListSeriesResponse>;
-  /** Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it was. */
+  /**
+   * Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
+   * stopped.
+   */
   forgetSeries: handleUnaryCall<ForgetSeriesRequest, Series>;
   /** Returns the latest notable events of the daemon, such as slow commits and refused connections. */
   dumpEvents: handleUnaryCall<DumpEventsRequest, DumpEventsResponse>;
@@ -4102,8 +4137,8 @@ export interface AdminClient extends Client {
     callback: (error: ServiceError | null, response: Status) => void,
   ): ClientUnaryCall;
   /**
-   * Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
-   * `operate`, as the whole GetStatus does.
+   * Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
+   * console. Needs the permission `operate`, as the complete answer of GetStatus does.
    */
   watchFigures(
     request: WatchFiguresRequest,
@@ -4114,7 +4149,10 @@ export interface AdminClient extends Client {
     metadata?: Metadata,
     options?: Partial<CallOptions>,
   ): ClientReadableStream<WatchFiguresResponse>;
-  /** Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds. */
+  /**
+   * Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
+   * to ten seconds.
+   */
   diagnose(
     request: DiagnoseRequest,
     callback: (error: ServiceError | null, response: Diagnosis) => void,
@@ -4130,10 +4168,13 @@ export interface AdminClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Diagnosis) => void,
   ): ClientUnaryCall;
-  /** Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them. */
+  /**
+   * Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
+   * format.
+   */
   backup(request: BackupRequest, options?: Partial<CallOptions>): ClientReadableStream<BackupPart>;
   backup(request: BackupRequest, metadata?: Metadata, options?: Partial<CallOptions>): ClientReadableStream<BackupPart>;
-  /** Confirms that the daemon's wall clock is right, after the daemon found it too far ahead to trust. */
+  /** Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust. */
   acceptClock(
     request: AcceptClockRequest,
     callback: (error: ServiceError | null, response: ClockStatus) => void,
@@ -4151,7 +4192,8 @@ export interface AdminClient extends Client {
   ): ClientUnaryCall;
   /**
    * Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-   * operator created. --series-on-demand limits the series that callers start. Operators can create up to a million.
+   * operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
+   * million series.
    */
   createSeries(
     request: CreateSeriesRequest,
@@ -4175,7 +4217,10 @@ export interface AdminClient extends Client {
     metadata?: Metadata,
     options?: Partial<CallOptions>,
   ): ClientReadableStream<ListSeriesResponse>;
-  /** Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it was. */
+  /**
+   * Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
+   * stopped.
+   */
   forgetSeries(
     request: ForgetSeriesRequest,
     callback: (error: ServiceError | null, response: Series) => void,

@@ -24,25 +24,28 @@ import { Status } from "../../google/rpc/status.js";
 import { Uint128 } from "./types.js";
 
 /**
- * The Allocator service grants blocks of identifiers. Kent never issues the same identifier twice. If a reply is lost,
- * its identifiers are never used: they leave a gap.
+ * The Allocator service grants blocks of identifiers. Kent never issues the same identifier twice. The identifiers of a
+ * lost reply become a gap, unless a strict region returns them again for the same request ID.
  *
  *   grpcurl -plaintext -d '{"source": "uuidv7", "count": 3, "encoding": "ENCODING_PACKED"}' \
  *     127.0.0.1:7600 kent.v1.Allocator/Allocate
  *
  * An error carries google.rpc.ErrorInfo (domain "kent") with a machine-readable reason and, where it helps, BadRequest,
- * PreconditionFailure or RetryInfo. A call that fails with UNAVAILABLE or RESOURCE_EXHAUSTED had no effect, so it is safe to
- * retry.
+ * PreconditionFailure or RetryInfo. A call that fails with UNAVAILABLE or RESOURCE_EXHAUSTED and such a reason had no
+ * effect, so it is safe to retry.
  */
 
 export enum Encoding {
   /** UNSPECIFIED - Same as ENCODING_LEASE. */
   UNSPECIFIED = 0,
-  /** LEASE - Return the block itself: about a hundred bytes, for any count. For clients that can expand a block into identifiers. */
+  /**
+   * LEASE - Return the block itself: about a hundred bytes, for any count. This is for clients that can expand a block into
+   * identifiers.
+   */
   LEASE = 1,
-  /** PACKED - Return the finished identifiers as fixed-width big-endian bytes. For clients that do not know the layouts. */
+  /** PACKED - Return the finished identifiers as fixed-width big-endian bytes. This is for clients that do not know the layouts. */
   PACKED = 2,
-  /** TEXT - Return the finished identifiers as the text that people see, at most 10000 in one call. For shells and browsers. */
+  /** TEXT - Return the finished identifiers as text, at most 10000 in one call. This is for shells and browsers. */
   TEXT = 3,
   UNRECOGNIZED = -1,
 }
@@ -61,14 +64,15 @@ export interface AllocateRequest {
   encoding: Encoding;
   /**
    * Makes a retry safe: a request with a request ID that was already granted returns the same identifiers again, even
-   * after a crash. At most 64 bytes. Only strict regions accept it. With every other source a retry gets new
-   * identifiers. Use a UUID of version 7. The daemon keeps it for --request-retention (30 days by default) and then
-   * refuses it with FAILED_PRECONDITION, reason REQUEST_TOO_OLD. All other request IDs are kept forever, up to --requests-max.
+   * after a crash. At most 64 bytes. Only strict regions accept a request ID; with every other source, a retry gets new
+   * identifiers. Use a UUID of version 7. The daemon keeps such a request ID for --request-retention (30 days by
+   * default) and then refuses it with FAILED_PRECONDITION, reason REQUEST_TOO_OLD. All other request IDs are kept
+   * forever, up to --requests-max.
    */
   requestId: string;
   /**
-   * The number of identifiers that the caller still needs, in this request and later ones. It only affects the advice of a
-   * refusal, such as by how much to expand a region. 0 means the same as count.
+   * The number of identifiers that the caller still needs, in this request and later ones. It only affects the advice
+   * in a refusal, such as by how much to expand a region. 0 means the same as count.
    */
   needed: bigint;
 }
@@ -119,18 +123,18 @@ export interface Block {
 export interface SlotConstants {
   /** The name of the format, such as "uuidv7". */
   format: string;
-  /** The slot through which the daemon issues: 0 to 63. */
+  /** The slot through which the daemon issues identifiers: 0 to 63. */
   slot: number;
   /**
-   * The fencing token. It increases whenever the slot gets another owner. Reject a block whose epoch is lower than one
-   * already seen for the same slot.
+   * The fencing token. It increases whenever the slot gets another owner. Clients must reject a block whose epoch is
+   * lower than one that they have seen for the same slot.
    */
   slotEpoch: bigint;
   /** The 48-bit node field. */
   node: bigint;
   /** The 14-bit clock sequence. */
   clockSeq: number;
-  /** The 16-byte key of the keyed permutation. Empty for formats that do not use one. */
+  /** The 16-byte key of the keyed permutation. Empty for formats that do not use a key. */
   clusterKey: Buffer;
 }
 
@@ -147,8 +151,8 @@ export interface RegionConstants {
   /** The number of the region. It is unique in the space and never changes. */
   regionNumber: bigint;
   /**
-   * The fencing token: the table's revision when the block was granted. Reject a block whose revision is lower than one
-   * already seen for the same region.
+   * The fencing token: the table's revision when the block was granted. Clients must reject a block whose revision is
+   * lower than one that they have seen for the same region.
    */
   revision: bigint;
   /**
@@ -162,14 +166,17 @@ export interface RegionConstants {
 export interface SeriesConstants {
   /** The name of the series, such as "uid11-fullrand". */
   series: string;
-  /** The 16-byte key of the keyed permutation. Empty for series that do not use one. */
+  /** The 16-byte key of the keyed permutation. Empty for series that do not use a key. */
   clusterKey: Buffer;
 }
 
 export interface PackedIdentifiers {
-  /** The bytes of one identifier: 16 for UUIDs, 8 for uid11, ceil(n / 8) for the n-bit identifiers of a region. */
+  /**
+   * The number of bytes of one identifier: 16 for UUIDs, 8 for uid11, ceil(n / 8) for the n-bit identifiers of a
+   * region.
+   */
   width: number;
-  /** The identifiers, width * count bytes, each with its most significant byte first. */
+  /** The identifiers: width * count bytes, each identifier with its most significant byte first. */
   data: Buffer;
   /**
    * The subject of the fencing token: the slot for a time-based format, the region's number for a region, 0 for a
@@ -1127,7 +1134,7 @@ export const TextIdentifiers: MessageFns<TextIdentifiers> = {
 
 export type AllocatorService = typeof AllocatorService;
 export const AllocatorService = {
-  /** Grants one block. If the clock has to advance first, the call waits for a short time within its deadline. */
+  /** Grants one block. If the clock has to advance first, the call waits for a short time, within its deadline. */
   allocate: {
     path: "/kent.v1.Allocator/Allocate" as const,
     requestStream: false as const,
@@ -1155,7 +1162,7 @@ export const AllocatorService = {
 } as const;
 
 export interface AllocatorServer extends UntypedServiceImplementation {
-  /** Grants one block. If the clock has to advance first, the call waits for a short time within its deadline. */
+  /** Grants one block. If the clock has to advance first, the call waits for a short time, within its deadline. */
   allocate: handleUnaryCall<AllocateRequest, AllocateResponse>;
   /**
    * Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is one
@@ -1166,7 +1173,7 @@ export interface AllocatorServer extends UntypedServiceImplementation {
 }
 
 export interface AllocatorClient extends Client {
-  /** Grants one block. If the clock has to advance first, the call waits for a short time within its deadline. */
+  /** Grants one block. If the clock has to advance first, the call waits for a short time, within its deadline. */
   allocate(
     request: AllocateRequest,
     callback: (error: ServiceError | null, response: AllocateResponse) => void,

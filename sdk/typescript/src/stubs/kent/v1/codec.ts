@@ -29,19 +29,19 @@ import { Status } from "../../google/rpc/status.js";
  */
 
 export interface InspectRequest {
-  /** At most 1000 texts of at most 1024 bytes. */
+  /** At most 1000 texts of at most 1024 bytes each. */
   texts: string[];
-  /** The format of all the texts, such as "uuidv7-draft01-us" or "extuuid". Empty: detect the format of each text. */
+  /** The format of all texts, such as "uuidv7-draft01-us" or "extuuid". Empty: detect the format of each text. */
   format: string;
   /** True if the bytes of the UUIDs are in GUID order. */
   guid: boolean;
   /** True if each text is only the first characters of a uid11. */
   prefix: boolean;
-  /** The layout of a "uuidv7-draft01", which its bits do not show: "ms", "us" or "ns". */
+  /** The layout of each "uuidv7-draft01", which the bits do not show: "ms", "us" or "ns". */
   layout: string;
-  /** The unit in which to return the fraction of the second of a "uuidv7-draft01": "s", "ms", "us" or "ns". */
+  /** The unit in which to return the fraction of the second of each "uuidv7-draft01": "s", "ms", "us" or "ns". */
   precision: string;
-  /** The width of the timestamp of a "uuidv8-draft01" in bits, which its bits do not show: 32, 48, 60 or 64. */
+  /** The width in bits of the timestamp of each "uuidv8-draft01", which the bits do not show: 32, 48, 60 or 64. */
   width: number;
 }
 
@@ -67,13 +67,16 @@ export interface Inspection {
   canonical: string;
   /** The value in hexadecimal, in the full width of the format. */
   hex: string;
-  /** The time in the identifier, in RFC 3339 form. Empty if the format has none. */
+  /** The time in the identifier, in RFC 3339 form. Empty if the format has no time. */
   time: string;
   /** The decoded fields. */
   fields: Inspection_Field[];
   /** The ranges of bits that make up the identifier, most significant first. */
   layout: Inspection_BitRange[];
-  /** Other formats that the text fits, each with what it would mean: "snowflake-discord of 2016-04-30T11:18:25.796Z". */
+  /**
+   * Other formats that the text fits, each with its meaning in that format: "snowflake-discord of
+   * 2016-04-30T11:18:25.796Z".
+   */
   also: string[];
 }
 
@@ -1128,7 +1131,7 @@ export const CodecService = {
     responseSerialize: (value: InspectResponse): Buffer => Buffer.from(InspectResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): InspectResponse => InspectResponse.decode(value),
   },
-  /** Encodes fields as identifiers. This allocates nothing: the same fields always give the same identifier. */
+  /** Encodes fields as identifiers. The call allocates nothing: the same fields always yield the same identifier. */
   encode: {
     path: "/kent.v1.Codec/Encode" as const,
     requestStream: false as const,
@@ -1143,7 +1146,7 @@ export const CodecService = {
 export interface CodecServer extends UntypedServiceImplementation {
   /** Detects the format of each text, explains why, and decodes the fields of the identifier. */
   inspect: handleUnaryCall<InspectRequest, InspectResponse>;
-  /** Encodes fields as identifiers. This allocates nothing: the same fields always give the same identifier. */
+  /** Encodes fields as identifiers. The call allocates nothing: the same fields always yield the same identifier. */
   encode: handleUnaryCall<EncodeRequest, EncodeResponse>;
 }
 
@@ -1164,7 +1167,7 @@ export interface CodecClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: InspectResponse) => void,
   ): ClientUnaryCall;
-  /** Encodes fields as identifiers. This allocates nothing: the same fields always give the same identifier. */
+  /** Encodes fields as identifiers. The call allocates nothing: the same fields always yield the same identifier. */
   encode(
     request: EncodeRequest,
     callback: (error: ServiceError | null, response: EncodeResponse) => void,

@@ -29,17 +29,18 @@ import { Uint128 } from "./types.js";
  *   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
  *     127.0.0.1:7600 kent.v1.Regions/CreateRegion
  *
- * Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of a space. A delegated region has
- * a space of its own, and its name is the outer space's name, "/" and the region's name: "spaces/default/orders".
+ * Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of
+ * a space. A delegated region has a separate space. The name of this space is the outer space's name, "/" and the
+ * region's name: "spaces/default/orders".
  *
  * An edit that changes nothing makes no revision: in its response, revision and base_revision are equal.
  *
  * Every edit takes these fields:
  * - validate_only: a dry run. The response is that of a real edit, but nothing changes.
- * - expected_revision: the edit fails with ABORTED if the table has another revision. 0 accepts any.
+ * - expected_revision: the edit fails with ABORTED if the table has another revision. 0 accepts any revision.
  * - request_id: makes a retry safe. An edit that was already made with this request_id is not made again, and the
- *   response is that of the first call. At most 64 bytes, preferably a UUID of version 7. AllocateRequest.request_id says
- *   how long the daemon keeps it.
+ *   response is that of the first call. At most 64 bytes, preferably a UUID of version 7. AllocateRequest.request_id
+ *   says how long the daemon keeps request IDs.
  * - reason: a text of at most 1024 bytes for the history.
  *
  * An edit that breaks a rule of the table fails with an ErrorInfo whose reason is in upper case, such as PREFIX_CONFLICT.
@@ -49,16 +50,16 @@ import { Uint128 } from "./types.js";
 export interface Space {
   /** "spaces/SPACE". */
   name: string;
-  /** The width n of its identifiers in bits, 1 to 128. */
+  /** The width n of the space's identifiers in bits, 1 to 128. */
   bits: number;
-  /** The revision of its table, which increases with every edit. */
+  /** The revision of the space's table, which increases with every edit. */
   revision: bigint;
   regionCount: bigint;
-  /** The text form of its identifiers. */
+  /** The text form of the space's identifiers. */
   textForm: Space_TextForm;
   /**
    * The resource name of the sealed region that contains this space: nothing in the space is granted. Empty if there is
-   * no such region, "-" if the caller may neither read nor edit it.
+   * no such region, "-" if the caller may neither read nor edit that region.
    */
   sealedBy: string;
 }
@@ -67,7 +68,7 @@ export enum Space_TextForm {
   /** UNSPECIFIED - Same as DECIMAL. */
   UNSPECIFIED = 0,
   DECIMAL = 1,
-  /** HEX - "0x" and as many hexadecimal digits as the width needs. */
+  /** HEX - "0x" and hexadecimal digits, with leading zeros for the full width. */
   HEX = 2,
   /** UID11 - 11 base-58 characters. For spaces of 64 bits. */
   UID11 = 3,
@@ -112,7 +113,7 @@ export interface ListSpacesResponse {
 export interface Region {
   /** "spaces/SPACE/regions/REGION". */
   name: string;
-  /** Identifies the region in its space. It never changes and is never reused. */
+  /** The number that identifies the region in its space. It never changes and is never reused. */
   number: bigint;
   /** The prefix as zeros and ones. */
   prefix: string;
@@ -124,15 +125,15 @@ export interface Region {
   /** The number of bits by which the prefixes of its subregions are longer. 0 if it has no subregions. */
   subregionBits: number;
   /**
-   * The resource name of the region that contains it. Empty at the top level, and if the caller may neither read nor edit
-   * that region.
+   * The resource name of the region that contains this region. Empty at the top level, and if the caller may neither
+   * read nor edit the containing region.
    */
   parent: string;
   /** Decimal, since it can be 2^128: all suffixes below this one were issued, or lost in a crash. */
   issued: string;
   /** Decimal: 2^suffix_bits, or 0 for a closed region. */
   capacity: string;
-  /** Decimal: the capacity if the region expands as far as it can. */
+  /** Decimal: the capacity after the largest possible expansion. */
   ultimateCapacity: string;
   /** The prefixes that the region had before it was split, oldest first. */
   formerPrefixes: FormerPrefix[];
@@ -140,8 +141,8 @@ export interface Region {
   reserved: string;
   order: Region_Order;
   /**
-   * True if the region itself is sealed. Its seal covers everything that begins with its prefix: its subregions and the
-   * spaces of delegated regions, to any depth.
+   * True if the region itself is sealed. The seal covers everything that begins with the region's prefix: its
+   * subregions and the spaces of delegated regions, to any depth.
    */
   sealed: boolean;
   /** The resource name of the space of a delegated region's suffixes: "spaces/SPACE/REGION". */
@@ -153,13 +154,13 @@ export interface Region {
   /** The daemon's recent grant rate from this region, in identifiers per second. */
   rate: number;
   /**
-   * The seconds until the region is full at this rate. For a region that expands automatically, full means at its ultimate
-   * capacity or its cap. Absent if the rate is 0.
+   * The seconds until the region is full at this rate. A region that expands automatically is full when it reaches its
+   * ultimate capacity or its cap. Absent if the rate is 0.
    */
   fullInSeconds?:
     | number
     | undefined;
-  /** The number of the region that contains it. 0 at the top level. */
+  /** The number of the region that contains this region. 0 at the top level. */
   parentNumber: bigint;
   /** The revision at which the region got its current prefix. */
   prefixSince: bigint;
@@ -169,22 +170,23 @@ export interface Region {
    */
   pace: bigint;
   /**
-   * The resource name of the innermost sealed region that covers this one: itself, a region that contains it, or a
-   * region around its space. Until all sealed regions that cover this one are unsealed, nothing is granted. Empty if
-   * there are none, and always empty in snapshots, changes, past tables and the history. "-" if the caller may neither
-   * read nor edit the sealed region.
+   * The resource name of the innermost sealed region that covers this region: the region itself, a region that contains
+   * it, or a region around its space. Nothing is granted until all sealed regions that cover this region are unsealed.
+   * Empty if there are none, and always empty in snapshots, changes, past tables and the history. "-" if the caller may
+   * neither read nor edit the sealed region.
    */
   sealedBy: string;
   /**
-   * True if the counter is not known since a restore: suffixes from `reserved` on may have been issued, and nothing is
-   * granted until UpdateRegion sets next to a number above all suffixes in use. Set only by ListRegions with
+   * True if the counter is unknown since a restore: suffixes from `reserved` on may have been issued, and nothing is
+   * granted until UpdateRegion sets `next` to a number above all suffixes in use. Set only by ListRegions with
    * exact_counters; ImportTable reads it.
    */
   needsFloor: boolean;
   /**
-   * In a scrambled region: the number from which the key of its order is derived. It is the region's own number, or that of the
-   * closed region whose numbers it continues. The key is SipHash-2-4, keyed with the space's key, of "region01", this number and a 0,
-   * followed by the same with a 1 in place of the 0; numbers have eight bytes, little-endian. ImportTable ignores it.
+   * In a scrambled region: the number from which the key of its order is derived. It is the region's own number or, if
+   * the region continues the numbers of a closed region, the key number of that region. The key is two values of
+   * SipHash-2-4 under the space's key: that of "region01", this number and 0, followed by that of "region01", this
+   * number and 1. Numbers have eight bytes, little-endian. ImportTable ignores it.
    */
   keyNumber: bigint;
 }
@@ -197,7 +199,7 @@ export enum Region_Order {
   SEQUENTIAL = 1,
   /** SCRAMBLED - The suffix is a keyed permutation of the counter within each octave, the counters from 2^m to 2^(m+1) - 1. */
   SCRAMBLED = 2,
-  /** EXTERNAL - The daemon grants nothing from the region. Users choose the suffixes, and Compose makes the identifiers. */
+  /** EXTERNAL - The daemon grants nothing from the region. Users choose the suffixes, and Compose converts them to identifiers. */
   EXTERNAL = 3,
   UNRECOGNIZED = -1,
 }
@@ -206,9 +208,9 @@ export enum Region_Kind {
   UNSPECIFIED = 0,
   /** OPEN - Has no subregions. */
   OPEN = 1,
-  /** PARTIAL - Has subregions, and identifiers of its own under the all-zero extension. */
+  /** PARTIAL - Has subregions, and can also issue identifiers itself, under the all-zero extension. */
   PARTIAL = 2,
-  /** CLOSED - Has subregions, and no identifiers of its own. */
+  /** CLOSED - Has subregions, and issues no identifiers itself. */
   CLOSED = 3,
   UNRECOGNIZED = -1,
 }
@@ -225,8 +227,8 @@ export interface Policy {
     | AutoExpand
     | undefined;
   /**
-   * The maximum number of suffixes that the region issues, if below its capacity (decimal). Daemons give back what they
-   * hold beyond it. Empty: no cap.
+   * The maximum number of suffixes that the region issues, if below its capacity (decimal). Daemons give back suffixes
+   * that they hold beyond the cap. Empty: no cap.
    */
   cap: string;
   /**
@@ -248,7 +250,7 @@ export interface AutoExpand {
   atPercent: number;
   /** Expand by this many bits, at least 1, or by the rest of the zone if that is less. */
   byBits: number;
-  /** The largest suffix to expand to, in bits. 0: as far as the zone allows. */
+  /** The maximum width of the suffix after automatic expansion, in bits. 0: as far as the zone allows. */
   maxSuffixBits: number;
 }
 
@@ -257,7 +259,7 @@ export interface FormerPrefix {
   prefix: string;
   /** The first revision of the table at which the region had this prefix. */
   fromRevision: bigint;
-  /** The last revision at which it had this prefix. */
+  /** The last revision at which the region had this prefix. */
   toRevision: bigint;
   /** All suffixes below this value were issued or reserved when the region lost this prefix (decimal). */
   reserved: string;
@@ -276,9 +278,9 @@ export interface ListRegionsRequest {
    */
   atRevision: bigint;
   /**
-   * Read the table and its counters from the store, and show which regions need a floor. Otherwise the list shows what
-   * this replica has heard, and a counter that another replica has moved may be out of date. Not available for past
-   * tables. An export needs this.
+   * Read the table and its counters from the store, and show which regions need a floor. Otherwise the list shows the
+   * state in this replica's memory, in which a counter that another replica has moved may be out of date. Not available
+   * for past tables. Exports need this option.
    */
   exactCounters: boolean;
 }
@@ -294,29 +296,35 @@ export interface ListRegionsResponse {
 export interface MapRegionsRequest {
   /** "spaces/SPACE". */
   parent: string;
-  /** The part to draw: its prefix as zeros and ones. Empty: the whole space. */
+  /** The prefix of the part to draw, as zeros and ones. Empty: the whole space. */
   prefix: string;
   /** At most 4096. 0 means 1024. */
   maxCells: number;
-  /** Draw the table as it was at this revision. 0 means now. Past maps have no counters: the history does not record them. */
+  /**
+   * Draw the table as it was at this revision. 0 means now. Past maps have no counters, because the history does not
+   * record them.
+   */
   atRevision: bigint;
 }
 
 export interface MapRegionsResponse {
   /**
-   * The cells tile the prefix: their order is that of their prefixes, they do not overlap, and nothing is left out.
+   * The cells cover the prefix completely and do not overlap. They are in the order of their prefixes.
    *
-   * The widest cell is divided first, until there are max_cells cells or nothing is left to divide. A region without subregions is
-   * one cell and is never divided, so its zone and suffix are in its cell.
+   * The widest cell is divided first, until there are max_cells cells or nothing is left to divide. A region without
+   * subregions is one cell, which is never divided and includes its zone and suffix.
    */
   cells: MapCell[];
   /** The revision of the table that the map shows. */
   revision: bigint;
   /** The width of the identifiers in bits. */
   bits: number;
-  /** The regions around the requested prefix, outermost first: each begins with fewer bits of it. No cell counts them. */
+  /**
+   * The regions around the requested prefix, outermost first. Their prefixes are shorter than the requested one. No
+   * cell counts these regions.
+   */
   around: MapRegion[];
-  /** True if the caller may read only some of the regions. The space of the others looks free. */
+  /** True if the caller may read only some of the regions. The space of the other regions looks free. */
   partial: boolean;
 }
 
@@ -325,8 +333,8 @@ export interface MapCell {
   /** The prefix as zeros and ones. */
   prefix: string;
   /**
-   * The number of regions whose first identifier is in the cell. A region around the requested prefix is counted in no cell, every
-   * other one in exactly one cell.
+   * The number of regions whose first identifier is in the cell. A region around the requested prefix is counted in no
+   * cell. Every other region is counted in exactly one cell.
    */
   regionCount: bigint;
   /** Decimal: the sum of the capacities of these regions. */
@@ -349,8 +357,8 @@ export interface MapCell {
     | MapRegion
     | undefined;
   /**
-   * The name of the innermost region around the cell: a region with a shorter prefix, which the cell begins with. Empty if there is
-   * none.
+   * The name of the innermost region around the cell. The region's prefix is shorter than the cell's, which begins with
+   * it. Empty if there is none.
    */
   inside: string;
 }
@@ -361,7 +369,7 @@ export enum MapCell_Kind {
   REGION = 1,
   /** FREE - Identifiers in no region. */
   FREE = 2,
-  /** ZONE - Room in a region: its expansion zone, or extensions that its subregions have not taken. */
+  /** ZONE - Unused identifiers in a region: its expansion zone, or extensions that its subregions have not taken. */
   ZONE = 3,
   /** SUBREGIONS - A region with subregions. */
   SUBREGIONS = 4,
@@ -383,8 +391,8 @@ export interface MapRegion {
   /** The number of the region. */
   number: bigint;
   /**
-   * The prefix as zeros and ones. Shorter than that of the cell if the cell has only the region's own identifiers, because subregions
-   * have the others.
+   * The prefix as zeros and ones. It is shorter than that of the cell if the cell has only the region's own
+   * identifiers, because the others belong to subregions.
    */
   prefix: string;
   /** The width of the expansion zone in bits. */
@@ -394,7 +402,7 @@ export interface MapRegion {
   kind: Region_Kind;
   /** True if the region itself is sealed. */
   sealed: boolean;
-  /** True if its suffixes are a space of their own, "spaces/SPACE/REGION". */
+  /** True if the region's suffixes are a separate space, "spaces/SPACE/REGION". */
   delegated: boolean;
   /** True if the region is strict. */
   strict: boolean;
@@ -419,7 +427,7 @@ export interface ListFreeBlocksRequest {
   suffixBits?:
     | number
     | undefined;
-  /** The width of that region's expansion zone. The default is that of CreateRegionRequest.zone_bits. */
+  /** The width of the expansion zone for that region. The default is the same as for CreateRegionRequest.zone_bits. */
   zoneBits?: number | undefined;
 }
 
@@ -429,7 +437,7 @@ export interface ListFreeBlocksResponse {
   nextPageToken: string;
   /** The revision of the table that this page shows. */
   revision: bigint;
-  /** The place of a new region with suffix_bits. Absent without suffix_bits, or if no block is large enough. */
+  /** The place that a new region with suffix_bits would get. Absent without suffix_bits, or if no block is large enough. */
   choice: PlaceOfRegion | undefined;
 }
 
@@ -446,7 +454,7 @@ export interface PlaceOfRegion {
   prefix: string;
   /** The width of the expansion zone in bits. */
   zoneBits: number;
-  /** The prefix of the free block around it. */
+  /** The prefix of the free block that contains the place. */
   block: string;
 }
 
@@ -476,8 +484,8 @@ export interface CreateRegionRequest {
     | string
     | undefined;
   /**
-   * The first counter value to issue. All lower ones count as issued. After a restore that may have lost edits, this is not
-   * enough: the region issues nothing until UpdateRegion declares a next value.
+   * The first counter value to issue. All lower values count as issued. After a restore that may have lost edits, the
+   * region still issues nothing until UpdateRegion declares a next value.
    */
   next:
     | Uint128
@@ -492,11 +500,11 @@ export interface CreateRegionRequest {
   /** If no prefix is free, split this region. Not allowed together with auto_split. */
   splitDonor: string;
   /**
-   * The maximum number of identifiers per second, on average. 0 means the default, which depends on the suffix: 2^20 up
-   * to 40 bits, 2^30 from 50 bits.
+   * The maximum number of identifiers per second, on average. 0 means the default, which depends on the width of the
+   * suffix: 2^20 up to 40 bits, 2^30 from 50 bits on.
    */
   pace: bigint;
-  /** Create the region sealed: it grants nothing until it is unsealed. */
+  /** Create the region sealed, so that it grants nothing until it is unsealed. */
   sealed: boolean;
   policy:
     | Policy
@@ -510,11 +518,11 @@ export interface CreateRegionRequest {
 }
 
 /**
- * A request for a region. At most 100 requests of one principal and 1000 requests of a space are open. A closed request is
- * removed when a later one is closed, if it was closed more than 90 days ago or is beyond the newest 1000 closed ones.
+ * A request for a region. At most 100 requests of one principal and 1000 requests of a space are open. When a request
+ * is closed, closed requests older than 90 days or beyond the newest 1000 are removed.
  */
 export interface RegionRequest {
-  /** "spaces/SPACE/requests/ID". ID is a number, and later requests have higher ones. */
+  /** "spaces/SPACE/requests/ID". ID is a number; later requests have higher numbers. */
   name: string;
   state: RegionRequest_State;
   /** The wanted name of the region. */
@@ -530,7 +538,7 @@ export interface RegionRequest {
   labels: { [key: string]: string };
   /** Why the requester needs the region. */
   reason: string;
-  /** Who asked, in the form of HistoryEntry.principal: the proved identity and the host. */
+  /** Who made the request, in the form of HistoryEntry.principal: the verified identity and the host. */
   requester: string;
   /** When the request was made, in RFC 3339 form, by the clock of the daemon that stored it. */
   createTime: string;
@@ -669,7 +677,7 @@ export interface RenameRegionRequest {
 export interface DeleteRegionRequest {
   /** "spaces/SPACE/regions/REGION". */
   name: string;
-  /** Confirms that no number of an EXTERNAL region is in use, which the table does not show. */
+  /** Confirms that no number of an EXTERNAL region is in use, because the table does not record which numbers are. */
   unused: boolean;
   validateOnly: boolean;
   expectedRevision: bigint;
@@ -695,8 +703,8 @@ export interface UpdateRegionRequest {
     | string
     | undefined;
   /**
-   * Labels to set. A name and a value have 1 to 63 of a-z A-Z 0-9 - _ . / : @ +, and a name begins with a letter or a digit. Owner,
-   * description and labels together have at most 4096 bytes.
+   * Labels to set. A name and a value have 1 to 63 characters of a-z A-Z 0-9 - _ . / : @ +, and a name begins with a
+   * letter or a digit. Owner, description and labels together have at most 4096 bytes.
    */
   setLabels: { [key: string]: string };
   /** Names of labels to remove. */
@@ -706,16 +714,18 @@ export interface UpdateRegionRequest {
     | Policy
     | undefined;
   /**
-   * The parts of the policy to change: "auto_expand", "cap", "min_chunk", "max_chunk", "strict", or "*" for all of them. A part
-   * that policy leaves empty is cleared. Absent: the parts that policy sets. The two bounds of chunks change together.
+   * The parts of the policy to change: "auto_expand", "cap", "min_chunk", "max_chunk", "strict", or "*" for all of
+   * them. A part that is empty in `policy` is cleared. Absent: the parts that `policy` sets. The two bounds of chunks
+   * change together.
    */
   policyMask:
     | string[]
     | undefined;
   /**
-   * Declares all suffixes below this one as issued. A value below the counter changes nothing. A scrambled region rounds it
-   * up to a power of two. Until another replica learns of the edit, it can still grant suffixes below this value from a
-   * chunk that it holds. The response says which replicas may, and for how long, as for a seal.
+   * Declares all suffixes below this one as issued. A value below the counter changes nothing. A scrambled region
+   * rounds the value up to a power of two. Until another replica learns of the edit, it can still grant suffixes below
+   * this value from a chunk that it holds. As for a seal, the response says which replicas may still do so, and for how
+   * long.
    */
   next: Uint128 | undefined;
   validateOnly: boolean;
@@ -745,12 +755,15 @@ export interface SplitRegionRequest {
 export interface AddSubregionsRequest {
   /** The parent of the subregions, "spaces/SPACE/regions/REGION". */
   name: string;
-  /** The number of bits by which the prefixes of the subregions are longer. The same for all subregions of a region. */
+  /**
+   * The number of bits by which the prefixes of the subregions are longer. It is the same for all subregions of a
+   * region.
+   */
   byBits: number;
   newRegions: NewRegion[];
   /**
-   * Allow a subregion to take the all-zero extension while other extensions have no subregion. Those then stay reserved
-   * for subregions.
+   * Allow a subregion to take the all-zero extension while other extensions have no subregion. The other extensions
+   * then stay reserved for subregions.
    */
   abstract: boolean;
   validateOnly: boolean;
@@ -762,13 +775,16 @@ export interface AddSubregionsRequest {
 /**
  * A region for a split or a subdivision to create.
  *
- * The subregion on the all-zero extension continues the counter of its parent. It always has its parent's order, pace and
- * policy, and its parent's seal covers it. Its next value can only raise the counter.
+ * The subregion on the all-zero extension continues the counter of its parent. It always has the order, pace and policy
+ * of its parent, and the seal of its parent covers it. Its next value can only raise the counter.
  */
 export interface NewRegion {
   /** The region's name in its space. The rules of CreateSpaceRequest.space_id apply. */
   regionId: string;
-  /** The width of the suffix in bits. Required, except for the all-zero subregion, where the default is its parent's. */
+  /**
+   * The width of the suffix in bits. Required, except for the all-zero subregion, where the default is the width of its
+   * parent's suffix.
+   */
   suffixBits?:
     | number
     | undefined;
@@ -791,8 +807,8 @@ export interface NewRegion {
 }
 
 /**
- * A large table is imported in parts. A part can end after any region that has no subregions, if a region comes before its
- * subregions, as in ListRegions.
+ * A large table is imported in parts. If every region comes before its subregions, as in ListRegions, a part can end
+ * after any region that has no subregions.
  */
 export interface ImportTableRequest {
   /** "spaces/SPACE". */
@@ -804,10 +820,10 @@ export interface ImportTableRequest {
   bits: number;
   /**
    * At most 48 regions, and 128 KiB. The names of regions and parents are in this space. A parent is in the list or in the table.
-   * reserved is required: all suffixes below it count as issued. In a scrambled region it is rounded up to a power of two,
-   * because spaces differ in their keys. number, parent_number, prefix_since, issued, the capacities, rate and full_in_seconds are
-   * ignored. delegated_space can be any text: if it is not empty, the region is delegated, to an empty space. The revisions in
-   * former_prefixes stay those of the other table.
+   * reserved is required: all suffixes below it count as issued. In a scrambled region, reserved is rounded up to a
+   * power of two, because every space has a different key. number, parent_number, prefix_since, issued, the capacities,
+   * rate and full_in_seconds are ignored. delegated_space can be any text: if it is not empty, the region is delegated,
+   * to an empty space. The revisions in former_prefixes stay those of the other table.
    */
   regions: Region[];
   validateOnly: boolean;
@@ -821,7 +837,7 @@ export interface EditResponse {
   region:
     | Region
     | undefined;
-  /** Every region that the edit changed, created or deleted. Empty if the edit changed nothing. */
+  /** All regions that the edit changed, created or deleted. Empty if the edit changed nothing. */
   changes: RegionChange[];
   /** The revision of the table before the edit. */
   baseRevision: bigint;
@@ -835,19 +851,20 @@ export interface EditResponse {
   donor: string;
   /**
    * The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or a
-   * next value. If it is empty, no replica makes a grant that the edit forbids.
+   * next value. If the list is empty, no replica makes a grant that the edit forbids.
    */
   unconfirmed: string[];
   /**
-   * If not all replicas have confirmed such an edit, the milliseconds after which no replica makes a grant that it forbids,
-   * even a replica that cannot be reached.
+   * If not all replicas have confirmed such an edit: the number of milliseconds after which no replica makes a grant
+   * that the edit forbids, not even a replica that cannot be reached.
    */
   effectiveWithinMs: bigint;
 }
 
 /**
- * A detail of the status of a refused edit: the most similar edit that is legal. The daemon has planned this edit for the same caller,
- * and at that moment it was legal. reason, request_id, expected_revision, validate_only and answers of the edit are empty.
+ * A detail of the status of a refused edit: the most similar edit that is legal. The daemon has planned this edit for
+ * the same caller, and the edit was legal at that moment. reason, request_id, expected_revision, validate_only and
+ * answers of the edit are empty.
  */
 export interface EditSuggestion {
   /** The rule that the refused edit breaks: the reason of the ErrorInfo, such as ZONE_TOO_SMALL. */
@@ -903,7 +920,7 @@ export interface ListHistoryResponse {
   entries: HistoryEntry[];
   /** Empty on the last page. */
   nextPageToken: string;
-  /** The daemon no longer has the edits up to this revision. 0 if it has all of them. */
+  /** The daemon no longer has the edits up to this revision. 0 if the daemon has all edits. */
   forgottenThrough: bigint;
 }
 
@@ -927,7 +944,7 @@ export interface HistoryEntry {
   /** Every region that the edit changed, created or deleted, without counters. */
   changes: RegionChange[];
   /**
-   * If the edit declared suffixes of the first region in changes as issued: the region's counter after the edit and
+   * If the edit declared suffixes of the first region in `changes` as issued: the region's counter after the edit and
    * before it (decimal).
    */
   declared: string;
@@ -952,7 +969,7 @@ export interface WatchTableResponse {
     /** One edit. */
     { $case: "change"; value: HistoryEntry }
     | //
-    /** The seals around the space of a delegated region have changed, or the watch has resumed. */
+    /** Sent when the seals around the space of a delegated region have changed, or when the watch has resumed. */
     { $case: "around"; value: WatchTableResponse_Around }
     | undefined;
 }
@@ -967,8 +984,9 @@ export interface WatchTableResponse_Snapshot {
   /** True for the last part of the snapshot. */
   last: boolean;
   /**
-   * The space's 16-byte key, from which those of its scrambled regions are derived (key_number). A copy of the table needs it to
-   * compute which of their identifiers are issued. Empty if the caller may not have leases of the whole table.
+   * The space's 16-byte key, from which the keys of its scrambled regions are derived (key_number). A copy of the
+   * table needs this key to compute which identifiers of scrambled regions are issued. Empty if the caller may not
+   * lease from the whole table.
    */
   scrambleKey: Buffer;
   /** As in Space: the sealed region that contains the space. The same in all parts. */
@@ -1007,17 +1025,20 @@ export interface Classification {
   identifier: Uint128 | undefined;
   status: Classification_Status;
   /**
-   * The resource names of all regions that contain the identifier, outermost first. The last one is the region that it
-   * belongs to.
+   * The resource names of all regions that contain the identifier, outermost first. The identifier belongs to the last
+   * one.
    */
   path: string[];
   /** If status is MEMBER: the suffix. */
   suffix:
     | Uint128
     | undefined;
-  /** If status is MEMBER: whether the identifier counts as issued. For a delegated region, its own space decides. */
+  /**
+   * If status is MEMBER: whether the identifier counts as issued. For a delegated region, the space of its suffixes
+   * determines this.
+   */
   issued: boolean;
-  /** If status is MEMBER and the region was split: the prefixes that the region had before, oldest first. */
+  /** If status is MEMBER and the region was split: the earlier prefixes of the region, oldest first. */
   formerPrefixes: FormerPrefix[];
   /** If the region is delegated: the classification of the suffix in the region's own space. */
   local:
@@ -1038,9 +1059,9 @@ export enum Classification_Status {
   UNSPECIFIED = 0,
   /** FREE - In no region. */
   FREE = 1,
-  /** UNASSIGNED - In a closed region, under an extension that has no subregion. */
+  /** UNASSIGNED - The identifier is in a closed region, under an extension that has no subregion. */
   UNASSIGNED = 2,
-  /** RESERVED - In a region, with a bit of the expansion zone set. */
+  /** RESERVED - The identifier is in a region, but has a bit of the expansion zone set. */
   RESERVED = 3,
   /** MEMBER - Belongs to a region. */
   MEMBER = 4,
@@ -7886,7 +7907,7 @@ export const RegionsService = {
     responseSerialize: (value: Space): Buffer => Buffer.from(Space.encode(value).finish()),
     responseDeserialize: (value: Buffer): Space => Space.decode(value),
   },
-  /** Returns a space. A caller that may only allocate from the space gets only its name, width and text form. */
+  /** Returns a space. A caller that may only allocate from the space gets only the space's name, width and text form. */
   getSpace: {
     path: "/kent.v1.Regions/GetSpace" as const,
     requestStream: false as const,
@@ -7935,8 +7956,9 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): Region => Region.decode(value),
   },
   /**
-   * Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
-   * max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+   * Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
+   * The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
+   * the regions sees only these.
    */
   mapRegions: {
     path: "/kent.v1.Regions/MapRegions" as const,
@@ -7949,7 +7971,7 @@ export const RegionsService = {
   },
   /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-   * region, but its sibling does. Can also say which prefix CreateRegion would choose.
+   * region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
    */
   listFreeBlocks: {
     path: "/kent.v1.Regions/ListFreeBlocks" as const,
@@ -7985,7 +8007,10 @@ export const RegionsService = {
     responseSerialize: (value: EditResponse): Buffer => Buffer.from(EditResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): EditResponse => EditResponse.decode(value),
   },
-  /** Moves bits from the suffix to the expansion zone. Fails if an identifier that uses these bits may have been issued. */
+  /**
+   * Moves bits from the suffix to the expansion zone. The edit fails if an identifier that uses these bits may have
+   * been issued.
+   */
   shrinkRegion: {
     path: "/kent.v1.Regions/ShrinkRegion" as const,
     requestStream: false as const,
@@ -7995,7 +8020,10 @@ export const RegionsService = {
     responseSerialize: (value: EditResponse): Buffer => Buffer.from(EditResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): EditResponse => EditResponse.decode(value),
   },
-  /** Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that this frees. */
+  /**
+   * Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that the split
+   * frees.
+   */
   splitRegion: {
     path: "/kent.v1.Regions/SplitRegion" as const,
     requestStream: false as const,
@@ -8005,7 +8033,7 @@ export const RegionsService = {
     responseSerialize: (value: EditResponse): Buffer => Buffer.from(EditResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): EditResponse => EditResponse.decode(value),
   },
-  /** Adds subregions, whose prefixes are by_bits longer than that of their parent. */
+  /** Adds subregions, whose prefixes are by_bits bits longer than that of their parent. */
   addSubregions: {
     path: "/kent.v1.Regions/AddSubregions" as const,
     requestStream: false as const,
@@ -8040,7 +8068,7 @@ export const RegionsService = {
     responseSerialize: (value: EditResponse): Buffer => Buffer.from(EditResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): EditResponse => EditResponse.decode(value),
   },
-  /** Lifts the seal of a region. The seals of regions in it, and of regions around it, stay. */
+  /** Lifts the seal of a region. The seals of regions inside the region, and of regions around it, stay. */
   unsealRegion: {
     path: "/kent.v1.Regions/UnsealRegion" as const,
     requestStream: false as const,
@@ -8050,7 +8078,7 @@ export const RegionsService = {
     responseSerialize: (value: EditResponse): Buffer => Buffer.from(EditResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): EditResponse => EditResponse.decode(value),
   },
-  /** Renames a region. Its number, its identifiers and its history stay the same. */
+  /** Renames a region. The region's number, identifiers and history stay the same. */
   renameRegion: {
     path: "/kent.v1.Regions/RenameRegion" as const,
     requestStream: false as const,
@@ -8061,8 +8089,8 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): EditResponse => EditResponse.decode(value),
   },
   /**
-   * Deletes a region without subregions, if none of its suffixes was ever issued or reserved. Its name and its prefix
-   * become free. Its number is never used again.
+   * Deletes a region without subregions, if none of its suffixes was ever issued or reserved. The region's name and
+   * prefix become free. Its number is never used again.
    */
   deleteRegion: {
     path: "/kent.v1.Regions/DeleteRegion" as const,
@@ -8107,8 +8135,8 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): EditResponse => EditResponse.decode(value),
   },
   /**
-   * Converts suffixes of a region to identifiers, and identifiers to suffixes. Checks each against the region's prefix,
-   * expansion zone and suffix.
+   * Converts suffixes of a region to identifiers, and identifiers to suffixes. The call checks each of them against the
+   * region's prefix, expansion zone and suffix.
    */
   compose: {
     path: "/kent.v1.Regions/Compose" as const,
@@ -8130,8 +8158,8 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): ListHistoryResponse => ListHistoryResponse.decode(value),
   },
   /**
-   * Sends a snapshot of the table, then every edit, in order and without gaps. The daemon disconnects a watcher that reads too
-   * slowly with ABORTED, and the error has the revision to resume from.
+   * Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
+   * daemon disconnects it with ABORTED, and the error has the revision to resume from.
    */
   watchTable: {
     path: "/kent.v1.Regions/WatchTable" as const,
@@ -8153,8 +8181,8 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): ClassifyResponse => ClassifyResponse.decode(value),
   },
   /**
-   * Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
-   * declines. The caller needs any permission for a region of the space.
+   * Asks for a region. This is for a caller that may not create the region. An operator makes the region or declines
+   * the request. The caller needs at least one permission for a region of the space.
    */
   requestRegion: {
     path: "/kent.v1.Regions/RequestRegion" as const,
@@ -8181,8 +8209,8 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): ListRegionRequestsResponse => ListRegionRequestsResponse.decode(value),
   },
   /**
-   * Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
-   * the region, name the request in CreateRegionRequest.answers.
+   * Declines a request, or withdraws one of the caller's own requests. To decline a request, the caller needs `edit`
+   * for the requested region. To make the region, name the request in CreateRegionRequest.answers.
    */
   closeRegionRequest: {
     path: "/kent.v1.Regions/CloseRegionRequest" as const,
@@ -8199,7 +8227,7 @@ export const RegionsService = {
 export interface RegionsServer extends UntypedServiceImplementation {
   /** Creates a space: an empty table over n-bit identifiers. */
   createSpace: handleUnaryCall<CreateSpaceRequest, Space>;
-  /** Returns a space. A caller that may only allocate from the space gets only its name, width and text form. */
+  /** Returns a space. A caller that may only allocate from the space gets only the space's name, width and text form. */
   getSpace: handleUnaryCall<GetSpaceRequest, Space>;
   listSpaces: handleUnaryCall<ListSpacesRequest, ListSpacesResponse>;
   /** Deletes a space without regions. If it is the space of a delegated region, this ends the delegation. */
@@ -8208,13 +8236,14 @@ export interface RegionsServer extends UntypedServiceImplementation {
   listRegions: handleUnaryCall<ListRegionsRequest, ListRegionsResponse>;
   getRegion: handleUnaryCall<GetRegionRequest, Region>;
   /**
-   * Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
-   * max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+   * Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
+   * The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
+   * the regions sees only these.
    */
   mapRegions: handleUnaryCall<MapRegionsRequest, MapRegionsResponse>;
   /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-   * region, but its sibling does. Can also say which prefix CreateRegion would choose.
+   * region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
    */
   listFreeBlocks: handleUnaryCall<ListFreeBlocksRequest, ListFreeBlocksResponse>;
   /** Creates a top-level region on the given prefix, or on the free prefix that wastes the least space. */
@@ -8224,11 +8253,17 @@ export interface RegionsServer extends UntypedServiceImplementation {
    * issued earlier stays valid.
    */
   expandRegion: handleUnaryCall<ExpandRegionRequest, EditResponse>;
-  /** Moves bits from the suffix to the expansion zone. Fails if an identifier that uses these bits may have been issued. */
+  /**
+   * Moves bits from the suffix to the expansion zone. The edit fails if an identifier that uses these bits may have
+   * been issued.
+   */
   shrinkRegion: handleUnaryCall<ShrinkRegionRequest, EditResponse>;
-  /** Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that this frees. */
+  /**
+   * Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that the split
+   * frees.
+   */
   splitRegion: handleUnaryCall<SplitRegionRequest, EditResponse>;
-  /** Adds subregions, whose prefixes are by_bits longer than that of their parent. */
+  /** Adds subregions, whose prefixes are by_bits bits longer than that of their parent. */
   addSubregions: handleUnaryCall<AddSubregionsRequest, EditResponse>;
   /** Turns the suffixes of a region into a new space, named SPACE/REGION. The region must not have issued anything. */
   delegateRegion: handleUnaryCall<DelegateRegionRequest, EditResponse>;
@@ -8238,13 +8273,13 @@ export interface RegionsServer extends UntypedServiceImplementation {
    * and for how long.
    */
   sealRegion: handleUnaryCall<SealRegionRequest, EditResponse>;
-  /** Lifts the seal of a region. The seals of regions in it, and of regions around it, stay. */
+  /** Lifts the seal of a region. The seals of regions inside the region, and of regions around it, stay. */
   unsealRegion: handleUnaryCall<SealRegionRequest, EditResponse>;
-  /** Renames a region. Its number, its identifiers and its history stay the same. */
+  /** Renames a region. The region's number, identifiers and history stay the same. */
   renameRegion: handleUnaryCall<RenameRegionRequest, EditResponse>;
   /**
-   * Deletes a region without subregions, if none of its suffixes was ever issued or reserved. Its name and its prefix
-   * become free. Its number is never used again.
+   * Deletes a region without subregions, if none of its suffixes was ever issued or reserved. The region's name and
+   * prefix become free. Its number is never used again.
    */
   deleteRegion: handleUnaryCall<DeleteRegionRequest, EditResponse>;
   /**
@@ -8257,22 +8292,22 @@ export interface RegionsServer extends UntypedServiceImplementation {
   /** Creates regions as they are in another table: with their prefixes, counters and former prefixes, in one edit. */
   importTable: handleUnaryCall<ImportTableRequest, EditResponse>;
   /**
-   * Converts suffixes of a region to identifiers, and identifiers to suffixes. Checks each against the region's prefix,
-   * expansion zone and suffix.
+   * Converts suffixes of a region to identifiers, and identifiers to suffixes. The call checks each of them against the
+   * region's prefix, expansion zone and suffix.
    */
   compose: handleUnaryCall<ComposeRequest, ComposeResponse>;
   /** Lists the edits of a table, newest first: the author, the change, the time and the reason of each. */
   listHistory: handleUnaryCall<ListHistoryRequest, ListHistoryResponse>;
   /**
-   * Sends a snapshot of the table, then every edit, in order and without gaps. The daemon disconnects a watcher that reads too
-   * slowly with ABORTED, and the error has the revision to resume from.
+   * Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
+   * daemon disconnects it with ABORTED, and the error has the revision to resume from.
    */
   watchTable: handleServerStreamingCall<WatchTableRequest, WatchTableResponse>;
   /** Returns the regions that identifiers belong to. */
   classify: handleUnaryCall<ClassifyRequest, ClassifyResponse>;
   /**
-   * Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
-   * declines. The caller needs any permission for a region of the space.
+   * Asks for a region. This is for a caller that may not create the region. An operator makes the region or declines
+   * the request. The caller needs at least one permission for a region of the space.
    */
   requestRegion: handleUnaryCall<RequestRegionRequest, RegionRequest>;
   /**
@@ -8281,8 +8316,8 @@ export interface RegionsServer extends UntypedServiceImplementation {
    */
   listRegionRequests: handleUnaryCall<ListRegionRequestsRequest, ListRegionRequestsResponse>;
   /**
-   * Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
-   * the region, name the request in CreateRegionRequest.answers.
+   * Declines a request, or withdraws one of the caller's own requests. To decline a request, the caller needs `edit`
+   * for the requested region. To make the region, name the request in CreateRegionRequest.answers.
    */
   closeRegionRequest: handleUnaryCall<CloseRegionRequestRequest, RegionRequest>;
 }
@@ -8304,7 +8339,7 @@ export interface RegionsClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Space) => void,
   ): ClientUnaryCall;
-  /** Returns a space. A caller that may only allocate from the space gets only its name, width and text form. */
+  /** Returns a space. A caller that may only allocate from the space gets only the space's name, width and text form. */
   getSpace(request: GetSpaceRequest, callback: (error: ServiceError | null, response: Space) => void): ClientUnaryCall;
   getSpace(
     request: GetSpaceRequest,
@@ -8380,8 +8415,9 @@ export interface RegionsClient extends Client {
     callback: (error: ServiceError | null, response: Region) => void,
   ): ClientUnaryCall;
   /**
-   * Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
-   * max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+   * Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
+   * The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
+   * the regions sees only these.
    */
   mapRegions(
     request: MapRegionsRequest,
@@ -8400,7 +8436,7 @@ export interface RegionsClient extends Client {
   ): ClientUnaryCall;
   /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-   * region, but its sibling does. Can also say which prefix CreateRegion would choose.
+   * region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
    */
   listFreeBlocks(
     request: ListFreeBlocksRequest,
@@ -8452,7 +8488,10 @@ export interface RegionsClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: EditResponse) => void,
   ): ClientUnaryCall;
-  /** Moves bits from the suffix to the expansion zone. Fails if an identifier that uses these bits may have been issued. */
+  /**
+   * Moves bits from the suffix to the expansion zone. The edit fails if an identifier that uses these bits may have
+   * been issued.
+   */
   shrinkRegion(
     request: ShrinkRegionRequest,
     callback: (error: ServiceError | null, response: EditResponse) => void,
@@ -8468,7 +8507,10 @@ export interface RegionsClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: EditResponse) => void,
   ): ClientUnaryCall;
-  /** Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that this frees. */
+  /**
+   * Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that the split
+   * frees.
+   */
   splitRegion(
     request: SplitRegionRequest,
     callback: (error: ServiceError | null, response: EditResponse) => void,
@@ -8484,7 +8526,7 @@ export interface RegionsClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: EditResponse) => void,
   ): ClientUnaryCall;
-  /** Adds subregions, whose prefixes are by_bits longer than that of their parent. */
+  /** Adds subregions, whose prefixes are by_bits bits longer than that of their parent. */
   addSubregions(
     request: AddSubregionsRequest,
     callback: (error: ServiceError | null, response: EditResponse) => void,
@@ -8536,7 +8578,7 @@ export interface RegionsClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: EditResponse) => void,
   ): ClientUnaryCall;
-  /** Lifts the seal of a region. The seals of regions in it, and of regions around it, stay. */
+  /** Lifts the seal of a region. The seals of regions inside the region, and of regions around it, stay. */
   unsealRegion(
     request: SealRegionRequest,
     callback: (error: ServiceError | null, response: EditResponse) => void,
@@ -8552,7 +8594,7 @@ export interface RegionsClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: EditResponse) => void,
   ): ClientUnaryCall;
-  /** Renames a region. Its number, its identifiers and its history stay the same. */
+  /** Renames a region. The region's number, identifiers and history stay the same. */
   renameRegion(
     request: RenameRegionRequest,
     callback: (error: ServiceError | null, response: EditResponse) => void,
@@ -8569,8 +8611,8 @@ export interface RegionsClient extends Client {
     callback: (error: ServiceError | null, response: EditResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Deletes a region without subregions, if none of its suffixes was ever issued or reserved. Its name and its prefix
-   * become free. Its number is never used again.
+   * Deletes a region without subregions, if none of its suffixes was ever issued or reserved. The region's name and
+   * prefix become free. Its number is never used again.
    */
   deleteRegion(
     request: DeleteRegionRequest,
@@ -8639,8 +8681,8 @@ export interface RegionsClient extends Client {
     callback: (error: ServiceError | null, response: EditResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Converts suffixes of a region to identifiers, and identifiers to suffixes. Checks each against the region's prefix,
-   * expansion zone and suffix.
+   * Converts suffixes of a region to identifiers, and identifiers to suffixes. The call checks each of them against the
+   * region's prefix, expansion zone and suffix.
    */
   compose(
     request: ComposeRequest,
@@ -8674,8 +8716,8 @@ export interface RegionsClient extends Client {
     callback: (error: ServiceError | null, response: ListHistoryResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Sends a snapshot of the table, then every edit, in order and without gaps. The daemon disconnects a watcher that reads too
-   * slowly with ABORTED, and the error has the revision to resume from.
+   * Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
+   * daemon disconnects it with ABORTED, and the error has the revision to resume from.
    */
   watchTable(request: WatchTableRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchTableResponse>;
   watchTable(
@@ -8700,8 +8742,8 @@ export interface RegionsClient extends Client {
     callback: (error: ServiceError | null, response: ClassifyResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
-   * declines. The caller needs any permission for a region of the space.
+   * Asks for a region. This is for a caller that may not create the region. An operator makes the region or declines
+   * the request. The caller needs at least one permission for a region of the space.
    */
   requestRegion(
     request: RequestRegionRequest,
@@ -8738,8 +8780,8 @@ export interface RegionsClient extends Client {
     callback: (error: ServiceError | null, response: ListRegionRequestsResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
-   * the region, name the request in CreateRegionRequest.answers.
+   * Declines a request, or withdraws one of the caller's own requests. To decline a request, the caller needs `edit`
+   * for the requested region. To make the region, name the request in CreateRegionRequest.answers.
    */
   closeRegionRequest(
     request: CloseRegionRequestRequest,

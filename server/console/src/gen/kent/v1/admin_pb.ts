@@ -87,7 +87,8 @@ export const ForgetSeriesRequestSchema: GenMessage<ForgetSeriesRequest> = /*@__P
  */
 export type Series = Message<"kent.v1.Series"> & {
   /**
-   * The source: "serial:GBP", or "serialD:GBP" if GBP would get another scheme without the letter.
+   * The source, such as "serial:GBP". If the series does not have the default scheme of its symbol, the source includes
+   * the letter of the scheme: "serialD:GBP".
    *
    * @generated from field: string source = 1;
    */
@@ -343,7 +344,7 @@ export type Status = Message<"kent.v1.Status"> & {
   limits?: Limits | undefined;
 
   /**
-   * All replicas on the store, starting with the one that answers. Empty if the store allows only one process.
+   * All replicas on the store, starting with the replica that answers. Empty if the store allows only one process.
    *
    * @generated from field: repeated kent.v1.ReplicaStatus replicas = 10;
    */
@@ -358,7 +359,7 @@ export const StatusSchema: GenMessage<Status> = /*@__PURE__*/
   messageDesc(file_kent_v1_admin, 9);
 
 /**
- * A daemon on the store.
+ * A daemon that uses the store.
  *
  * @generated from message kent.v1.ReplicaStatus
  */
@@ -399,7 +400,7 @@ export type ReplicaStatus = Message<"kent.v1.ReplicaStatus"> & {
   reservedUntil: bigint;
 
   /**
-   * The lead of its clock over the answering daemon's, in milliseconds. Negative if it is behind. Absent for the
+   * How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the
    * answering daemon itself.
    *
    * @generated from field: optional sint64 clock_ahead_ms = 6;
@@ -482,8 +483,8 @@ export type StoreStatus = Message<"kent.v1.StoreStatus"> & {
   conflicts: bigint;
 
   /**
-   * The time since the daemon last reached the store, in milliseconds. Set for replicas only: once it exceeds the window
-   * (--window), a replica stops granting from the chunks it holds.
+   * The time since the daemon last reached the store, in milliseconds. Set for replicas only: once this time exceeds
+   * the window (--window), a replica stops granting from the chunks that it holds.
    *
    * @generated from field: optional uint64 reached_ms_ago = 7;
    */
@@ -523,7 +524,7 @@ export type ClockStatus = Message<"kent.v1.ClockStatus"> & {
   clockEpoch: bigint;
 
   /**
-   * A clock that goes back by up to this many milliseconds is tolerated.
+   * If the clock goes back by at most this many milliseconds, this does not count as a clock step.
    *
    * @generated from field: uint64 tolerance_ms = 3;
    */
@@ -556,7 +557,7 @@ export const ClockStatusSchema: GenMessage<ClockStatus> = /*@__PURE__*/
  */
 export type ClockQuarantine = Message<"kent.v1.ClockQuarantine"> & {
   /**
-   * The lead of the wall clock over the latest time that the daemon would trust, in milliseconds.
+   * How far the wall clock is ahead of the latest time that the daemon would trust, in milliseconds.
    *
    * @generated from field: uint64 ahead_ms = 1;
    */
@@ -564,7 +565,7 @@ export type ClockQuarantine = Message<"kent.v1.ClockQuarantine"> & {
 
   /**
    * The time that the daemon uses instead, in nanoseconds since 1970-01-01T00:00:00Z. It advances with the time since
-   * boot. Absent if the daemon has no earlier time to start from: then it refuses to issue time-based identifiers.
+   * boot. Absent if the daemon knows no earlier time: it then refuses to issue time-based identifiers.
    *
    * @generated from field: optional int64 instead_unix_nanos = 2;
    */
@@ -613,15 +614,15 @@ export type SlotStatus = Message<"kent.v1.SlotStatus"> & {
   clockSeq: number;
 
   /**
-   * The end of the reservation, in seconds since 1970-01-01T00:00:00Z. Up to then the daemon issues identifiers without
-   * a write to the store.
+   * The end of the reservation, in seconds since 1970-01-01T00:00:00Z. Until then, the daemon issues identifiers
+   * without a write to the store.
    *
    * @generated from field: int64 reserved_until = 5;
    */
   reservedUntil: bigint;
 
   /**
-   * The time left until then, in milliseconds.
+   * The time left until the end of the reservation, in milliseconds.
    *
    * @generated from field: uint64 window_left_ms = 6;
    */
@@ -675,7 +676,7 @@ export type Limits = Message<"kent.v1.Limits"> & {
   leaseCount: bigint;
 
   /**
-   * The maximum size of the identifiers in one packed reply in bytes.
+   * The maximum size of the identifiers in one packed reply, in bytes.
    *
    * @generated from field: uint64 packed_bytes = 2;
    */
@@ -714,8 +715,8 @@ export const WatchFiguresRequestSchema: GenMessage<WatchFiguresRequest> = /*@__P
  */
 export type WatchFiguresResponse = Message<"kent.v1.WatchFiguresResponse"> & {
   /**
-   * Oldest first. The first messages of a stream have what the daemon remembers, at most 900 seconds, in parts. Every later message
-   * has one second.
+   * Oldest first. The first messages of a stream have the past seconds that the daemon keeps, at most 900, in parts.
+   * Every later message has one second.
    *
    * @generated from field: repeated kent.v1.FiguresOfSecond seconds = 1;
    */
@@ -730,7 +731,7 @@ export const WatchFiguresResponseSchema: GenMessage<WatchFiguresResponse> = /*@_
   messageDesc(file_kent_v1_admin, 18);
 
 /**
- * The figures of one second.
+ * The metrics of one second.
  *
  * @generated from message kent.v1.FiguresOfSecond
  */
@@ -743,14 +744,15 @@ export type FiguresOfSecond = Message<"kent.v1.FiguresOfSecond"> & {
   unixSeconds: bigint;
 
   /**
-   * The daemon that answers, then the other replicas as their latest notes describe them. A note is a few seconds old.
+   * The daemon that answers, then the other replicas, with the values of their latest notes. A note is a few seconds
+   * old.
    *
    * @generated from field: repeated kent.v1.ReplicaFigures replicas = 2;
    */
   replicas: ReplicaFigures[];
 
   /**
-   * The sources from which the answering daemon granted the most blocks in this second, at most 8, the busiest first.
+   * The sources from which the answering daemon granted the most blocks in this second: at most 8, the busiest first.
    *
    * @generated from field: repeated kent.v1.SourceFigures sources = 3;
    */
@@ -790,7 +792,8 @@ export type ReplicaFigures = Message<"kent.v1.ReplicaFigures"> & {
   answering: boolean;
 
   /**
-   * The blocks and the identifiers that it granted in one second. For other replicas, the average of the five seconds before their note.
+   * The blocks and the identifiers that it granted in one second. For other replicas, the average over the five seconds
+   * before their notes.
    *
    * @generated from field: double grants = 4;
    */
@@ -802,8 +805,8 @@ export type ReplicaFigures = Message<"kent.v1.ReplicaFigures"> & {
   identifiers: number;
 
   /**
-   * Half, and 99 %, of the grants of this time took at most this long from request to grant, in microseconds. An estimate within a
-   * factor of two. Absent if there were no grants.
+   * The 50th and the 99th percentile of the time from request to grant, in microseconds, estimated within a factor of
+   * two. Absent if there were no grants.
    *
    * @generated from field: optional double p50_micros = 6;
    */
@@ -822,7 +825,7 @@ export type ReplicaFigures = Message<"kent.v1.ReplicaFigures"> & {
   windowLeftMs?: bigint | undefined;
 
   /**
-   * The lead of its clock over the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon.
+   * How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon.
    *
    * @generated from field: optional sint64 clock_ahead_ms = 9;
    */
@@ -855,7 +858,7 @@ export const ReplicaFiguresSchema: GenMessage<ReplicaFigures> = /*@__PURE__*/
  */
 export type SourceFigures = Message<"kent.v1.SourceFigures"> & {
   /**
-   * The source, as in AllocateRequest. "other" stands for all sources beyond the first thousand.
+   * The source, as in AllocateRequest. "other" combines all sources beyond the first thousand.
    *
    * @generated from field: string source = 1;
    */
@@ -895,7 +898,7 @@ export const DiagnoseRequestSchema: GenMessage<DiagnoseRequest> = /*@__PURE__*/
   messageDesc(file_kent_v1_admin, 22);
 
 /**
- * What the daemon depends on, as measured for this answer.
+ * The measurements of what the daemon depends on.
  *
  * @generated from message kent.v1.Diagnosis
  */
@@ -939,7 +942,7 @@ export type Diagnosis = Message<"kent.v1.Diagnosis"> & {
   openFilesMax?: bigint | undefined;
 
   /**
-   * Of the regions that this daemon has granted from, up to three that will be full first, soonest first.
+   * Up to three of the regions that this daemon has granted from: those that will be full first, soonest first.
    *
    * @generated from field: repeated kent.v1.Forecast full_first = 7;
    */
@@ -960,7 +963,7 @@ export const DiagnosisSchema: GenMessage<Diagnosis> = /*@__PURE__*/
  */
 export type Directory = Message<"kent.v1.Directory"> & {
   /**
-   * "data" or "archive": the setting that names it.
+   * "data" or "archive": the setting that names the directory.
    *
    * @generated from field: string setting = 1;
    */
@@ -972,7 +975,7 @@ export type Directory = Message<"kent.v1.Directory"> & {
   path: string;
 
   /**
-   * The free bytes of its file system that the daemon may use, and the size of the file system in bytes.
+   * The free space of its file system that the daemon may use, and the size of the file system, both in bytes.
    *
    * @generated from field: uint64 free_bytes = 3;
    */
@@ -996,7 +999,7 @@ export type Directory = Message<"kent.v1.Directory"> & {
   syncMaxMicros: bigint;
 
   /**
-   * Why one of these could not be measured. Empty if all were.
+   * Why one of these values could not be measured. Empty if all were measured.
    *
    * @generated from field: string problem = 7;
    */
@@ -1090,14 +1093,14 @@ export type EtcdMember = Message<"kent.v1.EtcdMember"> & {
   name: string;
 
   /**
-   * HOST:PORT in --store, or the member's own URL if --store lacks it.
+   * HOST:PORT in --store, or the member's own URL if --store does not list the member.
    *
    * @generated from field: string endpoint = 2;
    */
   endpoint: string;
 
   /**
-   * True if --store lists the member. The daemon queries only such members.
+   * True if --store lists the member. The daemon queries only members that --store lists.
    *
    * @generated from field: bool addressed = 3;
    */
@@ -1111,28 +1114,28 @@ export type EtcdMember = Message<"kent.v1.EtcdMember"> & {
   learner: boolean;
 
   /**
-   * Why the member does not answer. Empty if it answers, or was not queried.
+   * Why the member does not answer. Empty if the member answers or was not queried.
    *
    * @generated from field: string problem = 5;
    */
   problem: string;
 
   /**
-   * The rest is set only if it answers.
+   * The following fields are set only if the member answers.
    *
    * @generated from field: string version = 6;
    */
   version: string;
 
   /**
-   * The time until it answered, in microseconds.
+   * The time that the answer took, in microseconds.
    *
    * @generated from field: uint64 latency_micros = 7;
    */
   latencyMicros: bigint;
 
   /**
-   * The size of its database, and the part in use, in bytes.
+   * The size of the member's database, and the size of the part in use, in bytes.
    *
    * @generated from field: uint64 database_bytes = 8;
    */
@@ -1144,7 +1147,8 @@ export type EtcdMember = Message<"kent.v1.EtcdMember"> & {
   usedBytes: bigint;
 
   /**
-   * The maximum size of its database in bytes. Absent if the member does not report it: etcd does since version 3.6.
+   * The maximum size of the member's database, in bytes. Absent if the member does not report it; members report it
+   * since etcd 3.6.
    *
    * @generated from field: optional uint64 quota_bytes = 10;
    */
@@ -1191,7 +1195,8 @@ export type Forecast = Message<"kent.v1.Forecast"> & {
   source: string;
 
   /**
-   * Decimal: the number of identifiers that it may issue in total, and the number that are issued or reserved by a daemon.
+   * Decimal: the number of identifiers that the region may issue in total, and the number that are issued or reserved
+   * by a daemon.
    *
    * @generated from field: string capacity = 2;
    */
@@ -1203,7 +1208,7 @@ export type Forecast = Message<"kent.v1.Forecast"> & {
   reserved: string;
 
   /**
-   * The time until it is full at this daemon's recent rate. 0 if it is full.
+   * The time until the region is full at this daemon's recent rate. 0 if it is full.
    *
    * @generated from field: double full_in_seconds = 4;
    */
@@ -1268,7 +1273,7 @@ export type NotableEvent = Message<"kent.v1.NotableEvent"> & {
   unixNanos: bigint;
 
   /**
-   * Such as "slow-commit"; docs/operating.md lists the kinds.
+   * The kind of event, such as "slow-commit"; docs/operating.md lists the kinds.
    *
    * @generated from field: string kind = 2;
    */
@@ -1326,7 +1331,7 @@ export type SetLogFilterRequest = Message<"kent.v1.SetLogFilterRequest"> & {
     case: "filter";
   } | {
     /**
-     * If true, the filter becomes that of the settings again.
+     * If true, the filter is reset to that of the settings.
      *
      * @generated from field: bool reset = 2;
      */
@@ -1388,8 +1393,8 @@ export const Admin: GenService<{
     output: typeof StatusSchema;
   },
   /**
-   * Sends the figures of the last fifteen minutes, then those of each second. For the live page of a console. Needs the permission
-   * `operate`, as the whole GetStatus does.
+   * Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
+   * console. Needs the permission `operate`, as the complete answer of GetStatus does.
    *
    * @generated from rpc kent.v1.Admin.WatchFigures
    */
@@ -1399,7 +1404,8 @@ export const Admin: GenService<{
     output: typeof WatchFiguresResponseSchema;
   },
   /**
-   * Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. Takes up to ten seconds.
+   * Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
+   * to ten seconds.
    *
    * @generated from rpc kent.v1.Admin.Diagnose
    */
@@ -1409,7 +1415,8 @@ export const Admin: GenService<{
     output: typeof DiagnosisSchema;
   },
   /**
-   * Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads them.
+   * Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
+   * format.
    *
    * @generated from rpc kent.v1.Admin.Backup
    */
@@ -1419,7 +1426,7 @@ export const Admin: GenService<{
     output: typeof BackupPartSchema;
   },
   /**
-   * Confirms that the daemon's wall clock is right, after the daemon found it too far ahead to trust.
+   * Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust.
    *
    * @generated from rpc kent.v1.Admin.AcceptClock
    */
@@ -1430,7 +1437,8 @@ export const Admin: GenService<{
   },
   /**
    * Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-   * operator created. --series-on-demand limits the series that callers start. Operators can create up to a million.
+   * operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
+   * million series.
    *
    * @generated from rpc kent.v1.Admin.CreateSeries
    */
@@ -1450,7 +1458,8 @@ export const Admin: GenService<{
     output: typeof ListSeriesResponseSchema;
   },
   /**
-   * Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it was.
+   * Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
+   * stopped.
    *
    * @generated from rpc kent.v1.Admin.ForgetSeries
    */

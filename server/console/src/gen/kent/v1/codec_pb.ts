@@ -25,14 +25,14 @@ export const file_kent_v1_codec: GenFile = /*@__PURE__*/
  */
 export type InspectRequest = Message<"kent.v1.InspectRequest"> & {
   /**
-   * At most 1000 texts of at most 1024 bytes.
+   * At most 1000 texts of at most 1024 bytes each.
    *
    * @generated from field: repeated string texts = 1;
    */
   texts: string[];
 
   /**
-   * The format of all the texts, such as "uuidv7-draft01-us" or "extuuid". Empty: detect the format of each text.
+   * The format of all texts, such as "uuidv7-draft01-us" or "extuuid". Empty: detect the format of each text.
    *
    * @generated from field: string format = 2;
    */
@@ -53,21 +53,21 @@ export type InspectRequest = Message<"kent.v1.InspectRequest"> & {
   prefix: boolean;
 
   /**
-   * The layout of a "uuidv7-draft01", which its bits do not show: "ms", "us" or "ns".
+   * The layout of each "uuidv7-draft01", which the bits do not show: "ms", "us" or "ns".
    *
    * @generated from field: string layout = 5;
    */
   layout: string;
 
   /**
-   * The unit in which to return the fraction of the second of a "uuidv7-draft01": "s", "ms", "us" or "ns".
+   * The unit in which to return the fraction of the second of each "uuidv7-draft01": "s", "ms", "us" or "ns".
    *
    * @generated from field: string precision = 6;
    */
   precision: string;
 
   /**
-   * The width of the timestamp of a "uuidv8-draft01" in bits, which its bits do not show: 32, 48, 60 or 64.
+   * The width in bits of the timestamp of each "uuidv8-draft01", which the bits do not show: 32, 48, 60 or 64.
    *
    * @generated from field: uint32 width = 7;
    */
@@ -171,7 +171,7 @@ export type Inspection = Message<"kent.v1.Inspection"> & {
   hex: string;
 
   /**
-   * The time in the identifier, in RFC 3339 form. Empty if the format has none.
+   * The time in the identifier, in RFC 3339 form. Empty if the format has no time.
    *
    * @generated from field: string time = 6;
    */
@@ -192,7 +192,8 @@ export type Inspection = Message<"kent.v1.Inspection"> & {
   layout: Inspection_BitRange[];
 
   /**
-   * Other formats that the text fits, each with what it would mean: "snowflake-discord of 2016-04-30T11:18:25.796Z".
+   * Other formats that the text fits, each with its meaning in that format: "snowflake-discord of
+   * 2016-04-30T11:18:25.796Z".
    *
    * @generated from field: repeated string also = 9;
    */
@@ -409,7 +410,7 @@ export const Codec: GenService<{
     output: typeof InspectResponseSchema;
   },
   /**
-   * Encodes fields as identifiers. This allocates nothing: the same fields always give the same identifier.
+   * Encodes fields as identifiers. The call allocates nothing: the same fields always yield the same identifier.
    *
    * @generated from rpc kent.v1.Codec.Encode
    */

@@ -3,17 +3,18 @@
 //   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
 //     127.0.0.1:7600 kent.v1.Regions/CreateRegion
 //
-// Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of a space. A delegated region has
-// a space of its own, and its name is the outer space's name, "/" and the region's name: "spaces/default/orders".
+// Resource names are "spaces/SPACE", "spaces/SPACE/regions/REGION" and "spaces/SPACE/requests/ID". SPACE is the name of
+// a space. A delegated region has a separate space. The name of this space is the outer space's name, "/" and the
+// region's name: "spaces/default/orders".
 //
 // An edit that changes nothing makes no revision: in its response, revision and base_revision are equal.
 //
 // Every edit takes these fields:
 // - validate_only: a dry run. The response is that of a real edit, but nothing changes.
-// - expected_revision: the edit fails with ABORTED if the table has another revision. 0 accepts any.
+// - expected_revision: the edit fails with ABORTED if the table has another revision. 0 accepts any revision.
 // - request_id: makes a retry safe. An edit that was already made with this request_id is not made again, and the
-//   response is that of the first call. At most 64 bytes, preferably a UUID of version 7. AllocateRequest.request_id says
-//   how long the daemon keeps it.
+//   response is that of the first call. At most 64 bytes, preferably a UUID of version 7. AllocateRequest.request_id
+//   says how long the daemon keeps request IDs.
 // - reason: a text of at most 1024 bytes for the history.
 //
 // An edit that breaks a rule of the table fails with an ErrorInfo whose reason is in upper case, such as PREFIX_CONFLICT.
@@ -49,14 +50,14 @@ export type Space = Message<"kent.v1.Space"> & {
   name: string;
 
   /**
-   * The width n of its identifiers in bits, 1 to 128.
+   * The width n of the space's identifiers in bits, 1 to 128.
    *
    * @generated from field: uint32 bits = 2;
    */
   bits: number;
 
   /**
-   * The revision of its table, which increases with every edit.
+   * The revision of the space's table, which increases with every edit.
    *
    * @generated from field: uint64 revision = 3;
    */
@@ -68,7 +69,7 @@ export type Space = Message<"kent.v1.Space"> & {
   regionCount: bigint;
 
   /**
-   * The text form of its identifiers.
+   * The text form of the space's identifiers.
    *
    * @generated from field: kent.v1.Space.TextForm text_form = 5;
    */
@@ -76,7 +77,7 @@ export type Space = Message<"kent.v1.Space"> & {
 
   /**
    * The resource name of the sealed region that contains this space: nothing in the space is granted. Empty if there is
-   * no such region, "-" if the caller may neither read nor edit it.
+   * no such region, "-" if the caller may neither read nor edit that region.
    *
    * @generated from field: string sealed_by = 6;
    */
@@ -107,7 +108,7 @@ export enum Space_TextForm {
   DECIMAL = 1,
 
   /**
-   * "0x" and as many hexadecimal digits as the width needs.
+   * "0x" and hexadecimal digits, with leading zeros for the full width.
    *
    * @generated from enum value: HEX = 2;
    */
@@ -272,7 +273,7 @@ export type Region = Message<"kent.v1.Region"> & {
   name: string;
 
   /**
-   * Identifies the region in its space. It never changes and is never reused.
+   * The number that identifies the region in its space. It never changes and is never reused.
    *
    * @generated from field: uint64 number = 2;
    */
@@ -312,8 +313,8 @@ export type Region = Message<"kent.v1.Region"> & {
   subregionBits: number;
 
   /**
-   * The resource name of the region that contains it. Empty at the top level, and if the caller may neither read nor edit
-   * that region.
+   * The resource name of the region that contains this region. Empty at the top level, and if the caller may neither
+   * read nor edit the containing region.
    *
    * @generated from field: string parent = 8;
    */
@@ -334,7 +335,7 @@ export type Region = Message<"kent.v1.Region"> & {
   capacity: string;
 
   /**
-   * Decimal: the capacity if the region expands as far as it can.
+   * Decimal: the capacity after the largest possible expansion.
    *
    * @generated from field: string ultimate_capacity = 11;
    */
@@ -360,8 +361,8 @@ export type Region = Message<"kent.v1.Region"> & {
   order: Region_Order;
 
   /**
-   * True if the region itself is sealed. Its seal covers everything that begins with its prefix: its subregions and the
-   * spaces of delegated regions, to any depth.
+   * True if the region itself is sealed. The seal covers everything that begins with the region's prefix: its
+   * subregions and the spaces of delegated regions, to any depth.
    *
    * @generated from field: bool sealed = 15;
    */
@@ -402,15 +403,15 @@ export type Region = Message<"kent.v1.Region"> & {
   rate: number;
 
   /**
-   * The seconds until the region is full at this rate. For a region that expands automatically, full means at its ultimate
-   * capacity or its cap. Absent if the rate is 0.
+   * The seconds until the region is full at this rate. A region that expands automatically is full when it reaches its
+   * ultimate capacity or its cap. Absent if the rate is 0.
    *
    * @generated from field: optional double full_in_seconds = 22;
    */
   fullInSeconds?: number | undefined;
 
   /**
-   * The number of the region that contains it. 0 at the top level.
+   * The number of the region that contains this region. 0 at the top level.
    *
    * @generated from field: uint64 parent_number = 23;
    */
@@ -432,18 +433,18 @@ export type Region = Message<"kent.v1.Region"> & {
   pace: bigint;
 
   /**
-   * The resource name of the innermost sealed region that covers this one: itself, a region that contains it, or a
-   * region around its space. Until all sealed regions that cover this one are unsealed, nothing is granted. Empty if
-   * there are none, and always empty in snapshots, changes, past tables and the history. "-" if the caller may neither
-   * read nor edit the sealed region.
+   * The resource name of the innermost sealed region that covers this region: the region itself, a region that contains
+   * it, or a region around its space. Nothing is granted until all sealed regions that cover this region are unsealed.
+   * Empty if there are none, and always empty in snapshots, changes, past tables and the history. "-" if the caller may
+   * neither read nor edit the sealed region.
    *
    * @generated from field: string sealed_by = 26;
    */
   sealedBy: string;
 
   /**
-   * True if the counter is not known since a restore: suffixes from `reserved` on may have been issued, and nothing is
-   * granted until UpdateRegion sets next to a number above all suffixes in use. Set only by ListRegions with
+   * True if the counter is unknown since a restore: suffixes from `reserved` on may have been issued, and nothing is
+   * granted until UpdateRegion sets `next` to a number above all suffixes in use. Set only by ListRegions with
    * exact_counters; ImportTable reads it.
    *
    * @generated from field: bool needs_floor = 27;
@@ -451,9 +452,10 @@ export type Region = Message<"kent.v1.Region"> & {
   needsFloor: boolean;
 
   /**
-   * In a scrambled region: the number from which the key of its order is derived. It is the region's own number, or that of the
-   * closed region whose numbers it continues. The key is SipHash-2-4, keyed with the space's key, of "region01", this number and a 0,
-   * followed by the same with a 1 in place of the 0; numbers have eight bytes, little-endian. ImportTable ignores it.
+   * In a scrambled region: the number from which the key of its order is derived. It is the region's own number or, if
+   * the region continues the numbers of a closed region, the key number of that region. The key is two values of
+   * SipHash-2-4 under the space's key: that of "region01", this number and 0, followed by that of "region01", this
+   * number and 1. Numbers have eight bytes, little-endian. ImportTable ignores it.
    *
    * @generated from field: uint64 key_number = 28;
    */
@@ -495,7 +497,7 @@ export enum Region_Order {
   SCRAMBLED = 2,
 
   /**
-   * The daemon grants nothing from the region. Users choose the suffixes, and Compose makes the identifiers.
+   * The daemon grants nothing from the region. Users choose the suffixes, and Compose converts them to identifiers.
    *
    * @generated from enum value: EXTERNAL = 3;
    */
@@ -525,14 +527,14 @@ export enum Region_Kind {
   OPEN = 1,
 
   /**
-   * Has subregions, and identifiers of its own under the all-zero extension.
+   * Has subregions, and can also issue identifiers itself, under the all-zero extension.
    *
    * @generated from enum value: PARTIAL = 2;
    */
   PARTIAL = 2,
 
   /**
-   * Has subregions, and no identifiers of its own.
+   * Has subregions, and issues no identifiers itself.
    *
    * @generated from enum value: CLOSED = 3;
    */
@@ -559,8 +561,8 @@ export type Policy = Message<"kent.v1.Policy"> & {
   autoExpand?: AutoExpand | undefined;
 
   /**
-   * The maximum number of suffixes that the region issues, if below its capacity (decimal). Daemons give back what they
-   * hold beyond it. Empty: no cap.
+   * The maximum number of suffixes that the region issues, if below its capacity (decimal). Daemons give back suffixes
+   * that they hold beyond the cap. Empty: no cap.
    *
    * @generated from field: string cap = 2;
    */
@@ -616,7 +618,7 @@ export type AutoExpand = Message<"kent.v1.AutoExpand"> & {
   byBits: number;
 
   /**
-   * The largest suffix to expand to, in bits. 0: as far as the zone allows.
+   * The maximum width of the suffix after automatic expansion, in bits. 0: as far as the zone allows.
    *
    * @generated from field: uint32 max_suffix_bits = 3;
    */
@@ -649,7 +651,7 @@ export type FormerPrefix = Message<"kent.v1.FormerPrefix"> & {
   fromRevision: bigint;
 
   /**
-   * The last revision at which it had this prefix.
+   * The last revision at which the region had this prefix.
    *
    * @generated from field: uint64 to_revision = 3;
    */
@@ -704,9 +706,9 @@ export type ListRegionsRequest = Message<"kent.v1.ListRegionsRequest"> & {
   atRevision: bigint;
 
   /**
-   * Read the table and its counters from the store, and show which regions need a floor. Otherwise the list shows what
-   * this replica has heard, and a counter that another replica has moved may be out of date. Not available for past
-   * tables. An export needs this.
+   * Read the table and its counters from the store, and show which regions need a floor. Otherwise the list shows the
+   * state in this replica's memory, in which a counter that another replica has moved may be out of date. Not available
+   * for past tables. Exports need this option.
    *
    * @generated from field: bool exact_counters = 5;
    */
@@ -763,7 +765,7 @@ export type MapRegionsRequest = Message<"kent.v1.MapRegionsRequest"> & {
   parent: string;
 
   /**
-   * The part to draw: its prefix as zeros and ones. Empty: the whole space.
+   * The prefix of the part to draw, as zeros and ones. Empty: the whole space.
    *
    * @generated from field: string prefix = 2;
    */
@@ -777,7 +779,8 @@ export type MapRegionsRequest = Message<"kent.v1.MapRegionsRequest"> & {
   maxCells: number;
 
   /**
-   * Draw the table as it was at this revision. 0 means now. Past maps have no counters: the history does not record them.
+   * Draw the table as it was at this revision. 0 means now. Past maps have no counters, because the history does not
+   * record them.
    *
    * @generated from field: uint64 at_revision = 4;
    */
@@ -796,10 +799,10 @@ export const MapRegionsRequestSchema: GenMessage<MapRegionsRequest> = /*@__PURE_
  */
 export type MapRegionsResponse = Message<"kent.v1.MapRegionsResponse"> & {
   /**
-   * The cells tile the prefix: their order is that of their prefixes, they do not overlap, and nothing is left out.
+   * The cells cover the prefix completely and do not overlap. They are in the order of their prefixes.
    *
-   * The widest cell is divided first, until there are max_cells cells or nothing is left to divide. A region without subregions is
-   * one cell and is never divided, so its zone and suffix are in its cell.
+   * The widest cell is divided first, until there are max_cells cells or nothing is left to divide. A region without
+   * subregions is one cell, which is never divided and includes its zone and suffix.
    *
    * @generated from field: repeated kent.v1.MapCell cells = 1;
    */
@@ -820,14 +823,15 @@ export type MapRegionsResponse = Message<"kent.v1.MapRegionsResponse"> & {
   bits: number;
 
   /**
-   * The regions around the requested prefix, outermost first: each begins with fewer bits of it. No cell counts them.
+   * The regions around the requested prefix, outermost first. Their prefixes are shorter than the requested one. No
+   * cell counts these regions.
    *
    * @generated from field: repeated kent.v1.MapRegion around = 4;
    */
   around: MapRegion[];
 
   /**
-   * True if the caller may read only some of the regions. The space of the others looks free.
+   * True if the caller may read only some of the regions. The space of the other regions looks free.
    *
    * @generated from field: bool partial = 5;
    */
@@ -855,8 +859,8 @@ export type MapCell = Message<"kent.v1.MapCell"> & {
   prefix: string;
 
   /**
-   * The number of regions whose first identifier is in the cell. A region around the requested prefix is counted in no cell, every
-   * other one in exactly one cell.
+   * The number of regions whose first identifier is in the cell. A region around the requested prefix is counted in no
+   * cell. Every other region is counted in exactly one cell.
    *
    * @generated from field: uint64 region_count = 2;
    */
@@ -906,8 +910,8 @@ export type MapCell = Message<"kent.v1.MapCell"> & {
   region?: MapRegion | undefined;
 
   /**
-   * The name of the innermost region around the cell: a region with a shorter prefix, which the cell begins with. Empty if there is
-   * none.
+   * The name of the innermost region around the cell. The region's prefix is shorter than the cell's, which begins with
+   * it. Empty if there is none.
    *
    * @generated from field: string inside = 9;
    */
@@ -945,7 +949,7 @@ export enum MapCell_Kind {
   FREE = 2,
 
   /**
-   * Room in a region: its expansion zone, or extensions that its subregions have not taken.
+   * Unused identifiers in a region: its expansion zone, or extensions that its subregions have not taken.
    *
    * @generated from enum value: ZONE = 3;
    */
@@ -1014,8 +1018,8 @@ export type MapRegion = Message<"kent.v1.MapRegion"> & {
   number: bigint;
 
   /**
-   * The prefix as zeros and ones. Shorter than that of the cell if the cell has only the region's own identifiers, because subregions
-   * have the others.
+   * The prefix as zeros and ones. It is shorter than that of the cell if the cell has only the region's own
+   * identifiers, because the others belong to subregions.
    *
    * @generated from field: string prefix = 3;
    */
@@ -1048,7 +1052,7 @@ export type MapRegion = Message<"kent.v1.MapRegion"> & {
   sealed: boolean;
 
   /**
-   * True if its suffixes are a space of their own, "spaces/SPACE/REGION".
+   * True if the region's suffixes are a separate space, "spaces/SPACE/REGION".
    *
    * @generated from field: bool delegated = 8;
    */
@@ -1130,7 +1134,7 @@ export type ListFreeBlocksRequest = Message<"kent.v1.ListFreeBlocksRequest"> & {
   suffixBits?: number | undefined;
 
   /**
-   * The width of that region's expansion zone. The default is that of CreateRegionRequest.zone_bits.
+   * The width of the expansion zone for that region. The default is the same as for CreateRegionRequest.zone_bits.
    *
    * @generated from field: optional uint32 zone_bits = 6;
    */
@@ -1168,7 +1172,7 @@ export type ListFreeBlocksResponse = Message<"kent.v1.ListFreeBlocksResponse"> &
   revision: bigint;
 
   /**
-   * The place of a new region with suffix_bits. Absent without suffix_bits, or if no block is large enough.
+   * The place that a new region with suffix_bits would get. Absent without suffix_bits, or if no block is large enough.
    *
    * @generated from field: kent.v1.PlaceOfRegion choice = 4;
    */
@@ -1229,7 +1233,7 @@ export type PlaceOfRegion = Message<"kent.v1.PlaceOfRegion"> & {
   zoneBits: number;
 
   /**
-   * The prefix of the free block around it.
+   * The prefix of the free block that contains the place.
    *
    * @generated from field: string block = 3;
    */
@@ -1303,8 +1307,8 @@ export type CreateRegionRequest = Message<"kent.v1.CreateRegionRequest"> & {
   prefix?: string | undefined;
 
   /**
-   * The first counter value to issue. All lower ones count as issued. After a restore that may have lost edits, this is not
-   * enough: the region issues nothing until UpdateRegion declares a next value.
+   * The first counter value to issue. All lower values count as issued. After a restore that may have lost edits, the
+   * region still issues nothing until UpdateRegion declares a next value.
    *
    * @generated from field: kent.v1.Uint128 next = 6;
    */
@@ -1350,15 +1354,15 @@ export type CreateRegionRequest = Message<"kent.v1.CreateRegionRequest"> & {
   splitDonor: string;
 
   /**
-   * The maximum number of identifiers per second, on average. 0 means the default, which depends on the suffix: 2^20 up
-   * to 40 bits, 2^30 from 50 bits.
+   * The maximum number of identifiers per second, on average. 0 means the default, which depends on the width of the
+   * suffix: 2^20 up to 40 bits, 2^30 from 50 bits on.
    *
    * @generated from field: uint64 pace = 14;
    */
   pace: bigint;
 
   /**
-   * Create the region sealed: it grants nothing until it is unsealed.
+   * Create the region sealed, so that it grants nothing until it is unsealed.
    *
    * @generated from field: bool sealed = 15;
    */
@@ -1387,14 +1391,14 @@ export const CreateRegionRequestSchema: GenMessage<CreateRegionRequest> = /*@__P
   messageDesc(file_kent_v1_regions, 21);
 
 /**
- * A request for a region. At most 100 requests of one principal and 1000 requests of a space are open. A closed request is
- * removed when a later one is closed, if it was closed more than 90 days ago or is beyond the newest 1000 closed ones.
+ * A request for a region. At most 100 requests of one principal and 1000 requests of a space are open. When a request
+ * is closed, closed requests older than 90 days or beyond the newest 1000 are removed.
  *
  * @generated from message kent.v1.RegionRequest
  */
 export type RegionRequest = Message<"kent.v1.RegionRequest"> & {
   /**
-   * "spaces/SPACE/requests/ID". ID is a number, and later requests have higher ones.
+   * "spaces/SPACE/requests/ID". ID is a number; later requests have higher numbers.
    *
    * @generated from field: string name = 1;
    */
@@ -1446,7 +1450,7 @@ export type RegionRequest = Message<"kent.v1.RegionRequest"> & {
   reason: string;
 
   /**
-   * Who asked, in the form of HistoryEntry.principal: the proved identity and the host.
+   * Who made the request, in the form of HistoryEntry.principal: the verified identity and the host.
    *
    * @generated from field: string requester = 9;
    */
@@ -1933,7 +1937,7 @@ export type DeleteRegionRequest = Message<"kent.v1.DeleteRegionRequest"> & {
   name: string;
 
   /**
-   * Confirms that no number of an EXTERNAL region is in use, which the table does not show.
+   * Confirms that no number of an EXTERNAL region is in use, because the table does not record which numbers are.
    *
    * @generated from field: bool unused = 2;
    */
@@ -2030,8 +2034,8 @@ export type UpdateRegionRequest = Message<"kent.v1.UpdateRegionRequest"> & {
   description?: string | undefined;
 
   /**
-   * Labels to set. A name and a value have 1 to 63 of a-z A-Z 0-9 - _ . / : @ +, and a name begins with a letter or a digit. Owner,
-   * description and labels together have at most 4096 bytes.
+   * Labels to set. A name and a value have 1 to 63 characters of a-z A-Z 0-9 - _ . / : @ +, and a name begins with a
+   * letter or a digit. Owner, description and labels together have at most 4096 bytes.
    *
    * @generated from field: map<string, string> set_labels = 4;
    */
@@ -2052,17 +2056,19 @@ export type UpdateRegionRequest = Message<"kent.v1.UpdateRegionRequest"> & {
   policy?: Policy | undefined;
 
   /**
-   * The parts of the policy to change: "auto_expand", "cap", "min_chunk", "max_chunk", "strict", or "*" for all of them. A part
-   * that policy leaves empty is cleared. Absent: the parts that policy sets. The two bounds of chunks change together.
+   * The parts of the policy to change: "auto_expand", "cap", "min_chunk", "max_chunk", "strict", or "*" for all of
+   * them. A part that is empty in `policy` is cleared. Absent: the parts that `policy` sets. The two bounds of chunks
+   * change together.
    *
    * @generated from field: google.protobuf.FieldMask policy_mask = 12;
    */
   policyMask?: FieldMask | undefined;
 
   /**
-   * Declares all suffixes below this one as issued. A value below the counter changes nothing. A scrambled region rounds it
-   * up to a power of two. Until another replica learns of the edit, it can still grant suffixes below this value from a
-   * chunk that it holds. The response says which replicas may, and for how long, as for a seal.
+   * Declares all suffixes below this one as issued. A value below the counter changes nothing. A scrambled region
+   * rounds the value up to a power of two. Until another replica learns of the edit, it can still grant suffixes below
+   * this value from a chunk that it holds. As for a seal, the response says which replicas may still do so, and for how
+   * long.
    *
    * @generated from field: kent.v1.Uint128 next = 7;
    */
@@ -2161,7 +2167,8 @@ export type AddSubregionsRequest = Message<"kent.v1.AddSubregionsRequest"> & {
   name: string;
 
   /**
-   * The number of bits by which the prefixes of the subregions are longer. The same for all subregions of a region.
+   * The number of bits by which the prefixes of the subregions are longer. It is the same for all subregions of a
+   * region.
    *
    * @generated from field: uint32 by_bits = 2;
    */
@@ -2173,8 +2180,8 @@ export type AddSubregionsRequest = Message<"kent.v1.AddSubregionsRequest"> & {
   newRegions: NewRegion[];
 
   /**
-   * Allow a subregion to take the all-zero extension while other extensions have no subregion. Those then stay reserved
-   * for subregions.
+   * Allow a subregion to take the all-zero extension while other extensions have no subregion. The other extensions
+   * then stay reserved for subregions.
    *
    * @generated from field: bool abstract = 4;
    */
@@ -2211,8 +2218,8 @@ export const AddSubregionsRequestSchema: GenMessage<AddSubregionsRequest> = /*@_
 /**
  * A region for a split or a subdivision to create.
  *
- * The subregion on the all-zero extension continues the counter of its parent. It always has its parent's order, pace and
- * policy, and its parent's seal covers it. Its next value can only raise the counter.
+ * The subregion on the all-zero extension continues the counter of its parent. It always has the order, pace and policy
+ * of its parent, and the seal of its parent covers it. Its next value can only raise the counter.
  *
  * @generated from message kent.v1.NewRegion
  */
@@ -2225,7 +2232,8 @@ export type NewRegion = Message<"kent.v1.NewRegion"> & {
   regionId: string;
 
   /**
-   * The width of the suffix in bits. Required, except for the all-zero subregion, where the default is its parent's.
+   * The width of the suffix in bits. Required, except for the all-zero subregion, where the default is the width of its
+   * parent's suffix.
    *
    * @generated from field: optional uint32 suffix_bits = 2;
    */
@@ -2280,8 +2288,8 @@ export const NewRegionSchema: GenMessage<NewRegion> = /*@__PURE__*/
   messageDesc(file_kent_v1_regions, 37);
 
 /**
- * A large table is imported in parts. A part can end after any region that has no subregions, if a region comes before its
- * subregions, as in ListRegions.
+ * A large table is imported in parts. If every region comes before its subregions, as in ListRegions, a part can end
+ * after any region that has no subregions.
  *
  * @generated from message kent.v1.ImportTableRequest
  */
@@ -2303,10 +2311,10 @@ export type ImportTableRequest = Message<"kent.v1.ImportTableRequest"> & {
 
   /**
    * At most 48 regions, and 128 KiB. The names of regions and parents are in this space. A parent is in the list or in the table.
-   * reserved is required: all suffixes below it count as issued. In a scrambled region it is rounded up to a power of two,
-   * because spaces differ in their keys. number, parent_number, prefix_since, issued, the capacities, rate and full_in_seconds are
-   * ignored. delegated_space can be any text: if it is not empty, the region is delegated, to an empty space. The revisions in
-   * former_prefixes stay those of the other table.
+   * reserved is required: all suffixes below it count as issued. In a scrambled region, reserved is rounded up to a
+   * power of two, because every space has a different key. number, parent_number, prefix_since, issued, the capacities,
+   * rate and full_in_seconds are ignored. delegated_space can be any text: if it is not empty, the region is delegated,
+   * to an empty space. The revisions in former_prefixes stay those of the other table.
    *
    * @generated from field: repeated kent.v1.Region regions = 3;
    */
@@ -2352,7 +2360,7 @@ export type EditResponse = Message<"kent.v1.EditResponse"> & {
   region?: Region | undefined;
 
   /**
-   * Every region that the edit changed, created or deleted. Empty if the edit changed nothing.
+   * All regions that the edit changed, created or deleted. Empty if the edit changed nothing.
    *
    * @generated from field: repeated kent.v1.RegionChange changes = 2;
    */
@@ -2395,15 +2403,15 @@ export type EditResponse = Message<"kent.v1.EditResponse"> & {
 
   /**
    * The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or a
-   * next value. If it is empty, no replica makes a grant that the edit forbids.
+   * next value. If the list is empty, no replica makes a grant that the edit forbids.
    *
    * @generated from field: repeated string unconfirmed = 8;
    */
   unconfirmed: string[];
 
   /**
-   * If not all replicas have confirmed such an edit, the milliseconds after which no replica makes a grant that it forbids,
-   * even a replica that cannot be reached.
+   * If not all replicas have confirmed such an edit: the number of milliseconds after which no replica makes a grant
+   * that the edit forbids, not even a replica that cannot be reached.
    *
    * @generated from field: uint64 effective_within_ms = 9;
    */
@@ -2418,8 +2426,9 @@ export const EditResponseSchema: GenMessage<EditResponse> = /*@__PURE__*/
   messageDesc(file_kent_v1_regions, 39);
 
 /**
- * A detail of the status of a refused edit: the most similar edit that is legal. The daemon has planned this edit for the same caller,
- * and at that moment it was legal. reason, request_id, expected_revision, validate_only and answers of the edit are empty.
+ * A detail of the status of a refused edit: the most similar edit that is legal. The daemon has planned this edit for
+ * the same caller, and the edit was legal at that moment. reason, request_id, expected_revision, validate_only and
+ * answers of the edit are empty.
  *
  * @generated from message kent.v1.EditSuggestion
  */
@@ -2632,7 +2641,7 @@ export type ListHistoryResponse = Message<"kent.v1.ListHistoryResponse"> & {
   nextPageToken: string;
 
   /**
-   * The daemon no longer has the edits up to this revision. 0 if it has all of them.
+   * The daemon no longer has the edits up to this revision. 0 if the daemon has all edits.
    *
    * @generated from field: uint64 forgotten_through = 3;
    */
@@ -2703,7 +2712,7 @@ export type HistoryEntry = Message<"kent.v1.HistoryEntry"> & {
   changes: RegionChange[];
 
   /**
-   * If the edit declared suffixes of the first region in changes as issued: the region's counter after the edit and
+   * If the edit declared suffixes of the first region in `changes` as issued: the region's counter after the edit and
    * before it (decimal).
    *
    * @generated from field: string declared = 8;
@@ -2781,7 +2790,7 @@ export type WatchTableResponse = Message<"kent.v1.WatchTableResponse"> & {
     case: "change";
   } | {
     /**
-     * The seals around the space of a delegated region have changed, or the watch has resumed.
+     * Sent when the seals around the space of a delegated region have changed, or when the watch has resumed.
      *
      * @generated from field: kent.v1.WatchTableResponse.Around around = 3;
      */
@@ -2830,8 +2839,9 @@ export type WatchTableResponse_Snapshot = Message<"kent.v1.WatchTableResponse.Sn
   last: boolean;
 
   /**
-   * The space's 16-byte key, from which those of its scrambled regions are derived (key_number). A copy of the table needs it to
-   * compute which of their identifiers are issued. Empty if the caller may not have leases of the whole table.
+   * The space's 16-byte key, from which the keys of its scrambled regions are derived (key_number). A copy of the
+   * table needs this key to compute which identifiers of scrambled regions are issued. Empty if the caller may not
+   * lease from the whole table.
    *
    * @generated from field: bytes scramble_key = 5;
    */
@@ -2964,8 +2974,8 @@ export type Classification = Message<"kent.v1.Classification"> & {
   status: Classification_Status;
 
   /**
-   * The resource names of all regions that contain the identifier, outermost first. The last one is the region that it
-   * belongs to.
+   * The resource names of all regions that contain the identifier, outermost first. The identifier belongs to the last
+   * one.
    *
    * @generated from field: repeated string path = 3;
    */
@@ -2979,14 +2989,15 @@ export type Classification = Message<"kent.v1.Classification"> & {
   suffix?: Uint128 | undefined;
 
   /**
-   * If status is MEMBER: whether the identifier counts as issued. For a delegated region, its own space decides.
+   * If status is MEMBER: whether the identifier counts as issued. For a delegated region, the space of its suffixes
+   * determines this.
    *
    * @generated from field: bool issued = 5;
    */
   issued: boolean;
 
   /**
-   * If status is MEMBER and the region was split: the prefixes that the region had before, oldest first.
+   * If status is MEMBER and the region was split: the earlier prefixes of the region, oldest first.
    *
    * @generated from field: repeated kent.v1.FormerPrefix former_prefixes = 6;
    */
@@ -3039,14 +3050,14 @@ export enum Classification_Status {
   FREE = 1,
 
   /**
-   * In a closed region, under an extension that has no subregion.
+   * The identifier is in a closed region, under an extension that has no subregion.
    *
    * @generated from enum value: UNASSIGNED = 2;
    */
   UNASSIGNED = 2,
 
   /**
-   * In a region, with a bit of the expansion zone set.
+   * The identifier is in a region, but has a bit of the expansion zone set.
    *
    * @generated from enum value: RESERVED = 3;
    */
@@ -3081,7 +3092,7 @@ export const Regions: GenService<{
     output: typeof SpaceSchema;
   },
   /**
-   * Returns a space. A caller that may only allocate from the space gets only its name, width and text form.
+   * Returns a space. A caller that may only allocate from the space gets only the space's name, width and text form.
    *
    * @generated from rpc kent.v1.Regions.GetSpace
    */
@@ -3127,8 +3138,9 @@ export const Regions: GenService<{
     output: typeof RegionSchema;
   },
   /**
-   * Draws a map of a space, or of a part of it: cells that tile the prefix, in the order of prefixes. The answer has at most
-   * max_cells cells, however many regions there are. A caller that may read only some of the regions sees only these.
+   * Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
+   * The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
+   * the regions sees only these.
    *
    * @generated from rpc kent.v1.Regions.MapRegions
    */
@@ -3139,7 +3151,7 @@ export const Regions: GenService<{
   },
   /**
    * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-   * region, but its sibling does. Can also say which prefix CreateRegion would choose.
+   * region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
    *
    * @generated from rpc kent.v1.Regions.ListFreeBlocks
    */
@@ -3170,7 +3182,8 @@ export const Regions: GenService<{
     output: typeof EditResponseSchema;
   },
   /**
-   * Moves bits from the suffix to the expansion zone. Fails if an identifier that uses these bits may have been issued.
+   * Moves bits from the suffix to the expansion zone. The edit fails if an identifier that uses these bits may have
+   * been issued.
    *
    * @generated from rpc kent.v1.Regions.ShrinkRegion
    */
@@ -3180,7 +3193,8 @@ export const Regions: GenService<{
     output: typeof EditResponseSchema;
   },
   /**
-   * Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that this frees.
+   * Appends zeros to the prefix of a top-level region. New, independent regions can take the prefixes that the split
+   * frees.
    *
    * @generated from rpc kent.v1.Regions.SplitRegion
    */
@@ -3190,7 +3204,7 @@ export const Regions: GenService<{
     output: typeof EditResponseSchema;
   },
   /**
-   * Adds subregions, whose prefixes are by_bits longer than that of their parent.
+   * Adds subregions, whose prefixes are by_bits bits longer than that of their parent.
    *
    * @generated from rpc kent.v1.Regions.AddSubregions
    */
@@ -3222,7 +3236,7 @@ export const Regions: GenService<{
     output: typeof EditResponseSchema;
   },
   /**
-   * Lifts the seal of a region. The seals of regions in it, and of regions around it, stay.
+   * Lifts the seal of a region. The seals of regions inside the region, and of regions around it, stay.
    *
    * @generated from rpc kent.v1.Regions.UnsealRegion
    */
@@ -3232,7 +3246,7 @@ export const Regions: GenService<{
     output: typeof EditResponseSchema;
   },
   /**
-   * Renames a region. Its number, its identifiers and its history stay the same.
+   * Renames a region. The region's number, identifiers and history stay the same.
    *
    * @generated from rpc kent.v1.Regions.RenameRegion
    */
@@ -3242,8 +3256,8 @@ export const Regions: GenService<{
     output: typeof EditResponseSchema;
   },
   /**
-   * Deletes a region without subregions, if none of its suffixes was ever issued or reserved. Its name and its prefix
-   * become free. Its number is never used again.
+   * Deletes a region without subregions, if none of its suffixes was ever issued or reserved. The region's name and
+   * prefix become free. Its number is never used again.
    *
    * @generated from rpc kent.v1.Regions.DeleteRegion
    */
@@ -3284,8 +3298,8 @@ export const Regions: GenService<{
     output: typeof EditResponseSchema;
   },
   /**
-   * Converts suffixes of a region to identifiers, and identifiers to suffixes. Checks each against the region's prefix,
-   * expansion zone and suffix.
+   * Converts suffixes of a region to identifiers, and identifiers to suffixes. The call checks each of them against the
+   * region's prefix, expansion zone and suffix.
    *
    * @generated from rpc kent.v1.Regions.Compose
    */
@@ -3305,8 +3319,8 @@ export const Regions: GenService<{
     output: typeof ListHistoryResponseSchema;
   },
   /**
-   * Sends a snapshot of the table, then every edit, in order and without gaps. The daemon disconnects a watcher that reads too
-   * slowly with ABORTED, and the error has the revision to resume from.
+   * Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
+   * daemon disconnects it with ABORTED, and the error has the revision to resume from.
    *
    * @generated from rpc kent.v1.Regions.WatchTable
    */
@@ -3326,8 +3340,8 @@ export const Regions: GenService<{
     output: typeof ClassifyResponseSchema;
   },
   /**
-   * Asks for a region. A caller that may not create the region writes the request, and an operator makes the region or
-   * declines. The caller needs any permission for a region of the space.
+   * Asks for a region. This is for a caller that may not create the region. An operator makes the region or declines
+   * the request. The caller needs at least one permission for a region of the space.
    *
    * @generated from rpc kent.v1.Regions.RequestRegion
    */
@@ -3348,8 +3362,8 @@ export const Regions: GenService<{
     output: typeof ListRegionRequestsResponseSchema;
   },
   /**
-   * Declines a request, which needs `edit` for the region that it asks for, or withdraws one of the caller's own. To make
-   * the region, name the request in CreateRegionRequest.answers.
+   * Declines a request, or withdraws one of the caller's own requests. To decline a request, the caller needs `edit`
+   * for the requested region. To make the region, name the request in CreateRegionRequest.answers.
    *
    * @generated from rpc kent.v1.Regions.CloseRegionRequest
    */
