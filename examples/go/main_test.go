@@ -51,7 +51,7 @@ func start(t *testing.T, address string, command *exec.Cmd) *exec.Cmd {
 func TestOkTheServiceNumbersOrdersAndEvents(t *testing.T) {
 	kentd, cli := os.Getenv("KENTD"), os.Getenv("KENT")
 	if kentd == "" || cli == "" {
-		t.Skip("KENTD and KENT name no programs")
+		t.Skip("KENTD and KENT are not set")
 	}
 	directory, endpoint, address := t.TempDir(), freeAddress(t), freeAddress(t)
 	daemon := start(t, endpoint, exec.Command(kentd, "--log", "error", "--data", filepath.Join(directory, "data"),

@@ -36,7 +36,7 @@ pub use kept::{
 
 /// A stored record that is invalid although its checksum is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a stored record is invalid: {what}; nothing was overwritten: restore the store from a backup")]
+#[error("a stored record is invalid ({what}); nothing was overwritten; restore the store from a backup")]
 pub struct Malformed {
     /// The value that is wrong.
     pub what: &'static str,

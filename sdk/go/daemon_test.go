@@ -51,7 +51,7 @@ func freePort(t *testing.T) string {
 func start(t *testing.T, socket string, flags ...string) *daemon {
 	t.Helper()
 	if os.Getenv("KENTD") == "" || os.Getenv("KENT") == "" {
-		t.Skip("KENTD and KENT name no programs")
+		t.Skip("KENTD and KENT are not set")
 	}
 	d := &daemon{t: t, data: t.TempDir(), address: freePort(t)}
 	listen := d.address

@@ -105,7 +105,7 @@ func unusable(format string, arguments ...any) error {
 func packed(reply *pb.AllocateResponse) ([]byte, int, error) {
 	width, data := uint64(reply.GetPacked().GetWidth()), reply.GetPacked().GetData()
 	if width < 1 || width > 16 || uint64(len(data))%width != 0 {
-		return nil, 0, unusable("the daemon returned no packed identifiers, or ones of %d bytes", width)
+		return nil, 0, unusable("the daemon returned no packed identifiers, or their width of %d bytes is not valid", width)
 	}
 	return data, int(width), nil
 }
@@ -141,7 +141,7 @@ func readNumbers(reply *pb.AllocateResponse) ([]Number, error) {
 
 func readTexts(reply *pb.AllocateResponse) ([]string, error) {
 	if reply.GetText() == nil {
-		return nil, unusable("the daemon returned no texts")
+		return nil, unusable("the daemon returned no identifiers as text")
 	}
 	return reply.GetText().GetIds(), nil
 }

@@ -162,7 +162,7 @@ func (s *settings) parse() (all []endpoint, secure bool, err error) {
 		return nil, false, &ConfigError{"the endpoints must be all with https:// or all without"}
 	}
 	if !secure && (s.tls != nil || s.caFile != "" || s.hasCert) {
-		return nil, false, &ConfigError{"settings of TLS must be left out without https://"}
+		return nil, false, &ConfigError{"TLS settings need https:// endpoints"}
 	}
 	return all, secure, nil
 }

@@ -166,7 +166,7 @@ fn length(head: &[u8]) -> anyhow::Result<usize> {
     let head = str::from_utf8(head)?;
     ensure!(head.starts_with("HTTP/1.1 200 "), "refused: {head}");
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    length.context("an answer without its length")?.parse().context("a length")
+    length.context("the answer has no content-length")?.parse().context("a length")
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ async fn measure(daemon: &Daemon, args: &TableArgs) -> anyhow::Result<()> {
         let request = MapRegionsRequest { parent: SPACE.to_owned(), at_revision, ..MapRegionsRequest::default() };
         past.time(stub.map_regions(request)).await?;
     }
-    println!("{:34} {:>10} ms", "map of the past, the first", past.0[0].as_millis());
+    println!("{:34} {:>10} ms", "first map of a past revision", past.0[0].as_millis());
     past.print("map of the past");
     Ok(())
 }

@@ -50,7 +50,7 @@ impl TryFrom<v1::RequestRegionRequest> for AskInput {
         if request.reason.trim().is_empty() {
             return Err(Invalid::new(
                 "reason",
-                "is empty: say why you need the region, because an operator decides by it",
+                "is empty: say why you need the region, because an operator decides by your reason",
             ));
         }
         check_bytes("reason", &request.reason)?;

@@ -28,7 +28,7 @@ pub enum BadCopy {
     #[error("the change does not fit the table: {0}")]
     Change(#[from] Refusal),
     /// The copy differs from the table in which the change was made.
-    #[error("region {number} in the copy differs from what the change replaces")]
+    #[error("region {number} in the copy differs from the region that the change replaces")]
     Diverged {
         /// The region's number.
         number: u64,

@@ -33,7 +33,7 @@ impl TryFrom<v1::ListFreeBlocksRequest> for FreeInput {
         let after = page.after.as_deref().map(str::parse).transpose();
         let after = after.map_err(|_: BadPrefix| Invalid::new("page_token", "is not a page token of this method"))?;
         if request.zone_bits.is_some() && request.suffix_bits.is_none() {
-            return Err(Invalid::new("zone_bits", "needs suffix_bits: the two together say which region to place"));
+            return Err(Invalid::new("zone_bits", "needs suffix_bits: together they define the region to place"));
         }
         let suffix = request.suffix_bits.map(|suffix| width("suffix_bits", suffix)).transpose()?;
         let zone = zone(request.zone_bits)?;

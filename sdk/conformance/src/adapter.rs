@@ -119,7 +119,7 @@ impl Adapter {
         match status {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(format!("the adapter ended with {status}")),
-            Err(error) => Err(format!("the adapter's end is unknown: {error}")),
+            Err(error) => Err(format!("cannot wait for the adapter to exit: {error}")),
         }
     }
 

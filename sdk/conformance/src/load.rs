@@ -73,7 +73,7 @@ impl Script {
             .map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))?;
         reader.end().map_err(|error| bad(error.to_string()))?;
         if script.name != name {
-            return Err(bad(format!("its name is {:?}, but the file has another one", script.name)));
+            return Err(bad(format!("its name is {:?}, but the file has another name", script.name)));
         }
         script.check().map_err(bad)?;
         Ok(script)
@@ -120,7 +120,7 @@ impl Answer {
     fn check(&self) -> Result<(), String> {
         let parts = [self.grant.is_some(), self.refuse.is_some(), self.does.is_some()];
         if parts.iter().filter(|part| **part).count() > 1 {
-            return Err("an answer has only one of grant, refuse and does".to_owned());
+            return Err("an answer can have only one of grant, refuse and does".to_owned());
         }
         match &self.refuse {
             Some(refuse) if codes::parse(&refuse.code).is_none() => {
@@ -200,6 +200,6 @@ mod tests {
             assert!(problem(&text).contains(expected), "{}", problem(&text));
         }
         let renamed = with(r#""steps": []"#).replace(r#""a""#, r#""b""#);
-        assert!(problem(&renamed).contains("the file has another one"));
+        assert!(problem(&renamed).contains("the file has another name"));
     }
 }

@@ -73,7 +73,7 @@ fn chosen(folder: Option<&Path>, only: &[String]) -> Result<Vec<Script>, String>
     let mut scripts = scripts.map_err(|bad| bad.to_string())?;
     scripts.retain(|script| only.is_empty() || only.iter().any(|name| script.name.contains(name)));
     match scripts.is_empty() {
-        true => Err(format!("no case has a name with {}; --list shows all", only.join(" or "))),
+        true => Err(format!("no case name contains {}; --list shows all cases", only.join(" or "))),
         // Start the longest cases first, so that the other cases run in parallel with them.
         false => {
             scripts.sort_by_key(|script| std::cmp::Reverse(script.limit_s));

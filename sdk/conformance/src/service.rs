@@ -227,7 +227,7 @@ impl Allocator for Service {
         &self,
         _: Request<Streaming<AllocateRequest>>,
     ) -> Result<Response<Self::AllocateStreamStream>, Status> {
-        Err(Status::unimplemented("the kit plays no streams"))
+        Err(Status::unimplemented("the kit does not simulate streams"))
     }
 }
 

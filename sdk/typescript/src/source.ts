@@ -123,7 +123,7 @@ export class Source<T> implements AsyncIterable<T> {
   async fetch(count: number, { requestId, ...options }: Timeout & { requestId: string }): Promise<T[]> {
     checkCount(count, 1);
     if (typeof requestId !== "string" || requestId === "") {
-      throw new ConfigError("requestId must be a text that is not empty");
+      throw new ConfigError("requestId must be a non-empty string");
     }
     const ids = await this.#allocate(this.#first, count, this.#deadline(options), requestId).ids;
     return Array.from({ length: ids.left }, () => ids.next());

@@ -136,7 +136,7 @@ function readNumbers(reply: AllocateResponse): Ids<bigint> {
 
 function readTexts(reply: AllocateResponse): Ids<string> {
   if (reply.identifiers?.$case !== "text") {
-    throw new Unusable("the daemon returned no texts");
+    throw new Unusable("the daemon returned no identifiers as text");
   }
   return new Texts(reply.identifiers.value.ids);
 }

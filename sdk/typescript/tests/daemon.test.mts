@@ -259,7 +259,7 @@ test("ok: require and import give the same classes", async () => {
   assert.equal(createRequire(import.meta.url)("kent-client/v1").AccessClient, AccessClient);
 });
 
-test("ok: the examples of the texts run", async (t) => {
+test("ok: the examples in the documents run", async (t) => {
   const daemon = await Daemon.start(t);
   daemon.kent("region", "create", "orders", "--suffix", "40");
   daemon.kent("region", "create", "r1", "--prefix", "1", "--suffix", "40");

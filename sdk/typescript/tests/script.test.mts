@@ -108,7 +108,7 @@ test("ok: the delay of a limit is waited for on the same daemon", async (t) => {
   assert.deepEqual(other.sources, []);
 });
 
-test("err: a longer limit than the timeout is told at once", async (t) => {
+test("err: a limit that lasts longer than the timeout is reported at once", async (t) => {
   const script = await Script.start(t, refused(status.RESOURCE_EXHAUSTED, "LIMIT", 60_500, { limit: "ids" }));
   const began = performance.now();
   await assert.rejects(client(t, [script]).region("r").next(), (error) => {
@@ -119,7 +119,7 @@ test("err: a longer limit than the timeout is told at once", async (t) => {
   assert.ok(performance.now() - began < 5000);
 });
 
-test("err: a caller with a shorter timeout than the fetch in progress is told of the limit", async (t) => {
+test("err: a caller with a shorter timeout than the fetch in progress is informed of the limit", async (t) => {
   const script = await Script.start(t, refused(status.RESOURCE_EXHAUSTED, "LIMIT", 5000));
   await assert.rejects(client(t, [script]).region("r").next({ timeoutMs: 200 }), Limited);
 });
@@ -130,7 +130,7 @@ test("err: a full region is not asked again", async (t) => {
   assert.equal(script.sources.length, 1);
 });
 
-test("ok: an unavailable daemon hands over to the next", async (t) => {
+test("ok: after an unavailable daemon, the next one is used", async (t) => {
   const [script, other] = [await Script.start(t, away), await Script.start(t, granted(1n))];
   assert.equal(await client(t, [script, other]).region("r").next(), 1n);
 });
@@ -148,7 +148,7 @@ test("ok: INTERNAL without a reason is a broken connection, with one it is final
   await assert.rejects(client(t, [broken]).region("r").next(), Refused);
 });
 
-test("ok: the heir of a closed region is followed if told to", async (t) => {
+test("ok: the heir of a closed region is followed if followHeirs is set", async (t) => {
   const closed = refused(status.FAILED_PRECONDITION, "CLOSED", undefined, { heir: "region:r-zero" });
   const script = await Script.start(t, closed, granted(5n));
   const source = client(t, [script], { followHeirs: true }).region("r");
@@ -284,7 +284,7 @@ test("err: calls in flight end when the client is closed", async (t) => {
   await assert.rejects(async () => made[0]?.region("other").next(), Closed);
 });
 
-test("ok: what is in hand is dropped when the client is closed", async (t) => {
+test("ok: prefetched identifiers are dropped when the client is closed", async (t) => {
   const script = await Script.start(t, granted(0n));
   const made = client(t, [script]);
   const source = made.region("r");

@@ -60,13 +60,13 @@ test("ok: UUIDs are text", () => {
   assert.deepEqual(drain(UUID_OF_SERIES, packed(16, "00".repeat(16)), 1), ["00000000-0000-0000-0000-000000000000"]);
 });
 
-test("err: replies that make no sense", () => {
+test("err: invalid replies", () => {
   assert.throws(() => drain(UUID_OF_SLOT, packed(8, "00".repeat(8)), 1), /8 bytes/);
   assert.throws(() => drain(NUMBER, packed(8, "00".repeat(9)), 1), /no packed/);
   assert.throws(() => drain(NUMBER, packed(0, ""), 1), /no packed/);
   assert.throws(() => drain(NUMBER, packed(8, ""), 1), /got 0/);
   assert.throws(() => drain(NUMBER, packed(8, "00".repeat(16)), 1), /requested 1 identifiers, got 2/);
-  assert.throws(() => drain(kindOf("xid") as Kind<string>, packed(8, "00".repeat(8)), 1), /no texts/);
+  assert.throws(() => drain(kindOf("xid") as Kind<string>, packed(8, "00".repeat(8)), 1), /no identifiers as text/);
 });
 
 test("ok: the highest token of each subject counts", () => {
@@ -210,7 +210,7 @@ test("err: a token leaves the machine only under TLS", () => {
   }
 });
 
-test("ok: a token file is read again, and what is no token is not sent", (t) => {
+test("ok: a token file is read again, and an invalid token is not sent", (t) => {
   const file = join(scratch(t), "token");
   writeFileSync(file, "kent_a_ONE\n");
   const token = new Token(undefined, file);

@@ -155,7 +155,7 @@ def _numbers(reply: pb.AllocateResponse) -> list[int]:
 
 def _texts(reply: pb.AllocateResponse) -> list[str]:
     if reply.WhichOneof("identifiers") != "text":
-        raise Unusable("the daemon returned no texts")
+        raise Unusable("the daemon returned no identifiers as text")
     return list(reply.text.ids)
 
 

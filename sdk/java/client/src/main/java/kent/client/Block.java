@@ -42,7 +42,7 @@ final class Block {
         Block block;
         if (kind.isText()) {
             if (!reply.hasText()) {
-                throw new KentException.Unusable("the daemon returned no texts");
+                throw new KentException.Unusable("the daemon returned no identifiers as text");
             }
             block = new Block(kind, new byte[0], 1, reply.getText().getIdsList(), asked);
         } else {

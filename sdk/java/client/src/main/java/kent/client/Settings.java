@@ -97,7 +97,7 @@ record Settings(
             Grpc.newChannelBuilder("localhost", made);
         } catch (RuntimeException error) {
             throw new KentException.Config(
-                    "ca, cert and key: gRPC cannot read them; a key must be in the format PKCS #8: "
+                    "ca, cert and key: gRPC cannot read them; the key must be in PKCS #8 format: "
                             + error.getMessage(),
                     error);
         }
