@@ -32,7 +32,7 @@ fn err_an_adapter_that_is_no_adapter() {
 #[test]
 fn err_arguments() {
     for (arguments, expected) in [
-        (&["--only", "no-such-case", "--", "true"][..], "no case has a name with no-such-case; --list shows all"),
+        (&["--only", "no-such-case", "--", "true"][..], "no case name contains no-such-case; --list shows all cases"),
         (&[][..], "ADAPTER"),
         (&["--jobs", "0", "--", "true"][..], "--jobs"),
     ] {
