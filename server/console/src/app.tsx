@@ -71,13 +71,9 @@ function Frame({ who, onSignOut }: { who: Who; onSignOut: () => void }) {
   const [made, setMade] = useState(0);
   const app = useMemo(() => ({ who, readOnly, edit: setIntent }), [who, readOnly]);
   const space = route.path[0] ?? DEFAULT_SPACE;
-  const requests = useRequests({
-    space,
-    includeClosed: false,
-    news: made,
-    everyMs: REQUESTS_MS,
-    has: hasRegions(who.permissions),
-  });
+  const has = hasRegions(who.permissions);
+  const requests = useRequests({ space, includeClosed: false, news: made, everyMs: REQUESTS_MS, has });
+  const hasRequests = has && requests.refused?.kind !== "no-permission";
   const again = useCallback(() => setMade((before) => before + 1), []);
 
   useEffect(() => {
@@ -106,7 +102,9 @@ function Frame({ who, onSignOut }: { who: Who; onSignOut: () => void }) {
               ["history", "History", linkTo("history", [space])],
               ["inspect", "Inspector", linkTo("inspect")],
               // A user without any permission in the space has no requests there.
-              ...(requests.value ? [["requests", labelOf(requests.value), linkTo("requests", [space])] as const] : []),
+              ...(hasRequests
+                ? [["requests", labelOf(requests.value ?? []), linkTo("requests", [space])] as const]
+                : []),
             ] as const
           ).map(([page, label, link]) => (
             <a key={page} href={link} aria-current={pageOf(route) === page ? "page" : undefined}>

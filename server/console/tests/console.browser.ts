@@ -302,7 +302,7 @@ describe("the console", () => {
     await operator.page.getByText("No open requests").waitFor();
     await operator.page.getByRole("link", { name: "Requests", exact: true }).waitFor();
 
-    await asker.page.getByLabel("Closed ones, too").check();
+    await asker.page.getByLabel("Include closed requests").check();
     await asker.page.getByText("made", { exact: true }).waitFor();
     await asker.page.getByRole("link", { name: "team-b-tools" }).click();
     await asker.page.getByText("Last identifier").waitFor();
@@ -336,7 +336,7 @@ describe("the console", () => {
     await declines.getByLabel("Reason").fill("use team-c-parts");
     await declines.getByRole("button", { name: "Decline", exact: true }).click();
     await declines.waitFor({ state: "detached" });
-    await asker.page.getByLabel("Closed ones, too").check();
+    await asker.page.getByLabel("Include closed requests").check();
     await asker.page.getByText("declined", { exact: true }).waitFor();
     await asker.page.getByText("use team-c-parts").waitFor();
     await asker.page.getByText("withdrawn", { exact: true }).waitFor();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { bitsOf, commonOf, exponentOf, firstOf, fromWide, lastOf, parentOf, shareOf, toWide } from "./bits.ts";
+import { bitsOf, commonOf, exponentOf, firstOf, fromWide, lastOf, parentOf, shareOf, toWide, widthOf } from "./bits.ts";
 
 describe("bits", () => {
   test.each([
@@ -11,6 +11,11 @@ describe("bits", () => {
   ])("ok_prefix_%s_of_%i_bits_has_its_range", (prefix, bits, first, last) => {
     expect([firstOf(prefix, bits), lastOf(prefix, bits)]).toEqual([first, last]);
     expect(commonOf(bitsOf(first, bits), bitsOf(last, bits)).startsWith(prefix)).toBe(true);
+  });
+
+  test("ok_the_width_of_a_region_is_that_of_its_space", () => {
+    expect(widthOf({ prefix: "1101", zoneBits: 20, suffixBits: 40 })).toBe(64);
+    expect(widthOf({ prefix: "", zoneBits: 0, suffixBits: 128 })).toBe(128);
   });
 
   test.each([0n, 1n, 2n ** 53n + 1n, 2n ** 64n - 1n, 2n ** 64n, 2n ** 128n - 1n])(

@@ -9,6 +9,11 @@ export function isPrefix(text: string): boolean {
   return /^[01]*$/.test(text);
 }
 
+/** The width of the identifiers of a region in bits. Callers that may read only some regions may not ask for the space. */
+export function widthOf(region: { prefix: Prefix; zoneBits: number; suffixBits: number }): number {
+  return region.prefix.length + region.zoneBits + region.suffixBits;
+}
+
 /** The first identifier with the prefix, in a space of `bits` bits. */
 export function firstOf(prefix: Prefix, bits: number): bigint {
   return BigInt(`0b0${prefix}`) << BigInt(bits - prefix.length);

@@ -145,7 +145,10 @@ function Findings({ findings, notes, link }: { findings: Finding[]; notes: strin
                   </button>
                 ),
               },
-              { title: "Format", cell: ({ inspection }) => inspection?.format ?? "" },
+              {
+                title: "Format",
+                cell: ({ inspection, refused }) => inspection?.format ?? (refused && "no known format"),
+              },
               { title: "Time (UTC)", wide: true, cell: ({ inspection }) => inspection?.time ?? "" },
               { title: "Region", cell: (finding) => ownerOf(finding) },
             ]}

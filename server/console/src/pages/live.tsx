@@ -253,9 +253,9 @@ function Fullest() {
       <Loaded load={load} what="the regions">
         {(cells) =>
           cells.length === 0 ? (
-            <Empty title="There are no regions yet">
+            <Empty title="No regions to show">
               <p>
-                <a href={linkTo("map", ["default"])}>Open the map</a> to create one.
+                <a href={linkTo("map", ["default"])}>Open the map</a> to see the space.
               </p>
             </Empty>
           ) : (

@@ -185,6 +185,9 @@ function Details(props: {
   if (!cell) {
     return (
       <section class="details" aria-label="Details">
+        {!part.partial && part.cells.every((one) => lookOf(one) === "free") && (
+          <p>There are no regions here: all identifiers are free.</p>
+        )}
         <p class="quiet-text">
           Point at the map or move through it with the arrow keys to see the cells. A click selects a cell; a second
           click, or Enter, zooms in. To magnify, focus the map and use the wheel.
@@ -287,7 +290,9 @@ function Cells({ part, onPick }: { part: MapPart; onPick: (prefix: string) => vo
   );
   return (
     <details class="cells">
-      <summary>The {format.whole(part.cells.length)} cells as a table</summary>
+      <summary>
+        {part.cells.length === 1 ? "The cell" : `The ${format.whole(part.cells.length)} cells`} as a table
+      </summary>
       <label class="search">
         <span>Name or prefix</span>
         <input type="search" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />

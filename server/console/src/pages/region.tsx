@@ -5,9 +5,9 @@ import { useApp, useMay } from "../app-state.ts";
 import { bits, policyOf, stateOf } from "../edits/describe.ts";
 import { OPS, opsFor } from "../edits/intent.ts";
 import { type Region, Region_Order } from "../gen/kent/v1/regions_pb.ts";
-import { firstOf, lastOf, shareOf } from "../lib/bits.ts";
+import { firstOf, lastOf, shareOf, widthOf } from "../lib/bits.ts";
 import { format } from "../lib/format.ts";
-import { regionName, shortOf, spaceName, splitRegion } from "../lib/names.ts";
+import { regionName, shortOf, splitRegion } from "../lib/names.ts";
 import { untilFull } from "../map/words.ts";
 import { linkTo, replaceRoute } from "../router.ts";
 import { Bar, Legend } from "../ui/bar.tsx";
@@ -26,24 +26,15 @@ export function RegionPage(props: { space: string; region: string; params: URLSe
   const news = `${edited?.revision ?? ""} ${made}`;
   const name = regionName(space, id);
   const tab: Tab = params.get("tab") === "history" ? "history" : "details";
-  const load = useLoad(
-    async (signal) => {
-      const [region, { bits }] = await Promise.all([
-        regions.getRegion({ name }, { signal }),
-        regions.getSpace({ name: spaceName(space) }, { signal }),
-      ]);
-      return { region, bits };
-    },
-    [name, news],
-  );
+  const load = useLoad((signal) => regions.getRegion({ name }, { signal }), [name, news]);
   return (
     <div class="page">
       <nav class="crumbs" aria-label="Path">
         <ol>
           <li>
-            <a href={linkTo("map", [space], { pick: load.value?.region.prefix })}>{space}</a>
+            <a href={linkTo("map", [space], { pick: load.value?.prefix })}>{space}</a>
           </li>
-          {load.value && load.value.region.parent !== "" && <Parent name={load.value.region.parent} />}
+          {load.value && load.value.parent !== "" && <Parent name={load.value.parent} />}
           <li>
             <span aria-current="location">{id}</span>
           </li>
@@ -52,13 +43,13 @@ export function RegionPage(props: { space: string; region: string; params: URLSe
       <header class="page-head">
         <h1>
           {id}
-          {load.value && <Marks region={load.value.region} />}
+          {load.value && <Marks region={load.value} />}
         </h1>
       </header>
       <Loaded load={load} what={`region ${id}`} rows={8}>
-        {({ region, bits }) => (
+        {(region) => (
           <>
-            <Head region={region} bits={bits} space={space} />
+            <Head region={region} space={space} />
             <Tabs
               label="Sections"
               tabs={[
@@ -71,7 +62,7 @@ export function RegionPage(props: { space: string; region: string; params: URLSe
               }
             >
               {tab === "details" ? (
-                <Details region={region} width={bits} />
+                <Details region={region} width={widthOf(region)} />
               ) : (
                 <RegionHistory name={name} space={space} news={news} />
               )}
@@ -102,7 +93,7 @@ function Parent({ name }: { name: string }) {
   ) : null;
 }
 
-function Head({ region, bits: width, space }: { region: Region; bits: number; space: string }) {
+function Head({ region, space }: { region: Region; space: string }) {
   const { edit } = useApp();
   const may = useMay();
   const parts = splitRegion(region.name);
@@ -118,7 +109,7 @@ function Head({ region, bits: width, space }: { region: Region; bits: number; sp
       {parts && may("edit", { kind: "region", ...parts }) && (
         <div class="actions">
           {opsFor(region).map((op) => (
-            <button type="button" key={op} onClick={() => edit({ op, space, bits: width, region })}>
+            <button type="button" key={op} onClick={() => edit({ op, space, bits: widthOf(region), region })}>
               {OPS[op].title}
             </button>
           ))}

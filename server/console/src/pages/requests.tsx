@@ -33,7 +33,7 @@ export function RequestsPage({ space, made, onDone }: { space: string; made: num
       <header class="page-head">
         <h1>Requests</h1>
         <SpaceChoice space={space} linkOf={(name) => linkTo("requests", [name])} />
-        <Check label="Closed ones, too" checked={all} onChange={setAll} />
+        <Check label="Include closed requests" checked={all} onChange={setAll} />
         {!canCreate && !readOnly && (
           <button type="button" class="primary" onClick={() => setAsks(true)}>
             Ask for a region

@@ -6,6 +6,8 @@ import { type Line, latest } from "../lib/figures.ts";
 import { format } from "../lib/format.ts";
 
 const HEIGHT = 180;
+/** The minimum distance of two times on the axis, in pixels. The longest text for a time takes 75. */
+const CLOCK_SPACE = 110;
 const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4"];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 
@@ -31,7 +33,7 @@ export function Chart(props: { title: string; times: number[]; lines: Line[]; sh
         cursor: { y: false },
         scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] } },
         axes: [
-          { ...axis, values: (_, values) => values.map((value) => format.clock(value * 1000)) },
+          { ...axis, space: CLOCK_SPACE, values: (_, values) => values.map((value) => format.clock(value * 1000)) },
           { ...axis, size: 64, values: (_, values) => values.map((value) => shown.current(value)) },
         ],
         series: [

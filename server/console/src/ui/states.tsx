@@ -28,7 +28,7 @@ export function Empty({ title, children }: { title: string; children?: Component
 const TITLES: Record<Refused["kind"], string> = {
   "sign-in": "You are signed out",
   "no-permission": "You may not see this",
-  "not-there": "This is not here",
+  "not-there": "Not found",
   unreachable: "The daemon does not answer",
   rule: "The daemon refused this",
   failed: "This did not work",
