@@ -79,7 +79,9 @@ function State({ status }: { status: Status }) {
     <p class="page-note">
       {status.ready ? <Mark kind="good">ready</Mark> : <Mark kind="warn">not ready: {status.reasons.join("; ")}</Mark>}
       <span class="quiet-text">
-        kentd {status.version}, up for {format.duration(Number(status.uptimeSeconds))}
+        kentd {status.version}
+        {/* A user without the permission `operate` gets no uptime. */}
+        {status.uptimeSeconds > 0n && `, up for ${format.duration(Number(status.uptimeSeconds))}`}
       </span>
     </p>
   );
