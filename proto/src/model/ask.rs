@@ -89,6 +89,24 @@ impl TryFrom<v1::CloseRegionRequestRequest> for CloseInput {
     }
 }
 
+impl AskInput {
+    /// Fails if the region is wider than the space's identifiers, which have `bits` bits.
+    ///
+    /// # Errors
+    ///
+    /// An error about `suffix_bits`.
+    pub fn check_width(&self, bits: u8) -> Result<(), Invalid> {
+        let zone = self.zone.unwrap_or(0);
+        let wanted = u32::from(self.suffix) + u32::from(zone);
+        if wanted <= u32::from(bits) {
+            return Ok(());
+        }
+        let what = if zone == 0 { "the suffix needs" } else { "suffix and zone together need" };
+        let problem = format!("{what} {wanted} bits, but an identifier of space {:?} has {bits}", self.space);
+        Err(Invalid::new("suffix_bits", problem))
+    }
+}
+
 /// The caller's relation to a request for a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AskRights {
@@ -136,6 +154,24 @@ pub fn region_request(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn err_a_region_that_is_wider_than_its_space() {
+        let check = |suffix, zone| {
+            let (space, region, reason) = ("parts".to_owned(), "r".to_owned(), "why".to_owned());
+            let input = AskInput { space, region, suffix, zone, texts: Texts::default(), reason };
+            input.check_width(64).map_err(|invalid| invalid.problem)
+        };
+        for (suffix, zone, expected) in [
+            (64, None, Ok(())),
+            (60, Some(4), Ok(())),
+            (90, None, Err("the suffix needs 90 bits, but an identifier of space \"parts\" has 64")),
+            (65, Some(0), Err("the suffix needs 65 bits, but an identifier of space \"parts\" has 64")),
+            (60, Some(5), Err("suffix and zone together need 65 bits, but an identifier of space \"parts\" has 64")),
+        ] {
+            assert_eq!(check(suffix, zone), expected.map_err(str::to_owned));
+        }
+    }
 
     #[test]
     fn err_each_bad_field_is_named() {

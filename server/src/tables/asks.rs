@@ -3,11 +3,9 @@
 //! Requests are few, so they are read from the store whenever they are needed. Every change of the requests of a space
 //! compares and rewrites one record (`asks/SPACE`), so the limits hold for all replicas together.
 
-use std::sync::Arc;
-
 use kent_ids::UnixNanos;
 use kent_proto::{
-    model::{AskInput, AskRights, CloseInput, Invalid, region_request},
+    model::{AskInput, AskRights, CloseInput, region_request},
     stored::{self, Ask, AskClosed, AskOutcome, Asks, EditId},
     v1::RegionRequest,
 };
@@ -72,7 +70,7 @@ impl Directory {
     pub(crate) async fn ask(&self, by: &Asker, input: &AskInput) -> Result<RegionRequest, AskError> {
         self.check_member(&by.caller, &input.space)?;
         let space = self.find(&input.space)?;
-        check_width(&space, input)?;
+        input.check_width(space.read(Table::bits))?;
         let identity = by.caller.identity();
         let ask = Ask {
             region: input.region.clone(),
@@ -288,19 +286,5 @@ impl Answered {
         let ask = Ask { closed: Some(closed), ..self.ask.clone() };
         let txn = self.present.close(txn, space, self.number, &ask);
         self.present.guard(txn, space, self.present.next, edit)
-    }
-}
-
-/// Fails if the requested region is wider than the space.
-fn check_width(space: &Arc<Space>, input: &AskInput) -> Result<(), Invalid> {
-    let bits = space.read(Table::bits);
-    let wanted = u32::from(input.suffix) + u32::from(input.zone.unwrap_or(0));
-    match wanted <= u32::from(bits) {
-        true => Ok(()),
-        false => {
-            let problem =
-                format!("is too large: suffix and zone need {wanted} bits, but space {:?} has {bits}", space.name());
-            Err(Invalid::new("suffix_bits", problem))
-        }
     }
 }
