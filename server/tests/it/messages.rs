@@ -31,7 +31,7 @@ const SETUP: [&str; 19] = [
 const LONG: &str = "alloc region:orders --request-id aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 79] = [
+const REFUSED: [(&str, &[&str]); 80] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     (
         "region shrink few --by 30",
@@ -100,6 +100,7 @@ const REFUSED: [(&str, &[&str]); 79] = [
         &["error: the suffix needs 90 bits, but an identifier of space \"default\" has 64"],
     ),
     ("region ask parts --suffix 60 --zone 9 --reason big", &["error: suffix and zone together need 69 bits, but"]),
+    ("request decline 1 --reason=", &["error: --reason is empty: say why you decline"]),
     ("region create low --suffix 4 --prefix 0", &["overlaps region \"orders\"", "kent space free default"]),
     ("region create x --suffix 4 --next 99", &["--next: suffix 98 does not fit 4 bits", "below 16"]),
     ("region subdivide orders --by 1 --new q:4:0", &["add --abstract to reserve the others"]),

@@ -3,7 +3,7 @@
 
 /// Fields, and the options that set them. The option is empty for a field without one. Fields that are not listed keep
 /// their names in messages.
-const OPTIONS: [(&str, &str); 30] = [
+const OPTIONS: [(&str, &str); 31] = [
     ("after_revision", "--after"),
     ("at_least_bits", "--at-least"),
     ("at_revision", "--at"),
@@ -16,6 +16,7 @@ const OPTIONS: [(&str, &str); 30] = [
     ("name", ""),
     ("new_regions", "--new"),
     ("next", "--next"),
+    ("note", "--reason"),
     ("order", "--order"),
     ("pace", "--pace"),
     ("parent", ""),
@@ -71,6 +72,7 @@ mod tests {
                 "--by: the number of bits must be at least 1",
             ),
             (&["bits"], "bits: is 129, but must be 1 to 128", "--bits is 129, but must be 1 to 128"),
+            (&["note"], "note: is empty: say why", "--reason is empty: say why"),
             (&["policy"], "policy: the smallest chunk must have 1", "the smallest chunk must have 1"),
             (&["page_token"], "page_token: is not a page token", "page_token: is not a page token"),
             (&["source"], "source: is strange", "source: is strange"),
