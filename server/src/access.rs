@@ -8,8 +8,8 @@ mod budgets;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kent_access::{
-    Action, Bound, BudgetId, Holder, Limits, NamePattern, Needs, Outdated, Permission, Place, Presented, Right, Role,
-    Token, TokenId, check_role_name, check_token_name,
+    Action, Bound, BudgetId, GRACE_SECONDS_MAX, Holder, Limits, NamePattern, Needs, Outdated, Permission, Place,
+    Presented, Right, Role, Token, TokenId, check_role_name, check_token_name,
 };
 use kent_ids::grouped;
 use kent_proto::{model::Invalid, stored};
@@ -154,8 +154,6 @@ const ROLES_MAX: usize = 1_000;
 const LISTED_MAX: usize = 100;
 /// The longest validity of a token, in seconds: a hundred years.
 const VALID_MAX: u64 = 100 * 366 * 86_400;
-/// The longest time for which an old secret stays valid after a rotation, in seconds: a week.
-const GRACE_MAX: u64 = 7 * 86_400;
 
 impl Access {
     /// Creates a token. Returns its ID and secret, its record, and the version of the store that includes the record.
@@ -247,8 +245,8 @@ impl Access {
         grace_seconds: u64,
     ) -> Result<(Presented, Token, Version), AccessError> {
         check_admin(caller)?;
-        if grace_seconds > GRACE_MAX {
-            let problem = format!("is {grace_seconds}, but must be at most {GRACE_MAX}, a week");
+        if grace_seconds > GRACE_SECONDS_MAX {
+            let problem = format!("is {grace_seconds}, but must be at most {GRACE_SECONDS_MAX}, a week");
             return Err(Invalid::new("grace_seconds", problem).into());
         }
         let (presented, now) = (self.draw(Some(id)), self.auth.unix_ms());

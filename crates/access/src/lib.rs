@@ -34,4 +34,4 @@ pub use permission::{BadPermission, Needs, Permission, Resource};
 pub use right::{Bound, Place, Right, Unbound};
 pub use rights::{Rights, Target};
 pub use role::{BadName, NamePattern, Role, check_role_name, check_token_name};
-pub use token::{BadId, Hash, Malformed, Outdated, Presented, Refused, Token, TokenId};
+pub use token::{BadId, GRACE_SECONDS_MAX, Hash, Malformed, Outdated, Presented, Refused, Token, TokenId};

@@ -85,6 +85,9 @@ pub struct Malformed;
 #[error("{0:?} is not the ID of a token, which has {n} characters of 0-9 and a-f", n = 2 * ID_BYTES)]
 pub struct BadId(String);
 
+/// The longest grace period of a replaced secret, in seconds: a week.
+pub const GRACE_SECONDS_MAX: u64 = 7 * 86_400;
+
 const ID_BYTES: usize = 6;
 const SECRET_BYTES: usize = 32;
 const PREFIX: &str = "kent_";

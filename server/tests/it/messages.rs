@@ -31,7 +31,7 @@ const SETUP: [&str; 19] = [
 const LONG: &str = "alloc region:orders --request-id aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 80] = [
+const REFUSED: [(&str, &[&str]); 81] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     (
         "region shrink few --by 30",
@@ -130,6 +130,10 @@ const REFUSED: [(&str, &[&str]); 80] = [
     (
         "classify 017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
         &["(`kent space ls` shows", "`kent inspect 017f22e2-79b0-7cc3-98c4-dc0c0c07398f` explains"],
+    ),
+    (
+        "token rotate 0123456789ab --grace 30d",
+        &["'30d' for '--grace <DURATION>': expected whole seconds from 0s to 7d"],
     ),
     ("region set orders --label a=1 --label a=2", &["the label \"a\" is given twice", "--label a=VALUE"]),
     (

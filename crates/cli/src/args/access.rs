@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use kent_access::{Limits, Permission, Presented, TokenId, check_role_name, check_token_name};
+use kent_access::{GRACE_SECONDS_MAX, Limits, Permission, Presented, TokenId, check_role_name, check_token_name};
 
 /// Create, list, revoke and rotate tokens: the secrets by which callers prove who they are.
 #[derive(Debug, Subcommand)]
@@ -126,7 +126,7 @@ pub(crate) struct TokenRotateArgs {
     pub(crate) id: String,
     /// Accept the old secret for this time, at most 7d; 0s ends it at once, after asking for confirmation on a
     /// terminal.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = super::value::parse_duration_or_zero, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_grace, allow_hyphen_values = true)]
     pub(crate) grace: Duration,
     /// Write the token to this file, with mode 0600, instead of standard output. A file that exists is replaced at
     /// once.
@@ -234,6 +234,13 @@ fn parse_validity(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a grace period, which the daemon counts in seconds.
+fn parse_grace(text: &str) -> Result<Duration, String> {
+    let is_allowed = |grace: &Duration| *grace <= Duration::from_secs(GRACE_SECONDS_MAX) && grace.subsec_nanos() == 0;
+    let grace = humantime::parse_duration(text).ok().filter(is_allowed);
+    grace.ok_or_else(|| "expected whole seconds from 0s to 7d, such as 90s or 1h".to_owned())
+}
+
 /// Checks the syntax of a permission. Only the daemon can check that its regions exist.
 fn parse_permission(text: &str) -> Result<String, String> {
     text.parse::<Permission>().map(|permission| permission.to_string()).map_err(|bad| bad.to_string())
@@ -257,4 +264,19 @@ fn parse_id(text: &str) -> Result<String, String> {
     // An error does not repeat the text, which may contain a secret.
     let id = Presented::parse(text.as_bytes()).map(|token| token.id()).or_else(|_| text.parse::<TokenId>());
     id.map(|id| id.to_string()).map_err(|_| expected())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_and_err_grace_periods() {
+        for (text, seconds) in [("0s", 0), ("1h", 3600), ("1m 30s", 90), ("7d", GRACE_SECONDS_MAX)] {
+            assert_eq!(parse_grace(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["30d", "7d 1s", "500ms", "1s 1ns", "5", "-1s", ""] {
+            assert!(parse_grace(text).is_err_and(|error| error.contains("from 0s to 7d")), "{text}");
+        }
+    }
 }

@@ -106,12 +106,6 @@ pub(super) fn parse_revision_or_0(text: &str) -> Result<u64, String> {
     within(text, 0, u64::MAX.into()).ok_or_else(|| "expected a revision such as 12, or 0 for all of them".to_owned())
 }
 
-/// Parses a duration, which may be zero.
-pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|_| "expected a duration with its unit, such as 500ms, 30s or 5m, or 0s".to_owned())
-}
-
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text).ok().filter(|duration| !duration.is_zero());
     duration.ok_or_else(|| "expected a duration with its unit, such as 500ms, 30s or 5m".to_owned())
