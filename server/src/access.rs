@@ -528,7 +528,7 @@ fn expiry(caller: &Caller, valid_seconds: u64, now: i64) -> Result<Option<i64>, 
         (Some(asked), Some(makers)) if asked > makers => {
             let left = makers.saturating_sub(now) / 1000;
             let problem = format!(
-                "is {valid_seconds}, but your own credential ends in {left} s: a token cannot outlive the credential that creates it"
+                "is {valid_seconds} s, but your own credential ends in {left} s: a token cannot outlive the credential that creates it"
             );
             Err(Invalid::new("valid_seconds", problem))
         }

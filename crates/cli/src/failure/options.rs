@@ -3,7 +3,7 @@
 
 /// Fields, and the options that set them. The option is empty for a field without one. Fields that are not listed keep
 /// their names in messages.
-const OPTIONS: [(&str, &str); 31] = [
+const OPTIONS: [(&str, &str); 32] = [
     ("after_revision", "--after"),
     ("at_least_bits", "--at-least"),
     ("at_revision", "--at"),
@@ -34,6 +34,7 @@ const OPTIONS: [(&str, &str); 31] = [
     ("suffixes", ""),
     ("text_form", "--text"),
     ("texts", ""),
+    ("valid_seconds", "--expires"),
     ("zone_bits", "--zone"),
 ];
 
@@ -73,6 +74,7 @@ mod tests {
             ),
             (&["bits"], "bits: is 129, but must be 1 to 128", "--bits is 129, but must be 1 to 128"),
             (&["note"], "note: is empty: say why", "--reason is empty: say why"),
+            (&["valid_seconds"], "valid_seconds: is 60 s, but", "--expires is 60 s, but"),
             (&["policy"], "policy: the smallest chunk must have 1", "the smallest chunk must have 1"),
             (&["page_token"], "page_token: is not a page token", "page_token: is not a page token"),
             (&["source"], "source: is strange", "source: is strange"),
