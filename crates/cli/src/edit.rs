@@ -235,7 +235,7 @@ fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(
 }
 
 /// Returns warnings about a policy without effect: a cap that is already reached, or an automatic expansion beyond the
-/// zone.
+/// zone or to the present suffix.
 fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
     let (name, space) = (names::short(&region.name), names::space_of(&region.name));
     let command = format!("kent region set {name} --space {space}");
@@ -248,7 +248,8 @@ fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
         ));
     }
     if let Some((percent, by, max)) = policy.auto_expand {
-        let most = region.suffix_bits.saturating_add(region.zone_bits);
+        let suffix = region.suffix_bits;
+        let most = suffix.saturating_add(region.zone_bits);
         if region.zone_bits == 0 {
             warnings.push(format!(
                 "{name} has no expansion zone, so it never expands; `{command} --no-auto-expand` removes the policy"
@@ -257,6 +258,12 @@ fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
             warnings.push(format!(
                 "the expansion zone of {name} ends at a suffix of {most} bits, so it never expands to {max}; `{command} --auto-expand \
                  {percent}:{by}:{most}` says so"
+            ));
+        } else if suffix > 0 && max == suffix {
+            // A maximum of 0 means no limit.
+            warnings.push(format!(
+                "{name} has a suffix of {suffix} bits already, so it never expands; `{command} --auto-expand {percent}:{by}:{most}` lets \
+                 it expand to {most} bits"
             ));
         }
     }
@@ -488,6 +495,36 @@ mod tests {
             assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
             for (message, part) in warnings.iter().zip(expected) {
                 assert!(message.contains(part), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn ok_a_policy_without_effect_is_warned_of() {
+        let cap = |cap| PolicyArgs { cap: Some(cap), ..PolicyArgs::default() };
+        let expand = |max| PolicyArgs { auto_expand: Some((80, 2, max)), ..PolicyArgs::default() };
+        for (zone, policy, expected) in [
+            (5, cap(257), None),
+            (5, cap((1 << 15) - 1), None),
+            (5, cap(256), Some("has issued 256 already")),
+            (5, expand(0), None),
+            (5, expand(11), None),
+            (5, expand(15), None),
+            (
+                5,
+                expand(10),
+                Some("`kent region set r --space default --auto-expand 80:2:15` lets it expand to 15 bits"),
+            ),
+            (5, expand(16), Some("`kent region set r --space default --auto-expand 80:2:15`")),
+            (0, expand(0), Some("has no expansion zone")),
+            (15, expand(0), None),
+        ] {
+            // The suffix has 10 bits, a quarter of which is issued. With the widest zone it has none.
+            let prefix = if zone == 0 { "000000" } else { "0" };
+            let warnings = set_warnings(&policy, &region("r", "", prefix, zone, Kind::Open));
+            assert_eq!(warnings.len(), usize::from(expected.is_some()), "{warnings:?}");
+            for (warning, part) in warnings.iter().zip(expected) {
+                assert!(warning.contains(part), "{warning}");
             }
         }
     }

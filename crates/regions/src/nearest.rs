@@ -159,7 +159,9 @@ fn patched(mut patch: Patch, refusal: &Refusal) -> Option<Patch> {
         Refusal::StrictAndBounds { bounds: None, .. } => patch.policy.bounds = Some(None),
         Refusal::StrictAndBounds { bounds: Some(_), .. } => patch.policy.strict = Some(false),
         Refusal::ExpandsBeyond { most, .. } => patch.policy.auto_expand = Some(until(*most)?),
-        Refusal::ExpandsNever { .. } => patch.policy.auto_expand = Some(until(BITS_MAX)?),
+        Refusal::ExpandsNever { suffix, most, .. } if most > suffix => {
+            patch.policy.auto_expand = Some(until(BITS_MAX)?)
+        }
         Refusal::CapOfZero { .. } => {
             (patch.policy.cap, patch.sealed) = (None, Some(true));
         }
@@ -288,6 +290,10 @@ mod tests {
         };
         check(auto(9), Some(auto(7)));
         check(auto(3), Some(auto(BITS_MAX)));
+        let mut narrow = Table::new(4).expect("a width");
+        apply(&mut narrow, &create("a", 4, at("")));
+        let refusal = narrow.plan(&auto(3)).expect_err("refused");
+        assert_eq!(narrow.nearest(&auto(3), &refusal), None, "a region without a zone never expands");
         let seal = Patch { sealed: Some(true), ..Patch::default() };
         let none = PolicyPatch { cap: Some(Some(Count::ZERO)), ..PolicyPatch::default() };
         check(policy("a", none), Some(Edit::Update { name: "a".into(), patch: seal }));

@@ -315,14 +315,14 @@ pub enum Refusal {
         regions: usize,
     },
     /// `bad-input`: an automatic expansion that ends below the current suffix.
-    #[error(
-        "the region already has a suffix of {suffix} bits, so it never expands to {max}: set a maximum of {suffix} to 128 bits"
-    )]
+    #[error("the region already has a suffix of {suffix} bits, so it never expands to {max}: {}", wider(*suffix, *most))]
     ExpandsNever {
         /// The width of the region's suffix in bits.
         suffix: u8,
         /// The maximum width of the suffix in bits after an expansion.
         max: u8,
+        /// The width of the suffix in bits after the largest possible expansion.
+        most: u8,
     },
     /// `bad-input`: an automatic expansion beyond the width of the space.
     #[error("the suffix of region {region:?} can have at most {most} {}, not {}", noun(*most), max)]
@@ -542,6 +542,15 @@ fn named(names: &[String], count: usize) -> String {
     let listed: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     let more = if names.len() < count { ", ..." } else { "" };
     format!("{} ({}{more})", counted(count, "subregion"), listed.join(", "))
+}
+
+/// Formats the maximums of an automatic expansion that make a suffix wider.
+fn wider(suffix: u8, most: u8) -> String {
+    match most.saturating_sub(suffix) {
+        0 => "it cannot be expanded".into(),
+        1 => format!("set a maximum of {most} bits"),
+        _ => format!("set a maximum of {} to {most} bits", suffix.saturating_add(1)),
+    }
 }
 
 const fn comma(at: usize) -> &'static str {

@@ -62,6 +62,7 @@ fn ok_a_policy_without_an_effect_now_is_set_with_a_warning() {
         ("region set r --cap 5", Some("r has issued 5 already, so with a cap of 5 it issues nothing more")),
         ("region set r --cap 3", Some("kent region set r --space default --no-cap")),
         ("region set r --auto-expand 80:2:12", None),
+        ("region set r --auto-expand 80:2:8", Some("kent region set r --space default --auto-expand 80:2:12")),
         ("region set r --auto-expand 80:2", None),
         ("region set r --auto-expand 80:2:20", Some("kent region set r --space default --auto-expand 80:2:12")),
     ] {

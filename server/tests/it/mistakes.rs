@@ -150,7 +150,10 @@ fn ok_a_policy_changes_one_thing_at_a_time() {
     operator.kent("region set r --no-strict --no-auto-expand");
     policy(Value::Null);
     let refused = operator.refused("region set r --auto-expand 80:2:10", "BAD_INPUT");
-    assert!(refused.contains("already has a suffix of 20 bits") && refused.contains("20 to 128"), "{refused}");
+    assert!(
+        refused.contains("already has a suffix of 20 bits") && refused.contains("a maximum of 21 to 28 bits"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

@@ -348,7 +348,7 @@ pub(crate) struct SetArgs {
 }
 
 /// The policies of a region.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[group(id = "policies", multiple = true)]
 pub(crate) struct PolicyArgs {
     /// Remove all policies: no automatic expansion, no cap, and chunk sizes chosen by the daemon.

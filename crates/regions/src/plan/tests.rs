@@ -434,13 +434,18 @@ fn err_update() {
 
 #[test]
 fn err_an_automatic_expansion_below_the_present_suffix() {
-    let set = |max_suffix| {
+    let set = |name: &str, max_suffix| {
         let auto_expand = Some(Some(AutoExpand { at_percent: 80, by_bits: 2, max_suffix }));
-        update("open", Patch { policy: PolicyPatch { auto_expand, ..PolicyPatch::default() }, ..Patch::default() })
+        update(name, Patch { policy: PolicyPatch { auto_expand, ..PolicyPatch::default() }, ..Patch::default() })
     };
-    check(&set(3), "bad-input", &["already has a suffix of 4 bits", "a maximum of 4 to 128 bits"]);
+    check(&set("open", 3), "bad-input", &["already has a suffix of 4 bits", "set a maximum of 5 to 7 bits"]);
+    check(&set("partial", 1), "bad-input", &["already has a suffix of 2 bits", "set a maximum of 3 to 4 bits"]);
+    for (most, help) in [(4, ": it cannot be expanded"), (5, ": set a maximum of 5 bits")] {
+        let message = Refusal::ExpandsNever { suffix: 4, max: 3, most }.to_string();
+        assert!(message.ends_with(help), "{message}");
+    }
     let mut table = sample();
-    apply(&mut table, &set(4));
+    apply(&mut table, &set("open", 4));
     apply(&mut table, &expand("open", 1));
     // An automatic expansion that has reached its limit stays valid when another part of the policy changes.
     let cap = PolicyPatch { cap: Some(Some(Count::Below(20))), ..PolicyPatch::default() };

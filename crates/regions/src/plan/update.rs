@@ -73,7 +73,8 @@ fn check_effect(table: &Table, region: &Region, patch: &PolicyPatch) -> Result<(
     }
     let Some(auto) = patch.auto_expand.flatten() else { return Ok(()) };
     if auto.max_suffix < region.suffix {
-        return Err(Refusal::ExpandsNever { suffix: region.suffix, max: auto.max_suffix });
+        let most = region.suffix.saturating_add(region.expandable_bits());
+        return Err(Refusal::ExpandsNever { suffix: region.suffix, max: auto.max_suffix, most });
     }
     // A maximum of 128 bits means no limit.
     let most = table.bits() - region.prefix.len(); // OK because a prefix fits its space
