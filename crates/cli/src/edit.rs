@@ -234,8 +234,8 @@ fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(
     Ok(())
 }
 
-/// Returns warnings about a policy without effect: a cap that is already reached, or an automatic expansion beyond the
-/// zone or to the present suffix.
+/// Returns warnings about a policy without effect: a cap that is already reached or that the region never reaches, or
+/// an automatic expansion beyond the zone or to the present suffix.
 fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
     let (name, space) = (names::short(&region.name), names::space_of(&region.name));
     let command = format!("kent region set {name} --space {space}");
@@ -245,6 +245,13 @@ fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
         let (issued, cap) = (number::grouped(issued.to_string()), number::grouped(cap.to_string()));
         warnings.push(format!(
             "{name} has issued {issued} already, so with a cap of {cap} it issues nothing more; `{command} --no-cap` removes the cap"
+        ));
+    } else if let Some(cap) =
+        policy.cap.filter(|cap| region.ultimate_capacity.parse().is_ok_and(|most: u128| *cap >= most))
+    {
+        let (most, cap) = (number::power_of_two(&region.ultimate_capacity), number::grouped(cap.to_string()));
+        warnings.push(format!(
+            "{name} never has more than {most} identifiers, so a cap of {cap} limits nothing; `{command} --no-cap` removes the cap"
         ));
     }
     if let Some((percent, by, max)) = policy.auto_expand {
@@ -507,6 +514,8 @@ mod tests {
             (5, cap(257), None),
             (5, cap((1 << 15) - 1), None),
             (5, cap(256), Some("has issued 256 already")),
+            (5, cap(1 << 15), Some("never has more than 2^15 identifiers, so a cap of 32_768 limits nothing;")),
+            (5, cap(u128::MAX), Some("`kent region set r --space default --no-cap`")),
             (5, expand(0), None),
             (5, expand(11), None),
             (5, expand(15), None),
@@ -527,6 +536,9 @@ mod tests {
                 assert!(warning.contains(part), "{warning}");
             }
         }
+        let whole =
+            Region { ultimate_capacity: "340282366920938463463374607431768211456".to_owned(), ..Region::default() };
+        assert_eq!(set_warnings(&cap(u128::MAX), &whole), [""; 0], "a cap below 2^128");
     }
 
     fn split_response(validate_only: bool) -> EditResponse {

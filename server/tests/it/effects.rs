@@ -61,6 +61,8 @@ fn ok_a_policy_without_an_effect_now_is_set_with_a_warning() {
         ("region set r --cap 6", None),
         ("region set r --cap 5", Some("r has issued 5 already, so with a cap of 5 it issues nothing more")),
         ("region set r --cap 3", Some("kent region set r --space default --no-cap")),
+        ("region set r --cap 4095", None),
+        ("region set r --cap 4096", Some("never has more than 2^12 identifiers, so a cap of 4_096 limits nothing")),
         ("region set r --auto-expand 80:2:12", None),
         ("region set r --auto-expand 80:2:8", Some("kent region set r --space default --auto-expand 80:2:12")),
         ("region set r --auto-expand 80:2", None),
