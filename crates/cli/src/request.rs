@@ -142,7 +142,7 @@ async fn approve(args: &ApproveArgs, daemon: &Daemon, out: &mut Out) -> Result<(
 }
 
 /// In a suggested command that creates the region, replaces the creation with an approval, which also closes the
-/// request.
+/// request. If the region's name is taken, adds the commands that answer the request nevertheless.
 fn approve_instead(args: &ApproveArgs, asked: &RegionRequest, failure: Failure) -> Failure {
     let Failure::Refused(mut refusal) = failure else { return failure };
     let (name, option) = match &args.name {
@@ -154,7 +154,28 @@ fn approve_instead(args: &ApproveArgs, asked: &RegionRequest, failure: Failure) 
     for text in refusal.advice.iter_mut().chain([&mut refusal.message]) {
         *text = text.replace(&creates, &approves);
     }
+    if refusal.reason.as_deref() == Some("NAME_TAKEN") {
+        let (id, overrides) = (args.id, overrides(args));
+        let space = names::space_option(&args.edit.space.space);
+        refusal.advice.extend([
+            format!("to create it with another name: kent request approve {id}{overrides} --name NAME{space}"),
+            format!("to decline: kent request decline {id} --reason TEXT{space}"),
+        ]);
+    }
     Failure::Refused(refusal)
+}
+
+/// Returns the options with which an approval overrides the size and the place that the request asks for, each after a
+/// space.
+fn overrides(args: &ApproveArgs) -> String {
+    let options = [
+        ("suffix", args.suffix.map(|bits| bits.to_string())),
+        ("zone", args.zone.map(|bits| bits.to_string())),
+        ("prefix", args.prefix.as_ref().map(|bits| format!("'{bits}'"))),
+        ("split-donor", args.split_donor.clone()),
+    ];
+    let given = options.into_iter().filter_map(|(name, value)| Some(format!(" --{name} {}", value?)));
+    given.chain(args.auto_split.then(|| " --auto-split".to_owned())).collect()
 }
 
 /// Returns the request that creates the region.
@@ -337,7 +358,12 @@ fn to_json(asked: &RegionRequest) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use kent_client::tonic::{Code, Status};
+    use tonic_types::{ErrorDetails, StatusExt};
+
     use super::*;
+    use crate::args::{Cli, Command, DaemonCommand};
 
     fn asked() -> RegionRequest {
         RegionRequest {
@@ -373,6 +399,32 @@ mod tests {
         assert!(next_step(&asked()).contains("kent request approve 7 --space default"));
         assert!(next_step(&mine).contains("kent request withdraw 7 --space default"));
         assert_eq!(next_step(&RegionRequest { state: State::Made.into(), ..asked() }), "");
+    }
+
+    #[test]
+    fn err_a_request_for_a_name_that_is_taken_can_be_answered_in_two_ways() {
+        for (line, approves) in [
+            ("", "kent request approve 7 --name NAME --space parts\n"),
+            (
+                " --suffix 28 --zone 0 --auto-split --name shop",
+                "kent request approve 7 --suffix 28 --zone 0 --auto-split --name NAME --space parts\n",
+            ),
+            (" --prefix 01", "kent request approve 7 --prefix '01' --name NAME --space parts\n"),
+        ] {
+            let line = format!("kent request approve 7 --space parts{line}");
+            let cli = Cli::try_parse_from(line.split(' ')).expect("valid");
+            let Command::Daemon(DaemonCommand::Request(command)) = cli.command else { panic!("{line}") };
+            let RequestCommand::Approve(args) = *command else { panic!("{line}") };
+            let refuse = |reason| {
+                let details = ErrorDetails::with_error_info(reason, "kent", []);
+                let status = Status::with_error_details(Code::AlreadyExists, "region \"returns\" exists", details);
+                approve_instead(&args, &asked(), status.into()).render(false).expect("a message")
+            };
+            let message = refuse("NAME_TAKEN");
+            let declines = "kent request decline 7 --reason TEXT --space parts\n";
+            assert!(message.contains(approves) && message.contains(declines), "{message}");
+            assert!(!refuse("NO_FREE_PREFIX").contains("--name"), "{line}");
+        }
     }
 
     #[test]

@@ -384,9 +384,16 @@ fn ok_the_commands_ask_show_approve_decline_and_withdraw() {
     assert_eq!((&all[2]["made"], &all[1]["note"]), (&"returns".into(), &"later".into()));
 
     kent("region ask huge --suffix 64 --reason everything");
+    kent("region ask returns --suffix 20 --reason again");
     for (words, code, told) in [
         ("request approve 1 --yes", 1, "request 1 of space \"default\" was made already"),
         ("request approve 4 --dry-run", 1, "kent request approve 4 --suffix 63 --space default"),
+        (
+            "request approve 5 --yes",
+            1,
+            "to create it with another name: kent request approve 5 --name NAME --space default",
+        ),
+        ("request approve 5 --yes", 1, "kent request decline 5 --reason TEXT --space default"),
         ("request show 99", 1, "there is no request 99 in space \"default\""),
         ("request show x", 2, "expected the number of a request"),
         ("region ask r --suffix 20", 2, "--reason <TEXT>"),
