@@ -50,10 +50,9 @@ impl Reach {
             // A command that already has an endpoint is complete.
             let end = command.find(['`', ')', ';', '\n']).unwrap_or(command.len());
             let is_complete = command[..end].contains(" --endpoint ");
-            if is_word
-                && !is_complete
-                && COMMANDS.iter().any(|name| command.trim_start().split(' ').next() == Some(name))
-            {
+            let is_letter = |mark: char| mark == '-' || mark.is_ascii_lowercase();
+            let name = command.trim_start().split(|mark| !is_letter(mark)).next();
+            if is_word && !is_complete && COMMANDS.iter().any(|known| name == Some(known)) {
                 let is_missing = |name: &str| !command[..end].contains(&format!(" --{name} "));
                 let options = self.0.iter().filter(|(name, _)| is_missing(name));
                 options.for_each(|(name, text)| whole.extend([" --", name, " ", &quoted(text)]));
@@ -102,6 +101,10 @@ mod tests {
             (
                 "start kentd, use a kent client, or kent context show",
                 "start kentd, use a kent client, or kent context show",
+            ),
+            (
+                "`kent whoami` shows it; try kent status, or \"kent whoami\"",
+                "`kent --endpoint h:1 whoami` shows it; try kent --endpoint h:1 status, or \"kent --endpoint h:1 whoami\"",
             ),
             ("for kent", "for kent"),
             ("as in `kent status --endpoint h:2`", "as in `kent status --endpoint h:2`"),
