@@ -29,8 +29,8 @@ static CALL_TIMEOUT: OnceLock<Duration> = OnceLock::new();
 /// Set if the client has a certificate, for messages.
 static CERTIFICATE: OnceLock<()> = OnceLock::new();
 
-/// The file of the token that the client sends, for messages.
-static TOKEN_FILE: OnceLock<PathBuf> = OnceLock::new();
+/// The file of the token that the client sends and the setting that names it, for messages.
+static TOKEN_ORIGIN: OnceLock<String> = OnceLock::new();
 
 /// The time for which a request is retried once a daemon has answered, as a multiple of the deadline. Replicas and
 /// stores may restart in that time.
@@ -119,7 +119,7 @@ impl Credentials {
             settings = settings.ca_file(ca);
         }
         if let Some(file) = &self.token_file {
-            TOKEN_FILE.get_or_init(|| file.clone());
+            TOKEN_ORIGIN.get_or_init(|| named("token-file").origin(file));
             settings = settings.token_file(file).allow_plain_token(self.allow_plain_token);
         }
         match (&self.cert, &self.key) {
@@ -152,9 +152,9 @@ pub(crate) fn has_certificate() -> bool {
     CERTIFICATE.get().is_some()
 }
 
-/// The file of the token that the client sends.
-pub(crate) fn token_file() -> Option<&'static Path> {
-    TOKEN_FILE.get().map(PathBuf::as_path)
+/// The file of the token that the client sends, and the setting that names it.
+pub(crate) fn token_origin() -> Option<&'static str> {
+    TOKEN_ORIGIN.get().map(String::as_str)
 }
 
 /// Sets the deadline of all requests of this process. Only the first call counts.

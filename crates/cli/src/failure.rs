@@ -178,10 +178,8 @@ impl Refusal {
 
 /// Returns a hint for a caller that the daemon does not know, or that lacks a permission.
 fn credential_advice(status: &Status) -> Vec<String> {
-    let advice = match (status.code(), connect::token_file()) {
-        (Code::Unauthenticated, Some(file)) => {
-            format!("the token comes from {}; `kent context show` says where this setting comes from", file.display())
-        }
+    let advice = match (status.code(), connect::token_origin()) {
+        (Code::Unauthenticated, Some(origin)) => format!("the token comes from {origin}"),
         (Code::PermissionDenied, _) if !status.message().contains("kent whoami") => {
             "`kent whoami` shows who you are and what you may do".to_owned()
         }

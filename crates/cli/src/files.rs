@@ -59,6 +59,11 @@ impl Named {
         }
     }
 
+    /// Returns the file with the setting that names it, and advice like [`Self::advice`].
+    pub(crate) fn origin(&self, path: &Path) -> String {
+        format!("{}, the file of {self}{}", path.display(), self.advice())
+    }
+
     /// Checks that the file contains what the setting needs. The client reads the file again for each connection.
     pub(crate) fn check(&self, path: &Path) -> Result<(), BadFile> {
         let (named, path) = (self.clone(), path.to_owned());
@@ -115,6 +120,25 @@ impl fmt::Display for Named {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ok_the_origin_of_a_file_is_its_setting() {
+        for (source, expected) in [
+            (Source::Option, "s.token, the file of --token-file"),
+            (
+                Source::Variable,
+                "s.token, the file of the variable KENT_TOKEN_FILE; name another file with `export KENT_TOKEN_FILE=FILE`, or none with \
+                 `unset KENT_TOKEN_FILE`",
+            ),
+            (
+                Source::Context("p".to_owned()),
+                "s.token, the file of token-file in context p; name another file with `kent context set p --token-file FILE`, or none with \
+                 `kent context set p --unset token-file`",
+            ),
+        ] {
+            assert_eq!(Named { setting: "token-file", source }.origin(Path::new("s.token")), expected);
+        }
+    }
 
     #[test]
     fn err_a_file_without_what_its_setting_needs() {

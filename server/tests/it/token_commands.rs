@@ -139,7 +139,7 @@ fn ok_a_token_is_created_used_rotated_and_revoked() {
 
     assert_eq!(guarded.kent("admin.token", &format!("token revoke {id}")), format!("revoked {id}\n"));
     let refused = guarded.refused("orders", "alloc uuidv7");
-    assert!(refused.contains("revoked") && refused.contains("the token comes from"), "{refused}");
+    assert!(refused.contains("revoked") && refused.contains("the file of the variable KENT_TOKEN_FILE"), "{refused}");
     let listed = guarded.kent("admin.token", "token ls");
     assert!(listed.lines().any(|line| line.contains(&id) && line.contains("revoked")), "{listed}");
 
