@@ -243,6 +243,10 @@ fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, pa
     if command.get_name() == "alloc" && unknown.bytes().all(|byte| byte.is_ascii_digit()) {
         return with(&["-n", unknown], after).map(|command| format!("the number is an option: {command}"));
     }
+    // The name of a space may have a dot, but this is more likely to be a file.
+    if name(path) == "kent table export" && (unknown.contains('.') || unknown.starts_with('/')) {
+        return with(&[], after).map(|command| format!("the table goes to standard output: {command} > {unknown}"));
+    }
     let is_space =
         has_space && command.get_positionals().next().is_none() && !words.iter().any(|word| word == "--space");
     is_space
@@ -381,6 +385,8 @@ mod tests {
             ("kent alloc xid 10", &["the number is an option: kent alloc xid -n 10\n"]),
             ("kent region ls parts -o wide", &["the space is an option: kent region ls --space parts -o wide\n"]),
             ("kent table export parts", &["the space is an option: kent table export --space parts\n"]),
+            ("kent table export out.jsonl", &["goes to standard output: kent table export > out.jsonl\n"]),
+            ("kent table export /tmp/out --at 7", &["standard output: kent table export --at 7 > /tmp/out\n"]),
             ("kent watch parts", &["the space is an option: kent watch --space parts\n"]),
             ("kent status -o yaml", &["possible values: text, json"]),
             ("kent inspect --format json 5", &["for this, use --json: kent inspect --json 5\n"]),
