@@ -190,13 +190,13 @@ impl File {
     ///
     /// [`BadFile`] if any line is incomplete or has unknown fields.
     pub(crate) fn parse(text: &str) -> Result<Self, BadFile> {
-        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).peekable();
         let (_, first) = lines.next().ok_or(BadFile::Empty)?;
-        let header = header(first)?;
+        let header = header(first, lines.peek().is_none())?;
         let (mut regions, mut names) = (Vec::new(), BTreeSet::new());
-        for (index, line) in lines {
+        while let Some((index, line)) = lines.next() {
             let bad = |problem| BadFile::Line { line: index + 1, problem };
-            let entry: Entry = read(line).map_err(bad)?;
+            let entry: Entry = read(line, lines.peek().is_none()).map_err(bad)?;
             entry.check(header.bits).map_err(bad)?;
             if !names.insert(entry.name.clone()) {
                 return Err(bad(format!("duplicate region {:?}", entry.name)));
@@ -211,17 +211,27 @@ impl File {
 }
 
 /// Reads a line. An error names the field.
-fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
+fn read<T: DeserializeOwned>(line: &str, is_last: bool) -> Result<T, String> {
     let mut json = serde_json::Deserializer::from_str(line);
     let read = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         match error.inner().is_data() && path.starts_with(|first: char| first.is_alphabetic()) {
             true => format!("{path}: {}", problem(error.inner())),
-            false => problem(error.inner()),
+            false => problem(error.inner()) + ended(error.inner(), line, is_last),
         }
     })?;
     json.end().map_err(|error| problem(&error))?;
     Ok(read)
+}
+
+/// Returns the reason why a line ends within its JSON object, or an empty string for another error.
+fn ended(error: &serde_json::Error, line: &str, is_last: bool) -> &'static str {
+    match (error.is_eof(), is_last, line.starts_with('[')) {
+        (false, ..) => "",
+        (true, true, _) => ": the file was cut short; export the table again",
+        (true, false, false) => ": the header and each region must be one line, as `jq -c . FILE` writes them",
+        (true, false, true) => ": the header and each region must be one line, as `jq -c '.[]' FILE` writes them",
+    }
 }
 
 /// For each type name in serde's errors, what the field must be.
@@ -244,20 +254,19 @@ fn problem(error: &serde_json::Error) -> String {
         // This is the end of the line, not the end of the file.
         text = text.replace("EOF while parsing", "it ends within");
     }
-    let cut = if error.is_eof() { ": the file was cut short; export the table again" } else { "" };
     match text.strip_suffix(&place) {
-        Some(problem) if error.column() > 0 => format!("{problem} at column {}{cut}", error.column()),
+        Some(problem) if error.column() > 0 => format!("{problem} at column {}", error.column()),
         Some(problem) => problem.to_owned(),
         None => text,
     }
 }
 
-fn header(line: &str) -> Result<Header, BadFile> {
+fn header(line: &str, is_last: bool) -> Result<Header, BadFile> {
     // Check the version first, because a newer header may have fields that this program does not know.
-    let value: serde_json::Value = read(line).map_err(BadFile::Header)?;
+    let value: serde_json::Value = read(line, is_last).map_err(BadFile::Header)?;
     match value["version"].as_u64() {
         Some(found) if found > VERSION.into() => Err(BadFile::Newer { found }),
-        _ => read(line).map_err(BadFile::Header),
+        _ => read(line, is_last).map_err(BadFile::Header),
     }
 }
 
@@ -533,6 +542,22 @@ mod tests {
         assert!(error.starts_with("line 1 announces 1 region, but the file has 0"), "{error}");
         let torn = File::parse(&whole[..whole.len() - 9]).expect_err("rejected").to_string();
         assert!(torn.starts_with("line 2: it ends within") && torn.matches("line").count() == 1, "{torn}");
+    }
+
+    #[test]
+    fn err_a_file_with_objects_over_several_lines_was_not_cut_short() {
+        let lines: Vec<Value> =
+            file(&[line()]).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+        let pretty = |value: &Value| serde_json::to_string_pretty(value).expect("strings as keys");
+        let (header, region) = (&lines[0], &lines[1]);
+        for (text, begin, command) in [
+            (format!("{}\n{}\n", pretty(header), pretty(region)), "line 1: ", "`jq -c . FILE`"),
+            (format!("{header}\n{}\n", pretty(region)), "line 2: ", "`jq -c . FILE`"),
+            (pretty(&json!(lines)), "line 1: ", "`jq -c '.[]' FILE`"),
+        ] {
+            let error = File::parse(&text).expect_err("rejected").to_string();
+            assert!(error.starts_with(begin) && error.contains(command) && !error.contains("cut short"), "{error}");
+        }
     }
 
     #[test]
