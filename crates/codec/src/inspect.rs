@@ -120,13 +120,15 @@ impl Inputs for Reading {
 ///
 /// # Errors
 ///
-/// Fails with `unrecognised` for a string that fits no format, with `bad-format` for an unknown format, and otherwise
-/// with the error from reading the string in its format.
+/// Fails with `unrecognised` for a string that fits no format, with `bad-format` for an unknown format, with
+/// `bad-layout`, `bad-precision` or `bad-width` for an option that does not apply to the format, and otherwise with the
+/// error from reading the string in its format.
 pub fn inspect(text: &str, reading: &Reading) -> Result<Inspection, VerbError> {
     Ok(examine(text, reading)?)
 }
 
 fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
+    check_options(reading)?;
     if reading.prefix {
         return inspect_prefix(text);
     }
@@ -143,6 +145,34 @@ fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     let presets = layouts::alternatives(text).filter(|other| !other.starts_with(&format));
     inspection.also = others.map(|other| other.as_alternative()).chain(presets).collect();
     Ok(inspection)
+}
+
+/// Fails if the reading has an option that does not apply to its format. The time would be plausible, but wrong.
+fn check_options(reading: &Reading) -> Result<(), CodecError> {
+    let format = reading.format.as_deref().unwrap_or_default();
+    let refused = |code, message| Err(CodecError::new(code, message));
+    match (&reading.layout, &reading.precision, reading.width) {
+        (Some(layout), ..) if format != "uuidv7-draft01" => refused(
+            ErrorCode::BadLayout,
+            format!(
+                "a layout applies only to the format uuidv7-draft01: kent inspect --as uuidv7-draft01 --layout {layout} ID"
+            ),
+        ),
+        // A format with a fixed layout, such as uuidv7-draft01-us, has a precision, too.
+        (_, Some(precision), _) if !format.starts_with("uuidv7-draft01") => refused(
+            ErrorCode::BadPrecision,
+            format!(
+                "a precision applies only to the format uuidv7-draft01: kent inspect --as uuidv7-draft01 --precision {precision} ID"
+            ),
+        ),
+        (.., Some(width)) if format != "uuidv8-draft01" => refused(
+            ErrorCode::BadWidth,
+            format!(
+                "a width applies only to the format uuidv8-draft01: kent inspect --as uuidv8-draft01 --width {width} ID"
+            ),
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {

@@ -142,8 +142,8 @@ pub fn inspect(bytes: &[u8]) {
         0 => (None, text.as_ref()),
         _ => text.split_once(' ').map_or((None, text.as_ref()), |(format, text)| (Some(format.to_owned()), text)),
     };
-    let reading =
-        Reading { format, guid: first & 4 != 0, prefix: first & 8 != 0, width: Some(60), ..Reading::default() };
+    let width = format.as_ref().filter(|format| *format == "uuidv8-draft01").map(|_| 60);
+    let reading = Reading { format, guid: first & 4 != 0, prefix: first & 8 != 0, width, ..Reading::default() };
     if let Ok(found) = kent_codec::inspect(text, &reading) {
         let bits: String = found.layout.iter().map(|range| range.bits.as_str()).collect();
         assert_eq!(u128::from_str_radix(&bits, 2), u128::from_str_radix(&found.hex, 16), "{found:?}");

@@ -31,7 +31,7 @@ const SETUP: [&str; 19] = [
 const LONG: &str = "alloc region:orders --request-id aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 81] = [
+const REFUSED: [(&str, &[&str]); 82] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     (
         "region shrink few --by 30",
@@ -196,6 +196,10 @@ const REFUSED: [(&str, &[&str]); 81] = [
     (
         "inspect --precision h --as uuidv7-draft01 017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
         &["error: \"h\" is not a valid precision: use s, ms, us or ns"],
+    ),
+    (
+        "inspect --layout us 06086028-01f9-7ad0-8005-000000000001",
+        &["error: a layout applies only", "kent inspect --as uuidv7-draft01 --layout us ID"],
     ),
 ];
 

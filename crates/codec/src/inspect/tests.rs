@@ -211,6 +211,34 @@ fn err_a_given_reading_that_does_not_fit() {
 }
 
 #[test]
+fn err_an_option_that_does_not_apply_to_the_format() {
+    const LAYOUT: (&str, &str) = ("bad-layout", "kent inspect --as uuidv7-draft01 --layout ms ID");
+    const PRECISION: (&str, &str) = ("bad-precision", "kent inspect --as uuidv7-draft01 --precision us ID");
+    const WIDTH: (&str, &str) = ("bad-width", "kent inspect --as uuidv8-draft01 --width 48 ID");
+    let layout = |reading| Reading { layout: Some("ms".to_owned()), ..reading };
+    let precision = |reading| Reading { precision: Some("us".to_owned()), ..reading };
+    let width = |reading| Reading { width: Some(48), ..reading };
+    let v7 = "06086028-01f9-7ad0-8005-000000000001";
+    for (reading, expected) in [
+        (layout(Reading::default()), Some(LAYOUT)),
+        (layout(reading("uuidv7")), Some(LAYOUT)),
+        (layout(reading("uuidv7-draft01-us")), Some(LAYOUT)),
+        (layout(Reading { prefix: true, ..Reading::default() }), Some(LAYOUT)),
+        (layout(precision(reading("uuidv7-draft01"))), None),
+        (precision(Reading::default()), Some(PRECISION)),
+        (precision(reading("ulid")), Some(PRECISION)),
+        (precision(reading("uuidv7-draft01-ns")), None),
+        (width(Reading::default()), Some(WIDTH)),
+        (width(reading("uuidv7")), Some(WIDTH)),
+        (width(reading("uuidv8-draft01-60")), Some(WIDTH)),
+    ] {
+        let error = super::inspect(v7, &reading).err();
+        assert_eq!(error.as_ref().map(|error| error.code), expected.map(|(code, _)| code), "{reading:?}");
+        assert!(error.is_none_or(|error| error.message.ends_with(expected.unwrap_or_default().1)), "{reading:?}");
+    }
+}
+
+#[test]
 fn err_texts_that_are_not_identifiers() {
     check_err("", ErrorCode::Unrecognised);
     check_err("hello", ErrorCode::Unrecognised);
