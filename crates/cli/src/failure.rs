@@ -457,6 +457,7 @@ impl InvalidId {
     pub(crate) fn render(&self, json: bool) -> String {
         let Self { text, line, code, message } = self;
         if !json {
+            let text = kent_codec::shortened(text);
             let place = line.map(|line| format!("standard input, line {line}: ")).unwrap_or_default();
             return match *code {
                 // If an option is invalid, the identifier may be valid, so do not mention it.
@@ -635,6 +636,15 @@ mod tests {
             "error: token:a lacks it (PERMISSION_DENIED)\n  `kent whoami` shows who you are and what you may do\n"
         );
         assert_eq!(failure.to_json()["error"]["details"]["permission"], "edit:space:default");
+    }
+
+    #[test]
+    fn err_a_long_text_is_shortened_for_people() {
+        let text = "a".repeat(60_000);
+        let invalid = InvalidId { text, line: Some(1), code: "unrecognised", message: "it is long".to_owned() };
+        let shown = format!("error: standard input, line 1: \"{}...\" is not a valid", "a".repeat(100));
+        assert!(invalid.render(false).starts_with(&shown) && invalid.render(false).len() < 300);
+        assert!(invalid.render(true).contains(&invalid.text), "a program gets the whole text");
     }
 
     #[test]

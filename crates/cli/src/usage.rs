@@ -2,6 +2,7 @@
 
 mod habits;
 
+use std::borrow::Cow;
 use std::env;
 use std::ffi::OsString;
 
@@ -10,9 +11,6 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use habits::{ALL_SPACES, LISTS, OF_DAEMON, OPTIONS, SPACE, SYNONYMS};
-
-/// The maximum number of characters of an invalid value that a message repeats.
-const VALUE_CHARS_MAX: usize = 100;
 
 /// Options of `kent region create` that no later command changes.
 const FIXED: [&str; 2] = ["order", "pace"];
@@ -70,9 +68,8 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
 /// Shortens a long value in the message.
 fn shorten(error: &mut clap::Error) {
     let value = text(error, ContextKind::InvalidValue).unwrap_or_default();
-    if value.chars().count() > VALUE_CHARS_MAX {
-        let start: String = value.chars().take(VALUE_CHARS_MAX).collect();
-        error.insert(ContextKind::InvalidValue, ContextValue::String(format!("{start}...")));
+    if let Cow::Owned(short) = kent_codec::shortened(value) {
+        error.insert(ContextKind::InvalidValue, ContextValue::String(short));
     }
 }
 

@@ -26,7 +26,7 @@ pub use encode::{Encoded, encode};
 pub use error::VerbError;
 pub use inspect::{BitRange, Field, Inspection, Reading, inspect, inspect_layout};
 pub use line::{answer, answer_into, answer_line};
-pub use number::{TypedId, parse_id, parse_number};
+pub use number::{TypedId, parse_id, parse_number, shortened};
 
 /// Returns the names of all verbs.
 pub fn verbs() -> impl Iterator<Item = &'static str> {

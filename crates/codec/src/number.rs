@@ -1,6 +1,19 @@
 //! Reads identifiers of a space as people write them: numbers, UUIDs and uid11s.
 
+use std::borrow::Cow;
+
 use kent_ids::{Uid11, Uuid, counted, dce, nearly_uuid};
+
+/// The maximum number of characters of an invalid text that a message repeats.
+const SHOWN_MAX: usize = 100;
+
+/// Returns a text for a message, with `...` in place of the end of a long one.
+pub fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(SHOWN_MAX) {
+        None => text.into(),
+        Some((end, _)) => format!("{}...", &text[..end]).into(),
+    }
+}
 
 /// Reads a number below 2^128: decimal or, after `0x`, hexadecimal; underscores between digits are skipped.
 ///
@@ -76,6 +89,7 @@ fn parse_number_or_uid11(text: &str) -> Result<u128, String> {
         };
     }
     parse_number(text).map_err(|error| {
+        let shown = shortened(text);
         if let Some(problem) = nearly_uuid(text) {
             return format!("{text:?} is not a valid identifier: {problem}");
         }
@@ -84,13 +98,26 @@ fn parse_number_or_uid11(text: &str) -> Result<u128, String> {
                 "{text:?} is not a number: write a UUID with its hyphens, {uuid}, and other digits after 0x"
             );
         }
-        format!("{text:?} is not a valid identifier: {error} (a UUID and the 11 characters of a uid11 are also valid)")
+        format!("{shown:?} is not a valid identifier: {error} (a UUID and the 11 characters of a uid11 are also valid)")
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ok_a_long_text_is_shortened_in_messages() {
+        for (text, expected) in [
+            ("", String::new()),
+            ("é", "é".to_owned()),
+            (&"é".repeat(100), "é".repeat(100)),
+            (&"é".repeat(101), "é".repeat(100) + "..."),
+        ] {
+            assert_eq!(shortened(text), expected);
+        }
+        assert!(parse_id(&"a".repeat(60_000)).is_err_and(|error| error.len() < 300));
+    }
 
     #[test]
     fn ok_numbers() {
