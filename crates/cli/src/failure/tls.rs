@@ -11,6 +11,12 @@ pub(super) fn advice(endpoint: &str, cause: &str) -> Option<String> {
                 .to_owned(),
         );
     }
+    if ["certificate expired", "certificate not valid yet"].iter().any(|known| cause.contains(known)) {
+        return Some(
+            "If the clock of this machine is right, the daemon's operator must replace its certificate (kentd --tls-cert)."
+                .to_owned(),
+        );
+    }
     if cause.starts_with("invalid peer certificate") {
         return Some(
             "--ca FILE names the CA of its certificate, which must be for the host of the endpoint.".to_owned(),
@@ -52,6 +58,11 @@ mod tests {
             ("received corrupt message of type InvalidContentType", Some("use http://a:1, without --ca")),
             ("received fatal alert: NoApplicationProtocol", Some("a:1 is an HTTP port: use the gRPC port")),
             ("invalid peer certificate: UnknownIssuer", Some("--ca FILE")),
+            (
+                "invalid peer certificate: certificate expired: verification time 9 (UNIX), but certificate is not valid after 7",
+                Some("operator must replace its certificate (kentd --tls-cert)"),
+            ),
+            ("invalid peer certificate: certificate not valid yet: verification time 9", Some("clock of this machine")),
             ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", Some("that the CA has signed")),
             ("Connection refused (os error 111)", None),
         ] {
