@@ -78,6 +78,8 @@ pub(crate) enum Fault {
     Syntax { path: PathBuf, line: usize, column: usize, error: String },
     #[error("there is no context {name:?}; {}", known(names))]
     Unknown { name: String, names: Vec<String> },
+    #[error("current in {} names the context {name:?}, which does not exist{}", path.display(), instead(names))]
+    NoCurrent { path: PathBuf, name: String, names: Vec<String> },
     #[error("{}: the {setting} {text:?} of context {name} is not valid: {error}", path.display())]
     Setting { path: PathBuf, name: String, setting: &'static str, text: String, error: String },
 }
@@ -86,6 +88,17 @@ fn known(names: &[String]) -> String {
     match names {
         [] => "there are none yet; create one with `kent context set NAME --endpoint HOST:PORT`".to_owned(),
         names => format!("the contexts are {}", names.join(", ")),
+    }
+}
+
+/// Returns what to choose in place of a current context that does not exist.
+fn instead(names: &[String]) -> String {
+    match names.first() {
+        None => ": choose none with `kent context use --none`".to_owned(),
+        Some(first) => format!(
+            "; {}: choose one with `kent context use {first}`, or none with `kent context use --none`",
+            known(names)
+        ),
     }
 }
 
@@ -132,10 +145,19 @@ impl Contexts {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Context, Fault> {
-        self.content.contexts.get(name).ok_or_else(|| Fault::Unknown {
-            name: name.to_owned(),
-            names: self.content.contexts.keys().cloned().collect(),
-        })
+        let unknown = || Fault::Unknown { name: name.to_owned(), names: self.names() };
+        self.content.contexts.get(name).ok_or_else(unknown)
+    }
+
+    /// Returns the current context and its name, if there is one.
+    pub(crate) fn get_current(&self) -> Result<Option<(&str, &Context)>, Fault> {
+        let Some(name) = self.current() else { return Ok(None) };
+        let gone = || Fault::NoCurrent { path: self.path.clone(), name: name.to_owned(), names: self.names() };
+        self.content.contexts.get(name).map(|context| Some((name, context))).ok_or_else(gone)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.content.contexts.keys().cloned().collect()
     }
 
     /// Creates a context, or changes the given settings of an existing one. A setting without a value is removed.
@@ -286,6 +308,23 @@ mod tests {
         contexts.set("prod", &[("endpoint", Some("h:1".to_owned()))]).expect("set");
         contexts.choose(Some("prod")).expect("chosen");
         assert_eq!(contexts.document.to_string(), "current = \"prod\"\n[contexts.prod]\nendpoint = \"h:1\"\n");
+    }
+
+    #[test]
+    fn err_a_current_context_that_does_not_exist() {
+        for (text, instead) in [
+            (
+                "[contexts.a]\n[contexts.b]\n",
+                "; the contexts are a, b: choose one with `kent context use a`, or none with `kent context use --none`",
+            ),
+            ("", ": choose none with `kent context use --none`"),
+        ] {
+            let error = of(&format!("current = \"c\"\n{text}")).get_current().expect_err("gone").to_string();
+            assert_eq!(error, format!("current in c.toml names the context \"c\", which does not exist{instead}"));
+        }
+        assert_eq!(of("[contexts.a]\n").get_current().expect("valid"), None);
+        let both = of("current = \"a\"\n[contexts.a]\n");
+        assert_eq!(both.get_current().expect("valid"), Some(("a", &Context::default())));
     }
 
     #[test]

@@ -135,8 +135,12 @@ pub(crate) fn each_command(command: Command, change: &dyn Fn(Command) -> Command
 fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
     let named = command(None).ignore_errors(true).try_get_matches_from(line);
     let named = named.ok().and_then(|matches| matches.get_one::<String>("context").cloned());
-    let Some(name) = named.or_else(|| contexts.current().map(str::to_owned)) else { return Ok(Chosen::default()) };
-    let context = contexts.get(&name)?.clone();
+    let chosen = match &named {
+        Some(name) => Some((name.as_str(), contexts.get(name)?)),
+        None => contexts.get_current()?,
+    };
+    let Some((name, context)) = chosen else { return Ok(Chosen::default()) };
+    let (name, context) = (name.to_owned(), context.clone());
     for setting in SETTINGS {
         let Some(text) = context.get(setting) else { continue };
         let valid = match setting {

@@ -148,7 +148,10 @@ fn err_a_bad_file_fails_only_the_commands_that_need_it() {
     for (text, hint) in [
         ("current = \"prod\"\n[contexts.prod]\nspace = \"a b\"\n", "the space \"a b\" of context prod"),
         ("[contexts.prod]\nport = 1\n", "unknown field `port`"),
-        ("current = \"test\"\n[contexts.prod]\n", "there is no context \"test\""),
+        (
+            "current = \"test\"\n[contexts.prod]\n",
+            "config.toml names the context \"test\", which does not exist; the contexts are prod: choose one with `kent context use prod`",
+        ),
     ] {
         fs::write(home.file(), text).expect("written");
         for arguments in ["status", "alloc xid", "inspect 1 --space default", "context show"] {
