@@ -265,10 +265,7 @@ pub enum ArchiveError {
         dir: PathBuf,
     },
     /// The store's archive is missing.
-    #[error(
-        "{} has no archive of this store, whose archive is in {}: is the disk mounted? To start a new archive, start once with \
-         --no-archive", dir.display(), before.display()
-    )]
+    #[error("{} has no archive of this store, {}", dir.display(), advice_if_missing(dir, before))]
     Missing {
         /// The directory given in the settings.
         dir: PathBuf,
@@ -346,10 +343,26 @@ pub enum ArchiveError {
     },
     /// The end of the archive cannot be recorded in it.
     #[error(
-        "the end of the archive cannot be recorded in it, so a later restore would treat it as complete. If the archive is \
-         permanently lost, start with --no-archive=lost, and never restore from it"
+        "the end of the archive cannot be recorded in it, so a later restore would treat it as complete{}",
+        // The text of `Missing`, which follows, ends with this advice.
+        if matches!(**.0, ArchiveError::Missing { .. }) { String::new() } else { format!(". {IF_LOST}") }
     )]
     CannotEnd(#[source] Box<ArchiveError>),
+}
+
+const IF_LOST: &str =
+    "If the archive is permanently lost, start once with --no-archive=lost, and never restore from it";
+
+/// Returns the advice for a directory without the store's archive. Plain `--no-archive` works only if the archive is in
+/// another directory, because it writes to the archive.
+fn advice_if_missing(dir: &Path, before: &Path) -> String {
+    match dir == before {
+        true => format!("although the store has recorded that its archive is there: is the disk mounted? {IF_LOST}"),
+        false => format!(
+            "whose archive is in {}: is the disk mounted? To start a new archive, start once with --no-archive",
+            before.display()
+        ),
+    }
 }
 
 impl ArchiveError {

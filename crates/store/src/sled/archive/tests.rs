@@ -589,6 +589,35 @@ async fn ok_a_lost_archive_is_abandoned_only_explicitly() {
 }
 
 #[tokio::test]
+async fn err_an_archive_that_is_gone_gets_advice_that_works() {
+    let pair = Pair::new();
+    drop(pair.open());
+    fs::rename(pair.at("archive"), pair.at("gone")).unwrap();
+    let (lost, archive) = ("is permanently lost, start once with --no-archive=lost", pair.at("archive"));
+    let said = |archiving| {
+        let refusal = pair.refusal("data", archiving);
+        let cause = std::error::Error::source(&refusal).map(|cause| format!(": {cause}"));
+        format!("{refusal}{}", cause.unwrap_or_default())
+    };
+    let end = || said(Archiving::End { even_if_lost: false });
+    assert_eq!(end().matches(lost).count(), 1, "without the directory: {}", end());
+    // The directory of a disk that is not mounted is empty.
+    fs::create_dir(&archive).unwrap();
+    for said in [said(pair.to("archive")), end()] {
+        assert_eq!(said.matches(lost).count(), 1, "{said}");
+        assert_eq!(said.matches("--no-archive").count(), 1, "{said}");
+        assert_eq!(said.matches(&archive.display().to_string()).count(), 1, "{said}");
+    }
+    // An archive in another directory can be ended.
+    fs::create_dir(pair.at("other")).unwrap();
+    let elsewhere = said(pair.to("other"));
+    assert!(elsewhere.ends_with("start once with --no-archive"), "{elsewhere}");
+    fs::remove_dir(&archive).unwrap();
+    fs::rename(pair.at("gone"), &archive).unwrap();
+    drop(pair.open_as("data", 7, Archiving::End { even_if_lost: false }).unwrap());
+}
+
+#[tokio::test]
 async fn err_a_restored_store_is_never_opened_again() {
     let pair = Pair::new();
     let store = pair.open();
