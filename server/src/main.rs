@@ -63,6 +63,9 @@ fn main() -> ExitCode {
     let variables = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let misspelt = misspelt_variables(variables);
     if check_only {
+        if let Err(error) = telemetry::check(&config) {
+            return fail(USAGE, &error);
+        }
         for (variable, near) in misspelt {
             eprintln!("warning: kentd does not read the variable {variable}; did you mean {near}?");
         }

@@ -63,6 +63,15 @@ impl BadFilter {
     }
 }
 
+/// Checks the log filter of the settings.
+///
+/// # Errors
+///
+/// [`NoLogs`].
+pub fn check(config: &Config) -> Result<(), NoLogs> {
+    parse_filter(&config.set.log).map(drop).map_err(NoLogs::BadFilter)
+}
+
 /// Starts the process's logs: the log on standard error, with the configured format and filter, and the audit log.
 /// Returns the counts of repeated messages, which the caller must write with [`Repeats::report`], and the audit log,
 /// for [`Audit::report`].
@@ -144,11 +153,24 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Settings;
 
     #[test]
     fn ok_levels_alone_and_for_modules() {
         for filter in ["info", "WARN", "off", "kentd=debug,tonic=warn", "info, kentd::tables=trace"] {
             assert!(parse_filter(filter).is_ok(), "{filter}");
+        }
+    }
+
+    #[test]
+    fn err_a_filter_in_the_settings_is_checked_without_starting_the_logs() {
+        for (log, expected) in
+            [("info,tonic=warn", None), ("verbose", Some("log is \"verbose\", but \"verbose\" is not"))]
+        {
+            let settings = Settings { log: Some(log.to_owned()), ..Settings::default() };
+            let error = check(&Config::check(settings).expect("valid")).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), expected.is_some(), "{log}: {error:?}");
+            assert!(error.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{log}");
         }
     }
 

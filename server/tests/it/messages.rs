@@ -349,6 +349,10 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
             &["--listen takes a list: write --listen 127.0.0.1:5,127.0.0.1:6"],
         ),
         ("--audit-required --store memory", &["audit-required needs audit (--audit FILE)"]),
+        (
+            "--check-config --log kentd=verbose",
+            &["log is \"kentd=verbose\", but \"kentd=verbose\" is not a level", "`kentd --log info,tonic=debug`"],
+        ),
         ("--data ~/kent", &["data is ~/kent, but must be a path without ~"]),
         ("--restore a.bak", &["restore is a command, without hyphens", "for example: kentd restore kent.backup"]),
         ("--listen 127.0.0.1:5 --http 127.0.0.1:5", &["listen and http are both 127.0.0.1:5: give two ports"]),
