@@ -11,7 +11,9 @@ use anstyle::AnsiColor;
 use kentd::{
     Args, Command, Config, Daemon, LogFormat,
     audit::{Audit, By, Event, Outcome},
-    chain, flight, misspelt_variables, telemetry,
+    chain,
+    clock::{Clock, SystemClock},
+    flight, misspelt_variables, telemetry,
 };
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -63,14 +65,7 @@ fn main() -> ExitCode {
     let variables = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let misspelt = misspelt_variables(variables);
     if check_only {
-        if let Err(error) = telemetry::check(&config) {
-            return fail(USAGE, &error);
-        }
-        for (variable, near) in misspelt {
-            eprintln!("warning: kentd does not read the variable {variable}; did you mean {near}?");
-        }
-        print!("{config}");
-        return ExitCode::SUCCESS;
+        return check(&config, &misspelt);
     }
     let (repeats, audit) = match telemetry::start(&config) {
         Ok(started) => started,
@@ -98,6 +93,24 @@ fn main() -> ExitCode {
         }
         Err(error) => fail(1, &error),
     }
+}
+
+/// Prints the settings in force, after warnings about them on standard error.
+fn check(config: &Config, misspelt: &[(String, String)]) -> ExitCode {
+    if let Err(error) = telemetry::check(config) {
+        return fail(USAGE, &error);
+    }
+    let now = SystemClock::new().wall();
+    let expired = match config.tls.as_ref().map(|files| files.expired(now)).transpose() {
+        Ok(expired) => expired.unwrap_or_default(),
+        Err(error) => return fail(USAGE, &error),
+    };
+    for (variable, near) in misspelt {
+        eprintln!("warning: kentd does not read the variable {variable}; did you mean {near}?");
+    }
+    expired.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    print!("{config}");
+    ExitCode::SUCCESS
 }
 
 /// Threads for the daemon's own tasks; no gRPC call runs on them. Two of these tasks can read large tables at the same time.

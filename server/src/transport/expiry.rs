@@ -1,6 +1,9 @@
 //! When certificates and lists of revoked certificates expire: metrics and warnings.
 
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use kent_ids::UnixNanos;
 use prometheus_client::{
@@ -14,9 +17,20 @@ use x509_parser::parse_x509_crl;
 
 use super::peer::Certificate;
 
-/// For the file of each setting: when the first of its certificates or lists expires, as a time since 1970.
+/// The files, and when they expire.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Expiry(Vec<(&'static str, Duration)>);
+pub(super) struct Expiry(Vec<File>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct File {
+    setting: &'static str,
+    path: PathBuf,
+    /// When the first of its certificates or lists expires, as a time since 1970.
+    end: Duration,
+}
+
+/// The path of a PEM file, and its contents.
+type Pem<'p> = (&'p Path, &'p [u8]);
 
 /// The metrics of the files.
 #[derive(Clone, Debug, Default)]
@@ -30,21 +44,29 @@ struct FileLabel {
 
 impl Expiry {
     /// Reads PEM files that have already been checked.
-    pub(super) fn of(cert: &[u8], client_ca: Option<&[u8]>, crl: Option<&[u8]>) -> Self {
+    pub(super) fn of(cert: Pem<'_>, client_ca: Option<Pem<'_>>, crl: Option<Pem<'_>>) -> Self {
+        let file = |setting, (path, pem): Pem<'_>, end: fn(&[u8]) -> Option<Duration>| {
+            Some(File { setting, path: path.to_owned(), end: end(pem)? })
+        };
         let files = [
-            ("tls-cert", first_end(cert)),
-            ("tls-client-ca", client_ca.and_then(first_end)),
-            ("tls-crl", crl.and_then(first_update)),
+            file("tls-cert", cert, first_end),
+            client_ca.and_then(|pem| file("tls-client-ca", pem, first_end)),
+            crl.and_then(|pem| file("tls-crl", pem, first_update)),
         ];
-        Self(files.into_iter().filter_map(|(setting, end)| Some((setting, end?))).collect())
+        Self(files.into_iter().flatten().collect())
+    }
+
+    /// The settings and files that have expired at `now`.
+    pub(super) fn expired(&self, now: UnixNanos) -> impl Iterator<Item = (&'static str, &Path)> {
+        let is_past = move |end: Duration| i128::try_from(end.as_nanos()).is_ok_and(|end| end <= now.get());
+        self.0.iter().filter(move |file| is_past(file.end)).map(|file| (file.setting, file.path.as_path()))
     }
 
     /// Logs which files have expired at `now`.
     pub(super) fn warn(&self, now: UnixNanos) {
-        for (setting, _) in
-            self.0.iter().filter(|(_, end)| i128::try_from(end.as_nanos()).is_ok_and(|end| end <= now.get()))
-        {
-            warn!(setting, "the file of this setting has expired, so TLS connections may fail; replace it");
+        for (setting, file) in self.expired(now) {
+            let file = file.display();
+            warn!(setting, %file, "the file of this setting has expired, so TLS connections may fail; replace it");
         }
     }
 }
@@ -62,7 +84,7 @@ impl CertificateMetrics {
     /// Sets the metrics of these files, and removes those of all others.
     pub(super) fn set(&self, expiry: &Expiry) {
         self.0.clear();
-        for (setting, end) in &expiry.0 {
+        for File { setting, end, .. } in &expiry.0 {
             self.0.get_or_create(&FileLabel { setting }).set(i64::try_from(end.as_secs()).unwrap_or(i64::MAX));
         }
     }

@@ -147,6 +147,19 @@ impl TlsFiles {
         Loaded::new(self, self.read()?).map(|_| ())
     }
 
+    /// Returns a warning for each file that has expired at `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`].
+    pub fn expired(&self, now: UnixNanos) -> Result<Vec<String>, TlsError> {
+        let Loaded { expiry, .. } = Loaded::new(self, self.read()?)?;
+        let warning = |(setting, file): (_, &Path)| {
+            format!("the file {} of {setting} has expired, so TLS connections may fail; replace it", file.display())
+        };
+        Ok(expiry.expired(now).map(warning).collect())
+    }
+
     fn read(&self) -> Result<Contents, TlsError> {
         let read = |setting, path: &PathBuf| {
             fs::read(path).map_err(|source| TlsError::File { setting, path: path.clone(), source })
@@ -174,7 +187,11 @@ impl Loaded {
             grpc: Arc::new(config(files, &contents, &provider, required.clone(), b"h2")?),
             http: Arc::new(config(files, &contents, &provider, optional, b"http/1.1")?),
             verifier: required,
-            expiry: Expiry::of(&contents.cert, contents.client_ca.as_deref(), contents.crl.as_deref()),
+            expiry: Expiry::of(
+                (&files.cert, &contents.cert),
+                files.client_ca.as_deref().zip(contents.client_ca.as_deref()),
+                files.crl.as_deref().zip(contents.crl.as_deref()),
+            ),
             contents,
         })
     }
@@ -439,6 +456,15 @@ mod tests {
             }
             Err(_) => Some(thread::spawn(check)),
         }
+    }
+
+    #[test]
+    fn ok_an_expired_file_is_named() {
+        let (_dir, tls) = opened();
+        let expired = |now| tls.files.expired(UnixNanos::new(now)).expect("valid");
+        assert_eq!(expired(SystemClock::new().wall().get()), Vec::<String>::new());
+        let expected = format!("the file {} of tls-cert has expired, so TLS", tls.files.cert.display());
+        assert!(matches!(&*expired(i128::MAX), [warning] if warning.starts_with(&expected)), "{expected}");
     }
 
     #[test]

@@ -456,6 +456,19 @@ fn err_certificates_that_cannot_be_used() {
 }
 
 #[test]
+fn ok_the_check_of_the_settings_warns_of_an_expired_file() {
+    let (data, ca) = (data_dir(), Ca::new("kent"));
+    let expired = ca.sign(SanType::IpAddress([127, 0, 0, 1].into()), 1, Duration::ZERO);
+    for (server, is_expired) in [(ca.server(), false), (expired, true)] {
+        let files = Files::new(&server, Some(&ca), None);
+        let output = files.command(data.path()).arg("--check-config").output().expect("kentd runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let warning = format!("warning: the file {} of tls-cert has expired", files.path("cert").display());
+        assert!(output.status.success() && said.contains(&warning) == is_expired, "{said}");
+    }
+}
+
+#[test]
 fn err_files_for_etcd_that_hold_something_else() {
     let (dir, ca) = (data_dir(), Ca::new("kent"));
     let own = ca.client("spiffe://kent/d", 1);
