@@ -27,6 +27,7 @@ use tokio_rustls::rustls::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use x509_parser::{parse_x509_certificate, prelude::X509Version};
 
 use super::{
     expiry::{CertificateMetrics, Expiry},
@@ -88,6 +89,17 @@ pub enum TlsError {
         path: PathBuf,
         /// The problem.
         source: rustls::Error,
+    },
+    /// A certificate in the file of the CAs is not that of a CA.
+    #[error(
+        "tls-client-ca needs a PEM file with the certificates of CAs: {} holds the certificate of {subject:?}, which is not a CA; \
+         give the certificate of the CA that signed it", path.display()
+    )]
+    NotACa {
+        /// The file.
+        path: PathBuf,
+        /// The subject of the certificate.
+        subject: String,
     },
     /// The CAs or the list of revoked certificates cannot be used.
     #[error("the CAs of tls-client-ca and the revoked certificates of tls-crl cannot be used")]
@@ -209,6 +221,7 @@ fn verifiers(
     let mut roots = RootCertStore::empty();
     let unfit = |source| TlsError::Pem { setting: "tls-client-ca", needed: "the certificates of CAs", source };
     for ca in kent_tls::certificates(cas, path.display()).map_err(unfit)? {
+        check_ca(path, &ca)?;
         roots.add(ca).map_err(|source| TlsError::Ca { path: path.to_owned(), source })?;
     }
     let crls = match crl {
@@ -223,6 +236,19 @@ fn verifiers(
     // A CA without a list counts as having revoked nothing.
     let builder = builder.with_crls(crls).allow_unknown_revocation_status().enforce_revocation_expiration();
     Ok((builder.clone().build()?, builder.allow_unauthenticated().build()?))
+}
+
+/// Rejects the certificate of a caller. rustls does not check whether the certificates that it trusts are those of CAs,
+/// so the caller could sign certificates with the names of others.
+fn check_ca(path: &Path, ca: &CertificateDer<'_>) -> Result<(), TlsError> {
+    match parse_x509_certificate(ca) {
+        // Certificates of version 1 do not say whether they are those of CAs.
+        Ok((_, read)) if !read.is_ca() && read.version() != X509Version::V1 => {
+            Err(TlsError::NotACa { path: path.to_owned(), subject: read.subject().to_string() })
+        }
+        // `RootCertStore::add` reports what is not a certificate.
+        _ => Ok(()),
+    }
 }
 
 fn config(
@@ -407,9 +433,10 @@ mod tests {
         thread::{self, JoinHandle},
     };
 
+    use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair};
     use tempfile::TempDir;
     use tokio_rustls::rustls::{
-        DigitallySignedStruct, DistinguishedName, Error, SignatureScheme, client::danger::HandshakeSignatureValid,
+        DigitallySignedStruct, Error, SignatureScheme, client::danger::HandshakeSignatureValid,
         server::danger::ClientCertVerified,
     };
 
@@ -459,6 +486,28 @@ mod tests {
     }
 
     #[test]
+    fn err_the_certificate_of_a_caller_is_not_that_of_a_ca() {
+        let (dir, tls) = opened();
+        for (is_ca, expected) in [
+            (IsCa::Ca(BasicConstraints::Unconstrained), None),
+            (IsCa::NoCa, Some("which is not a CA")),
+            (IsCa::ExplicitNoCa, Some("holds the certificate of \"CN=ann\", which is not a CA; give the")),
+        ] {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = DistinguishedName::new();
+            params.distinguished_name.push(DnType::CommonName, "ann");
+            params.is_ca = is_ca;
+            let signed = params.self_signed(&KeyPair::generate().expect("a key")).expect("signed");
+            let ca = dir.path().join("ca");
+            fs::write(&ca, signed.pem()).expect("written");
+            let files = TlsFiles { client_ca: Some(ca), ..tls.files.clone() };
+            let error = files.check().err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), expected.is_some(), "{error:?}");
+            assert!(error.unwrap_or_default().contains(expected.unwrap_or_default()), "{expected:?}");
+        }
+    }
+
+    #[test]
     fn ok_an_expired_file_is_named() {
         let (_dir, tls) = opened();
         let expired = |now| tls.files.expired(UnixNanos::new(now)).expect("valid");
@@ -484,7 +533,7 @@ mod tests {
     }
 
     impl ClientCertVerifier for Verifier {
-        fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        fn root_hint_subjects(&self) -> &[rustls::DistinguishedName] {
             &[]
         }
 

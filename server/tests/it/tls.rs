@@ -442,6 +442,8 @@ fn err_certificates_that_cannot_be_used() {
     check(&Files::new(&no_key, None, None), "tls-key needs a PEM file with a private key");
     let no_ca = Ca { pem: "nothing".to_owned(), ..Ca::new("kent") };
     check(&Files::new(&server, Some(&no_ca), None), "tls-client-ca needs a PEM file with the certificates of CAs");
+    let caller = Ca { pem: ca.client("spiffe://kent/c", 2).certificate, ..Ca::new("kent") };
+    check(&Files::new(&server, Some(&caller), None), "which is not a CA; give the certificate of the CA");
     check(&Files::new(&server, Some(&ca), Some("nothing")), "tls-crl needs a PEM file");
     check(&Files::new(&server, None, Some(&ca.revoke(&[]))), "tls-crl needs tls-client-ca");
     let swapped = Identity { certificate: server.key.clone(), key: server.certificate.clone(), ..ca.server() };
