@@ -461,6 +461,14 @@ mod tests {
     }
 
     #[test]
+    fn err_an_empty_audit_log_gets_an_example_of_one() {
+        let expected = "'--audit <FILE|stderr>': expected a file, such as /var/log/kent/audit.jsonl, or stderr";
+        for line in ["kentd --audit=", "kentd restore a --data b --audit="] {
+            assert!(message(line).contains(expected), "{line}: {}", message(line));
+        }
+    }
+
+    #[test]
     fn ok_every_command_of_a_tip_can_be_parsed() {
         for Habit { command, .. } in OPTIONS.iter().chain(&COMMANDS) {
             let words: Vec<OsString> = command.trim_end_matches(" &").split(' ').map(OsString::from).collect();

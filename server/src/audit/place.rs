@@ -1,6 +1,6 @@
 //! Where the audit log is written.
 
-use std::{convert::Infallible, path::PathBuf, str::FromStr};
+use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, value_parser};
 use serde::{Deserialize, Serialize};
@@ -16,10 +16,13 @@ pub enum AuditTo {
 }
 
 impl FromStr for AuditTo {
-    type Err = Infallible;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(text.to_owned().into())
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "" => Err("expected a file, such as /var/log/kent/audit.jsonl, or stderr".to_owned()),
+            _ => Ok(text.to_owned().into()),
+        }
     }
 }
 

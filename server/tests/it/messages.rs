@@ -283,10 +283,12 @@ fn err_an_endpoint_that_is_not_a_daemon_is_reported() {
 
 #[test]
 fn err_a_variable_of_the_daemon_is_named() {
-    let mut kentd = Command::new(kentd_binary());
-    let output = kentd.env("KENT_THREADS", "x").output().expect("kentd runs");
-    let message = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(message.contains("the value comes from the variable KENT_THREADS"), "{message}");
+    for (variable, value) in [("KENT_THREADS", "x"), ("KENT_DATA", ""), ("KENT_AUDIT", "")] {
+        let mut kentd = Command::new(kentd_binary());
+        let output = kentd.env(variable, value).output().expect("kentd runs");
+        let message = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(message.contains(&format!("the value comes from the variable {variable}")), "{message}");
+    }
 }
 
 /// An empty path would mean the working directory.
