@@ -123,9 +123,11 @@ impl Contexts {
         match parsed {
             Ok((document, content)) => Ok(Self { path, document, content }),
             Err((span, error)) => {
-                let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
-                let (line, last) = (before.split('\n').count(), before.rsplit('\n').next().unwrap_or_default());
                 let error = error.lines().collect::<Vec<_>>().join("; ");
+                let at = span.map_or(0, |span| span.start);
+                let (at, error) = unquoted(text, at).unwrap_or((at, error));
+                let before = text.get(..at).unwrap_or_default();
+                let (line, last) = (before.split('\n').count(), before.rsplit('\n').next().unwrap_or_default());
                 Err(Fault::Syntax { path, line, column: last.chars().count() + 1, error })
             }
         }
@@ -225,6 +227,21 @@ impl Contexts {
         };
         write().map_err(|error| Fault::File { what: "write", path: self.path.clone(), error })
     }
+}
+
+/// Returns the offset of a string without quotes in which the parser stopped at `at`, and the message about it. The
+/// parser's own message is often about numbers, because addresses begin like one. Every setting is a string.
+fn unquoted(text: &str, at: usize) -> Option<(usize, String)> {
+    let begin = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(begin..)?.lines().next()?;
+    let (key, rest) = line.split_once('=')?;
+    let (value_at, value) = (begin + line.len() - rest.trim_start().len(), rest.split(" #").next()?.trim());
+    let is_bare = match value.chars().next()? {
+        '"' | '\'' | '{' => false,
+        '[' => value.contains("]:"), // the port of an IPv6 address
+        _ => at >= value_at,
+    };
+    is_bare.then(|| (value_at, format!("string values must be quoted: {} = {}", key.trim(), Value::from(value))))
 }
 
 /// Sets a value, and keeps the comments of the old one.
@@ -333,9 +350,15 @@ mod tests {
             of("[contexts.a]\n[contexts.b]\n").get("c").expect_err("unknown").to_string(),
             "there is no context \"c\"; the contexts are a, b"
         );
-        for (text, hint) in
-            [("[contexts.a]\nport = 1\n", "2:1: unknown field `port`"), ("current = 1\n", "1:11: "), ("[", "1:2: ")]
-        {
+        let quoted = "string values must be quoted:";
+        for (text, hint) in [
+            ("[contexts.a]\nport = 1\n", "2:1: unknown field `port`"),
+            ("current = 1\n", &format!("1:11: {quoted} current = \"1\"")),
+            ("[", "1:2: "),
+            ("[contexts.a]\nendpoint = 127.0.0.1:7600", &format!("2:12: {quoted} endpoint = \"127.0.0.1:7600\"")),
+            ("[contexts.a]\n endpoint=[::1]:1 # b", &format!("2:11: {quoted} endpoint = \"[::1]:1\"")),
+            ("[contexts.a]\nendpoint = 'a:1' b", "2:18: unexpected key or value"),
+        ] {
             let error = Contexts::parse(PathBuf::from("c.toml"), text).expect_err(text).to_string();
             assert!(error.starts_with(&format!("c.toml:{hint}")) && error.lines().count() == 1, "{error}");
         }

@@ -25,13 +25,32 @@ impl Settings {
 fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let unexplained = || {
         let problem = error.message().lines().collect::<Vec<_>>().join("; ");
-        (error.span().map_or(0, |span| span.start), problem)
+        let at = error.span().map_or(0, |span| span.start);
+        unquoted(text, at).unwrap_or((at, problem))
     };
     let (at, problem) = first_problem(text).unwrap_or_else(unexplained);
     let before = text.get(..at).unwrap_or(text);
     let (line, column) =
         (before.split('\n').count(), before.rsplit('\n').next().map_or(0, |last| last.chars().count()));
     ConfigError::Malformed { path: path.to_owned(), line, column: column + 1, problem }
+}
+
+/// Returns the offset of a string without quotes in which the parser stopped at `at`, and the message about it. The
+/// parser's own message is often about numbers, because addresses begin like one.
+fn unquoted(text: &str, at: usize) -> Option<(usize, String)> {
+    let begin = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(begin..)?.lines().next()?;
+    let (key, rest) = line.split_once('=')?;
+    let (value_at, value) = (begin + line.len() - rest.trim_start().len(), rest.split(" #").next()?.trim());
+    let is_bare = match value.chars().next()? {
+        '"' | '\'' | '{' => false,
+        '[' => value.contains("]:"), // the port of an IPv6 address
+        _ => at >= value_at,
+    };
+    let quoted = format!("{} = {}", key.trim(), toml::Value::from(value));
+    let is_string =
+        toml::from_str::<Settings>(&quoted).err().is_none_or(|error| !error.message().starts_with("invalid type"));
+    (is_bare && is_string).then(|| (value_at, format!("string values must be quoted: {quoted}")))
 }
 
 /// The first key or value that is wrong, with its offset. `None` if the text is not TOML.
@@ -104,6 +123,14 @@ mod tests {
         let whole = "but must be a whole number, without quotes or a unit; threads: Threads that serve connections";
         for (text, place, expected) in [
             ("listen = \n", "1:10", "string values must be quoted, expected literal string"),
+            ("listen = 127.0.0.1:7814", "1:10", "string values must be quoted: listen = \"127.0.0.1:7814\" (kentd"),
+            ("threads = 2\n http=127.0.0.1 # x", "2:7", "must be quoted: http = \"127.0.0.1\" (kentd"),
+            ("listen = [::1]:7600", "1:10", "must be quoted: listen = \"[::1]:7600\" (kentd"),
+            ("caller-limits = ids=1k/s,calls=1/s", "1:17", "must be quoted: caller-limits = \"ids=1k/s,calls=1/s\""),
+            ("data = C:\\x", "1:8", "must be quoted: data = 'C:\\x' (kentd"),
+            ("trace-ratio = 0.1.2", "1:18", "invalid float"),
+            ("grace = 3\ngrace = 3", "2:1", "duplicate key"),
+            ("listen = '127.0.0.1:7600' x", "1:27", "expected newline"),
             ("grace = '3s'\nthreads = 'x'", "2:11", &format!("threads is 'x', {whole}")),
             ("threads = -1", "1:11", &format!("threads is -1, {whole}")),
             ("threads = 1.5", "1:11", &format!("threads is 1.5, {whole}")),
