@@ -12,7 +12,7 @@ use std::{
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 
 use crate::{
-    config::{Config, ConfigError, Settings},
+    config::{Config, ConfigError, Settings, is_list},
     maintenance::{migrate::MigrateArgs, restore::RestoreArgs},
 };
 
@@ -128,7 +128,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 /// kentd takes a list only once, because a user who repeats a list means both values.
 fn last_counts(arg: clap::Arg) -> clap::Arg {
     match arg.get_action() {
-        ArgAction::Set | ArgAction::SetTrue if !tips::is_list(&arg) => {
+        ArgAction::Set | ArgAction::SetTrue if !is_list(&arg) => {
             let id = arg.get_id().clone();
             arg.overrides_with(id)
         }

@@ -36,6 +36,7 @@ pub use error::ConfigError;
 pub use etcd::EtcdSettings;
 pub use kinds::{AuthMode, LogFormat, NoArchive, Span, StoreKind};
 pub use listen::{Listen, ListenAddress};
+pub(crate) use misspelt::is_list;
 pub use misspelt::misspelt_variables;
 pub use origins::Origins;
 pub(crate) use otlp::Collector;

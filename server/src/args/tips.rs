@@ -8,6 +8,8 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
+use crate::config::is_list;
+
 /// An option or command that users know from another tool, or from `kent`.
 struct Habit {
     /// The command that the tip applies to; empty for all commands.
@@ -293,11 +295,6 @@ fn command_first(words: &[OsString], inner: &Command, command: &Command) -> (Vec
     let line = plain(&rest).map(|rest| format!("kentd {name} {rest}"));
     let line = line.filter(|line| command.clone().try_get_matches_from(line.split(' ')).is_ok());
     (vec![format!("the options of `kentd {name}` follow the word {name}")], line)
-}
-
-/// Whether the value of an option is a list.
-pub(super) fn is_list(arg: &clap::Arg) -> bool {
-    arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with(",...")))
 }
 
 /// Returns the tip to write the values of a repeated option as one list.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Arg;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 use super::{ConfigError, Settings, misspelt};
 
@@ -69,7 +69,9 @@ fn first_problem(text: &str) -> Option<(usize, String)> {
             true => "a section".to_owned(),
             false => toml::from_str::<Settings>(&alone).err()?.message().to_owned(),
         };
-        Some((value.span().start, wrong(&setting, key.get_ref(), written, &error)))
+        let list = if misspelt::is_list(&setting) { as_list(key.get_ref(), value.get_ref()) } else { None };
+        let wanted = list.or_else(|| wanted(&error));
+        Some((value.span().start, wrong(&setting, key.get_ref(), written, wanted, &error)))
     })
 }
 
@@ -90,13 +92,21 @@ fn unknown(key: &str, is_section: bool) -> String {
 const SHOWN_MAX: usize = 60;
 
 /// Returns the message about a value that serde rejects with `error`.
-fn wrong(setting: &Arg, key: &str, written: &str, error: &str) -> String {
+fn wrong(setting: &Arg, key: &str, written: &str, wanted: Option<String>, error: &str) -> String {
     let help = setting.get_help().map(|help| format!("; {key}: {help}")).unwrap_or_default();
-    let Some(wanted) = wanted(error) else { return format!("{key}: {error}{help}") };
+    let Some(wanted) = wanted else { return format!("{key}: {error}{help}") };
     let shown: String =
         written.chars().take(SHOWN_MAX).map(|mark| if mark.is_control() { ' ' } else { mark }).collect();
     let more = if shown.len() < written.len() { "..." } else { "" };
     format!("{key} is {shown}{more}, but must be {wanted}{help}")
+}
+
+/// Returns how to write an array as the string that a setting with a list must be.
+fn as_list(key: &str, value: &DeValue<'_>) -> Option<String> {
+    let items: Option<Vec<_>> = value.as_array()?.iter().map(|item| item.get_ref().as_str()).collect();
+    let items = items.filter(|items| !items.is_empty()).map(|items| toml::Value::from(items.join(",")));
+    let example = items.map(|items| format!(": {key} = {items}")).unwrap_or_default();
+    Some(format!("one string with commas{example}"))
 }
 
 /// Returns what a setting must be, for an error from serde that names a Rust type.
@@ -135,6 +145,13 @@ mod tests {
             ("threads = -1", "1:11", &format!("threads is -1, {whole}")),
             ("threads = 1.5", "1:11", &format!("threads is 1.5, {whole}")),
             ("threads = [1]", "1:11", &format!("threads is [1], {whole}")),
+            (
+                "listen = ['127.0.0.1:1', \"unix:a\"]",
+                "1:10",
+                "listen is ['127.0.0.1:1', \"unix:a\"], but must be one string with commas: listen = \"127.0.0.1:1,unix:a\"; listen: A",
+            ),
+            ("caller-limits = []", "1:17", "but must be one string with commas; caller-limits: Limits"),
+            ("metrics-regions = 5", "1:19", "metrics-regions is 5, but must be one value, such as a string in quotes"),
             ("threads = 99999999999999999999", "1:11", whole),
             (
                 "insecure = 'yes'",

@@ -43,6 +43,11 @@ pub(super) fn options() -> impl Iterator<Item = Arg> {
     Settings::augment_args(Command::new("kentd")).get_arguments().cloned().collect::<Vec<_>>().into_iter()
 }
 
+/// Whether the value of an option is a list.
+pub(crate) fn is_list(arg: &Arg) -> bool {
+    arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with(",...")))
+}
+
 /// Returns the nearest name, if at most a third of its letters differ. The prefix of variables is not compared.
 fn near(typed: &str, known: &[String]) -> Option<String> {
     let bare = |name: &str| name.trim_start_matches("KENT_").to_owned();
