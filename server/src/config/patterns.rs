@@ -28,18 +28,40 @@ impl RegionPatterns {
     }
 }
 
+/// The characters of a pattern for the names of regions, other than letters and digits.
+const REGION_SYMBOLS: &str = "-_.*?[]!";
+/// The characters of a pattern for spaces; the name of a delegated region's space is a path.
+const SPACE_SYMBOLS: &str = "-_./*?[]!";
+
+/// Checks the characters of a pattern. `text` is the setting with all patterns.
+fn check_symbols(pattern: &str, symbols: &str, text: &str) -> Result<(), String> {
+    let is_allowed = |symbol: &char| symbol.is_ascii_alphanumeric() || symbols.contains(*symbol);
+    let Some(other) = pattern.chars().find(|symbol| !is_allowed(symbol)) else { return Ok(()) };
+    let allowed: Vec<_> = symbols.chars().map(String::from).collect();
+    // Another separator than the comma is the likeliest mistake.
+    let listed = text.split([';', '|', ' ', ',']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",");
+    let is_meant = listed != text && listed.parse::<RegionPatterns>().is_ok();
+    let example = if is_meant { listed.as_str() } else { "orders-*,*@parts" };
+    Err(format!(
+        "{pattern:?} is not a pattern of names: {other:?} is not one of a-z A-Z 0-9 {}; write patterns with commas between them, such \
+         as {example}",
+        allowed.join(" ")
+    ))
+}
+
 impl FromStr for RegionPatterns {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parse = |text: &str| match Pattern::new(text) {
-            Ok(pattern) if !text.is_empty() => Ok(pattern),
-            Ok(_) => Err("a pattern is empty: write * for all names, such as *@parts".to_owned()),
-            Err(error) => Err(format!("{text:?} is not a pattern ({error}): use *, ? and [...], such as orders-*")),
+        let parse = |pattern: &str, symbols: &str| match Pattern::new(pattern) {
+            _ if pattern.is_empty() => Err("a pattern is empty: write * for all names, such as *@parts".to_owned()),
+            Ok(parsed) => check_symbols(pattern, symbols, text).map(|()| parsed),
+            Err(error) => Err(format!("{pattern:?} is not a pattern ({error}): use *, ? and [...], such as orders-*")),
         };
         let pattern = |text: &str| {
             let (region, space) = text.split_once('@').map_or((text, None), |(region, space)| (region, Some(space)));
-            Ok(RegionPattern { region: parse(region)?, space: space.map(parse).transpose()? })
+            let space = space.map(|space| parse(space, SPACE_SYMBOLS)).transpose()?;
+            Ok(RegionPattern { region: parse(region, REGION_SYMBOLS)?, space })
         };
         let patterns = text.split(',').map(str::trim).map(pattern);
         if text.is_empty() { Ok(Self::default()) } else { patterns.collect::<Result<_, _>>().map(Self) }
@@ -98,9 +120,25 @@ mod tests {
 
     #[test]
     fn err_an_invalid_pattern_is_quoted() {
-        for (text, expected) in
-            [("a[", "\"a[\" is not a pattern"), ("a,,b", "a pattern is empty"), ("a@", "a pattern is empty")]
-        {
+        for (text, expected) in [
+            ("a[", "\"a[\" is not a pattern"),
+            ("a,,b", "a pattern is empty"),
+            ("a@", "a pattern is empty"),
+            (
+                "a,orders; parts",
+                "\"orders; parts\" is not a pattern of names: ';' is not one of a-z A-Z 0-9 - _ . * ? [ ] !; write patterns with commas between them, such as a,orders,parts",
+            ),
+            (
+                "region:orders",
+                "':' is not one of a-z A-Z 0-9 - _ . * ? [ ] !; write patterns with commas between them, such as orders-*,*@parts",
+            ),
+            (
+                "a@b|c",
+                "'|' is not one of a-z A-Z 0-9 - _ . / * ? [ ] !; write patterns with commas between them, such as a@b,c",
+            ),
+            ("d/a", "'/' is not one of"),
+            ("[;]", "commas between them, such as orders-*,*@parts"),
+        ] {
             let error = text.parse::<RegionPatterns>().expect_err(text);
             assert!(error.contains(expected), "{error}");
         }

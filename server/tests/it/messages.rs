@@ -355,6 +355,10 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
             "--check-config --log kentd=verbose",
             &["log is \"kentd=verbose\", but \"kentd=verbose\" is not a level", "`kentd --log info,tonic=debug`"],
         ),
+        (
+            "--check-config --metrics-regions orders;parts",
+            &["';' is not one of a-z A-Z 0-9 - _ .", "write patterns with commas between them, such as orders,parts"],
+        ),
         ("--data ~/kent", &["data is ~/kent, but must be a path without ~"]),
         ("--restore a.bak", &["restore is a command, without hyphens", "for example: kentd restore kent.backup"]),
         ("--listen 127.0.0.1:5 --http 127.0.0.1:5", &["listen and http are both 127.0.0.1:5: give two ports"]),
