@@ -55,15 +55,25 @@ async fn clock_of(status: Status, daemon: &Daemon) -> Result<ClockStatus, Failur
     }
 }
 
+/// Returns the uptime in seconds. The daemon leaves it out, like the store, if the caller lacks the permission
+/// `operate:*`.
+fn uptime(status: &Status) -> Option<u64> {
+    status.store.as_ref().map(|_| status.uptime_seconds)
+}
+
 fn render(status: &Status, palette: Palette) -> String {
+    let up = uptime(status).map(|up| format!(", up {}", seconds(up)));
     let mut rows = vec![
-        ("kentd", format!("{}, up {}", status.version, seconds(status.uptime_seconds))),
+        ("kentd", format!("{}{}", status.version, up.as_deref().unwrap_or_default())),
         ("ready", readiness(status, palette)),
     ];
     rows.extend(status.reasons.iter().map(|reason| ("", palette.paint(Role::Warning, reason))));
     rows.extend(status.store.iter().flat_map(|store| store_rows(store, palette)));
     rows.extend(status.clock.iter().flat_map(|clock| clock_rows(clock, palette)));
     rows.extend(status.limits.iter().map(|limits| ("limits", limits_text(limits))));
+    if up.is_none() {
+        rows.push(("", palette.paint(Role::Faint, "the rest of the status needs the permission operate:*")));
+    }
     let mut text = facts(&rows, palette);
     for table in [slots(&status.slots), chunks(&status.chunks), replicas(&status.replicas)] {
         if !table.is_empty() {
@@ -207,7 +217,7 @@ fn clock_json(clock: &ClockStatus) -> Value {
 fn to_json(status: &Status) -> Value {
     json!({
         "version": status.version,
-        "uptime_seconds": status.uptime_seconds,
+        "uptime_seconds": uptime(status),
         "ready": status.ready,
         "reasons": status.reasons,
         "store": status.store.as_ref().map(|store| json!({
@@ -332,6 +342,23 @@ region:orders  4_096
         assert!(text.contains("        etcd is unreachable, last reached 12s ago: connection refused\n"), "{text}");
         assert_eq!(to_json(&status)["store"]["unreachable"], json!("connection refused"));
         assert_eq!(to_json(&example())["store"]["unreachable"], Value::Null);
+    }
+
+    #[test]
+    fn ok_a_status_for_a_caller_who_may_not_operate_has_no_uptime() {
+        let Status { version, limits, .. } = example();
+        let status = Status { version, limits, ready: true, ..Status::default() };
+        assert_eq!(
+            render(&status, Palette::PLAIN),
+            "\
+kentd   0.1.0
+ready   yes
+limits  1_000_000_000 identifiers per lease, 4_194_304 bytes per packed reply, 1_024 streams
+        the rest of the status needs the permission operate:*
+"
+        );
+        assert_eq!(to_json(&status)["uptime_seconds"], Value::Null);
+        assert_eq!(to_json(&example())["uptime_seconds"], json!(3700));
     }
 
     #[test]
