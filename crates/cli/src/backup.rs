@@ -137,12 +137,44 @@ fn cannot_write(target: &Path, error: io::Error) -> Failure {
 pub(crate) fn kentd(command: &str, arguments: &[OsString]) -> Result<(), Failure> {
     let sibling = env::current_exe().map(|kent| kent.with_file_name("kentd")).ok().filter(|kentd| kentd.exists());
     let kentd = sibling.unwrap_or_else(|| "kentd".into());
-    let status = Command::new(&kentd).arg(command).args(arguments).status().map_err(|error| {
-        Failure::Runtime(io::Error::new(error.kind(), format!("cannot run {}: {error}", kentd.display())))
-    })?;
+    let status = Command::new(&kentd).arg(command).args(arguments).status();
+    let status = status.map_err(|error| cannot_run(command, &kentd, &error))?;
     match status.code() {
         Some(0) => Ok(()),
         // kentd has printed the reason.
         code => process::exit(code.unwrap_or(1)),
+    }
+}
+
+fn cannot_run(command: &str, kentd: &Path, error: &io::Error) -> Failure {
+    Failure::Usage(match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "kent {command} runs kentd, which is neither in the directory of kent nor in PATH: install kentd on this machine, or run \
+             `kentd {command}` with the same arguments on the machine of the store"
+        ),
+        _ => format!("kent {command} runs {}, which cannot be run: {error}", kentd.display()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn err_a_kentd_that_is_missing_or_cannot_be_run() {
+        for (kind, expected) in [
+            (
+                io::ErrorKind::NotFound,
+                "error: kent restore runs kentd, which is neither in the directory of kent nor in PATH: install",
+            ),
+            (
+                io::ErrorKind::PermissionDenied,
+                "error: kent restore runs /opt/kentd, which cannot be run: permission denied",
+            ),
+        ] {
+            let failure = cannot_run("restore", Path::new("/opt/kentd"), &kind.into());
+            let message = failure.render(false).expect("a message");
+            assert!(message.starts_with(expected), "{message}");
+        }
     }
 }
