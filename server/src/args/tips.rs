@@ -271,7 +271,7 @@ pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Comma
         }
         ErrorKind::ArgumentConflict => of_conflict(&error, words, (inner, command)),
         ErrorKind::InvalidSubcommand => of_command(&error, words, command),
-        ErrorKind::UnknownArgument => of_option(&error, inner),
+        ErrorKind::UnknownArgument => of_option(&error, inner, command),
         _ => of_value(&error, inner, command),
     };
     let is_tip = !tips.is_empty();
@@ -343,7 +343,7 @@ fn of_command(error: &clap::Error, words: &[OsString], command: &Command) -> (Ve
 }
 
 /// Returns what to use instead of an unknown option, and an example.
-fn of_option(error: &clap::Error, inner: &Command) -> (Vec<String>, Option<String>) {
+fn of_option(error: &clap::Error, inner: &Command, command: &Command) -> (Vec<String>, Option<String>) {
     let typed = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let typed = typed.split('=').next().unwrap_or(typed).trim_start_matches('-');
     let habit = OPTIONS
@@ -351,6 +351,16 @@ fn of_option(error: &clap::Error, inner: &Command) -> (Vec<String>, Option<Strin
         .find(|habit| habit.names.contains(&typed) && (habit.of.is_empty() || habit.of == inner.get_name()));
     match habit {
         Some(habit) => (vec![habit.tip.to_owned()], Some(habit.command.to_owned())),
+        // All settings have variables.
+        None if command.get_arguments().any(|arg| arg.get_long() == Some(typed) && arg.get_env().is_some()) => {
+            let name = inner.get_name();
+            (
+                vec![format!(
+                    "--{typed} is an option of `kentd`, not of `kentd {name}`: give it when you start the daemon"
+                )],
+                None,
+            )
+        }
         None => (Vec::new(), None),
     }
 }
@@ -447,6 +457,11 @@ mod tests {
             ("kentd restore -v", &["for example: kentd restore kent.backup --data /var/lib/kent-new --dry-run\n"]),
             ("kentd restore --input x", &["an argument without a flag"]),
             ("kentd restore -y", &["use --yes"]),
+            (
+                "kentd restore a --data b --listen 127.0.0.1:1",
+                &["--listen is an option of `kentd`, not of `kentd restore`: give it when you start the daemon\n"],
+            ),
+            ("kentd migrate --listen=x", &["--listen is an option of `kentd`, not of `kentd migrate`"]),
             ("kentd migrate --data x", &["--from names the data directory"]),
             ("kentd migrate --target x", &["--to names the new store"]),
             ("kentd migrate --force", &["must be empty"]),
