@@ -332,7 +332,7 @@ pub(crate) fn outdated(records: &[(Key, Vec<u8>)], store: StoreId) -> Option<Out
     let dirs = recorded(value(&keys::WITNESSES).unwrap_or_default()).chain(StateDirs::of_process().candidates());
     let files = dirs.map(|dir| Witness { dir }.file(store));
     let seen = files.filter_map(|file| Some((read(&file).ok()??.starts, file))).max()?;
-    (seen.0 > starts).then(|| Outdated { starts, seen: seen.0, witness: seen.1 })
+    (seen.0 > starts).then_some(Outdated { starts, seen: seen.0, witness: seen.1 })
 }
 
 /// The longest time to wait for another process that writes to the witness.

@@ -164,7 +164,9 @@ impl Adapter {
             Ok(Fork::Child) => {
                 // The runtime's threads exist only in the parent, so a call that waits in the child would wait forever.
                 let error = match handle.next().now_or_never() {
-                    Some(Ok(id)) => problem("config", &format!("the child got the identifier {id}, which its parent prefetched")),
+                    Some(Ok(id)) => {
+                        problem("config", &format!("the child got the identifier {id}, which its parent prefetched"))
+                    }
                     Some(Err(error)) => explain(&error),
                     None => problem("config", "the handle waits for a block in the child"),
                 };
