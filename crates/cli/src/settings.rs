@@ -131,7 +131,7 @@ pub(crate) fn each_command(command: Command, change: &dyn Fn(Command) -> Command
     change(command).mut_subcommands(|inner| each_command(inner, change))
 }
 
-/// Returns the context that the command line, the variable or the file selects.
+/// Returns the context that `--context`, `KENT_CONTEXT` or the contexts file selects.
 fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
     let named = command(None).ignore_errors(true).try_get_matches_from(line);
     let named = named.ok().and_then(|matches| matches.get_one::<String>("context").cloned());

@@ -231,7 +231,7 @@ impl Counter {
         }
     }
 
-    /// Checks a record before anything is planned from it. Only this counter gives back the rest of its chunk, and it
+    /// Checks that a record was not rolled back. Must be called before a plan is based on the record. Only this counter gives back the rest of its chunk, and it
     /// then grants nothing more from that chunk. So a record below the end of our chunk shows a rollback.
     ///
     /// # Errors

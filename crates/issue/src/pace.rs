@@ -87,8 +87,8 @@ impl Lapse {
         taken.offset(-nanos(SLACK))
     }
 
-    /// Returns the lapse from a backup to its restore. The backup was `taken` at this time, by the clock of the daemon
-    /// that made it. No counter in the backup is paid beyond `paid`. The clock of the restoring host shows `now`, and
+    /// Returns the lapse from a backup to its restore. `taken` is the time of the backup, by the clock of the daemon
+    /// that made the backup. No counter in the backup is paid beyond `paid`. The clock of the restoring host shows `now`, and
     /// no clock of a lost daemon was ahead of that clock by more than `error`.
     ///
     /// # Errors
@@ -104,8 +104,8 @@ impl Lapse {
         Ok(Self { since: Self::begin(taken), until: now.max(latest).offset(error) })
     }
 
-    /// Returns two values for a counter whose record is paid until `paid`: the maximum number of positions that it can
-    /// have reserved during the lapse, and the new time until which it is paid. With that time, the counter issues
+    /// For a counter that is paid until `paid`, returns the maximum number of positions that it could have reserved
+    /// during the lapse, and its new paid-until time. With that time, the counter issues
     /// nothing before [`until`](Self::until).
     pub fn skip(&self, pace: Pace, paid: UnixNanos) -> (u128, UnixNanos) {
         (reserved_by(pace, paid.max(self.since), self.until), self.until.offset(nanos(BURST)))

@@ -269,7 +269,8 @@ mod tests {
         }
         assert_eq!(region().full_in(Count::ZERO, 0.0), None, "the rate is zero");
         let closed = Region { kind: Kind::Closed, ..region() };
-        assert_eq!(closed.full_in(Count::ZERO, 2.0), None, "a closed region is not full: its heir continues");
+        assert_eq!(closed.full_in(Count::ZERO, 2.0), None, "a closed region never fills up: its heir continues the
+        counter");
     }
 
     #[test]

@@ -203,8 +203,8 @@ mod tests {
         apply(&mut table, &Edit::Create { name: name("r"), suffix: 4, place, start });
         let wider = NewRegion { suffix: Some(8), ..new_region("heir", "0") };
         let made = apply(&mut table, &subdivide(vec![wider, new_region("other", "1")], false));
-        // `r` has a suffix of four bits. Without this refusal, numbers of eight bits would extend into its zone, whose
-        // bits a split can free.
+        // `r` has a suffix of four bits. Without this refusal, numbers that were chosen for a suffix of eight bits
+        // would extend into the zone of `r`, and a split could give these bits to another region.
         assert_eq!(refusal(&table, &made.changes), "use-unknown");
     }
 

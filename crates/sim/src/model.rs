@@ -75,7 +75,7 @@ pub(crate) enum Mutant {
     RestoreUnpaid,
     /// A strict grant is committed without a check of the counter's version.
     NoCounterCheck,
-    /// A dated request ID is granted without a check of the floor's version.
+    /// A strict grant with a dated request ID is committed without a check of the floor's version.
     NoFloorCheck,
     /// A strict grant does not look up its request ID, and overwrites an existing record.
     NoRequestLookUp,

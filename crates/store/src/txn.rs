@@ -183,7 +183,7 @@ impl Txn {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTxn {
     /// There are too many guards or too many writes.
-    #[error("a transaction has at most {TXN_OPERATIONS_MAX} guards and {TXN_OPERATIONS_MAX} writes, not {operations}")]
+    #[error("the transaction has {operations} guards or writes, but at most {TXN_OPERATIONS_MAX} of each are allowed")]
     TooManyOperations {
         /// The larger of the number of guards and the number of writes.
         operations: usize,

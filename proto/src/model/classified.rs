@@ -43,8 +43,8 @@ impl Classified<'_> {
         self.is_member().then(suffix)
     }
 
-    /// Returns whether a member of a region is issued. If the region has been split since then, adds the prefix at the
-    /// time of issue, formatted by `shown`.
+    /// Returns whether a member of a region is issued. If the region has been split since the identifier was issued,
+    /// adds the prefix at the time of issue, formatted by `shown`.
     pub fn issued(self, shown: impl FnOnce(&str) -> String) -> Option<String> {
         let issued = || match (self.0.issued, self.0.issued_prefix.as_deref()) {
             (true, None) => "yes".to_owned(),

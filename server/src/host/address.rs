@@ -20,7 +20,8 @@ pub(crate) struct Process {
     pub(crate) gid: u32,
 }
 
-/// The host or user at an address, without the port or the process, which differ between its connections.
+/// The remote host or the local user. Leaves out the port and the process ID, which change from connection to
+/// connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Host {
     Ip(IpAddr),

@@ -1,4 +1,5 @@
-//! Fills a new store with the records of another one, so that no late commit can change it afterward.
+//! Fills a new store with the records of another store, in such a way that a commit that arrives late cannot change
+//! the new store.
 //!
 //! First it marks the store with the key `restoring`, which fails if a daemon has initialized the store. The mark
 //! contains the attempt and the number of its current step. Each step compares the version of the mark and writes the

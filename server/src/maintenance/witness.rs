@@ -369,8 +369,8 @@ pub(crate) struct Claim {
     _locks: Vec<File>,
 }
 
-/// The longest time to wait for a claim. The claim of a killed process ends shortly after the lock of its data
-/// directory.
+/// The longest time to wait for a claim. When a process is killed, its claim may be released shortly after the lock
+/// on its data directory.
 const CLAIM_WAIT: Duration = Duration::from_secs(1);
 
 /// Locks a file and describes this process in it. If another process has locked it, returns the content of the file.

@@ -90,7 +90,7 @@ pub enum TlsError {
         /// The problem.
         source: rustls::Error,
     },
-    /// A certificate in the file of the CAs is not that of a CA.
+    /// A certificate in the CA file is not a CA certificate.
     #[error(
         "tls-client-ca needs a PEM file with the certificates of CAs: {} holds the certificate of {subject:?}, which is not a CA; \
          give the certificate of the CA that signed it", path.display()

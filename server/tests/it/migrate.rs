@@ -1,4 +1,4 @@
-//! Moves of a store from a data directory to etcd. A move keeps the table, the history and the counters, and makes the directory
+//! Migrations of a store from a data directory to etcd. A migration keeps the table, the history and the counters, and makes the directory
 //! unusable.
 
 use std::{path::Path, process::Command};

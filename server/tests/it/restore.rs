@@ -427,7 +427,7 @@ async fn ok_a_newer_backup_is_restored_after_an_older_one() {
     take(&daemon, &mut ledger, "region:slow", 6000).await;
     take(&daemon, &mut ledger, "serial:NEW", 2000).await;
     daemon.kill();
-    // The older backup bounds everything issued since.
+    // A restore from the older backup skips everything issued since, also by the restored stores.
     let done = restore(&at("older"), &at("three"), &KNOWN[..4]);
     assert!(done.status.success(), "{}", said(&done));
     let daemon = Daemon::start(&at("three"));

@@ -293,7 +293,7 @@ async fn ok_valid_callers_lose_no_call_and_revoked_ones_get_none_while_a_cluster
         cluster.until_admitted(&old.client("spiffe://example/callers/former", 2), false).await;
         for open in held {
             let [_, stream, watch] = open.refusals().await;
-            assert!(stream.is_err() && watch.is_err(), "the connection has ended: {stream:?} {watch:?}");
+            assert!(stream.is_err() && watch.is_err(), "a call is still open: {stream:?} {watch:?}");
         }
         old = next;
         // Revoke a token that has calls open on each replica. The stream and the unary call end with their next request.

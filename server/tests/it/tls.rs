@@ -46,7 +46,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// A certificate that no CA of a test has signed.
+    /// A certificate that was not signed by a test CA, such as a self-signed one.
     pub(super) fn new(certificate: String, key: String) -> Self {
         Self { certificate, key, serial: 0.into() }
     }

@@ -271,7 +271,7 @@ where
     }
 }
 
-/// The crate ip_network_table-deps-treebitmap, for IP networks only: each node covers four bits.
+/// The crate ip_network_table-deps-treebitmap, which supports only IP networks. Each node covers four bits.
 struct TreeBitmap(IpLookupTable<Ipv6Addr, u64>, u8);
 
 fn treebitmap(table: &Table) -> Box<dyn Built> {

@@ -85,7 +85,7 @@ impl Check {
         self.problem_within(None, state, what, advice);
     }
 
-    /// Records a problem that has consequences within a number of seconds, unless the state is ok.
+    /// Like `problem`, but also records the number of seconds until the problem has consequences, if known.
     fn problem_within(
         &mut self,
         within: Option<f64>,

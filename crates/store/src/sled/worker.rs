@@ -251,7 +251,8 @@ impl Worker {
         outage
     }
 
-    /// Closes the database after an `error` of the journal, and fails the commits that waited for it. The outcome of
+    /// Closes the database after the journal failed with `error`, and fails the commits that were waiting for the
+    /// journal. The outcome of
     /// commits with writes is unknown. The other commits may have been decided on state that never became durable.
     fn fail(&mut self, error: DiskError, pending: Vec<Pending>) -> Unavailable {
         for Pending { verdict, reply } in pending {
