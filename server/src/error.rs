@@ -564,6 +564,11 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
             "; if none is, `kent region delete {} --unused` frees its prefix for another region",
             arguments(region, space)
         ),
+        TableRefusal::DelegatesExternal { region } => format!(
+            "; if none is, delete the region and create it again with another order: kent region delete {} --unused, then kent region \
+             create {region} --suffix BITS --space {space}",
+            arguments(region, space)
+        ),
         TableRefusal::DelegatedPolicy { region } => format!(" (kent region ls --space {space}/{region})"),
         TableRefusal::IsHeir { parent, .. } => format!(" (kent region tree --filter {})", arguments(parent, space)),
         _ => String::new(),

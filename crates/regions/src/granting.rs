@@ -269,8 +269,12 @@ mod tests {
         }
         assert_eq!(region().full_in(Count::ZERO, 0.0), None, "the rate is zero");
         let closed = Region { kind: Kind::Closed, ..region() };
-        assert_eq!(closed.full_in(Count::ZERO, 2.0), None, "a closed region never fills up: its heir continues the
-        counter");
+        assert_eq!(
+            closed.full_in(Count::ZERO, 2.0),
+            None,
+            "a closed region never fills up: its heir continues the
+        counter"
+        );
     }
 
     #[test]

@@ -296,6 +296,14 @@ pub enum Refusal {
         /// The name of the region.
         region: String,
     },
+    /// `use-unknown`: an external region cannot be delegated, because its numbers may be in use.
+    #[error(
+        "region {region:?} is external: users choose its numbers, and only a region of which no number is in use can be delegated"
+    )]
+    DelegatesExternal {
+        /// The name of the region.
+        region: String,
+    },
     /// `is-heir`: the region continues the numbers of its closed parent, which has other subregions.
     #[error(
         "region {region:?} continues the numbers of {parent:?}, which is closed: delete the other subregions of {parent:?} first"
@@ -584,7 +592,7 @@ impl Refusal {
             Self::NotDelegated { .. } => "not-delegated",
             Self::Populated { .. } => "region-populated",
             Self::InUse { .. } => "region-populated",
-            Self::UseUnknown { .. } => "use-unknown",
+            Self::UseUnknown { .. } | Self::DelegatesExternal { .. } => "use-unknown",
             Self::IsHeir { .. } => "is-heir",
             Self::SpaceInUse { .. } => "space-in-use",
             Self::TextTooLong { .. }

@@ -5,6 +5,7 @@ use alloc::string::ToString;
 
 use super::Plan;
 use crate::{
+    attributes::Order,
     count::Count,
     refusal::Refusal,
     region::{Kind, Region},
@@ -23,7 +24,9 @@ pub(super) fn plan(table: &Table, name: &str) -> Result<Plan, Refusal> {
     if region.issued != Count::ZERO {
         return Err(Refusal::Populated { region: name.to_string(), issued: region.issued });
     }
-    region.check_use_known()?;
+    if region.order == Order::External {
+        return Err(Refusal::DelegatesExternal { region: name.to_string() });
+    }
     let mut plan = table.draft();
     plan.delegated.push(region.number);
     plan.change(region, Region { delegated: true, ..region.clone() });
