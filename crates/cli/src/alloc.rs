@@ -29,6 +29,7 @@ use crate::names;
 use crate::notice;
 use crate::number::Form;
 use crate::output;
+use crate::reach::Reach;
 
 /// The size of the first block in identifiers. It is small, so that the first identifier appears immediately.
 const BATCH_FIRST: u64 = 10_000;
@@ -46,7 +47,14 @@ const GRACE: Duration = Duration::from_secs(2);
 /// With `--timeout`, the pause before the next attempt when the client's own retries have failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: bool) -> Result<(), Failure> {
+/// Prints identifiers. Messages about waiting suggest commands that reach the same daemon.
+pub(crate) fn run(
+    args: &AllocArgs,
+    client: Client,
+    runtime: &Runtime,
+    json: bool,
+    reach: Reach,
+) -> Result<(), Failure> {
     if output::is_closed() {
         let error = io::Error::other("it is closed, so the identifiers would be lost");
         return Err(Failure::Output(error));
@@ -61,7 +69,7 @@ pub(crate) fn run(args: &AllocArgs, client: Client, runtime: &Runtime, json: boo
         None => Ends::After(format!("after {}", humantime::format_duration(request_timeout()))),
     };
     let source = args.source();
-    let waiting = Waiting::new(source.to_string(), ends, printer.bar(), json);
+    let waiting = Waiting::new(source.to_string(), ends, printer.bar(), json, reach);
     let fetcher = Fetcher {
         source,
         request_id: args.request_id.clone().unwrap_or_default(),

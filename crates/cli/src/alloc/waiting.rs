@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout};
 use crate::failure::{self, Refusal};
 use crate::notice;
 use crate::number;
+use crate::reach::Reach;
 
 /// The time without an identifier after which the first message is printed. The pause doubles with each further
 /// message.
@@ -37,6 +38,7 @@ pub(super) struct Waiting {
     mismatches: watch::Sender<Vec<Status>>,
     bar: ProgressBar,
     json: bool,
+    reach: Reach,
 }
 
 /// When the command gives up.
@@ -56,8 +58,8 @@ struct Reason {
 }
 
 impl Waiting {
-    pub(super) fn new(source: String, ends: Ends, bar: ProgressBar, json: bool) -> Self {
-        Self { source, ends, reason: Mutex::default(), mismatches: watch::Sender::default(), bar, json }
+    pub(super) fn new(source: String, ends: Ends, bar: ProgressBar, json: bool, reach: Reach) -> Self {
+        Self { source, ends, reason: Mutex::default(), mismatches: watch::Sender::default(), bar, json, reach }
     }
 
     /// Records why an attempt failed.
@@ -110,6 +112,7 @@ impl Waiting {
         let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Reason { message: reason, is_limit } =
             reason.unwrap_or_else(|| Reason { message: "the daemon has not answered yet".to_owned(), is_limit: false });
+        let reason = self.reach.add_to(&reason);
         let limit = match ends {
             Ends::At(limit) => Some(limit),
             Ends::After(limit) => (!is_limit).then_some(limit),
@@ -135,21 +138,29 @@ mod tests {
     use super::*;
 
     fn waiting(json: bool) -> Waiting {
-        Waiting::new("xid".to_owned(), Ends::After("after 30s".to_owned()), ProgressBar::hidden(), json)
+        let reach = Reach::of([("token-file", "a.token".to_owned())]);
+        Waiting::new("xid".to_owned(), Ends::After("after 30s".to_owned()), ProgressBar::hidden(), json, reach)
     }
 
     #[test]
     fn ok_a_limit_of_the_caller_is_waited_for() {
         let details = ErrorDetails::with_error_info(LIMIT, "kent", HashMap::new());
-        let limited = Status::with_error_details(Code::ResourceExhausted, "a has used its limit", details);
+        let limited = Status::with_error_details(
+            Code::ResourceExhausted,
+            "a has used its limit (`kent whoami` shows it)",
+            details,
+        );
         let waiting = waiting(false);
         waiting.note(&limited);
         let line = |waiting: &Waiting| waiting.line(1, Duration::from_secs(2));
-        assert_eq!(line(&waiting), "waiting for 1 identifier of xid, 2 s so far: a has used its limit");
+        assert_eq!(
+            line(&waiting),
+            "waiting for 1 identifier of xid, 2 s so far: a has used its limit (`kent --token-file a.token whoami` shows it)"
+        );
         let bounded = Waiting { ends: Ends::At("at --timeout 5s".to_owned()), ..waiting };
         assert_eq!(
             line(&bounded),
-            "waiting for 1 identifier of xid, 2 s so far; gives up at --timeout 5s: a has used its limit"
+            "waiting for 1 identifier of xid, 2 s so far; gives up at --timeout 5s: a has used its limit (`kent --token-file a.token whoami` shows it)"
         );
     }
 
