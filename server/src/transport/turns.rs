@@ -16,8 +16,8 @@ use std::{
 
 use tokio::{sync::Notify, task};
 
-/// The bytes that a connection reads in one turn: about ten small calls.
-const READ_BYTES: usize = 1024;
+/// The bytes that a connection reads in one turn: about eight small calls.
+const READ_BYTES: usize = 768;
 
 /// The bytes that a connection writes in one turn. Encrypting them takes about as long as answering ten calls.
 const WRITE_BYTES: usize = 32 * 1024;
