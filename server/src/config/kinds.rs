@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
 use kent_access::{BadLimit, Limits};
 use kent_store::{BadAddress, EtcdAddress};
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use thiserror::Error;
 
 /// The place where the daemon stores its state.
@@ -177,7 +177,7 @@ pub(super) fn read_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<
 
 /// A duration, written like `1m 30s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-pub struct Span(#[serde(with = "humantime_serde")] pub Duration);
+pub struct Span(#[serde(deserialize_with = "humantime_serde::deserialize", serialize_with = "as_text")] pub Duration);
 
 impl FromStr for Span {
     type Err = BadSpan;
@@ -194,6 +194,30 @@ pub struct BadSpan;
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        humantime::format_duration(self.0).fmt(f)
+        match self.0.as_secs() / DAY_SECONDS {
+            // A month of humantime is a twelfth of a year, so it would write 31 days as "1month 13h 26m 24s".
+            days @ 1.. if self.0 == Duration::from_secs(days * DAY_SECONDS) => write!(f, "{days}d"),
+            _ => humantime::format_duration(self.0).fmt(f),
+        }
+    }
+}
+
+const DAY_SECONDS: u64 = 86_400;
+
+fn as_text<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&Span(*span))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ok_whole_days_are_written_in_days() {
+        for (text, expected) in [("31d", "31d"), ("24h", "1d"), ("25h", "1day 1h"), ("90s", "1m 30s"), ("0s", "0s")] {
+            let span: Span = text.parse().expect("a duration");
+            assert_eq!(span.to_string(), expected);
+            assert_eq!(expected.parse::<Span>().expect("a duration"), span);
+        }
     }
 }
