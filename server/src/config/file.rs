@@ -25,6 +25,13 @@ impl Settings {
 fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let unexplained = || {
         let problem = error.message().lines().collect::<Vec<_>>().join("; ");
+        let problem = match &*problem {
+            // A file in another format, such as YAML.
+            "key with no value, expected `=`" => {
+                format!("{problem}: this file is TOML, with lines such as threads = 4")
+            }
+            _ => problem,
+        };
         let at = error.span().map_or(0, |span| span.start);
         unquoted(text, at).unwrap_or((at, problem))
     };
@@ -140,6 +147,7 @@ mod tests {
             ("data = C:\\x", "1:8", "must be quoted: data = 'C:\\x' (kentd"),
             ("trace-ratio = 0.1.2", "1:18", "invalid float"),
             ("grace = 3\ngrace = 3", "2:1", "duplicate key"),
+            ("listen: 127.0.0.1:7600", "1:7", "expected `=`: this file is TOML, with lines such as threads = 4 (kentd"),
             ("listen = '127.0.0.1:7600' x", "1:27", "expected newline"),
             ("grace = '3s'\nthreads = 'x'", "2:11", &format!("threads is 'x', {whole}")),
             ("threads = -1", "1:11", &format!("threads is -1, {whole}")),
@@ -162,6 +170,7 @@ mod tests {
             ("grace = 5", "1:9", "grace is 5, but must be a duration in quotes, such as \"500ms\", \"30s\" or \"5m\""),
             ("[threads]\na = 1", "1:1", "but must be one value"),
             ("log-format = 'xml'", "1:14", "log-format is 'xml', but must be text or json in quotes"),
+            ("audit = ''", "1:9", "audit: expected a file, such as /var/log/kent/audit.jsonl, or stderr; audit: Where"),
             ("auth = true", "1:8", "auth is true, but must be one value, such as a string in quotes"),
             ("store = 'x'", "1:9", "store: \"x\" is not a store: use `sled`"),
             ("threads = 1\nstore-user = 5", "2:14", "store-user is 5, but must be one value"),
