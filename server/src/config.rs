@@ -362,8 +362,6 @@ mod tests {
         check_err("data = ''", &format!("data {empty} data = \"/var/lib/kent\""));
         check_err("witness = ''", &format!("witness {empty} witness = "));
         check_err("archive = ''", &format!("archive {empty} archive = "));
-        let audit = "a file or `stderr`, such as audit = \"/var/log/kent/audit.jsonl\"";
-        check_err("audit = ''", &format!("audit is empty, but must be {audit}"));
         for file in ["otlp-ca", "tls-cert", "tls-key", "tls-crl", "store-ca", "store-password-file"] {
             check_err(&format!("{file} = ''"), &format!("{file} is empty, but must be a file, such as {file} = "));
         }

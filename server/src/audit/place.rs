@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The destination of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(from = "String", into = "String")]
+#[serde(try_from = "String", into = "String")]
 pub enum AuditTo {
     /// Standard error.
     Stderr,
@@ -21,17 +21,17 @@ impl FromStr for AuditTo {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "" => Err("expected a file, such as /var/log/kent/audit.jsonl, or stderr".to_owned()),
-            _ => Ok(text.to_owned().into()),
+            "stderr" => Ok(Self::Stderr),
+            _ => Ok(Self::File(text.into())),
         }
     }
 }
 
-impl From<String> for AuditTo {
-    fn from(text: String) -> Self {
-        match text.as_str() {
-            "stderr" => Self::Stderr,
-            _ => Self::File(text.into()),
-        }
+impl TryFrom<String> for AuditTo {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 

@@ -33,12 +33,8 @@ fn is_path(parser: &ValueParser) -> bool {
 
 /// Returns what the path of a setting must name, a directory or a file, and an example.
 fn kind(arg: &Arg) -> (&'static str, &'static str) {
-    let is_dir = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DIR"));
-    match is_dir {
+    match arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DIR")) {
         true => ("a directory", "/var/lib/kent"),
-        false if arg.get_value_parser().type_id() == TypeId::of::<AuditTo>() => {
-            ("a file or `stderr`", "/var/log/kent/audit.jsonl")
-        }
         false => ("a file", "/etc/kent/kent.pem"),
     }
 }
