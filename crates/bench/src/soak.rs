@@ -32,6 +32,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 use tokio_stream::StreamExt;
+use tonic_types::StatusExt;
 
 use crate::{
     figures::{median, now},
@@ -89,6 +90,8 @@ struct Seen {
     /// The latencies of unary grants since the last sample, in microseconds.
     grants: Mutex<Vec<u32>>,
     calls: AtomicU64,
+    /// The grants of which the daemon did not know whether they were made: on a busy disk, a strict grant can take too long.
+    unknown: AtomicU64,
     failures: Mutex<Vec<String>>,
 }
 
@@ -167,12 +170,18 @@ async fn grants(reach: Reach, source: &'static str, pause: Duration) {
         for request in [lease(source, 100), packed(source, 10)] {
             let began = now();
             let granted = daemon.allocator().allocate(request).await;
-            if reach.seen.count(source, granted).is_some() {
+            if granted.as_ref().is_err_and(is_unknown) {
+                reach.seen.unknown.fetch_add(1, Relaxed);
+            } else if reach.seen.count(source, granted).is_some() {
                 reach.seen.granted(began.elapsed());
             }
         }
     })
     .await;
+}
+
+fn is_unknown(status: &Status) -> bool {
+    status.get_error_details().error_info().is_some_and(|info| info.reason == "OUTCOME_UNKNOWN")
 }
 
 /// Takes blocks over a stream.
@@ -430,16 +439,20 @@ fn report(args: &SoakArgs, samples: &[Sample], seen: &Seen) -> anyhow::Result<()
     all.sort_unstable();
     let failures = seen.failures.lock().unwrap_or_else(PoisonError::into_inner);
     let (memory, files) = (ends(|sample| sample.resident), ends(|sample| sample.files));
+    let unknown = seen.unknown.load(Relaxed);
     let (calls, p99, p999, stall) = (seen.calls.load(Relaxed), at(&all, 0.99), at(&all, 0.999), at(&all, 1.0));
     let mib = |bytes: f64| bytes / f64::from(1 << 20);
     match args.json {
         true => println!(
             "{}",
-            json!({"calls": calls, "failures": failures.len(), "grants": all.len(), "p99_us": p99, "p999_us": p999, "stall_us": stall,
+            json!({"calls": calls, "failures": failures.len(), "unknown": unknown, "grants": all.len(), "p99_us": p99, "p999_us": p999, "stall_us": stall,
                    "resident_bytes": [memory.0, memory.1], "files": [files.0, files.1]})
         ),
         false => {
             println!("calls           {calls}, of which {} failed", failures.len());
+            if unknown > 0 {
+                println!("outcome unknown {unknown} strict grants");
+            }
             println!(
                 "unary grants    {}: p99 {p99} us, p99.9 {p999} us, longest {:.1} ms",
                 all.len(),
