@@ -426,6 +426,24 @@ async fn err_a_store_is_refused_without_its_archive() {
     assert!(pair.refusal("data", Archiving::None).to_string().contains("/other"));
 }
 
+/// A link to the archive is switched to a copy while the store is open.
+#[tokio::test]
+async fn err_the_files_of_an_open_archive_are_replaced() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    pair.copy("archive", "copy");
+    fs::rename(pair.at("archive"), pair.at("away")).unwrap();
+    fs::rename(pair.at("copy"), pair.at("archive")).unwrap();
+    assert!(put(&store, 2, b"two").await.is_err(), "a restore from the copy would lack this commit");
+    drop(store);
+    let store = pair.open();
+    put(&store, 3, b"three").await.unwrap();
+    let known = all(&store).await;
+    store.close().await;
+    assert_eq!(pair.archived().unwrap(), known);
+}
+
 #[tokio::test]
 async fn ok_an_existing_archive_is_continued_but_none_begins() {
     let pair = Pair::new();

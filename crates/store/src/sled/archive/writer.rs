@@ -1,7 +1,8 @@
 //! Writes an archive: starts or resumes it, and appends frames.
 
-use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -119,9 +120,11 @@ impl Archive {
     /// Starts a new segment if a frame of `bytes` bytes does not fit into the current one. `first` is the revision of
     /// the frame's first commit.
     pub(in crate::sled) fn prepare_segment(&mut self, bytes: usize, first: u64) -> Result<(), ArchiveError> {
-        // Writes to a removed file succeed, but are lost.
-        if !self.path.try_exists().map_err(|error| ArchiveError::io(&self.path, error))? {
-            return Err(ArchiveError::io(&self.path, ErrorKind::NotFound.into()));
+        // Writes to a file that was removed or replaced succeed, but are lost.
+        let identity = |found: io::Result<Metadata>| found.map(|found| (found.dev(), found.ino()));
+        let ends = |error| ArchiveError::io(&self.path, error);
+        if identity(fs::metadata(&self.path)).map_err(ends)? != identity(self.file.metadata()).map_err(ends)? {
+            return Err(ends(io::Error::other("another file has replaced it")));
         }
         let length = segment_bytes(self.place.base_after);
         if self.at + bytes <= length {
