@@ -44,7 +44,31 @@ struct StartRecord {
     place: String,
     /// The number of its starts.
     starts: u64,
+    /// The locations where it was started before, the latest first. A new store at one of them may replace this store.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    earlier: Vec<String>,
 }
+
+impl StartRecord {
+    /// Returns this record as the successor of an older one.
+    fn after(&self, before: Option<Self>) -> Self {
+        let places = before.into_iter().flat_map(|before| iter::once(before.place).chain(before.earlier));
+        let mut earlier: Vec<String> = Vec::new();
+        for place in places {
+            if place != self.place && !earlier.contains(&place) && earlier.len() < PLACES_MAX {
+                earlier.push(place);
+            }
+        }
+        Self { earlier, ..self.clone() }
+    }
+
+    fn was_at(&self, place: &str) -> bool {
+        self.place == place || self.earlier.iter().any(|earlier| earlier == place)
+    }
+}
+
+/// The maximum number of earlier locations that a record keeps.
+const PLACES_MAX: usize = 16;
 
 /// Why the witness prevents a start.
 #[derive(Debug, Error)]
@@ -248,7 +272,7 @@ impl Witness {
         let count = Txn::new().expect(keys::BOOTS, version).put(keys::BOOTS, starts.to_be_bytes().to_vec());
         let count = count.put(keys::WITNESSES, joined(iter::once(self).chain(&earlier)));
         store.commit(count).await.map_err(StoreFailure::from)?;
-        let record = StartRecord { place: place.to_owned(), starts };
+        let record = StartRecord { place: place.to_owned(), starts, earlier: Vec::new() };
         // An earlier directory may be on another replica's machine, or on a disk that is not mounted.
         for witness in earlier.into_iter().filter(|witness| witness.dir.is_dir()) {
             // A daemon that was started from a shell may lack the permission to write to a service's directory.
@@ -281,8 +305,7 @@ impl Witness {
         let dirs = StateDirs::of_process().candidates().into_iter().chain([self.dir.clone()]);
         let files = dirs.flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten()).map(|entry| entry.path());
         for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "toml")) {
-            if let Some(StartRecord { starts, .. }) = read(&file).ok().flatten().filter(|record| record.place == place)
-            {
+            if let Some(StartRecord { starts, .. }) = read(&file).ok().flatten().filter(|record| record.was_at(place)) {
                 let before = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 return Err(WitnessError::StoreGone { store: place.to_owned(), before, starts });
             }
@@ -300,12 +323,14 @@ impl Witness {
 
     /// Replaces the file atomically and durably, unless it already records more starts. The caller holds the lock.
     fn replace(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
-        if read(file)?.is_some_and(|seen| seen.starts >= record.starts) {
+        let before = read(file)?;
+        if before.as_ref().is_some_and(|seen| seen.starts >= record.starts) {
             return Ok(());
         }
+        let record = record.after(before);
         let new_path = file.with_extension("new");
         let mut new = File::create(&new_path)?;
-        new.write_all(toml::to_string(record).map_err(io::Error::other)?.as_bytes())?;
+        new.write_all(toml::to_string(&record).map_err(io::Error::other)?.as_bytes())?;
         new.sync_all()?;
         fs::rename(&new_path, file)?;
         File::open(&self.dir)?.sync_all()
@@ -501,6 +526,24 @@ mod tests {
         assert_eq!((seen(&witness, ID), counted(&one).await), (Some(3), 3));
     }
 
+    /// After a move, or a start at another path, the first path may be an empty mount point.
+    #[tokio::test]
+    async fn err_a_new_store_where_another_one_was_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let witness = at(dir.path().to_owned());
+        let (store, new) = (MemoryStore::new(ID), MemoryStore::new(StoreId::new([2; 16])));
+        for place in ["one", "two", "one", "two", "three"] {
+            witness.attest(&store, place).await.expect("the newest");
+        }
+        for place in ["one", "two", "three"] {
+            let refused = witness.check_new(&new, place).await.expect_err("another store was there");
+            assert!(matches!(refused, WitnessError::StoreGone { starts: 5, .. }), "{refused}");
+        }
+        witness.check_new(&new, "four").await.expect("no store was there");
+        let record = read(&witness.file(ID)).expect("read").expect("a record");
+        assert_eq!(record.earlier, ["two", "one"], "the latest first, each one once");
+    }
+
     #[tokio::test]
     async fn ok_replicas_that_start_at_the_same_time_share_a_record() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -511,7 +554,7 @@ mod tests {
         let (others, mut is_first) = (witness.clone(), true);
         store.plan(move |operation| {
             if matches!(operation, Operation::Get(key) if **key == keys::BOOTS) && std::mem::take(&mut is_first) {
-                let record = StartRecord { place: "one".to_owned(), starts: 5 };
+                let record = StartRecord { place: "one".to_owned(), starts: 5, earlier: Vec::new() };
                 others.replace(&others.file(ID), &record).expect("written");
             }
             Fault::None
@@ -571,7 +614,8 @@ mod tests {
                     let runtime =
                         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
                     for round in 0..20 {
-                        let record = StartRecord { place: "one".to_owned(), starts: round * 8 + thread };
+                        let record =
+                            StartRecord { place: "one".to_owned(), starts: round * 8 + thread, earlier: Vec::new() };
                         runtime.block_on(witness.write(&witness.file(ID), &record)).expect("written");
                     }
                 });
