@@ -496,7 +496,6 @@ async fn report_health(engine: Arc<Engine>, health: HealthReporter, stop: Cancel
     }
 }
 
-/// Opens the store. Returns the store, its kind and its location.
 /// An open store, and its location for messages.
 struct Opened {
     store: Arc<dyn Store>,
@@ -505,6 +504,7 @@ struct Opened {
     is_archived: bool,
 }
 
+/// Opens the store of the settings.
 async fn open_store(config: &Config, stage: &Stage, archiving: &Archiving) -> Result<Opened, StartError> {
     let new_id = entropy::bytes(&SystemEntropy);
     match &config.set.store {

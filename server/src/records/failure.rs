@@ -62,8 +62,8 @@ pub enum LoadError {
     },
     /// A restore or a migration was interrupted.
     #[error(
-        "this store is incomplete: a restore or a migration into it was interrupted. To finish a migration, repeat the same kentd migrate; \
-         after a restore, remove the directory and restore again"
+        "this store is incomplete: a restore or a migration into it was interrupted. To finish a migration or a \
+         restore from an archive, repeat the same command; after a restore from a backup, remove the directory and restore again"
     )]
     HalfRestored,
     /// The replicas use a newer schema than this program supports.

@@ -350,8 +350,7 @@ pub enum ArchiveError {
     CannotEnd(#[source] Box<ArchiveError>),
 }
 
-const IF_LOST: &str =
-    "If the archive is permanently lost, start once with --no-archive=lost, and never restore from it";
+const IF_LOST: &str = "If the archive was never restored and is permanently lost, start once with --no-archive=lost, and never restore from it";
 
 /// Returns the advice for a directory without the store's archive. Plain `--no-archive` works only if the archive is in
 /// another directory, because it writes to the archive.
