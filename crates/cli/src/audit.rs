@@ -2,7 +2,7 @@
 
 mod log;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, BufRead};
 use std::thread;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) fn run(command: &AuditCommand, out: &mut Out) -> Result<(), Failure> 
         Ok(())
     };
     log.read(keep).map_err(unreadable)??;
-    last.write(&args.file, out)?;
+    last.write(&args.file, args, out)?;
     log.take_lost();
     if !args.follow {
         return Ok(());
@@ -64,7 +64,7 @@ fn pipe(args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
         }
     }
     // A log on standard error also has other lines, so it may contain no events.
-    last.lines.iter().try_for_each(|event| event.write(out))
+    last.write_wanted("standard input", args, out)
 }
 
 fn show(line: &[u8], args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
@@ -81,27 +81,51 @@ struct Last {
     /// Whether the log has any line, and whether it has any event.
     has_line: bool,
     has_event: bool,
+    /// The actions of the events, for a message. A log has only some dozens of them.
+    actions: BTreeSet<String>,
 }
+
+/// The maximum number of actions that a message lists.
+const ACTIONS_MAX: usize = 50;
 
 impl Last {
     fn new(max: usize) -> Self {
-        Self { lines: VecDeque::new(), max, has_line: false, has_event: false }
+        Self { lines: VecDeque::new(), max, has_line: false, has_event: false, actions: BTreeSet::new() }
     }
 
     /// Prints the events of a file. Fails if the file has lines but no event, because it is not an audit log.
-    fn write(&self, log: &str, out: &mut Out) -> Result<(), Failure> {
+    fn write(&self, log: &str, args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
         if self.has_line && !self.has_event {
             return Err(Failure::Usage(format!(
                 "{log} has no events of an audit log; name the file of `kentd --audit FILE`"
             )));
         }
+        self.write_wanted(log, args, out)
+    }
+
+    /// Prints the events. If there are none, says so, because an empty output would look like a log without them.
+    fn write_wanted(&self, log: &str, args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
+        if self.lines.is_empty() && self.has_event {
+            notice::warn(&self.nothing(log, args), out.is_json());
+        }
         self.lines.iter().try_for_each(|event| event.write(out))
+    }
+
+    fn nothing(&self, log: &str, args: &AuditTailArgs) -> String {
+        let action = args.action.iter().map(|action| format!(" of action {action}"));
+        let outcome = args.outcome.iter().map(|outcome| format!(" with outcome {outcome}"));
+        let wanted: String = action.chain(outcome).collect();
+        let actions: Vec<_> = self.actions.iter().map(String::as_str).collect();
+        format!("{log} has no event{wanted}; the actions of its events are {}", actions.join(", "))
     }
 
     fn add_if_wanted(&mut self, line: &[u8], args: &AuditTailArgs) {
         let event = Event::parse(line);
         self.has_line = true;
         self.has_event |= event.is_some();
+        if let Some(event) = event.as_ref().filter(|_| self.actions.len() < ACTIONS_MAX) {
+            self.actions.insert(event.text("action"));
+        }
         self.lines.extend(event.filter(|event| event.is_wanted(args)));
         if self.lines.len() > self.max {
             self.lines.pop_front();

@@ -124,6 +124,11 @@ async fn ok_every_change_is_in_the_log_with_its_author() {
     assert_eq!(fs::metadata(at("audit.jsonl")).expect("there").permissions().mode() & 0o777, 0o600);
 
     let tail = |more: &str| run_in(&[], &format!("audit tail {} {more}", at("audit.jsonl").display())).1;
+    let misspelt = run_in(&[], &format!("audit tail {} --action region.craete", at("audit.jsonl").display()));
+    assert!(
+        misspelt.1.is_empty() && misspelt.2.contains("has no event of action region.craete; the actions of"),
+        "{misspelt:?}"
+    );
     assert_eq!(tail("-n 1").lines().count(), 1);
     assert_eq!(tail("-n 100 --action region.create --outcome done").lines().count(), 1);
     assert!(tail("-n 100 --action clock").contains("clock.accept   on behalf of ada from 127.0.0.1:"));

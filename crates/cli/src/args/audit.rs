@@ -35,25 +35,12 @@ pub(crate) struct AuditTailArgs {
     #[arg(short = 'n', long = "lines", value_name = "N", default_value = "20", value_parser = parse_lines, allow_negative_numbers = true)]
     pub(crate) lines: usize,
     /// Print only events whose action is ACTION, such as region.create, or of this kind, such as region, space, series,
-    /// token, role, budget, backup, store, clock, daemon, connect or call.
-    #[arg(long, value_name = "ACTION", value_parser = parse_action)]
+    /// token, role, budget, request, session, backup, store, clock, daemon, log, connect or call.
+    #[arg(long, value_name = "ACTION")]
     pub(crate) action: Option<String>,
     /// Print only events with this outcome.
     #[arg(long, value_name = "OUTCOME", value_parser = OUTCOMES)]
     pub(crate) outcome: Option<String>,
-}
-
-/// The kinds of actions: the first words of their names.
-const KINDS: [&str; 13] = [
-    "region", "space", "series", "token", "role", "budget", "backup", "store", "clock", "daemon", "table", "connect",
-    "call",
-];
-
-fn parse_action(text: &str) -> Result<String, String> {
-    match KINDS.contains(&text.split('.').next().unwrap_or_default()) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("there is no such kind of action: an action is, or begins with, {}", KINDS.join(", "))),
-    }
 }
 
 /// The outcomes of events.
