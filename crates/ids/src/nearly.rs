@@ -33,6 +33,9 @@ pub fn nearly_uuid(text: &str) -> Option<String> {
     let digits = inner.chars().filter(char::is_ascii_hexdigit).count();
     let hyphens = inner.chars().filter(|mark| *mark == '-').count();
     let others = inner.chars().count() - digits - hyphens;
+    if let Some(written) = with_hyphens(inner) {
+        return Some(written);
+    }
     // Without hyphens, the string could be any hexadecimal number, so its length must be almost right.
     let is_near = match hyphens {
         0 => digits.abs_diff(DIGITS) <= 2 && others <= 1 && inner.len() > DIGITS - 2,
@@ -65,6 +68,16 @@ pub fn nearly_uuid(text: &str) -> Option<String> {
     Some(format!("its hyphens are not after the digits 8, 12, 16 and 20 ({FORM})"))
 }
 
+/// Returns the problem with a UUID in which another mark stands in place of hyphens, such as the dashes of a word processor.
+fn with_hyphens(text: &str) -> Option<String> {
+    let is_dash = |mark: char| matches!(mark, '_' | '\u{2010}'..='\u{2015}' | '\u{2212}');
+    let (at, mark) = text.chars().enumerate().find(|(_, mark)| is_dash(*mark))?;
+    let written: String = text.chars().map(|mark| if is_dash(mark) { '-' } else { mark }).collect();
+    dce::parse_lenient(&written)
+        .is_ok()
+        .then(|| format!("{mark:?}, its character {}, is not the hyphen of a UUID: write {written}", at + 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,7 +101,15 @@ mod tests {
             ("01a1fb46-21bf-7000-80003cf49345d9a8", "its hyphens are not after the digits 8, 12, 16 and 20"),
             (
                 "01a1fb46\u{2013}21bf\u{2013}7000\u{2013}8000-3cf49345d9a8",
-                "its character 9, is not a hexadecimal digit; write",
+                "its character 9, is not the hyphen of a UUID: write 01a1fb46-21bf-7000-8000-3cf49345d9a8",
+            ),
+            (
+                "01a1fb46_21bf_7000_8000_3cf49345d9a8",
+                "'_', its character 9, is not the hyphen of a UUID: write 01a1fb46-",
+            ),
+            (
+                "01a1fb46\u{2013}21bf\u{2013}7000\u{2013}8000\u{2013}3cf49345d9a8",
+                "'\u{2013}', its character 9, is not the",
             ),
             ("01a1fb46-21bf-7000-8000-3cf49345d9a8,", "write 01a1fb46-21bf-7000-8000-3cf49345d9a8"),
             ("\"01a1fb46-21bf-7000-8000-3cf49345d9a8\"", "write 01a1fb46-21bf-7000-8000-3cf49345d9a8"),

@@ -200,9 +200,17 @@ const SHOWN_MAX: usize = 80;
 /// Returns a hint about an unknown token, to print before the list of sources, or an empty string.
 fn hint(token: &str) -> String {
     let spelled = normal(token);
-    let mut known = Format::all().map(|format| format.token()).chain(["uid11-fullrand"]);
-    if let Some(known) = known.find(|known| normal(known) == spelled) {
+    let known = || Format::all().map(|format| format.token()).chain(["uid11-fullrand"]);
+    if let Some(known) = known().find(|known| normal(known) == spelled) {
         return format!("did you mean {known}? Otherwise ");
+    }
+    // Half of a name, such as uid11, is more likely to mean the formats that begin with it than a region.
+    let family: Vec<_> =
+        known().filter(|known| known.split('-').next().map(normal).as_ref() == Some(&spelled)).collect();
+    if let [several @ .., last] = &family[..]
+        && !several.is_empty()
+    {
+        return format!("did you mean {} or {last}? Otherwise ", several.join(", "));
     }
     let wanted = match spelled.as_str() {
         "uuid4" | "uuid" | "random" | "nanoid" => {
@@ -288,6 +296,11 @@ mod tests {
             ("uuidv8_draft01_60", "did you mean uuidv8-draft01-60? Otherwise "),
             ("fullrand", "did you mean region:fullrand? Otherwise "),
             ("UID11 fullrand", "did you mean uid11-fullrand? Otherwise "),
+            ("uid11", "did you mean uid11-snowish, uid11-ts-seq-rand or uid11-fullrand? Otherwise "),
+            (
+                "uuidv8",
+                "did you mean uuidv8-draft01-32, uuidv8-draft01-48, uuidv8-draft01-60 or uuidv8-draft01-64? Otherwise ",
+            ),
             ("uuidv4", "random identifiers need no service: make them in your process (UUIDv4). Otherwise "),
             ("snowflake", "did you mean uid11-snowish? Otherwise "),
             ("orders", "did you mean region:orders? Otherwise "),
