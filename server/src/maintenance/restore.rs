@@ -203,7 +203,7 @@ pub enum RestoreError {
     #[error(transparent)]
     Archive(#[from] NotRestored),
     /// The target directory is in use.
-    #[error("{} already holds a store: restore into a new directory", dir.display())]
+    #[error("{0} already holds a store: restore into a new directory, such as --data {0}-new", dir.display())]
     NotEmpty {
         /// The directory.
         dir: PathBuf,
@@ -290,7 +290,12 @@ impl Restore {
         // Without this file the directory contains no store, and opening the directory would create one.
         if args.data.join("db").exists() {
             let new_id = entropy::bytes(&SystemEntropy);
-            let store = SledStore::open_archived(SledOptions { dir: args.data.clone(), new_id }, Archiving::ReadOnly)?;
+            let options = SledOptions { dir: args.data.clone(), new_id };
+            let store = SledStore::open_archived(options, Archiving::ReadOnly).map_err(|error| match error {
+                // Advice to stop the daemon would interrupt a service for nothing.
+                OpenError::InUse { dir } => RestoreError::NotEmpty { dir },
+                error => error.into(),
+            })?;
             let checked = restore.check_target(&store, args).await;
             store.close().await;
             checked?;
