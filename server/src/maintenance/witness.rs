@@ -117,7 +117,11 @@ pub enum WitnessError {
         other: String,
     },
     /// The directory or its file cannot be read or written.
-    #[error("the witness {} cannot be used: {problem}; choose another directory with --witness DIR", path.display())]
+    #[error(
+        "the witness {} cannot be used: {problem}; {}choose another directory with --witness DIR",
+        path.display(),
+        if problem == DAMAGED { "only if the store is certainly the newest one, " } else { "" }
+    )]
     Unusable {
         /// The path.
         path: PathBuf,
@@ -428,9 +432,12 @@ fn recorded(record: &[u8]) -> impl Iterator<Item = PathBuf> {
     dirs.filter(|dir| dir.is_absolute())
 }
 
+const DAMAGED: &str = "it is damaged, so kentd cannot tell whether the store is an old copy";
+
 fn read(file: &Path) -> io::Result<Option<StartRecord>> {
     match fs::read_to_string(file) {
-        Ok(text) => toml::from_str(&text).map(Some).map_err(io::Error::other),
+        Ok(text) => toml::from_str(&text).map(Some).map_err(|_| io::Error::other(DAMAGED)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(io::Error::other(DAMAGED)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
