@@ -108,7 +108,7 @@ pub(crate) enum AccessError {
         name: String,
     },
     /// There is no such budget.
-    #[error("{holder} has no budget for {resource} (kent budget show {holder})")]
+    #[error("{holder} has no budget for {resource}; to create one: kent budget set {holder} {resource} TOTAL")]
     NoSuchBudget {
         /// The holder, a token or a role.
         holder: Holder,
