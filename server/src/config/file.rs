@@ -147,7 +147,7 @@ mod tests {
             ("data = C:\\x", "1:8", "must be quoted: data = 'C:\\x' (kentd"),
             ("trace-ratio = 0.1.2", "1:18", "invalid float"),
             ("grace = 3\ngrace = 3", "2:1", "duplicate key"),
-            ("listen: 127.0.0.1:7600", "1:7", "expected `=`: this file is TOML, with lines such as threads = 4 (kentd"),
+            ("listen: 127.0.0.1:7600", "1:9", "expected `=`: this file is TOML, with lines such as threads = 4 (kentd"),
             ("listen = '127.0.0.1:7600' x", "1:27", "expected newline"),
             ("grace = '3s'\nthreads = 'x'", "2:11", &format!("threads is 'x', {whole}")),
             ("threads = -1", "1:11", &format!("threads is -1, {whole}")),

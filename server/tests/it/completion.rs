@@ -27,10 +27,19 @@ fn complete(operator: &Operator, shell: &str, line: &str) -> Vec<String> {
     keep_settings(&mut command);
     command.env("KENT_COMPLETE", shell).env("KENT_ENDPOINT", operator.daemon.grpc_address());
     command.env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string()).env("_CLAP_IFS", "\n").arg("--").args(&words);
-    let output = command.stdin(Stdio::null()).output().expect("kent runs");
-    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{line}");
-    String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
+    // A completion waits only briefly for the daemon, which can be too short on a busy machine.
+    for _ in 0..ATTEMPTS {
+        let output = command.stdin(Stdio::null()).output().expect("kent runs");
+        assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{line}");
+        if !output.stdout.is_empty() {
+            return String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect();
+        }
+    }
+    Vec::new()
 }
+
+/// The maximum number of attempts at a completion.
+const ATTEMPTS: usize = 5;
 
 #[test]
 fn ok_names_are_completed_from_the_daemon() {
