@@ -295,6 +295,6 @@ fn err_a_refusal_suggests_a_command_for_an_operator() {
     assert!(show.0 == 1 && show.2.contains("there is no role \"absent\" (kent "), "{show:?}");
     guarded.kent("admin.token", "role set ops --allow read:*");
     let missing = run_in(&[], &format!("--endpoint {endpoint} --token-file {admin} budget rm ops uuidv7")).2;
-    let command = format!("kent --endpoint {endpoint} --token-file {admin} budget show role:ops");
+    let command = format!("kent --endpoint {endpoint} --token-file {admin} budget set role:ops uuidv7 TOTAL");
     assert!(missing.contains(&command), "{missing}");
 }
