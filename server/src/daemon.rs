@@ -89,6 +89,12 @@ pub enum StartError {
     /// The store is an old copy, or the witness cannot be used.
     #[error(transparent)]
     Witness(#[from] WitnessError),
+    /// Another store was in the directory when it was opened again to begin the archive.
+    #[error("{} contained another store a moment ago: is its disk still mounted?", dir.display())]
+    Replaced {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The state in the store cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -216,7 +222,12 @@ impl Daemon {
             // An archive begins only now: that of an old copy would later be mistaken for that of the newer store.
             Archiving::To { .. } if !is_archived => {
                 store.close().await;
-                open_store(&config, &stage, &config.archiving).await?.store
+                let again = open_store(&config, &stage, &config.archiving).await?.store;
+                // The disk of the store may have been unmounted in between.
+                if again.store_id() != store.store_id() {
+                    return Err(StartError::Replaced { dir: config.set.data.clone() });
+                }
+                again
             }
             _ => store,
         };

@@ -81,6 +81,8 @@ struct Last {
     /// Whether the log has any line, and whether it has any event.
     has_line: bool,
     has_event: bool,
+    /// Whether any event is wanted.
+    has_wanted: bool,
     /// The actions of the events, for a message. A log has only some dozens of them.
     actions: BTreeSet<String>,
 }
@@ -90,7 +92,14 @@ const ACTIONS_MAX: usize = 50;
 
 impl Last {
     fn new(max: usize) -> Self {
-        Self { lines: VecDeque::new(), max, has_line: false, has_event: false, actions: BTreeSet::new() }
+        Self {
+            lines: VecDeque::new(),
+            max,
+            has_line: false,
+            has_event: false,
+            has_wanted: false,
+            actions: BTreeSet::new(),
+        }
     }
 
     /// Prints the events of a file. Fails if the file has lines but no event, because it is not an audit log.
@@ -105,7 +114,7 @@ impl Last {
 
     /// Prints the events. If there are none, says so, because an empty output would look like a log without them.
     fn write_wanted(&self, log: &str, args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
-        if self.lines.is_empty() && self.has_event {
+        if self.has_event && !self.has_wanted {
             notice::warn(&self.nothing(log, args), out.is_json());
         }
         self.lines.iter().try_for_each(|event| event.write(out))
@@ -126,7 +135,9 @@ impl Last {
         if let Some(event) = event.as_ref().filter(|_| self.actions.len() < ACTIONS_MAX) {
             self.actions.insert(event.text("action"));
         }
-        self.lines.extend(event.filter(|event| event.is_wanted(args)));
+        let wanted = event.filter(|event| event.is_wanted(args));
+        self.has_wanted |= wanted.is_some();
+        self.lines.extend(wanted);
         if self.lines.len() > self.max {
             self.lines.pop_front();
         }

@@ -272,8 +272,7 @@ mod tests {
         assert_eq!(
             closed.full_in(Count::ZERO, 2.0),
             None,
-            "a closed region never fills up: its heir continues the
-        counter"
+            "a closed region never fills up: its heir continues the counter"
         );
     }
 

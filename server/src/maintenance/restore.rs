@@ -293,7 +293,7 @@ impl Restore {
             let options = SledOptions { dir: args.data.clone(), new_id };
             let store = SledStore::open_archived(options, Archiving::ReadOnly).map_err(|error| match error {
                 // Advice to stop the daemon would interrupt a service for nothing.
-                OpenError::InUse { dir } => RestoreError::NotEmpty { dir },
+                OpenError::InUse { .. } => not_empty(args),
                 error => error.into(),
             })?;
             let checked = restore.check_target(&store, args).await;
@@ -372,7 +372,7 @@ impl Restore {
             Err(error) => Err(error),
         };
         filled.map_err(|error| match error {
-            FillError::Occupied => RestoreError::NotEmpty { dir: args.data.clone() },
+            FillError::Occupied => not_empty(args),
             error => error.into(),
         })
     }
@@ -388,7 +388,7 @@ impl Restore {
         };
         match can_begin {
             true => Ok(()),
-            false => Err(RestoreError::NotEmpty { dir: args.data.clone() }),
+            false => Err(not_empty(args)),
         }
     }
 
@@ -396,6 +396,11 @@ impl Restore {
     pub(crate) fn into_records(self) -> BTreeMap<Key, Vec<u8>> {
         self.records
     }
+}
+
+fn not_empty(args: &RestoreArgs) -> RestoreError {
+    // Without a slash at the end, because the message derives another name from it.
+    RestoreError::NotEmpty { dir: args.data.components().collect() }
 }
 
 async fn load(path: &Path) -> Result<Backup, RestoreError> {

@@ -80,6 +80,17 @@ impl Archiving {
     }
 }
 
+impl Archiving {
+    /// Returns the settings of a store that has its archive. If the archive ends while the store is closed after an error, a new
+    /// archive begins when the store is opened again, so that no commit is only in the store.
+    pub(super) fn with_begin(&self) -> Self {
+        match self.clone() {
+            Self::Existing { dir, base_after } => Self::To { dir, base_after },
+            other => other,
+        }
+    }
+}
+
 /// The reason for the end of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {

@@ -183,7 +183,10 @@ impl Disk {
                 self.write_archive_mark(ledger, Some(&archive::initial_mark(&place, generation)))?;
                 self.archive = Some(Archive::begin(place, generation, ledger)?);
             }
-            Entry::Resume(place, chain) => self.archive = Some(Archive::resume(place, chain, journal, ledger)?),
+            Entry::Resume(place, chain) => {
+                self.archive = Some(Archive::resume(place, chain, journal, ledger)?);
+                self.archiving = self.archiving.with_begin();
+            }
             Entry::End(place, chain) => archive::end(&place, &chain, ledger.revision())?,
             Entry::Forget(dir) => archive::try_end(&dir, ledger.revision()),
         }

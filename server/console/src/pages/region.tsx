@@ -8,7 +8,7 @@ import { type Region, Region_Order } from "../gen/kent/v1/regions_pb.ts";
 import { firstOf, lastOf, shareOf, widthOf } from "../lib/bits.ts";
 import { format } from "../lib/format.ts";
 import { regionName, shortOf, splitRegion } from "../lib/names.ts";
-import { untilFull } from "../map/words.ts";
+import { isClosed, untilFull } from "../map/words.ts";
 import { linkTo, replaceRoute } from "../router.ts";
 import { Bar, Legend } from "../ui/bar.tsx";
 import { useLoad } from "../ui/load.ts";
@@ -127,6 +127,7 @@ const ORDERS: Record<Region_Order, string> = {
 };
 
 function Details({ region, width }: { region: Region; width: number }) {
+  const closed = isClosed(region);
   const issued = BigInt(region.issued || "0");
   const reserved = BigInt(region.reserved || "0");
   const capacity = BigInt(region.capacity || "0");
@@ -153,8 +154,9 @@ function Details({ region, width }: { region: Region; width: number }) {
           facts={[
             ["Prefix", <code key="prefix">{region.prefix}</code>],
             ["Zone, suffix", `${bits(region.zoneBits)}, ${bits(region.suffixBits)}`],
-            ["First identifier", <code key="first">{firstOf(region.prefix, width).toString()}</code>],
-            ["Last identifier", <code key="last">{lastOf(region.prefix, width).toString()}</code>],
+            // A closed region has neither a zone nor a suffix, which would show the width.
+            !closed && ["First identifier", <code key="first">{firstOf(region.prefix, width).toString()}</code>],
+            !closed && ["Last identifier", <code key="last">{lastOf(region.prefix, width).toString()}</code>],
             ["Prefix since revision", format.whole(region.prefixSince)],
             ["Number", format.whole(region.number)],
           ]}

@@ -444,6 +444,24 @@ async fn err_the_files_of_an_open_archive_are_replaced() {
     assert_eq!(pair.archived().unwrap(), known);
 }
 
+/// After an error, the store is closed until the next request. Meanwhile a copy ends the archive.
+#[tokio::test]
+async fn ok_a_new_archive_begins_if_the_existing_one_was_ended() {
+    let pair = Pair::new();
+    pair.open().close().await;
+    let store = pair.open_as("data", 9, pair.to("archive").without_begin()).unwrap();
+    put(&store, 1, b"one").await.unwrap();
+    pair.copy("data", "copy");
+    pair.archive.next(Step::Lose);
+    assert!(put(&store, 2, b"two").await.is_err());
+    let copy = pair.open_as("copy", 8, Archiving::End { even_if_lost: false }).unwrap();
+    copy.close().await;
+    put(&store, 3, b"three").await.unwrap();
+    let known = all(&store).await;
+    store.close().await;
+    assert_eq!(pair.archived().unwrap(), known, "every commit is in an archive");
+}
+
 #[tokio::test]
 async fn ok_an_existing_archive_is_continued_but_none_begins() {
     let pair = Pair::new();
