@@ -1,5 +1,5 @@
-//! The sources of maps: a table, or a chart. A chart holds the regions of an earlier revision, or those that a caller
-//! may read.
+//! The sources of maps: a table, a table at an earlier revision, or a chart. A chart holds the regions that a caller may
+//! read.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -14,8 +14,8 @@ pub(crate) trait Charted {
     /// Returns the width of the identifiers in bits.
     fn bits(&self) -> u8;
 
-    /// Returns the sums over the regions.
-    fn tallies(&self) -> &Tallies;
+    /// Returns the sum over the regions that begin with a prefix, if it is stored or can be computed from stored sums.
+    fn stored(&self, under: Prefix) -> Option<Tally>;
 
     /// Returns the regions that begin with a prefix, in the order of their prefixes, each with its tally.
     fn inside(&self, under: Prefix) -> impl Iterator<Item = (&Arc<Region>, Tally)>;
@@ -23,7 +23,7 @@ pub(crate) trait Charted {
     /// Returns the sum over the regions that begin with a prefix.
     fn sum(&self, under: Prefix) -> Tally {
         let counted = || self.inside(under).fold(Tally::default(), |sum, (_, tally)| sum.plus(tally));
-        self.tallies().at(under).unwrap_or_else(counted)
+        self.stored(under).unwrap_or_else(counted)
     }
 
     /// Returns the region with exactly this prefix.
@@ -32,7 +32,7 @@ pub(crate) trait Charted {
     }
 }
 
-/// Regions to draw a map from: the regions of a table at an earlier revision, or those that a caller may read.
+/// Regions to draw a map from: those that a caller may read.
 #[derive(Clone, Debug)]
 pub struct Chart {
     bits: u8,
@@ -72,8 +72,8 @@ impl Charted for Chart {
         self.bits
     }
 
-    fn tallies(&self) -> &Tallies {
-        &self.tallies
+    fn stored(&self, under: Prefix) -> Option<Tally> {
+        self.tallies.at(under)
     }
 
     fn inside(&self, under: Prefix) -> impl Iterator<Item = (&Arc<Region>, Tally)> {

@@ -12,6 +12,7 @@ use crate::{
     prefix::Prefix,
     region::{Kind, Region},
     revision::Revision,
+    rewind::Rewind,
     table::Table,
     tally::Tally,
 };
@@ -214,6 +215,17 @@ impl Mapping {
         mapping
     }
 
+    /// Like [`Mapping::of`], for the table at the earlier revision of a [`Rewind`]. Returns `None` if the table has been
+    /// edited since the rewind was created.
+    pub fn of_earlier(table: &Table, rewind: &Rewind, under: Prefix, cells_max: usize) -> Option<Self> {
+        Some(Self::begin(&rewind.of(table)?, table.revision(), under, cells_max))
+    }
+
+    /// Like [`Mapping::divide`], for a map that [`Mapping::of_earlier`] began with the same rewind.
+    pub fn divide_earlier(&mut self, table: &Table, rewind: &Rewind, most: usize) -> Option<bool> {
+        Some(self.divide_in(&rewind.of(table)?, most))
+    }
+
     /// Divides up to `most` cells, and returns whether there are more to divide. Returns `None` if the table has been
     /// edited since the map began.
     pub fn divide(&mut self, table: &Table, most: usize) -> Option<bool> {
@@ -265,7 +277,7 @@ impl Chart {
     }
 }
 
-fn whole(charted: &impl Charted, under: Prefix, cells_max: usize) -> Map {
+pub(crate) fn whole(charted: &impl Charted, under: Prefix, cells_max: usize) -> Map {
     let mut mapping = Mapping::begin(charted, Revision(0), under, cells_max);
     while mapping.divide_in(charted, CELLS_MAX) {}
     mapping.finish()

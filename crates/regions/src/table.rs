@@ -139,7 +139,12 @@ impl Table {
 
     /// Returns the region with this number.
     pub fn get(&self, number: RegionNumber) -> Option<&Region> {
-        self.regions.get(&number).map(Arc::as_ref)
+        self.get_shared(number).map(Arc::as_ref)
+    }
+
+    /// Like [`get`](Self::get), but returns a shared pointer that the caller can keep.
+    pub fn get_shared(&self, number: RegionNumber) -> Option<&Arc<Region>> {
+        self.regions.get(&number)
     }
 
     /// Returns the region with this name.
@@ -278,9 +283,9 @@ impl Table {
     /// Does nothing for a closed region, whose counter continues in its all-zero subregion.
     pub fn set_issued(&mut self, number: RegionNumber, issued: Count) {
         if let Some(region) = self.regions.get_mut(&number).filter(|region| region.kind != Kind::Closed) {
-            let before = tally(region);
+            let before = Tally::in_table(region);
             Arc::make_mut(region).issued = issued;
-            self.tallies.replace(region.prefix, before, tally(region));
+            self.tallies.replace(region.prefix, before, Tally::in_table(region));
         }
     }
 
@@ -346,12 +351,12 @@ impl Table {
         if region.parent.is_none() {
             self.free.take(region.prefix);
         }
-        let (prefix, added) = (region.prefix, tally(&region));
+        let (prefix, added) = (region.prefix, Tally::in_table(&region));
         self.regions.insert(region.number, Arc::new(region));
         let (regions, by_prefix) = (&self.regions, &self.by_prefix);
         self.tallies.add(prefix, added, |under| {
             let inside = by_prefix.range(under..).take_while(move |(inner, _)| inner.starts_with(under));
-            inside.filter_map(|(inner, number)| regions.get(number).map(|region| (*inner, tally(region))))
+            inside.filter_map(|(inner, number)| regions.get(number).map(|region| (*inner, Tally::in_table(region))))
         });
     }
 
@@ -359,7 +364,7 @@ impl Table {
         if let Some(region) = self.regions.remove(&number) {
             self.by_name.remove(&region.name);
             self.by_prefix.remove(&region.prefix);
-            self.tallies.remove(region.prefix, tally(&region));
+            self.tallies.remove(region.prefix, Tally::in_table(&region));
             if region.parent.is_none() {
                 self.free.give(region.prefix);
             }
@@ -367,23 +372,18 @@ impl Table {
     }
 }
 
-/// Returns the tally of a region of a table.
-fn tally(region: &Region) -> Tally {
-    Tally::of(region, region.parent.is_none())
-}
-
 impl Charted for Table {
     fn bits(&self) -> u8 {
         self.bits
     }
 
-    fn tallies(&self) -> &Tallies {
-        &self.tallies
+    fn stored(&self, under: Prefix) -> Option<Tally> {
+        self.tallies.at(under)
     }
 
     fn inside(&self, under: Prefix) -> impl Iterator<Item = (&Arc<Region>, Tally)> {
         let inside = self.by_prefix.range(under..).take_while(move |(inner, _)| inner.starts_with(under));
-        inside.filter_map(|(_, number)| self.regions.get(number)).map(|region| (region, tally(region)))
+        inside.filter_map(|(_, number)| self.regions.get(number)).map(|region| (region, Tally::in_table(region)))
     }
 }
 

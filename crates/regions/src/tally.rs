@@ -65,6 +65,11 @@ impl Tally {
         }
     }
 
+    /// Returns the tally of a region of a whole table, in which every region is listed with the regions around it.
+    pub(crate) fn in_table(region: &Region) -> Self {
+        Self::of(region, region.parent.is_none())
+    }
+
     /// Returns the sum of two tallies.
     pub(crate) fn plus(self, other: Self) -> Self {
         self.combined(&other, u32::wrapping_add, u128::wrapping_add)

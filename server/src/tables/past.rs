@@ -6,15 +6,15 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use kent_regions::{Chart, Prefix, Region, RegionNumber, Revision};
+use kent_regions::{Prefix, Region, RegionNumber, Revision};
 use kent_store::Store;
 use thiserror::Error;
 
 use crate::{
-    host::computing::{Busy, Computing, YieldEvery, yielding},
+    host::computing::{Busy, Computing, YieldEvery},
     tables::{
         history::{self, HistoryError},
         space::Space,
@@ -41,8 +41,6 @@ pub(crate) struct PastTable {
     regions: Vec<Arc<Region>>,
     /// Indexes into `regions`, in the order of the regions' numbers.
     by_number: Vec<u32>,
-    /// The chart for maps, built for the first map.
-    chart: OnceLock<Chart>,
 }
 
 /// Reasons that a past table cannot be shown.
@@ -115,24 +113,37 @@ async fn make(
     space: &Space,
     revision: Revision,
 ) -> Result<PastTable, PastError> {
-    let (present, mut past) = space.listing().await;
-    let mut before: HashMap<RegionNumber, Option<Region>> = HashMap::new();
-    while past > revision {
-        let entry = history::expected(store, space, past).await?;
-        past = entry.follows.unwrap_or(Revision(past.0 - 1)); // OK because `past` is above `revision`
+    let (regions, present) = space.listing().await;
+    let before = undone(store, space, present, revision).await?;
+    let space = space.key().to_owned();
+    Ok(computing.run(move || PastTable::new(space, revision, regions, before)).await?)
+}
+
+/// Regions as they were at an earlier revision, or `None` if they did not exist.
+pub(crate) type Before = HashMap<RegionNumber, Option<Region>>;
+
+/// Returns the regions that the edits from `past` (exclusive) to `present` (inclusive) changed, as they were at `past`.
+///
+/// # Errors
+///
+/// [`HistoryError`].
+pub(crate) async fn undone(
+    store: &dyn Store,
+    space: &Space,
+    present: Revision,
+    past: Revision,
+) -> Result<Before, HistoryError> {
+    let (mut before, mut at) = (Before::new(), present);
+    while at > past {
+        let entry = history::expected(store, space, at).await?;
+        at = entry.follows.unwrap_or(Revision(at.0 - 1)); // OK because `at` is above `past`
         before.extend(entry.changes.into_iter().map(|change| (change.number, change.before)));
     }
-    let space = space.key().to_owned();
-    Ok(computing.run(move || PastTable::new(space, revision, present, before)).await?)
+    Ok(before)
 }
 
 impl PastTable {
-    fn new(
-        space: String,
-        revision: Revision,
-        present: Vec<Arc<Region>>,
-        before: HashMap<RegionNumber, Option<Region>>,
-    ) -> Self {
+    fn new(space: String, revision: Revision, present: Vec<Arc<Region>>, before: Before) -> Self {
         let (mut regions, mut yields) = (present, YieldEvery::new(STEPS));
         regions.retain(|region| {
             yields.step();
@@ -149,7 +160,7 @@ impl PastTable {
             yields.step();
             regions[*at as usize].number
         });
-        Self { space, revision, regions, by_number, chart: OnceLock::new() }
+        Self { space, revision, regions, by_number }
     }
 
     /// Returns up to `size` regions after a prefix, and whether there are more.
@@ -157,11 +168,6 @@ impl PastTable {
         let from = after.map_or(0, |after| self.regions.partition_point(|region| region.prefix <= after));
         let rest = &self.regions[from..];
         (&rest[..rest.len().min(size)], rest.len() > size)
-    }
-
-    /// The chart of the table, whose identifiers have this many bits.
-    pub(crate) fn chart(&self, bits: u8) -> &Chart {
-        self.chart.get_or_init(|| Chart::new(bits, yielding(self.regions.iter().cloned(), STEPS)))
     }
 
     /// The name of a region at this revision.

@@ -1,10 +1,10 @@
 //! Maps, compared with sums over all regions.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use kent_regions::{
-    CELLS_MAX, Cell, Chart, Content, Count, Edit, Kind, Map, Place, Prefix, Region, RegionNumber, Revision, Start,
-    Table,
+    CELLS_MAX, Cell, Change, Chart, Content, Count, Edit, Kind, Map, Mapping, Place, Prefix, Region, RegionNumber,
+    Revision, Rewind, Start, Table,
 };
 
 /// Checks maps of the whole space and of a prefix.
@@ -23,6 +23,30 @@ pub(crate) fn check(table: &Table, under: Prefix, cells_max: usize) {
         if map.cells.len() < cells_max {
             assert!(regions.iter().filter(begins_here).all(|region| is_shown(region)), "a region has no cell");
         }
+    }
+}
+
+/// Checks maps of the revision before some changes, which are in the order in which they were made.
+pub(crate) fn check_earlier<'c>(
+    table: &Table,
+    since: impl DoubleEndedIterator<Item = &'c Change>,
+    under: Prefix,
+    cells_max: usize,
+) {
+    let before: BTreeMap<_, _> = since.rev().map(|change| (change.number, change.before.clone())).collect();
+    let (now, same): (Vec<_>, Vec<_>) =
+        table.iter_after(None).cloned().partition(|region| before.contains_key(&region.number));
+    let then: Vec<_> = before.into_values().flatten().map(Arc::new).collect();
+    let mut regions = [same, then.clone()].concat();
+    regions.sort_by_key(|region| region.prefix);
+    let chart = Chart::new(table.bits(), regions);
+    let rewind = Rewind::new(table.revision(), now, then);
+    for (under, cells_max) in [(Prefix::EMPTY, CELLS_MAX), (under, cells_max)] {
+        let mut mapping = Mapping::of_earlier(table, &rewind, under, cells_max).expect("not edited");
+        while mapping.divide_earlier(table, &rewind, 7).expect("not edited") {}
+        let map = mapping.finish();
+        assert_eq!(map, chart.map(under, cells_max), "of {under:#}");
+        assert_eq!(rewind.map(table, under, cells_max), Some(map));
     }
 }
 

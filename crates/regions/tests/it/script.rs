@@ -282,7 +282,11 @@ impl Run {
         let table = &self.table;
         assert_eq!(table.check(), Ok(()));
         naive::check_free(table);
-        maps::check(table, Prefix::new(step.value, step.len), 1 + usize::from(step.suffix));
+        let (under, cells_max) = (Prefix::new(step.value, step.len), 1 + usize::from(step.suffix));
+        maps::check(table, under, cells_max);
+        let edits = self.past.len().saturating_sub(usize::from(step.bits));
+        let since = self.past[edits..].iter().flat_map(|(changes, _)| changes);
+        maps::check_earlier(table, since, under, cells_max);
         self.check_ids(step);
         self.check_issued();
         self.check_family();
@@ -426,6 +430,7 @@ proptest! {
         let before = run.table.clone();
         match run.table.apply(&plan) {
             Ok(()) => {
+                run.past.push((plan.changes, plan.declared.is_some()));
                 run.check(&edit);
             }
             Err(refusal) => {

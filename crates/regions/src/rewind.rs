@@ -1,0 +1,117 @@
+//! Tables at an earlier revision, for maps: the present table with the regions that have changed since replaced.
+//!
+//! A map of an earlier revision therefore costs as much as one of the present table, and a few lookups for each change.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::iter;
+
+use crate::{
+    chart::Charted,
+    map::{self, Map},
+    prefix::Prefix,
+    region::Region,
+    revision::Revision,
+    table::Table,
+    tally::Tally,
+};
+
+/// The regions that differ between an earlier revision and the present table.
+#[derive(Clone, Debug)]
+pub struct Rewind {
+    /// The revision of the present table.
+    present: Revision,
+    now: Sorted,
+    then: Sorted,
+}
+
+impl Rewind {
+    /// Creates the differences from the table at revision `present`: `now` contains the changed regions that the table
+    /// has, and `then` those that the earlier revision had.
+    pub fn new(
+        present: Revision,
+        now: impl IntoIterator<Item = Arc<Region>>,
+        then: impl IntoIterator<Item = Arc<Region>>,
+    ) -> Self {
+        Self { present, now: Sorted::new(now), then: Sorted::new(then) }
+    }
+
+    /// Returns a map of the part of the table as it was below `under`, with at most `cells_max` cells (1 to
+    /// [`CELLS_MAX`](crate::CELLS_MAX)). Returns `None` if the table has been edited since the differences were
+    /// collected.
+    pub fn map(&self, table: &Table, under: Prefix, cells_max: usize) -> Option<Map> {
+        Some(map::whole(&self.of(table)?, under, cells_max))
+    }
+
+    /// Returns the table as it was, or `None` if the table has been edited since its differences were collected.
+    pub(crate) fn of<'r>(&'r self, table: &'r Table) -> Option<Rewound<'r>> {
+        (table.revision() == self.present).then_some(Rewound { table, rewind: self })
+    }
+}
+
+/// Regions in the order of their prefixes, with running sums.
+#[derive(Clone, Debug)]
+struct Sorted {
+    regions: Vec<Arc<Region>>,
+    /// At each index, the sum over the regions before this index.
+    sums: Vec<Tally>,
+}
+
+impl Sorted {
+    fn new(regions: impl IntoIterator<Item = Arc<Region>>) -> Self {
+        let mut regions: Vec<_> = regions.into_iter().collect();
+        regions.sort_unstable_by_key(|region| region.prefix);
+        let mut sum = Tally::default();
+        let running = regions.iter().map(|region| {
+            sum = sum.plus(Tally::in_table(region));
+            sum
+        });
+        let sums = iter::once(Tally::default()).chain(running).collect();
+        Self { regions, sums }
+    }
+
+    /// Returns the index of the first region that begins with a prefix, and that of the first one after them.
+    fn inside(&self, under: Prefix) -> (usize, usize) {
+        let from = self.regions.partition_point(|region| region.prefix < under);
+        let len = self.regions[from..].partition_point(|region| region.prefix.starts_with(under));
+        (from, from + len)
+    }
+
+    fn sum(&self, under: Prefix) -> Tally {
+        let (from, to) = self.inside(under);
+        self.sums[to].minus(self.sums[from])
+    }
+
+    fn has(&self, prefix: Prefix) -> bool {
+        self.regions.binary_search_by_key(&prefix, |region| region.prefix).is_ok()
+    }
+}
+
+/// A table as it was at an earlier revision, but with the counters of the present.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rewound<'r> {
+    table: &'r Table,
+    rewind: &'r Rewind,
+}
+
+impl Charted for Rewound<'_> {
+    fn bits(&self) -> u8 {
+        self.table.bits()
+    }
+
+    fn stored(&self, under: Prefix) -> Option<Tally> {
+        let Rewind { now, then, .. } = self.rewind;
+        Some(self.table.sum(under).minus(now.sum(under)).plus(then.sum(under)))
+    }
+
+    fn inside(&self, under: Prefix) -> impl Iterator<Item = (&Arc<Region>, Tally)> {
+        let Rewind { now, then, .. } = self.rewind;
+        let (from, to) = then.inside(under);
+        let mut changed = then.regions[from..to].iter().map(|region| (region, Tally::in_table(region))).peekable();
+        let mut same = self.table.inside(under).filter(|(region, _)| !now.has(region.prefix)).peekable();
+        iter::from_fn(move || match (same.peek(), changed.peek()) {
+            (Some((left, _)), Some((right, _))) if right.prefix < left.prefix => changed.next(),
+            (Some(_), _) => same.next(),
+            (None, _) => changed.next(),
+        })
+    }
+}
