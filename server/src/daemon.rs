@@ -553,13 +553,16 @@ async fn open_etcd(options: EtcdOptions, stage: &Stage) -> Result<EtcdStore, Etc
     loop {
         match EtcdStore::open(options.clone()).await {
             Err(error) if error.is_retryable() && waited < ETCD_START => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 attempts += 1;
                 // Log the first attempt, and then less and less often.
                 if attempts.is_power_of_two() {
-                    warn!(%error, cause, attempts, "waiting for etcd");
+                    warn!(%error, attempts, "waiting for etcd");
                 }
-                stage.set_doing(format!("waiting for etcd at {}: {cause}", options.address));
+                let reason = match &error {
+                    EtcdOpenError::Unavailable { cause, .. } => cause.reason(),
+                    other => other.to_string(),
+                };
+                stage.set_doing(format!("waiting for etcd at {}: {reason}", options.address));
                 time::sleep(ETCD_PAUSE).await;
                 waited += ETCD_PAUSE;
             }

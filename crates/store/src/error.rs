@@ -143,6 +143,15 @@ pub enum Exchanged {
 }
 
 impl Unavailable {
+    /// Returns the cause, without the statement that the store is not available.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Backend(cause) => cause.to_string(),
+            Self::Closed | Self::Exchanged(_) => self.to_string(),
+        }
+    }
+
     /// Wraps an error of the backend.
     pub fn backend(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Backend(Arc::from(cause.into()))

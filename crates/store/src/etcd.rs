@@ -41,6 +41,7 @@ pub(crate) mod pb {
 }
 
 use std::fmt;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
@@ -97,12 +98,12 @@ pub enum EtcdOpenError {
     #[error("an address with etcds:// needs certificates")]
     NoCertificates,
     /// No endpoint answers, or none grants access.
-    #[error("etcd at {address} is not available")]
+    #[error("etcd at {address} is not available: {}", .cause.reason())]
     Unavailable {
         /// The address of the store.
         address: EtcdAddress,
         /// The cause.
-        source: Unavailable,
+        cause: Unavailable,
     },
     /// The store is damaged or was written by a newer program.
     #[error(transparent)]
@@ -114,7 +115,7 @@ impl EtcdOpenError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable { source, .. } => source.is_retryable(),
+            Self::Unavailable { cause, .. } => cause.is_retryable(),
             Self::Address(_) | Self::NoCertificates | Self::Read(_) => false,
         }
     }
@@ -175,7 +176,7 @@ impl EtcdStore {
             unknowns: counter(),
         };
         let id = inner.identity(new_id).await.map_err(|error| match error {
-            ReadError::Unavailable(source) => EtcdOpenError::Unavailable { address, source },
+            ReadError::Unavailable(cause) => EtcdOpenError::Unavailable { address, cause },
             error => EtcdOpenError::Read(error),
         })?;
         let (inner, presence) = (Arc::new(inner), Mutex::default());
@@ -544,18 +545,11 @@ fn unavailable(status: &Status) -> Unavailable {
     Unavailable::backend(describe(status))
 }
 
-/// Returns a status and its causes in one line.
+/// Describes a status on one line: by the message from etcd, or by the root cause if the connection failed. The layers
+/// between only say that the transport failed.
 fn describe(status: &Status) -> String {
-    let mut text = format!("etcd: {}", status.message());
-    let mut cause = std::error::Error::source(status);
-    while let Some(source) = cause {
-        let said = kent_tls::explained(source);
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = source.source();
-    }
-    text
+    let causes = iter::successors(std::error::Error::source(status), |cause| cause.source());
+    format!("etcd: {}", causes.last().map_or_else(|| status.message().to_owned(), kent_tls::explained))
 }
 
 async fn range_of(caller: Caller, range: RangeRequest) -> Result<RangeResponse, Status> {

@@ -142,9 +142,12 @@ pub enum MigrateError {
     /// The store in the directory is an old copy.
     #[error(transparent)]
     Witness(#[from] WitnessError),
-    /// etcd cannot be opened.
+    /// etcd does not answer.
+    #[error("{0}; check that etcd is running, and that --to names its address")]
+    NoEtcd(EtcdOpenError),
+    /// The store on etcd cannot be opened.
     #[error(transparent)]
-    Etcd(#[from] EtcdOpenError),
+    Etcd(EtcdOpenError),
     /// The settings for etcd are not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -157,6 +160,12 @@ pub enum MigrateError {
     /// A record is malformed.
     #[error(transparent)]
     Records(#[from] RestoreError),
+}
+
+impl From<EtcdOpenError> for MigrateError {
+    fn from(error: EtcdOpenError) -> Self {
+        if error.is_retryable() { Self::NoEtcd(error) } else { Self::Etcd(error) }
+    }
 }
 
 fn parse_from(text: &str) -> Result<PathBuf, String> {

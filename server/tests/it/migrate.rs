@@ -217,6 +217,17 @@ async fn err_a_copy_from_before_the_move_is_neither_started_nor_moved() {
     assert!(target.scan(&Key::ROOT).await.expect("read").is_empty(), "nothing was written");
 }
 
+#[test]
+fn err_a_migration_without_etcd_says_once_what_failed() {
+    let data = data_dir();
+    let store = data.path().join("data");
+    Daemon::start(&store).kill();
+    let (moved, said) = migrate(&store, "etcd://127.0.0.1:1/kent", &["--yes"]);
+    let expected = "error: etcd at etcd://127.0.0.1:1/kent is not available: etcd: Connection refused (os error 111); check that etcd is \
+                    running, and that --to names its address\n";
+    assert!(!moved && said.ends_with(expected), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn err_an_incomplete_store_is_not_moved() {
     let data = data_dir();
