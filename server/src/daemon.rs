@@ -13,8 +13,8 @@ use kent_proto::v1::{
     codec_server::CodecServer, regions_server::RegionsServer,
 };
 use kent_store::{
-    Archiving, Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions, SledStore, Store,
-    StoreId,
+    ArchiveError, Archiving, Bounded, EtcdOpenError, EtcdOptions, EtcdStore, MemoryStore, OpenError, SledOptions,
+    SledStore, Store, StoreId,
 };
 use thiserror::Error;
 use tokio::{net::TcpListener, time};
@@ -82,7 +82,13 @@ pub struct Daemon {
 pub enum StartError {
     /// The store cannot be opened.
     #[error("the store cannot be opened")]
-    Store(#[from] OpenError),
+    Store(#[source] OpenError),
+    /// The archive is damaged.
+    #[error(
+        "{0}. The store itself was not touched: start once with --no-archive=lost, and then with --archive and an empty directory. Never \
+         restore from the damaged archive with --archive"
+    )]
+    DamagedArchive(ArchiveError),
     /// The store on etcd cannot be opened.
     #[error("the store cannot be opened")]
     Etcd(#[from] EtcdOpenError),
@@ -131,6 +137,17 @@ pub enum StartError {
     /// The descriptors of the protocol are not valid.
     #[error("the descriptors of the protocol are not valid")]
     Descriptors(#[from] prost_reflect::DescriptorError),
+}
+
+impl From<OpenError> for StartError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Archive(error @ (ArchiveError::Damaged { .. } | ArchiveError::Record { .. })) => {
+                Self::DamagedArchive(error)
+            }
+            error => Self::Store(error),
+        }
+    }
 }
 
 /// The interval at which the health service checks whether the daemon can grant.

@@ -39,7 +39,22 @@ pub struct FromArchive {
 pub enum NotRestored {
     /// The archive cannot be used.
     #[error(transparent)]
-    Archive(#[from] ArchiveError),
+    Archive(ArchiveError),
+    /// The archive is damaged.
+    #[error(
+        "{0}; if the data directory is intact, start it with --no-archive=lost, otherwise restore the newest backup: kentd restore FILE \
+         --data /var/lib/kent-new --dry-run"
+    )]
+    Damaged(ArchiveError),
+    /// Commits may be missing at the end of the archive.
+    #[error(
+        "the archive {0} may lack its last commits, because its file `newest` is missing or damaged. Restore it without --archive, which \
+         skips what may have been issued: kentd restore {0} --data /var/lib/kent-new --dry-run", dir.display()
+    )]
+    Unproven {
+        /// The directory of the archive.
+        dir: PathBuf,
+    },
     /// Another copy of the archived store was started later.
     #[error(
         "the archive {0} is that of an old copy: its start count is {starts}, but the witness {1} has counted {seen}. Identifiers \
@@ -100,6 +115,15 @@ pub enum NotRestored {
     },
 }
 
+impl From<ArchiveError> for NotRestored {
+    fn from(error: ArchiveError) -> Self {
+        match error {
+            ArchiveError::Damaged { .. } | ArchiveError::Record { .. } => Self::Damaged(error),
+            error => Self::Archive(error),
+        }
+    }
+}
+
 /// Displays the names of directories.
 struct Listed<'d>(&'d [PathBuf]);
 
@@ -122,6 +146,9 @@ pub(crate) fn open(
     let lock = if is_held { Some(ArchiveLock::take(&dir)?) } else { None };
     let archived = Archived::read(&dir)?;
     check_not_ended(&dir, &archived, into)?;
+    if !archived.has_newest {
+        return Err(NotRestored::Unproven { dir });
+    }
     if let Some(Outdated { starts, seen, witness }) = outdated(&archived.records, archived.store) {
         return Err(NotRestored::OldCopy { dir, witness, starts, seen });
     }

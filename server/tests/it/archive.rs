@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -322,6 +323,52 @@ async fn err_a_data_directory_is_not_an_archive_and_vice_versa() {
         .output()
         .expect("the command runs");
     assert!(said(&output).contains(&format!("kentd --data {data} --no-archive")), "{}", said(&output));
+}
+
+/// An interrupted copy of an archive can lack the last commits, and the file that would show this.
+#[tokio::test]
+async fn err_an_archive_that_may_be_incomplete_is_not_restored_as_complete() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("archive")).expect("created");
+    let daemon = Daemon::spawn(&mut archived(&at("data"), &at("archive")));
+    make_strict(&daemon, "invoices").await;
+    daemon.kill();
+    fs::remove_file(own(&at("archive")).join("newest")).expect("removed");
+    let output = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
+    let archive = own(&at("archive"));
+    let expected = format!("kentd restore {} --data /var/lib/kent-new --dry-run", archive.display());
+    assert!(!output.status.success() && said(&output).contains("may lack its last commits"), "{}", said(&output));
+    assert!(said(&output).contains(&expected) && !at("new").exists(), "{}", said(&output));
+    let output = restore(&archive, &at("new"), &["--dry-run"]);
+    assert!(output.status.success(), "{}", said(&output));
+    // The store itself shows what the archive must have.
+    Daemon::spawn(&mut archived(&at("data"), &at("archive"))).kill();
+    let output = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[tokio::test]
+async fn err_a_damaged_archive_gets_a_way_out() {
+    let dir = data_dir();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("archive")).expect("created");
+    fs::create_dir(at("other")).expect("created");
+    Daemon::spawn(&mut archived(&at("data"), &at("archive"))).kill();
+    let segment = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("commits.");
+    let files = fs::read_dir(own(&at("archive"))).expect("there").map(|entry| entry.expect("read"));
+    for file in files.filter(segment) {
+        let file = fs::File::options().write(true).open(file.path()).expect("opened");
+        file.write_all_at(&[0xff; 64], 4096).expect("written");
+    }
+    let output = restore(&at("archive"), &at("new"), &["--archive", "--yes"]);
+    let expected = "start it with --no-archive=lost, otherwise restore the newest backup: kentd restore FILE";
+    assert!(!output.status.success() && said(&output).contains(expected), "{}", said(&output));
+    let refusal = refused(&mut archived(&at("data"), &at("archive")));
+    let expected = "start once with --no-archive=lost, and then with --archive and an empty directory";
+    assert!(refusal.contains("the archive is damaged: ") && refusal.contains(expected), "{refusal}");
+    Daemon::spawn(kentd(&at("data")).arg("--no-archive=lost")).kill();
+    Daemon::spawn(&mut archived(&at("data"), &at("other"))).kill();
 }
 
 /// While the archive is unreachable, for example because a network share is offline, nothing is granted.

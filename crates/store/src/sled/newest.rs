@@ -44,6 +44,11 @@ impl Newest {
         Ok(newest)
     }
 
+    /// Makes the recorded revision durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
     /// Records a durable revision.
     pub(super) fn write(&mut self, revision: u64) -> io::Result<()> {
         self.file.write_all_at(&encode(revision), self.place * PLACE_BYTES)?;

@@ -68,6 +68,8 @@ pub struct Archived {
     pub store: StoreId,
     /// The revision of the last commit.
     pub revision: u64,
+    /// Whether the archive has the file that shows that its last commits are not missing.
+    pub has_newest: bool,
     /// All records.
     pub records: Vec<(Key, Vec<u8>)>,
     /// The reason for the end of the archive, or `None` if it has not ended.
@@ -107,6 +109,7 @@ impl Archived {
     pub fn read(dir: &Path) -> Result<Self, ArchiveError> {
         let nothing = || ArchiveError::Nothing { dir: dir.to_owned() };
         let Chain { base, redos, last, .. } = Chain::read(dir, None)?.ok_or_else(nothing)?;
+        let has_newest = files::read_newest(dir)?.is_some();
         let path = base_path(dir, base.revision);
         let mut rows = read_base(&path, &base)?;
         for write in redos.into_iter().flat_map(|redo| redo.writes) {
@@ -124,7 +127,7 @@ impl Archived {
         let records = records.map_err(|source| ArchiveError::Record { dir: dir.to_owned(), source })?;
         let bad_store = || ArchiveError::Damaged { path: path.clone(), at: 0, what: "its head is damaged" };
         let store = StoreId::new(base.store.clone().try_into().map_err(|_| bad_store())?);
-        Ok(Self { store, revision: last, records, ending: ending(dir)? })
+        Ok(Self { store, revision: last, has_newest, records, ending: ending(dir)? })
     }
 }
 

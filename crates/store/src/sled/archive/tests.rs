@@ -269,6 +269,31 @@ async fn ok_an_archive_stays_small_and_complete_over_several_bases() {
     assert!(listing.segments[0] > listing.bases[0], "{listing:?}");
 }
 
+/// Undoes the writes to `newest` since the archive began, as a power cut can.
+fn undo_newest(dir: &Path) {
+    let file = File::create(dir.join("newest")).unwrap();
+    super::super::newest::Newest::new(file).write(0).unwrap();
+}
+
+#[tokio::test]
+async fn ok_an_archive_says_whether_it_can_lack_its_last_commits() {
+    let pair = Pair::new();
+    let store = pair.open();
+    put(&store, 1, b"one").await.unwrap();
+    store.close().await;
+    let newest = pair.own().join("newest");
+    assert!(Archived::read(&pair.own()).unwrap().has_newest);
+    undo_newest(&pair.own());
+    assert!(Archived::read(&pair.own()).unwrap().has_newest);
+    fs::write(&newest, b"").unwrap();
+    assert!(!Archived::read(&pair.own()).unwrap().has_newest);
+    fs::remove_file(&newest).unwrap();
+    assert!(!Archived::read(&pair.own()).unwrap().has_newest);
+    // The store itself shows what the archive must have.
+    pair.open().close().await;
+    assert!(Archived::read(&pair.own()).unwrap().has_newest);
+}
+
 /// After a crash, a segment can have any part of the newest commit, if the commit was not acknowledged.
 #[tokio::test]
 async fn ok_a_torn_commit_is_discarded_at_every_byte() {
@@ -282,7 +307,7 @@ async fn ok_a_torn_commit_is_discarded_at_every_byte() {
     let path = segment_path(&pair.own(), 1);
     let (whole, head) = (fs::read(&path).unwrap(), 2 * BLOCK_BYTES);
     let frame = 3 * BLOCK_BYTES;
-    fs::remove_file(pair.own().join("newest")).unwrap();
+    undo_newest(&pair.own());
     let check = |state: &[u8]| {
         fs::write(&path, state).unwrap();
         let read = pair.archived().unwrap();
@@ -361,7 +386,7 @@ async fn err_a_flipped_bit_before_the_last_commit_is_not_a_torn_commit() {
         put(&store, number, b"value").await.unwrap();
     }
     store.close().await;
-    fs::remove_file(pair.own().join("newest")).unwrap();
+    undo_newest(&pair.own());
     let path = segment_path(&pair.own(), 1);
     let mut segment = fs::read(&path).unwrap();
     segment[2 * BLOCK_BYTES + 20] ^= 1;

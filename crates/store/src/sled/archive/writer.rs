@@ -104,7 +104,8 @@ impl Archive {
         Listing::of(&place.dir)?.unfinished.iter().try_for_each(|path| files::remove(path))?;
         let file = Arc::new(files::write_segment(&place.dir, first, bytes, segment_bytes(place.base_after))?);
         let mut newest = files::newest(&place.dir)?;
-        newest.write(revision).map_err(|error| ArchiveError::io(&place.dir, error))?;
+        // An archive whose `newest` has no revision is therefore damaged.
+        newest.write(revision).and_then(|()| newest.sync()).map_err(|error| ArchiveError::io(&place.dir, error))?;
         files::sync_dir(&place.dir)?;
         let (path, at) = (segment_path(&place.dir, first), bytes.len());
         let since_base = Listing::of(&place.dir)?.segments.len() as u64 * segment_bytes(place.base_after) as u64;
