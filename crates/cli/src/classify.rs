@@ -1,5 +1,7 @@
 //! `kent classify`: shows which regions identifiers belong to.
 
+use std::path::Path;
+
 use kent_client::Daemon;
 use kent_codec::{TypedId, parse_id};
 use kent_ids::Uuid;
@@ -10,9 +12,8 @@ use serde_json::{Value, json};
 use crate::args::ClassifyArgs;
 use crate::connect::request;
 use crate::failure::Failure;
-use crate::lines::{Line, Lines};
+use crate::lines::{InvalidLines, Line, Lines};
 use crate::names;
-use crate::notice;
 use crate::output::{Out, Role};
 use crate::prefix::PrefixFormat;
 use crate::table::{Cell, Table};
@@ -39,7 +40,11 @@ impl Operand {
         if text == STDIN {
             return Ok(Self::Stdin);
         }
-        parse_id(text).map(Self::Id).map_err(Failure::Usage)
+        let explained = |error| match Path::new(text).is_file() {
+            true => format!("{text} is a file; for the identifiers in its lines: kent classify - < {text}"),
+            false => error,
+        };
+        parse_id(text).map(Self::Id).map_err(|error| Failure::Usage(explained(error)))
     }
 }
 
@@ -64,7 +69,8 @@ pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out:
             id.within(space, bits).map_err(Failure::Usage)?;
         }
     }
-    let mut batches = Batches { space, bits, ids: Vec::new(), invalid: 0, headed: false, daemon, out };
+    let mut batches =
+        Batches { space, bits, ids: Vec::new(), invalid: InvalidLines::default(), headed: false, daemon, out };
     for operand in operands {
         match operand {
             Operand::Id(id) => batches.push(*id).await?,
@@ -72,7 +78,7 @@ pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out:
         }
     }
     batches.send().await?;
-    if batches.invalid == 0 { Ok(()) } else { Err(Failure::InvalidLines(batches.invalid)) }
+    batches.invalid.finish()
 }
 
 /// Collects identifiers, classifies them in batches, and prints the results in order.
@@ -80,8 +86,8 @@ struct Batches<'a> {
     space: &'a str,
     bits: u32,
     ids: Vec<TypedId>,
-    /// The number of lines that were not valid.
-    invalid: u64,
+    /// The lines that were not valid.
+    invalid: InvalidLines,
     /// Whether the headings of the table have been printed.
     headed: bool,
     daemon: &'a Daemon,
@@ -104,10 +110,9 @@ impl Batches<'_> {
                     Ok(id) => self.push(id).await?,
                     Err(error) => {
                         self.send().await?;
-                        self.invalid += 1;
                         let failure = Failure::Usage(format!("standard input, line {number}: {error}"));
                         let json = self.out.is_json();
-                        notice::write(&failure.render(json).unwrap_or_default(), json);
+                        self.invalid.report(&text, &failure.render(json).unwrap_or_default(), json);
                     }
                 }
             }

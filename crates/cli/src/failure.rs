@@ -8,6 +8,7 @@ mod unanswered;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,8 +38,11 @@ pub(crate) enum Failure {
     #[error("{} of the arguments are not valid identifiers", .0.len())]
     InvalidIds(Vec<InvalidId>),
     /// Lines of standard input that were reported when they were read.
-    #[error("lines of standard input that are not valid identifiers: {0}")]
-    InvalidLines(u64),
+    #[error(
+        "lines of standard input that are not valid identifiers: {}{}", number::grouped(*count),
+        if *has_columns { "; for a column of a CSV file, use cut -d, -f1 FILE | kent classify - (or kent inspect -)" } else { "" }
+    )]
+    InvalidLines { count: u64, has_columns: bool },
     #[error("no daemon answers")]
     NoDaemon { tried: Vec<Tried> },
     #[error("{}", .0.message)]
@@ -306,7 +310,7 @@ impl Failure {
             | Self::Unconnectable(_)
             | Self::BadLine { .. }
             | Self::InvalidIds(_)
-            | Self::InvalidLines(_) => ExitCode::from(2),
+            | Self::InvalidLines { .. } => ExitCode::from(2),
             Self::Interrupted => ExitCode::from(130),
             Self::NoDaemon { .. }
             | Self::Refused(_)
@@ -392,7 +396,7 @@ impl Failure {
             | Self::Unconnectable(_)
             | Self::BadLine { .. }
             | Self::InvalidIds(_)
-            | Self::InvalidLines(_) => "INVALID_ARGUMENT",
+            | Self::InvalidLines { .. } => "INVALID_ARGUMENT",
             Self::NoDaemon { .. } => "UNAVAILABLE",
             Self::TimedOut { .. } => "DEADLINE_EXCEEDED",
             Self::Interrupted | Self::NotConfirmed => "CANCELLED",
@@ -409,7 +413,7 @@ impl Failure {
             | Self::Unconnectable(_)
             | Self::BadLine { .. }
             | Self::InvalidIds(_)
-            | Self::InvalidLines(_) => "BAD_USAGE",
+            | Self::InvalidLines { .. } => "BAD_USAGE",
             Self::TimedOut { .. } => "TIMEOUT",
             Self::NoDaemon { .. } => "NO_DAEMON",
             Self::Interrupted => "INTERRUPTED",
@@ -463,6 +467,9 @@ impl InvalidId {
                 // If an option is invalid, the identifier may be valid, so do not mention it.
                 "bad-format" | "bad-layout" | "bad-precision" | "bad-width" => {
                     format!("error: {place}{message} ({code})\n")
+                }
+                _ if line.is_none() && Path::new(&*text).is_file() => {
+                    format!("error: {text} is a file; for the identifiers in its lines: kent inspect - < {text}\n")
                 }
                 "unrecognised" => format!(
                     "error: {place}{text:?} is not a valid identifier: {message} ({code}); for example: kent inspect 5Jxqwr73FDS\n"

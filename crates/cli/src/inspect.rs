@@ -14,8 +14,7 @@ use crate::args::InspectArgs;
 use crate::bits::{self, Run};
 use crate::classify;
 use crate::failure::{Failure, InvalidId};
-use crate::lines::Lines;
-use crate::notice;
+use crate::lines::{InvalidLines, Lines};
 use crate::number;
 use crate::output::{Out, Palette, Role};
 use crate::table::{Cell, Table, facts};
@@ -30,7 +29,7 @@ const STDIN: &str = "-";
 /// lines of standard input are reported as they are read.
 pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut Out) -> Result<(), Failure> {
     let mut shower = Shower { reading: args.reading(), regions, shown: false, out };
-    let (mut invalid, mut invalid_lines) = (Vec::new(), 0);
+    let (mut invalid, mut invalid_lines) = (Vec::new(), InvalidLines::default());
     // Consecutive arguments other than `-` are shown in batches.
     for ids in args.ids.chunk_by(|id, next| id != STDIN && next != STDIN) {
         if ids != [STDIN] {
@@ -49,16 +48,11 @@ pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut O
             let mut refused = shower.show(&batch)?;
             refused.iter_mut().for_each(|(at, id)| id.line = numbers.get(*at).copied());
             shower.out.flush()?;
-            invalid_lines += refused.len() as u64; // OK because a usize has at most 64 bits
             let json = shower.out.is_json();
-            refused.iter().for_each(|(_, id)| notice::write(&id.render(json), json));
+            refused.iter().for_each(|(_, id)| invalid_lines.report(&id.text, &id.render(json), json));
         }
     }
-    match (invalid.is_empty(), invalid_lines) {
-        (false, _) => Err(Failure::InvalidIds(invalid)),
-        (true, 0) => Ok(()),
-        (true, lines) => Err(Failure::InvalidLines(lines)),
-    }
+    if invalid.is_empty() { invalid_lines.finish() } else { Err(Failure::InvalidIds(invalid)) }
 }
 
 /// Shows identifiers in batches.

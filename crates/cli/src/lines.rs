@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader, Read, Stdin};
 
 use crate::failure::Failure;
+use crate::notice;
 use crate::number::grouped;
 
 /// The size of the buffer: what one read of a pipe can return.
@@ -69,6 +70,36 @@ impl<R: Read> Lines<R> {
             }
         }
         Ok(batch)
+    }
+}
+
+/// Reports invalid lines of an input: the first ones with their errors, and all of them by their number.
+#[derive(Debug, Default)]
+pub(crate) struct InvalidLines {
+    count: u64,
+    /// Whether one of the lines seems to have columns.
+    has_columns: bool,
+}
+
+/// The number of invalid lines to report one by one. For JSON, which programs read, all lines are reported.
+const REPORTED_MAX: u64 = 10;
+
+impl InvalidLines {
+    /// Reports an invalid line, whose error is `rendered`.
+    pub(crate) fn report(&mut self, line: &str, rendered: &str, json: bool) {
+        self.count += 1;
+        self.has_columns |= line.contains([',', ';', '\t']);
+        if json || self.count <= REPORTED_MAX {
+            notice::write(rendered, json);
+        } else if self.count == REPORTED_MAX + 1 {
+            notice::write("error: there are more invalid lines, which are only counted\n", json);
+        }
+    }
+
+    /// Fails if there were invalid lines.
+    pub(crate) fn finish(&self) -> Result<(), Failure> {
+        let Self { count, has_columns } = *self;
+        if count == 0 { Ok(()) } else { Err(Failure::InvalidLines { count, has_columns }) }
     }
 }
 

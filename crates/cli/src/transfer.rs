@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Read};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use kent_client::Daemon;
+use kent_client::{Daemon, tonic::Code};
 use kent_proto::model::IMPORT_REGIONS_MAX;
 use kent_proto::v1::{GetRegionRequest, GetSpaceRequest, ImportTableRequest, ListRegionsRequest, Region, Space};
 use serde_json::json;
@@ -52,9 +52,15 @@ async fn export(args: &ExportArgs, daemon: &Daemon, out: &mut Out) -> Result<(),
     out.flush()?;
     for delegated in regions.iter().filter(|region| !region.delegated_space.is_empty()) {
         let (region, inner) = (names::short(&delegated.name), names::short(&delegated.delegated_space));
-        let note = format!(
-            "kent: region {region} is delegated, and its table is not in this file: kent table export --space {inner}\n"
-        );
+        let inner_space = daemon.regions().get_space(request(GetSpaceRequest { name: names::space(inner) })).await;
+        let note = match inner_space.map_err(|status| status.code()) {
+            Err(Code::NotFound) => {
+                format!("kent: region {region} was delegated then, and the space {inner} no longer exists\n")
+            }
+            _ => format!(
+                "kent: region {region} is delegated, and its table is not in this file: kent table export --space {inner}\n"
+            ),
+        };
         notice::write(&out.reaching(&note), false);
     }
     Ok(())

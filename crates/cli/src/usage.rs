@@ -113,6 +113,12 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
         path.pop();
     }
     let typed = text(error, ContextKind::InvalidArg).unwrap_or_default();
+    if name(path).starts_with("kent budget ")
+        && typed.starts_with('-')
+        && typed.ends_with(|last: char| last.is_ascii_digit())
+    {
+        return vec!["`kent budget set HOLDER RESOURCE TOTAL` sets a lower total".to_owned()];
+    }
     let last = path.last().copied().unwrap_or(root);
     if last.get_arguments().any(|arg| arg.get_long() == Some("space")) {
         if ALL_SPACES.contains(&typed) {

@@ -51,5 +51,9 @@ mod tests {
         assert_eq!(encode("uuidv9", []).expect_err("unknown format").code, "bad-format");
         assert_eq!(encode("xid", [("ts", "1")]).expect_err("no rand").code, "bad-input");
         assert_eq!(encode("xid", [("ts", "1"), ("rand", "4194304")]).expect_err("too wide").code, "range");
+        for fields in [&[("name", "x")][..], &[("name", "x"), ("namespace", "DNS")]] {
+            let error = encode("uuidv5", fields.iter().copied()).expect_err("no namespace");
+            assert!(error.message.ends_with("; a namespace is dns, url, oid, x500 or a UUID"), "{error}");
+        }
     }
 }

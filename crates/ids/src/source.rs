@@ -89,7 +89,10 @@ pub enum SourceError {
         fault: NameFault,
     },
     /// The space comes before the name of the region, as in permissions.
-    #[error("write a region of another space as region:NAME@SPACE, here {REGION_SCHEME}{name}@{space}")]
+    #[error(
+        "write a region of another space as region:NAME@SPACE, here {REGION_SCHEME}{name}@{space}{}",
+        if_delegated(name, space)
+    )]
     SpaceFirst {
         /// The name of the region.
         name: String,
@@ -156,6 +159,14 @@ impl FromStr for Source {
             },
         }
     }
+}
+
+/// Returns how to write a region of the space of a delegated region, if `space` may be the name of that region.
+fn if_delegated(name: &str, space: &str) -> String {
+    if space.split('/').next() == Some(DEFAULT_SPACE) {
+        return String::new();
+    }
+    format!(", or {REGION_SCHEME}{name}@{DEFAULT_SPACE}/{space} if {space} is a delegated region")
 }
 
 fn parse_region(text: &str) -> Result<Source, SourceError> {
@@ -312,8 +323,16 @@ mod tests {
         ] {
             check_err(token, &["there is no source \"", token, "\": ", hint, known].concat());
         }
-        check_err("region:b/a", "write a region of another space as region:NAME@SPACE, here region:a@b");
-        check_err("region:b/c/a", "write a region of another space as region:NAME@SPACE, here region:a@b/c");
+        check_err(
+            "region:b/a",
+            "write a region of another space as region:NAME@SPACE, here region:a@b, or region:a@default/b if b is a delegated region",
+        );
+        let delegated = "here region:sub@emea, or region:sub@default/emea if emea is a delegated region";
+        check_err("region:emea/sub", &format!("write a region of another space as region:NAME@SPACE, {delegated}"));
+        check_err(
+            "region:default/c/a",
+            "write a region of another space as region:NAME@SPACE, here region:a@default/c",
+        );
         let check_err = |text: &str, message: &str| {
             let rule =
                 "; a name has 1 to 63 of a-z A-Z 0-9 - _ . and begins with a letter or a digit, as in region:orders";

@@ -159,6 +159,13 @@ impl Unfit {
             Found::NoPem => {
                 format!("{file} is not in PEM: it has no line that begins with -----BEGIN, so it is not {needed}")
             }
+            Found::Damaged(pem::Error::MissingSectionEnd { end_marker }) => {
+                let label = String::from_utf8_lossy(end_marker);
+                format!("{needed} in {file} was cut short: the line -----END {label}----- is missing")
+            }
+            Found::Damaged(pem::Error::IllegalSectionStart { line }) => {
+                format!("{needed} in {file} is damaged: {:?} is not a line of PEM", String::from_utf8_lossy(line))
+            }
             Found::Damaged(problem) => format!("{needed} in {file} is damaged: {problem}"),
         }
     }
@@ -210,6 +217,16 @@ mod tests {
                 "f holds a certificate, not a list of revoked certificates",
             ),
             (Needed::Certificate, pem("CERTIFICATE", "A?"), "a certificate in f is damaged: "),
+            (
+                Needed::Certificate,
+                "-----BEGIN CERTIFICATE-----\nAAAA\n".to_owned(),
+                "a certificate in f was cut short: the line -----END CERTIFICATE----- is missing",
+            ),
+            (
+                Needed::Certificate,
+                pem("CERTIFICATE", "AAAA") + "-----BEGIN CERTI\n",
+                "a certificate in f is damaged: \"-----BEGIN CERTI\" is not a line of PEM",
+            ),
             (Needed::Certificate, String::new(), "f is empty, not a certificate"),
             (Needed::Certificate, "hello".to_owned(), "f is not in PEM: it has no line"),
             (Needed::Certificate, "0\u{81}".to_owned(), "f is not in PEM: it has no line"),

@@ -30,6 +30,10 @@ fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
             "key with no value, expected `=`" => {
                 format!("{problem}: this file is TOML, with lines such as threads = 4")
             }
+            "duplicate key" => {
+                let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
+                format!("{key} is set twice: delete one of the lines")
+            }
             _ => problem,
         };
         let at = error.span().map_or(0, |span| span.start);
@@ -146,7 +150,7 @@ mod tests {
             ("caller-limits = ids=1k/s,calls=1/s", "1:17", "must be quoted: caller-limits = \"ids=1k/s,calls=1/s\""),
             ("data = C:\\x", "1:8", "must be quoted: data = 'C:\\x' (kentd"),
             ("trace-ratio = 0.1.2", "1:18", "invalid float"),
-            ("grace = 3\ngrace = 3", "2:1", "duplicate key"),
+            ("grace = 3\ngrace = 3", "2:1", "grace is set twice: delete one of the lines"),
             ("listen: 127.0.0.1:7600", "1:9", "expected `=`: this file is TOML, with lines such as threads = 4 (kentd"),
             ("listen = '127.0.0.1:7600' x", "1:27", "expected newline"),
             ("grace = '3s'\nthreads = 'x'", "2:11", &format!("threads is 'x', {whole}")),
@@ -182,7 +186,7 @@ mod tests {
             ),
             ("server = 'x'", "1:1", "kentd has no setting \"server\""),
             ("threads = 2\nlisen = 'x'", "2:1", "kentd has no setting \"lisen\"; did you mean listen?"),
-            ("threads = 2\nthreads = 3", "2:1", "duplicate key"),
+            ("threads = 2\n\nthreads = 3", "3:1", "threads is set twice"),
         ] {
             let folder = tempfile::tempdir().expect("a directory");
             let path = folder.path().join("kentd.toml");

@@ -436,6 +436,9 @@ fn ok_a_delegation_ends_while_nothing_was_issued_in_its_space() {
     operator.kent("space delete default/emea --dry-run");
     operator.kent("region undo");
     operator.refused("region ls --space default/emea", "NO_SUCH_SPACE");
+    let (code, _, note) = operator.run("table export --at 2");
+    let expected = "region emea was delegated then, and the space default/emea no longer exists";
+    assert!(code == 0 && note.contains(expected) && !note.contains("kent table export"), "{note}");
     operator.kent("alloc region:emea");
     operator.refused("region delegate emea", "REGION_POPULATED");
     // A region is delegated again, and the revisions of its space continue.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use kent_access::Budget;
-use kent_ids::{MAX_NAME_LEN, Source, SourceError, check_name};
+use kent_ids::{DEFAULT_SPACE, MAX_NAME_LEN, Source, SourceError, check_name};
 
 use crate::names;
 use crate::number;
@@ -141,6 +141,16 @@ pub(super) fn parse_region(text: &str) -> Result<String, String> {
         },
     };
     let is_name = region != text && check_name(region).is_ok() && space.is_none_or(|space| parse_space(space).is_ok());
+    if let Some((space, region)) = text.rsplit_once('/')
+        && check_name(region).is_ok()
+        && parse_space(space).is_ok()
+    {
+        let of_delegated = match space.split('/').next() {
+            Some(DEFAULT_SPACE) => String::new(),
+            _ => format!(", or --space {DEFAULT_SPACE}/{space} if {space} is a delegated region"),
+        };
+        return Err(format!("expected the name of a region alone: write {region} --space {space}{of_delegated}"));
+    }
     match space {
         Some(space) if is_name => {
             Err(format!("expected the name of a region alone: write {}", names::region_words(region, space)))
@@ -331,6 +341,9 @@ mod tests {
             ("orders@parts", "write orders --space parts"),
             ("region:orders@default/emea", "write orders --space default/emea"),
             ("spaces/parts/regions/orders", "write orders --space parts"),
+            ("emea/sub", "write sub --space emea, or --space default/emea if emea is a delegated region"),
+            ("default/emea/sub", "write sub --space default/emea"),
+            ("/", "'/' is not one of"),
             ("a b", "' ' is not one of a-z A-Z 0-9 - _ .: use 1 to 63 of"),
             ("@parts", "as in orders"),
         ] {

@@ -2,7 +2,7 @@
 //!
 //! The same namespace and name always give the same UUID, so Kent does not issue these formats.
 
-use alloc::vec::Vec;
+use alloc::{format, vec::Vec};
 
 use uuid::Uuid;
 
@@ -76,11 +76,14 @@ impl Layout for UuidV5Format {
 
 /// Reads a namespace: the name of one of the four namespaces in RFC 9562, section 6.6, or any UUID.
 fn namespace(inputs: &dyn Inputs) -> Result<Uuid, CodecError> {
-    match inputs.text("namespace")? {
+    let explained = |error: CodecError| {
+        CodecError::new(error.code(), format!("{error}; a namespace is dns, url, oid, x500 or a UUID"))
+    };
+    match inputs.text("namespace").map_err(explained)? {
         "dns" => Ok(Uuid::NAMESPACE_DNS),
         "url" => Ok(Uuid::NAMESPACE_URL),
         "oid" => Ok(Uuid::NAMESPACE_OID),
         "x500" => Ok(Uuid::NAMESPACE_X500),
-        other => dce::parse(other),
+        other => dce::parse(other).map_err(explained),
     }
 }
