@@ -64,7 +64,7 @@ fn or_nothing(permissions: &[String]) -> String {
     if permissions.is_empty() { "nothing".to_owned() } else { permissions.join(", ") }
 }
 
-/// Returns the time in UTC, or `None` for 0.
+/// Formats a time in UTC. Returns `None` for 0.
 fn time(unix_ms: i64) -> Option<String> {
     let since = u64::try_from(unix_ms).ok().filter(|ms| *ms > 0)?;
     let at: SystemTime = UNIX_EPOCH.checked_add(Duration::from_millis(since))?;
@@ -79,7 +79,8 @@ fn json_time(unix_ms: i64) -> Value {
     time(unix_ms).map_or(Value::Null, Value::from)
 }
 
-/// Returns the line about replicas that have not confirmed a change, or an empty string.
+/// Returns a line that names the replicas that have not confirmed a change, or an empty string if all have confirmed
+/// it.
 fn unconfirmed(changed: &AccessChanged, palette: Palette) -> String {
     if changed.unconfirmed.is_empty() {
         return String::new();

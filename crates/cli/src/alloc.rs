@@ -34,20 +34,20 @@ use crate::reach::Reach;
 /// The size of the first block in identifiers. It is small, so that the first identifier appears immediately.
 const BATCH_FIRST: u64 = 10_000;
 
-/// The maximum size of a block in identifiers: large enough that printing takes much longer than a round trip, and
-/// small enough that Ctrl-C loses few identifiers and that the daemon's clock soon allows a block of any format.
+/// The maximum size of a block in identifiers. Printing a block of this size takes much longer than a round trip. Yet
+/// Ctrl-C loses few identifiers, and the daemon's clock soon allows such a block in any format.
 const BATCH_MAX: u64 = 1 << 18;
 
 /// The capacity of the queue in blocks, not counting the block that is being printed.
 const AHEAD_BLOCKS: usize = 1;
 
-/// After Ctrl-C, the time that a write in progress has to finish.
+/// The time limit for a write that is in progress at Ctrl-C.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// With `--timeout`, the pause before the next attempt when the client's own retries have failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Prints identifiers. Messages about waiting suggest commands that reach the same daemon.
+/// Prints identifiers. `reach` has the options that suggested commands need to reach the same daemon.
 pub(crate) fn run(
     args: &AllocArgs,
     client: Client,
@@ -161,8 +161,8 @@ impl Fetcher {
                         return Ok(()); // the printer has failed and reports why
                     }
                 }
-                // The daemon's limit is below the requested count, so request less. A request with a request ID must
-                // stay whole.
+                // The daemon's limit is below the requested count, so request fewer. A request with a request ID must
+                // not be split.
                 Err(Error::Refused { field, .. })
                     if field == COUNT && self.next_count() > 1 && self.request_id.is_empty() =>
                 {
@@ -174,14 +174,14 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Fetches a block. With `--timeout`, retries until the time limit. Otherwise, retries as long as the client does,
-    /// or while a limit of the caller is the reason for the failures.
+    /// Fetches a block. With `--timeout`, retries until the time limit. Otherwise, retries only while the caller's own
+    /// rate limit is exceeded, and leaves other retries to the client.
     async fn fetch(&self, ids: &Handle<Id>, count: u64) -> Result<Block<Id>, Error> {
         loop {
             let waiting = self.waiting.clone();
             let block = ids.fetch_block(count).needed(self.missing).request_id(&self.request_id);
             match block.on_failure(move |status| waiting.note(status)).await {
-                // The limit admits more identifiers after the wait, so only --timeout ends the command.
+                // The rate limit admits more identifiers after the wait, so only --timeout ends the command.
                 Err(Error::Limited { retry_after, .. }) => sleep(retry_after).await,
                 Err(error) if error.is_retryable() && self.limit.is_some() => sleep(PAUSE).await,
                 answer => return answer,
@@ -207,7 +207,7 @@ impl Fetcher {
 
     /// Returns the number of identifiers in the next request.
     fn next_count(&self) -> u64 {
-        // The daemon grants a request ID once, so a single request must cover everything.
+        // The daemon grants a request ID only once, so a single request must cover all identifiers.
         if self.request_id.is_empty() { self.missing.min(self.batch.size) } else { self.missing }
     }
 }

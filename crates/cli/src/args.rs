@@ -293,14 +293,14 @@ pub(crate) struct AllocArgs {
         allow_negative_numbers = true
     )]
     pub(crate) count: NonZeroU64,
-    /// Keep trying for this long, such as 500ms, 30s or 5m; fail at once if no daemon answers at the start [default: three times
-    /// --request-timeout without a grant; time spent waiting for a limit of the caller does not count].
+    /// Keep trying for this long, such as 500ms, 30s or 5m. Fails at once if no daemon answers at the start [default:
+    /// three times --request-timeout without a grant, not counting waits for a limit of the caller].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
 }
 
 impl AllocArgs {
-    /// Checks that the source and `--space`, if it is given, do not name two different spaces.
+    /// Fails if the source and `--space` name two different spaces.
     pub(crate) fn check_space(&self, option: &str, is_given: bool) -> Result<(), Failure> {
         match &self.source {
             Source::Region { name, space } if is_given && !space.is_empty() && space != option => {
@@ -346,8 +346,8 @@ pub(crate) struct InspectArgs {
     /// Read the bytes of the UUIDs in GUID order.
     #[arg(long)]
     pub(crate) guid: bool,
-    /// Read each ID as the first characters of uid11s, and show the range of their values and, for xids, of their
-    /// times.
+    /// Read each ID as the first characters of a uid11. Show the range of values with this prefix and, if they are
+    /// xids, of their times.
     #[arg(long, conflicts_with_all = ["format", "guid"])]
     pub(crate) prefix: bool,
     /// With --as uuidv7-draft01: the precision of the layout.
@@ -547,8 +547,8 @@ pub(crate) struct ImportArgs {
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Start all counters at 0. Use this only if no region has issued anything, for a file from an earlier revision,
-    /// which has no counters.
+    /// Start all counters at 0, for a file that was exported with --at and therefore has no counters. Use this only if
+    /// no region has issued anything.
     #[arg(long)]
     pub(crate) unissued: bool,
     #[command(flatten)]

@@ -81,9 +81,9 @@ struct Last {
     /// Whether the log has any line, and whether it has any event.
     has_line: bool,
     has_event: bool,
-    /// Whether any event is wanted.
+    /// Whether any event matches the options.
     has_wanted: bool,
-    /// The actions of the events, for a message. A log has only some dozens of them.
+    /// The actions of the events, for a message. A log has only a few dozen different actions.
     actions: BTreeSet<String>,
 }
 
@@ -112,7 +112,8 @@ impl Last {
         self.write_wanted(log, args, out)
     }
 
-    /// Prints the events. If there are none, says so, because an empty output would look like a log without them.
+    /// Prints the events. If none of the log's events match the options, says so, because an empty output would look
+    /// like an empty log.
     fn write_wanted(&self, log: &str, args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
         if self.has_event && !self.has_wanted {
             notice::warn(&self.nothing(log, args), out.is_json());

@@ -26,13 +26,13 @@ use crate::output::Out;
 /// The file name that means standard output.
 const STDOUT: &str = "-";
 
-/// Writes the backup to standard output for `-`, and otherwise to a temporary file, which is renamed once the backup is
-/// complete.
+/// Writes the backup to standard output if `file` is `-`. Otherwise, writes it to a temporary file, which is renamed
+/// once the backup is complete.
 pub(crate) async fn run(file: &Path, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     if file == Path::new(STDOUT) {
         return to_stdout(daemon, out.is_json()).await;
     }
-    // Follow a symbolic link. A file must not replace a device or a named pipe.
+    // Follow a symbolic link, and refuse to replace a device or a named pipe.
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
         let problem = format!(
@@ -79,7 +79,7 @@ async fn to_stdout(daemon: &Daemon, json: bool) -> Result<(), Failure> {
 }
 
 async fn to_file(part_path: &Path, target: &Path, daemon: &Daemon, json: bool) -> Result<(u64, u64), Failure> {
-    // A leftover file may have other permissions. It may also be absent, which is not an error.
+    // Remove a leftover file, which may have other permissions. It is not an error if there is none.
     let _ = fs::remove_file(part_path);
     // A backup contains secret keys, so only its owner can read it.
     let file = File::options().write(true).create_new(true).mode(0o600).open(part_path);
@@ -124,7 +124,7 @@ async fn receive(written: &mut impl Write, target: &Path, daemon: &Daemon, json:
     Ok((records, bytes))
 }
 
-/// Returns the failure to write the backup, with advice if the directory is missing.
+/// Returns the failure for a backup that cannot be written, with advice if the directory is missing.
 fn cannot_write(target: &Path, error: io::Error) -> Failure {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
     let hint = folder.map(|folder| format!("; its directory does not exist (mkdir -p {})", folder.display()));
@@ -132,8 +132,8 @@ fn cannot_write(target: &Path, error: io::Error) -> Failure {
     Failure::Usage(format!("cannot write the backup to {target}: {error}{}", hint.unwrap_or_default()))
 }
 
-/// Runs a subcommand of `kentd`, which can access the store. A `kentd` in the directory of this program takes
-/// precedence over one in `PATH`.
+/// Runs a subcommand of `kentd`, because `kent` cannot access the store itself. A `kentd` in the directory of this
+/// program takes precedence over one in `PATH`.
 pub(crate) fn kentd(command: &str, arguments: &[OsString]) -> Result<(), Failure> {
     let sibling = env::current_exe().map(|kent| kent.with_file_name("kentd")).ok().filter(|kentd| kentd.exists());
     let kentd = sibling.unwrap_or_else(|| "kentd".into());

@@ -97,8 +97,8 @@ fn label(text: &mut String, run: &[Bit<'_>], ascii: bool) {
     }
 }
 
-/// Appends the line between two rows, or at the top or bottom, with a joint where a run ends above or below. A bit
-/// takes two columns: the bar before it and its character.
+/// Appends the border between two rows, or at the top or bottom of the box, with a joint wherever a run ends above or
+/// below. A bit takes two columns: one for the bar before it, and one for its character.
 fn border(text: &mut String, above: &[Bit<'_>], below: &[Bit<'_>]) {
     let last = above.len().max(below.len());
     for bit in 0..=last {
@@ -107,7 +107,7 @@ fn border(text: &mut String, above: &[Bit<'_>], below: &[Bit<'_>]) {
     }
 }
 
-/// Returns true if a bar precedes this bit of the row, or follows the last bit.
+/// Returns whether there is a bar before this bit of the row. The index after the last bit refers to the right edge.
 fn is_edge(row: &[Bit<'_>], bit: usize) -> bool {
     !row.is_empty() && (bit == 0 || bit == row.len() || (bit < row.len() && row[bit - 1].run != row[bit].run))
 }

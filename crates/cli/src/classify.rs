@@ -24,7 +24,7 @@ const BATCH: usize = 1000;
 /// The argument that means standard input.
 const STDIN: &str = "-";
 
-/// Parses all arguments, so that an invalid one fails the command before the first request.
+/// Parses all arguments, so that the command fails before the first request if one of them is invalid.
 pub(crate) fn parse(args: &ClassifyArgs) -> Result<Vec<Operand>, Failure> {
     args.ids.iter().map(|text| Operand::parse(text)).collect()
 }
@@ -63,7 +63,7 @@ pub(crate) async fn classify(ids: Vec<u128>, space: &str, daemon: &Daemon) -> Re
 
 pub(crate) async fn run(operands: &[Operand], space: &str, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let bits = width(space, daemon).await?;
-    // An identifier that cannot be in the space fails the command before anything is printed.
+    // If an identifier cannot be in the space, fail before anything is printed.
     for operand in operands {
         if let Operand::Id(id) = operand {
             id.within(space, bits).map_err(Failure::Usage)?;
@@ -95,8 +95,7 @@ struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// Classifies the lines of standard input as they arrive. An invalid line is reported, and the others are
-    /// classified.
+    /// Classifies the lines of standard input as they arrive. Reports invalid lines, and classifies the others.
     async fn push_lines(&mut self) -> Result<(), Failure> {
         let mut lines = Lines::of_stdin();
         loop {

@@ -10,14 +10,14 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::number::grouped;
 
-/// The size of one read in bytes. Every chunk is answered before the next read, so that a caller can wait for each
-/// answer.
+/// The size of one read in bytes. All lines that end in a chunk are answered before the next read, so a caller can send
+/// one line and wait for its answer.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The number of lines in one unit of parallel work. Smaller units cost more in scheduling than they gain.
 const LINES_PER_TASK: usize = 64;
 
-/// The maximum length of a line. No verb needs a longer line; longer lines are skipped to bound the memory.
+/// The maximum length of a line. No verb needs a longer line. Longer lines are skipped to limit memory use.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) fn run() -> Result<(), Failure> {

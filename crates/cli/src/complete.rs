@@ -1,8 +1,8 @@
 //! Completion in shells, including the names of regions, spaces, series and contexts.
 //!
-//! The script of `kent completions SHELL` makes the shell run `kent` with the variable [`VARIABLE`] and the words of
-//! the command line. The answer lists the words that may follow; the names in it come from the daemon that the command
-//! line selects.
+//! The script that `kent completions SHELL` prints makes the shell run `kent` with the environment variable
+//! [`VARIABLE`] and the words of the command line. The answer lists the possible words at the cursor. Names among them
+//! come from the daemon that the command line selects.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -127,7 +127,7 @@ impl EnvCompleter for Bash {
     }
 }
 
-/// What the value of an argument names.
+/// The kind of thing that the value of an argument names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     Region,
@@ -144,8 +144,8 @@ enum Named {
 }
 
 impl Named {
-    /// Returns what an argument of a command names, or `None` if it does not name something that exists. `group` is the
-    /// parent of the command.
+    /// Returns the kind of thing that an argument of a command names, or `None` if the argument does not name an
+    /// existing thing. `group` is the parent of the command.
     fn by(group: &str, command: &str, argument: &str) -> Option<Self> {
         match (group, command, argument) {
             (_, "create" | "ask", "name" | "series") => None,
@@ -234,7 +234,7 @@ struct Names<'t> {
 }
 
 impl Names<'_> {
-    /// Adds a name if it matches. Returns false once there are enough.
+    /// Adds a name if it begins with the typed text. Returns false once there are enough names.
     fn add(&mut self, name: String) -> bool {
         if name.starts_with(self.typed) {
             self.found.push(name);
@@ -262,7 +262,7 @@ impl Names<'_> {
     async fn add_resources(&mut self, daemon: &Daemon) -> Result<(), Status> {
         let Some((action, resource)) = self.typed.split_once(':') else { return Ok(()) };
         self.add_spaces(&format!("{action}:space:"), daemon).await?;
-        // The space is known once its name is typed.
+        // Until the user has typed the name of a space, complete the regions of the default space.
         let space = resource.strip_prefix("region:").and_then(|name| name.rsplit_once('/')).map(|(space, _)| space);
         match space {
             Some(space) => self.add_regions(&format!("{action}:region:{space}/"), space, daemon).await,

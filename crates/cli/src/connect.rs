@@ -29,18 +29,18 @@ static CALL_TIMEOUT: OnceLock<Duration> = OnceLock::new();
 /// Set if the client has a certificate, for messages.
 static CERTIFICATE: OnceLock<()> = OnceLock::new();
 
-/// The file of the token that the client sends and the setting that names it, for messages.
+/// The token file in use and the setting that names it, for messages.
 static TOKEN_ORIGIN: OnceLock<String> = OnceLock::new();
 
-/// The time for which a request is retried once a daemon has answered, as a multiple of the deadline. Replicas and
-/// stores may restart in that time.
+/// How long a request is retried once a daemon has answered, as a multiple of the deadline of a call. A replica or a
+/// store can restart in that time.
 const DEADLINES_PER_REQUEST: u32 = 3;
 
 /// Endpoints separated by commas, from which a client can be built.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoints(String);
 
-/// The files of the certificates for TLS, and of the token.
+/// The certificate files for TLS, and the token file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Credentials {
     /// Verify daemons against the CAs in this PEM file; addresses without a scheme then use TLS [default: the CAs of
@@ -85,8 +85,8 @@ impl FromStr for Endpoints {
 }
 
 impl Endpoints {
-    /// Returns a client that tries these endpoints in order, with this deadline for each call. `source` says where the
-    /// path of a setting was given.
+    /// Returns a client that tries these endpoints in order. `timeout` is the deadline of each call. `source` returns
+    /// where the path of a setting was given.
     pub(crate) fn client(
         &self,
         credentials: &Credentials,
@@ -152,12 +152,12 @@ pub(crate) fn has_certificate() -> bool {
     CERTIFICATE.get().is_some()
 }
 
-/// The file of the token that the client sends, and the setting that names it.
+/// Returns the token file in use and the setting that names it.
 pub(crate) fn token_origin() -> Option<&'static str> {
     TOKEN_ORIGIN.get().map(String::as_str)
 }
 
-/// Sets the deadline of all requests of this process. Only the first call counts.
+/// Sets the deadline of all requests of this process. Later calls have no effect.
 pub(crate) fn set_timeout(timeout: Duration) {
     CALL_TIMEOUT.get_or_init(|| timeout);
 }
@@ -167,7 +167,7 @@ pub(crate) fn call_timeout() -> Duration {
     CALL_TIMEOUT.get().copied().unwrap_or(TIMEOUT_BEFORE_ARGUMENTS)
 }
 
-/// Returns the time for which a request is retried.
+/// Returns how long a request is retried.
 pub(crate) fn request_timeout() -> Duration {
     call_timeout().saturating_mul(DEADLINES_PER_REQUEST)
 }

@@ -22,7 +22,7 @@ pub(crate) fn run(command: &ContextCommand, settings: Settings, out: &mut Out) -
     if let ContextCommand::Show(_) = command {
         return show(&settings, out);
     }
-    // Only these commands work with a current context that is not valid, so that the user can fix it.
+    // These commands must work even if the current context is not valid, because they can repair it.
     let chosen = settings.chosen.as_ref().ok().and_then(|chosen| chosen.name.clone());
     let given = SETTINGS.map(|setting| (setting, settings.get(setting)));
     let mut contexts = settings.contexts.map_err(unusable)?;
@@ -126,7 +126,7 @@ fn check_files(name: &str, context: &Context, given: &[&str]) -> Result<(), Fail
         cert: path(&context.cert),
         key: path(&context.key),
         token_file: path(&context.token_file),
-        // A command may allow a token without TLS.
+        // A later command may use --allow-plain-token.
         allow_plain_token: true,
     };
     // The endpoint may be set later.

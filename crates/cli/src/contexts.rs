@@ -64,7 +64,7 @@ impl Context {
 /// The names of a context's settings, which are also the names of the options.
 pub(crate) const SETTINGS: [&str; 7] = ["endpoint", "ca", "cert", "key", "token-file", "space", "request-timeout"];
 
-/// The settings that are paths. A context has absolute paths, because commands run in any directory.
+/// The settings that are paths. A context stores absolute paths, because commands run in any directory.
 pub(crate) const PATHS: [&str; 4] = ["ca", "cert", "key", "token-file"];
 
 /// Reasons why the contexts file cannot be used.
@@ -219,7 +219,7 @@ impl Contexts {
             let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            // A temporary file has the mode 0600.
+            // `NamedTempFile` creates the file with mode 0600.
             let mut file = NamedTempFile::new_in(folder)?;
             file.write_all(self.document.to_string().as_bytes())?;
             file.as_file().sync_all()?;
@@ -229,8 +229,8 @@ impl Contexts {
     }
 }
 
-/// Returns the offset of a string without quotes in which the parser stopped at `at`, and the message about it. The
-/// parser's own message is often about numbers, because addresses begin like one. Every setting is a string.
+/// If the parser stopped at `at` because a string lacks quotes, returns the offset of the string and a message. The
+/// parser's own message is often about numbers, because an address may begin like one. Every setting is a string.
 fn unquoted(text: &str, at: usize) -> Option<(usize, String)> {
     let begin = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
     let line = text.get(begin..)?.lines().next()?;

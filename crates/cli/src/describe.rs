@@ -139,7 +139,7 @@ pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> St
         _ => number::grouped(&region.reserved),
     };
     let sides = [change.before.as_ref().map(issued).unwrap_or_default(), issued(after)];
-    // A closed region has no counter, and regions in the history have none.
+    // A closed region has no counter, and the history does not record counters.
     if sides.iter().all(|side| !side.is_empty()) && sides[0] != sides[1] {
         let sides = rows.iter_mut().zip(sides);
         sides.for_each(|(rows, side)| rows.push(("counted as issued", side)));
@@ -153,7 +153,7 @@ pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> St
     lines("-", Role::Warning, &before, &after) + &lines("+", Role::Good, &after, &before)
 }
 
-/// Returns the seal of another region that covers this one, and the command that lifts the seal.
+/// Describes the seal of another region that covers this one, with the command that lifts the seal.
 pub(crate) fn covering_seal(region: &Region) -> Option<String> {
     let by = &region.sealed_by;
     let covers = !by.is_empty() && *by != region.name;

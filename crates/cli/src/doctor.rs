@@ -16,7 +16,7 @@ use crate::table::{Cell, Table};
 
 /// Prints the checks and their problems. Fails if something is wrong, so that scripts can detect it.
 pub(crate) async fn run(daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
-    // The diagnosis comes first: its refusal says which permission is missing.
+    // Request the diagnosis first: if the daemon refuses it, the refusal names the missing permission.
     let diagnosis = daemon.admin().diagnose(request(DiagnoseRequest {})).await?.into_inner();
     let offset = clocks::measure(daemon).await?;
     let checks = all(&diagnosis, offset);

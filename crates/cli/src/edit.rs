@@ -226,7 +226,7 @@ pub(crate) async fn set(args: &SetArgs, daemon: &Daemon, out: &mut Out) -> Resul
     }
 }
 
-/// Like [`write()`], but also warns of a policy that currently has no effect.
+/// Like [`write()`], but also warns about a policy that currently has no effect.
 fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(), Failure> {
     write(response, out)?;
     let warnings = response.region.as_ref().map(|region| set_warnings(&args.policy, region)).unwrap_or_default();
@@ -235,7 +235,7 @@ fn write_set(args: &SetArgs, response: &EditResponse, out: &mut Out) -> Result<(
 }
 
 /// Returns warnings about a policy without effect: a cap that is already reached or that the region never reaches, or
-/// an automatic expansion beyond the zone or to the present suffix.
+/// an automatic expansion whose maximum suffix extends beyond the zone or is the present suffix.
 fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
     let (name, space) = (names::short(&region.name), names::space_of(&region.name));
     let command = format!("kent region set {name} --space {space}");
@@ -358,7 +358,7 @@ pub(crate) fn write(response: &EditResponse, out: &mut Out) -> Result<(), Failur
     let created =
         created.filter_map(|change| change.after.as_ref()).filter(|after| response.region.as_ref() == Some(after));
     let warnings: Vec<String> = created.flat_map(warnings).collect();
-    // The warnings follow what was written to standard output so far.
+    // Flush, so that the warnings appear after the output of the edit.
     out.flush()?;
     warnings.iter().for_each(|warning| notice::warn(&out.reaching(warning), out.is_json()));
     Ok(())
@@ -420,7 +420,7 @@ pub(crate) fn render(response: &EditResponse, palette: Palette) -> String {
     text
 }
 
-/// Returns the line about replicas that have not confirmed a seal, or an empty string.
+/// Returns a line that names the replicas that have not confirmed a seal, or an empty string if all have confirmed it.
 fn unconfirmed(response: &EditResponse, palette: Palette) -> String {
     if response.unconfirmed.is_empty() {
         return String::new();
@@ -528,7 +528,8 @@ mod tests {
             (0, expand(0), Some("has no expansion zone")),
             (15, expand(0), None),
         ] {
-            // The suffix has 10 bits, a quarter of which is issued. With the widest zone it has none.
+            // The suffix has 10 bits, and a quarter of the suffixes are issued. With the widest zone, the suffix has no
+            // bits.
             let prefix = if zone == 0 { "000000" } else { "0" };
             let warnings = set_warnings(&policy, &region("r", "", prefix, zone, Kind::Open));
             assert_eq!(warnings.len(), usize::from(expected.is_some()), "{warnings:?}");

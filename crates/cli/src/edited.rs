@@ -1,4 +1,4 @@
-//! For each editing command, the command that shows whether the edit was made if no answer arrived.
+//! For each editing command, the command to run if no answer arrives: it shows whether the edit was made.
 
 use crate::args::{
     ApproveArgs, BudgetCommand, DaemonCommand, EditArgs, RegionCommand, RequestCommand, RoleCommand, SeriesCommand,
@@ -70,7 +70,7 @@ fn of_region(command: &RegionCommand) -> Option<Edit> {
         RegionCommand::Set(args) => (&*args.name, &args.edit),
         RegionCommand::Delete(args) => (&*args.name, &args.edit),
         RegionCommand::Undo(args) => (args.name.as_deref().unwrap_or_default(), &args.edit),
-        // The region has the old or the new name, depending on the outcome.
+        // The region has the old or the new name, depending on the outcome, so show the history of the whole space.
         RegionCommand::Rename(args) => ("", &args.edit),
         RegionCommand::Create(_)
         | RegionCommand::Ls(_)

@@ -87,7 +87,8 @@ fn print(budgets: &[Budget], output: FormArg, out: &mut Out) -> Result<(), Failu
     }
 }
 
-/// Returns a line about budgets whose use is uncertain after a restore, or an empty string.
+/// Returns a line that explains "at least" if a restore has made the use of a budget uncertain. Otherwise, returns an
+/// empty string.
 fn restored(budgets: &[Budget]) -> String {
     match budgets.iter().map(|budget| budget.restored_unix_ms).max().and_then(time) {
         None => String::new(),
@@ -120,7 +121,7 @@ fn table(budgets: &[Budget]) -> Table {
 
 /// Returns the number of identifiers used per day at the current rate, or `-` if there is no forecast.
 fn per_day(budget: &Budget) -> String {
-    // OK because a use beyond 2^64 per day is shown as 2^64 - 1.
+    // OK because a rate of 2^64 per day or more is shown as 2^64 - 1.
     if budget.days_left.is_some() { grouped(budget.used_per_day.ceil() as u64) } else { "-".to_owned() }
 }
 

@@ -19,7 +19,7 @@ fn of(message: Option<CallerLimits>) -> Limits {
     parse_limits("limits", message).unwrap_or_default()
 }
 
-/// Returns limits as text, such as `ids=10_000/s, streams=10`, or an empty string without limits.
+/// Formats limits, as in `ids=10_000/s, streams=10`. Returns an empty string if no limit is set.
 pub(super) fn text(message: Option<CallerLimits>) -> String {
     of(message).to_string()
 }

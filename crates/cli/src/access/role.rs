@@ -40,8 +40,7 @@ pub(crate) async fn names(daemon: &Daemon) -> Result<Vec<String>, Failure> {
     Ok(all(daemon).await?.into_iter().map(|role| role.name).collect())
 }
 
-/// Creates or changes a role. The daemon merges the given parts into the role, so that a concurrent change of another
-/// part is kept.
+/// Creates or changes a role. The daemon replaces only the given parts, so a concurrent change to another part is kept.
 async fn set(args: &RoleSetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {
     let message = replacement(args, limits::given(&args.limits)?).map_err(Failure::Usage)?;
     let mut changed = daemon.access().put_role(request(message)).await?.into_inner();
@@ -57,7 +56,7 @@ async fn set(args: &RoleSetArgs, daemon: &Daemon, out: &mut Out) -> Result<(), F
     out.text(&text)
 }
 
-/// Returns the request that replaces the parts that the arguments set.
+/// Returns a request that replaces only those parts of the role that are among the arguments.
 fn replacement(args: &RoleSetArgs, limits: Option<v1::CallerLimits>) -> Result<PutRoleRequest, String> {
     let RoleSetArgs { name, permissions, certificates, no_certificates, no_limits, .. } = args;
     let parts = [
@@ -89,7 +88,7 @@ fn print(roles: &[v1::Role], output: FormArg, out: &mut Out) -> Result<(), Failu
 }
 
 fn table(roles: &[v1::Role]) -> Table {
-    // Most roles have no limits.
+    // Most roles have no limits, so omit the column if it would be empty.
     let has_limits = roles.iter().any(|role| role.limits.is_some());
     let limits = has_limits.then_some("LIMITS");
     let mut table = Table::new(["ROLE", "MAY"].into_iter().chain(limits).chain(["CERTIFICATES"]));

@@ -25,7 +25,7 @@ impl Place {
             ));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // A temporary file has the mode 0600.
+        // `NamedTempFile` creates the file with mode 0600.
         let part = NamedTempFile::new_in(folder).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 let missing = format!("its directory does not exist (mkdir -p {})", folder.display());

@@ -87,7 +87,7 @@ fn hand_over(created: &CreatedToken, note: Option<&str>, place: Place, out: &mut
             Some(file) => value["file"] = json!(file),
             None => value["token"] = json!(created.secret),
         }
-        // The file comes first: if it cannot be written, the token is printed.
+        // Write the file first: if that fails, the token is printed instead.
         place.put(&created.secret, out)?;
         return out.json(&value);
     }
@@ -151,7 +151,7 @@ fn print(tokens: &[Token], output: FormArg, out: &mut Out) -> Result<(), Failure
 }
 
 fn table(tokens: &[Token], is_wide: bool) -> Table {
-    // Most tokens have no limits.
+    // Most tokens have no limits, so omit the column if it would be empty.
     let has_limits = tokens.iter().any(|token| token.limits.is_some());
     let more = if is_wide { &["CREATED", "CREATED BY", "ROLES"][..] } else { &[] };
     let headings = ["TOKEN", "NAME", "STATE", "EXPIRES"].into_iter().chain(more.iter().copied());

@@ -26,7 +26,7 @@ pub(super) struct Fetched {
     pub(super) form: Form,
 }
 
-/// The numbers of requested and of printed identifiers, for messages.
+/// The numbers of requested and printed identifiers, for messages.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     wanted: u64,
@@ -38,8 +38,8 @@ impl Tally {
         Self { wanted, printed: Arc::default() }
     }
 
-    /// Adds to a failure the number of identifiers printed before it. A request that is refused before anything is
-    /// printed needs no number.
+    /// Adds the number of identifiers printed so far to a failure. Omits the number if a request was refused before
+    /// anything was printed.
     pub(super) fn stopped_by(&self, cause: Failure) -> Failure {
         match self.printed.load(Ordering::Relaxed) {
             0 if !matches!(cause, Failure::Interrupted | Failure::TimedOut { .. }) => cause,
@@ -66,7 +66,7 @@ impl Printer {
         Self { json, before, after, buffer, progress: Progress::new(tally.wanted), tally, stopped }
     }
 
-    /// Returns the progress bar, which other messages on standard error suspend.
+    /// Returns the progress bar, which must be suspended during other output on standard error.
     pub(super) fn bar(&self) -> ProgressBar {
         self.progress.bar.clone()
     }

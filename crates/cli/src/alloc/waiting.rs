@@ -18,8 +18,7 @@ use crate::notice;
 use crate::number;
 use crate::reach::Reach;
 
-/// The time without an identifier after which the first message is printed. The pause doubles with each further
-/// message.
+/// The time without an identifier after which the first message is printed. The interval doubles after each message.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
 
 /// The longest time between two messages.
@@ -41,11 +40,12 @@ pub(super) struct Waiting {
     reach: Reach,
 }
 
-/// When the command gives up.
+/// When the command gives up, as text for messages.
 pub(super) enum Ends {
-    /// At this time, such as "at --timeout 30s".
+    /// At the end of `--timeout`, as in "at --timeout 30s".
     At(String),
-    /// After this time, such as "after 30s". While a limit of the caller is the reason, the command never gives up.
+    /// After this time without a grant, as in "after 30s". The command never gives up while the caller's own rate limit
+    /// is the reason.
     After(String),
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Ends {
 #[derive(Clone)]
 struct Reason {
     message: String,
-    /// Whether the reason is a rate limit of the caller, which admits more identifiers later.
+    /// Whether the reason is the caller's own rate limit, which admits more identifiers later.
     is_limit: bool,
 }
 
@@ -86,12 +86,12 @@ impl Waiting {
         let mismatches = mismatches.wait_for(|mismatches| mismatches.len() >= MISMATCHES).await;
         match mismatches.ok().and_then(|mismatches| mismatches.last().cloned()) {
             Some(status) => status,
-            // Unreachable, because `self` has the sender.
+            // Unreachable, because `self` holds the sender.
             None => future::pending().await,
         }
     }
 
-    /// Runs a request for `count` identifiers, and prints messages as long as it lasts.
+    /// Runs a request for `count` identifiers, and prints messages until it ends.
     pub(super) async fn during<T>(&self, count: u64, request: impl Future<Output = T>) -> T {
         let (began, mut pause) = (Instant::now(), FIRST_AFTER);
         let mut request = pin!(request);

@@ -178,8 +178,9 @@ Examples:
 /// Create a role, or replace its permissions, its certificates or its limits. Parts that are not given stay unchanged.
 ///
 /// --allow replaces all permissions of the role: to add one, repeat the others, which `kent role ls` shows.
-/// --certificate replaces all its certificates, and --limit all its limits. Two operators who replace different parts
-/// at once keep both changes. The holders of the role have the new permissions and limits from their next call on.
+/// --certificate replaces all its certificates, and --limit all its limits. If two operators replace different parts at
+/// the same time, both changes are kept. The holders of the role have the new permissions and limits from their next
+/// call on.
 #[derive(Debug, Args)]
 #[command(after_help = SET_HELP)]
 pub(crate) struct RoleSetArgs {
@@ -224,7 +225,7 @@ pub(crate) enum FormArg {
     Name,
 }
 
-/// The longest validity: a hundred years.
+/// The maximum validity of a token: a hundred years.
 const VALIDITY_MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 fn parse_validity(text: &str) -> Result<Duration, String> {
@@ -261,7 +262,7 @@ pub(crate) fn parse_role_name(text: &str) -> Result<String, String> {
 /// Parses the ID of a token. Also accepts a whole token, so that a leaked one can be revoked: only its ID is sent.
 fn parse_id(text: &str) -> Result<String, String> {
     let expected = || "expected the ID of a token, such as 3f9a1c0b77de (`kent token ls` lists them)".to_owned();
-    // An error does not repeat the text, which may contain a secret.
+    // The error does not repeat the text, which may contain a secret.
     let id = Presented::parse(text.as_bytes()).map(|token| token.id()).or_else(|_| text.parse::<TokenId>());
     id.map(|id| id.to_string()).map_err(|_| expected())
 }

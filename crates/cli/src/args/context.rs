@@ -7,9 +7,9 @@ use crate::contexts::SETTINGS;
 
 /// Give names to daemons, and choose the one that commands use.
 ///
-/// A context holds the endpoints of a daemon or of its replicas, the files of certificates and of a token, a space and
-/// a timeout. Commands take these from the current context, or from the one that --context or KENT_CONTEXT names. An
-/// option (--endpoint, --ca, --cert, --key, --token-file, --space, --request-timeout) overrides its variable
+/// A context holds the endpoints of a daemon or its replicas, the paths of certificate files and a token file, a space
+/// and a timeout. Commands take these from the current context, or from the one that --context or KENT_CONTEXT names.
+/// An option (--endpoint, --ca, --cert, --key, --token-file, --space, --request-timeout) overrides its variable
 /// (KENT_ENDPOINT, KENT_CA and so on), which overrides the context. `kent context show` says where each value comes
 /// from.
 #[derive(Debug, Subcommand)]

@@ -14,7 +14,7 @@ pub(crate) enum DebugCommand {
 
 /// Show what the daemon logs, or change it until the daemon stops.
 ///
-/// Without FILTER, shows the filter of the log. The signal SIGUSR1 turns the level debug on, and off again. Needs the
+/// Without FILTER, shows the current filter. The signal SIGUSR1 turns the level debug on, and off again. Needs the
 /// permission operate.
 #[derive(Debug, Args)]
 #[command(after_help = LOG_LEVEL_HELP)]

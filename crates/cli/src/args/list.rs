@@ -15,9 +15,9 @@ pub(crate) struct LsArgs {
     /// List only regions that meet this condition, such as owner=billing, 'name=eu-*' or 'fill>80'. Repeat the option
     /// for more conditions, which must all hold.
     ///
-    /// The fields name, owner, description, order and label.NAME are compared by = and != with a pattern, in which *
-    /// matches any text. The state is open, partial, closed, sealed or delegated. The fill, the issued share of the
-    /// capacity in percent, is compared by =, !=, <, <=, > and >=: quote these for the shell.
+    /// The fields name, owner, description, order, state and label.NAME take = or != and a pattern, in which * matches
+    /// any text. The states are open, partial, closed, sealed and delegated. The field fill, the issued share of the
+    /// capacity in percent, takes =, !=, <, <=, > or >=. Quote conditions with < or > for the shell.
     #[arg(long = "filter", value_name = "CONDITION")]
     pub(crate) filters: Vec<Condition>,
     /// List only regions with these labels: NAME=VALUE, NAME!=VALUE, NAME (any value) or !NAME (not set), separated by

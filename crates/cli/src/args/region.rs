@@ -22,7 +22,7 @@ pub(crate) enum RegionCommand {
     /// List all regions in the order of their prefixes.
     #[command(visible_alias = "list", after_help = LS_HELP)]
     Ls(LsArgs),
-    /// Draw the regions as a tree, with those of delegated spaces below the delegated region, as REGION@SPACE.
+    /// Draw the regions as a tree. The regions of a delegated space are below the delegated region, as REGION@SPACE.
     #[command(after_help = "Examples:\n  kent region tree --space parts\n  kent region tree --filter orders --depth 2")]
     Tree(TreeArgs),
     /// Show everything about one region.
@@ -69,8 +69,9 @@ pub(crate) enum RegionCommand {
     Delete(DeleteArgs),
     /// Revert the last edit of a region, or of the whole space, by another edit.
     ///
-    /// Regions that the edit created are deleted, and regions that it deleted are created again, with other numbers.
-    /// The daemon refuses, with the reason, if numbers of these regions may be in use. An undo can itself be undone.
+    /// Regions that the edit created are deleted, and regions that it deleted are created again, with new region
+    /// numbers. The daemon refuses an undo, and says why, if identifiers of the regions to delete may be in use. An
+    /// undo can itself be undone.
     #[command(after_help = "Examples:\n  kent region undo --dry-run\n  kent region undo orders")]
     Undo(UndoArgs),
     History(HistoryArgs),
@@ -148,8 +149,8 @@ pub(crate) struct CreateArgs {
     /// The width of the expansion zone in bits, reserved for growth.
     #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) zone: Option<u32>,
-    /// The prefix as zeros and ones, or like 0xb4/6 or b400::/6. The expansion zone takes the bits between prefix and
-    /// suffix.
+    /// The prefix: zeros and ones, or a form such as 0xb4/6 or b400::/6. The expansion zone takes the bits between
+    /// prefix and suffix.
     #[arg(long, value_name = "BITS")]
     pub(crate) prefix: Option<Bits>,
     /// The first suffix to issue. All suffixes below it count as issued, for example by an earlier system.

@@ -95,7 +95,8 @@ pub(crate) struct ApproveArgs {
     /// Make the expansion zone this wide instead, in bits.
     #[arg(long, value_name = "Z", conflicts_with = "prefix", value_parser = parse_bits, allow_negative_numbers = true)]
     pub(crate) zone: Option<u32>,
-    /// The prefix as zeros and ones, or like 0xb4/6 [default: the daemon chooses]. It determines the expansion zone.
+    /// Use this prefix: zeros and ones, or a form such as 0xb4/6 [default: the daemon chooses]. The prefix determines
+    /// the expansion zone.
     #[arg(long, value_name = "BITS")]
     pub(crate) prefix: Option<Bits>,
     /// If no prefix is free, split the region that loses the least capacity.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub(super) struct Log {
     path: String,
     part: Part,
-    /// The beginning of a line that is being written.
+    /// The beginning of a line that the daemon has not finished writing.
     begun: Vec<u8>,
     is_lost: bool,
 }
@@ -34,7 +34,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Returns whether lines were removed before they were read, since the last call.
+    /// Returns whether lines were lost since the last call because the daemon removed them before they were read.
     pub(super) fn take_lost(&mut self) -> bool {
         std::mem::take(&mut self.is_lost)
     }
@@ -100,7 +100,7 @@ impl Log {
                     missing = 0;
                     parts.push((path, id(&metadata)));
                 }
-                // A file may be missing while the daemon renames the files.
+                // One file may be missing while the daemon renames the files.
                 Err(_) if missing == 0 => missing = 1,
                 Err(_) => break,
             }

@@ -118,8 +118,8 @@ pub(crate) fn all(diagnosis: &Diagnosis, offset: Offset) -> Vec<Check> {
     checks
 }
 
-/// Returns the seconds for which the daemon can issue time-based identifiers without the store. On etcd, it can grant
-/// from the chunks of regions for the same duration.
+/// Returns the number of seconds for which the daemon can issue time-based identifiers without the store. If the store
+/// is in etcd, the daemon can grant from the chunks of regions for the same time.
 fn window_left(status: &Status) -> Option<f64> {
     status.slots.iter().map(|slot| slot.window_left_ms as f64 / 1000.0).reduce(f64::max)
 }
@@ -246,7 +246,7 @@ fn store(diagnosis: &Diagnosis, status: &Status) -> Check {
     check
 }
 
-/// It is a problem if at least this share of a limit is in use: a warning, or wrong.
+/// Thresholds for the share of a limit that is in use.
 const SHARE_WARNING: f64 = 0.8;
 const SHARE_WRONG: f64 = 0.95;
 
@@ -269,7 +269,8 @@ fn limits(diagnosis: &Diagnosis) -> Check {
     check
 }
 
-/// A replica whose last announcement is older than this many milliseconds is a problem: three intervals.
+/// It is a problem if the last announcement of a replica is older than this number of milliseconds: three times the
+/// interval between announcements.
 const SILENT_MS: u64 = 15_000;
 
 fn replicas(replicas: &[ReplicaStatus]) -> Check {
@@ -302,8 +303,8 @@ fn replicas(replicas: &[ReplicaStatus]) -> Check {
     check
 }
 
-/// The check warns of a region that will be full within the first of these times. Within the second, the state is wrong
-/// if most of the region's capacity is used.
+/// The check warns about a region that will be full within the first of these times. The state is wrong if the region
+/// will be full within the second and most of its capacity is used.
 const FULL_WARNING_SECONDS: f64 = 7.0 * 86_400.0;
 const FULL_WRONG_SECONDS: f64 = 3600.0;
 

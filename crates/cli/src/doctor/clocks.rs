@@ -8,7 +8,7 @@ use kent_proto::v1::GetStatusRequest;
 use crate::connect::request;
 use crate::failure::Failure;
 
-/// The lead of the daemon's clock over this machine's.
+/// How far the daemon's clock is ahead of this machine's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Offset {
     pub(crate) millis: f64,

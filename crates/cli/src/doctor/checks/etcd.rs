@@ -5,7 +5,7 @@ use kent_proto::v1::{Etcd, EtcdMember};
 use super::{Check, SHARE_WARNING, SHARE_WRONG, State};
 use crate::number::{bytes, millis};
 
-/// The smallest latencies of a read, in milliseconds, that are a problem. The daemon gives up after 5 s.
+/// Thresholds for the latency of a read, in milliseconds. The daemon gives up after 5 s.
 const READ_WARNING_MS: f64 = 100.0;
 const READ_WRONG_MS: f64 = 1000.0;
 
@@ -89,7 +89,7 @@ fn member(check: &mut Check, member: &EtcdMember) {
     };
     let quota = member.quota_bytes.unwrap_or(QUOTA_DEFAULT_BYTES);
     let (database, whole) = (bytes(member.database_bytes), bytes(quota));
-    // etcd has reported its quota since version 3.6.
+    // Only etcd 3.6 and later report the quota.
     let assumed = if member.quota_bytes.is_some() { "" } else { " by default" };
     check.fact(format!(
         "{label}: etcd {}{role}, answers in {}, database {database} of {whole}{assumed}",
