@@ -243,8 +243,9 @@ fn message(status: &Status) -> String {
     }
 }
 
-/// Returns whether the server has none of Kent's services. Matches the messages of common gRPC libraries, but not that
-/// of the library that kentd uses, because an older kentd sends it for a call that it lacks.
+/// Returns whether the server has none of Kent's services. Compares the message with those of common gRPC libraries.
+/// The library that kentd uses is not among them, because an older kentd also sends its message, for a call that it
+/// does not have.
 fn is_other_service(status: &Status) -> bool {
     let said = |start: &str| status.message().starts_with(start);
     status.code() == Code::Unimplemented && (said("unknown service kent.") || said("Method not found"))
@@ -301,8 +302,8 @@ impl Failure {
         }
     }
 
-    /// Returns 0 for success, 1 for a refusal or no answer, 2 for bad usage, and 130 for Ctrl-C, as is customary in
-    /// shells.
+    /// Returns 2 for bad usage, 130 for Ctrl-C, as is customary in shells, and 1 for other failures. A closed pipe
+    /// counts as success, with code 0.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.cause() {
             _ if self.is_closed_pipe() => ExitCode::SUCCESS,
@@ -326,8 +327,8 @@ impl Failure {
         }
     }
 
-    /// Returns the message for standard error, or `None` after Ctrl-C, if the reader closed the pipe, or if standard
-    /// output already has it.
+    /// Returns the message for standard error, or `None` if the user pressed Ctrl-C, if the reader closed the pipe, or
+    /// if the command has already printed the problem.
     pub(crate) fn render(&self, json: bool) -> Option<String> {
         if self.is_closed_pipe() || matches!(self, Self::Interrupted | Self::Unwell) {
             return None;
@@ -447,7 +448,7 @@ fn no_daemon_text(tried: &[Tried]) -> String {
     text
 }
 
-/// Rounds a delay to milliseconds if it is below ten seconds, and otherwise up to whole seconds.
+/// Truncates a delay below ten seconds to whole milliseconds, and rounds a longer one up to whole seconds.
 pub(crate) fn rounded(delay: Duration) -> Duration {
     let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
     if delay < Duration::from_secs(10) {
@@ -490,7 +491,7 @@ impl InvalidId {
     }
 }
 
-/// Facts for programs. The text omits these facts, because the message states them in words.
+/// Facts that the text omits because the message states them in words. JSON contains them, for programs.
 const SAID: [&str; 17] = [
     "cap",
     "capacity",
@@ -517,7 +518,7 @@ impl Refusal {
         let reason = self.reason.as_deref().filter(|reason| *reason != code);
         let reason = reason.map(|reason| format!(", {reason}")).unwrap_or_default();
         let mut text = format!("error: {} ({code}{reason})\n", self.message);
-        // The message often contains the descriptions of the violations.
+        // Omit the violations whose descriptions are already in the message.
         let unsaid = self.violations.iter().filter(|violation| !self.message.contains(&violation.description));
         let violations = unsaid.map(|violation| (&violation.subject, &violation.description));
         let facts = self.facts.iter().filter(|(name, _)| !SAID.contains(&name.as_str()));

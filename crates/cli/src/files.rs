@@ -1,4 +1,4 @@
-//! Checks the files of certificates and of the token before a client uses them. The messages say where the path was
+//! Checks the certificate files and the token file before a client uses them. The messages say where the path was
 //! given.
 
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub(crate) enum BadFile {
 }
 
 impl Named {
-    /// Returns advice with the command that corrects the setting, or nothing for an option of the command line.
+    /// Returns advice with the command that corrects the setting, or an empty string for an option of the command line.
     pub(crate) fn advice(&self) -> String {
         let Self { setting, source } = self;
         match source {

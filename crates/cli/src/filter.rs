@@ -38,7 +38,7 @@ pub(crate) enum Comparison {
     Above,
 }
 
-/// The operators. An operator comes before its prefixes.
+/// The operators. Each comes before its own prefixes, so `>=` is not mistaken for `>`.
 const OPERATORS: [(&str, Comparison); 6] = [
     (">=", Comparison::AtLeast),
     ("<=", Comparison::AtMost),
@@ -127,7 +127,7 @@ impl Condition {
     }
 }
 
-/// The characters of a pattern for names, other than letters and digits.
+/// The characters that a pattern for names may contain besides letters and digits.
 const NAME_SYMBOLS: &str = "-_.*?";
 
 impl Field {
@@ -217,7 +217,7 @@ impl Label {
             (None, None, None) => (text, None, true),
         };
         let name = name.trim_end();
-        // Other selectors, such as `team in (a,b)` and `tier>1`, would be mistaken for names.
+        // Reject other selectors, such as `team in (a,b)` and `tier>1`, which would otherwise be mistaken for names.
         if name.is_empty()
             || name.contains(['!', '=', '<', '>', '~', '(', ')', ' ', '\t'])
             || value.is_some_and(|value| value.is_empty() || value.starts_with('~'))

@@ -139,7 +139,7 @@ async fn saying<T>(endpoint: &str, is_json: bool, answer: impl Future<Output = T
     }
 }
 
-/// The time without an answer after which the first message is printed. The pause doubles with each further message.
+/// The time without an answer after which the first message is printed. The interval doubles after each message.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
 
 /// The longest time between two messages.

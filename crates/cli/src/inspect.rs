@@ -59,7 +59,7 @@ pub(crate) fn run(args: &InspectArgs, regions: Option<&Regions<'_>>, out: &mut O
 struct Shower<'a> {
     reading: Reading,
     regions: Option<&'a Regions<'a>>,
-    /// Whether an identifier was shown before.
+    /// Whether an identifier has been shown.
     shown: bool,
     out: &'a mut Out,
 }
@@ -166,7 +166,7 @@ struct Explanation<'a> {
     inspection: &'a Inspection,
     #[serde(skip_serializing_if = "Option::is_none")]
     classification: Option<Value>,
-    /// Why it cannot be an identifier of the space.
+    /// Why the identifier cannot be in the space.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_in_space: Option<&'a str>,
 }

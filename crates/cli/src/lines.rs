@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::notice;
 use crate::number::grouped;
 
-/// The size of the buffer: what one read of a pipe can return.
+/// The size of the buffer: the most that one read of a pipe can return.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The maximum length of a line, in bytes. Without a limit, an input without line feeds would fill the memory.
@@ -16,8 +16,7 @@ const LINE_MAX: usize = 64 << 10;
 /// The byte order mark, with which some editors begin a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The lines of an input that are not empty, without surrounding whitespace. Bytes that are not UTF-8 are replaced by
-/// U+FFFD.
+/// The nonempty lines of an input, without surrounding whitespace. Bytes that are not UTF-8 are replaced by U+FFFD.
 pub(crate) struct Lines<R> {
     reader: BufReader<R>,
     number: u64,

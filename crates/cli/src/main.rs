@@ -1,6 +1,6 @@
 //! `kent`, the command line of the Kent ID-allocation service.
 //!
-//! `args` has the arguments, and `settings` their defaults. Each group of commands has its own module. `output` and
+//! `args` defines the arguments, and `settings` their defaults. Each group of commands has its own module. `output` and
 //! `table` write text and JSON, and `failure` turns errors into messages and exit codes.
 
 mod access;
@@ -104,8 +104,8 @@ fn refuse_arguments(error: &clap::Error, reach: &Reach) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Completes the commands that clap's message suggests. Does not change the usage line at the end, which is not a
-/// command to paste.
+/// Adds the options of `reach` to the commands that clap's message suggests, but not to the usage line at the end,
+/// which is not a command to paste.
 fn with_reach(text: &str, reach: &Reach) -> String {
     let (message, usage) = text.split_at(text.find("Usage:").unwrap_or(text.len()));
     reach.add_to(message) + usage
@@ -128,7 +128,7 @@ fn first_paragraph(text: &str) -> String {
 
 fn report(failure: &Failure, json: bool, reach: &Reach) -> ExitCode {
     if let Some(text) = failure.render(json) {
-        // With the same options, the suggested commands would fail for the same reason.
+        // Do not add the options if they cause the failure: the suggested commands would fail for the same reason.
         let is_refused_here = matches!(failure, Failure::Unconnectable(_));
         notice::write(&if is_refused_here { text } else { reach.add_to(&text) }, json);
     }
@@ -221,7 +221,7 @@ fn with_output(mut out: Out, command: impl FnOnce(&mut Out) -> Result<(), Failur
     result.and(flushed)
 }
 
-/// A runtime with one worker thread, which serves the connection while the main thread prints.
+/// Returns a runtime with one worker thread, which serves the connection while the main thread prints.
 fn runtime() -> Result<Runtime, Failure> {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Runtime)
 }

@@ -13,7 +13,8 @@ use crate::output::{Palette, Role};
 /// The words that begin a message, and their colors.
 const MARKS: [(&str, Role); 2] = [("error:", Role::Bad), ("warning:", Role::Warning)];
 
-/// Writes a message with its line feeds. A failure to write is ignored, because there is no other place for a message.
+/// Writes a message, which contains its own line feeds. A failure to write is ignored, because it cannot be reported
+/// anywhere else.
 pub(crate) fn write(text: &str, is_json: bool) {
     let text = if is_json { text.to_owned() } else { paint(&charset::show(text), palette()) };
     let _ = io::stderr().write_all(text.as_bytes());
@@ -48,7 +49,7 @@ pub(crate) struct Repeated {
     held: u32,
 }
 
-/// The time between two warnings.
+/// The minimum time between two warnings.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Repeated {

@@ -29,7 +29,7 @@ pub(crate) struct Out {
     palette: Palette,
     /// The options that a suggested command needs to reach the same daemon.
     reach: Reach,
-    /// The width of the terminal, if standard output is one and the user has not chosen the form of prefixes.
+    /// The width of the terminal, if standard output is a terminal and the user has not chosen the format of prefixes.
     fit: Option<usize>,
     stream: BufWriter<Stdout>,
 }
@@ -84,7 +84,7 @@ impl Out {
             return self.write(text);
         }
         let text = self.reach.add_to(text);
-        // JSON is UTF-8 in every locale.
+        // Only text depends on the locale: JSON is always UTF-8.
         self.write(if self.palette.ascii { charset::to_ascii(&text) } else { text.into() }.as_ref())
     }
 

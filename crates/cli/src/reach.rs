@@ -1,5 +1,5 @@
-//! Suggested commands that reach the same daemon: they repeat the `--endpoint`, `--context`, certificates and token of
-//! the command line. Variables and the current context apply anyway.
+//! Makes suggested commands reach the same daemon: they repeat the `--endpoint`, `--context`, certificates and token
+//! file of the command line. They need not repeat environment variables and the current context, which still apply.
 
 /// The commands that connect to a daemon.
 const COMMANDS: [&str; 18] = [
@@ -23,7 +23,7 @@ const COMMANDS: [&str; 18] = [
     "whoami",
 ];
 
-/// The options to repeat, each after a space.
+/// The options to repeat, as names and values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach(Vec<(&'static str, String)>);
 
@@ -34,8 +34,8 @@ impl Reach {
         Self(options.into_iter().filter(|(_, text)| !text.contains(['"', '\'', '\\'])).collect())
     }
 
-    /// Adds the options to each command in a message, unless the command already has them. For example, the command
-    /// that grants a missing permission already names an operator's token.
+    /// Adds the options to each command in a message, unless the command already has them. For example, a command that
+    /// grants a missing permission already names an operator's token file.
     pub(crate) fn add_to(&self, message: &str) -> String {
         if self.0.is_empty() {
             return message.to_owned();
@@ -47,7 +47,7 @@ impl Reach {
             whole.push_str(before);
             let is_word =
                 before.chars().nth_back("kent".len()).is_none_or(|mark| matches!(mark, ' ' | '`' | '(' | '"' | '\n'));
-            // A command that already has an endpoint is complete.
+            // A command that already has an endpoint needs no other options.
             let end = command.find(['`', ')', ';', '\n']).unwrap_or(command.len());
             let is_complete = command[..end].contains(" --endpoint ");
             let is_letter = |mark: char| mark == '-' || mark.is_ascii_lowercase();

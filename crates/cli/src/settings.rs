@@ -1,4 +1,5 @@
-//! The origin of settings: an option, a variable, the context or the default, in this order.
+//! Where settings come from: an option, an environment variable, the context or the default, in this order of
+//! precedence.
 //!
 //! The context's settings become clap's defaults, so that the arguments of a command contain the effective settings.
 
@@ -62,7 +63,7 @@ pub(crate) fn parse(line: &[OsString]) -> Result<Parsed, clap::Error> {
     Ok(Parsed { cli, settings: Settings { matches, contexts, chosen } })
 }
 
-/// Reads the settings from a command line that may be incomplete or wrong.
+/// Reads the settings from a command line that may be incomplete or invalid.
 pub(crate) fn parse_leniently(line: &[OsString]) -> Option<ArgMatches> {
     let contexts = Contexts::load(|name| env::var_os(name).map(Into::into)).ok()?;
     let chosen = choose(line, &contexts).ok()?;
@@ -73,8 +74,8 @@ pub(crate) fn parse_leniently(line: &[OsString]) -> Option<ArgMatches> {
     Some(matches)
 }
 
-/// Returns the options of a wrong command line with which a suggested command reaches the same daemon. clap stops at
-/// the error, so this function searches the words of the line.
+/// Finds those options of an invalid command line that a suggested command needs to reach the same daemon. clap stops
+/// at the error, so this function searches the words of the line.
 pub(crate) fn reach_leniently(line: &[OsString]) -> Reach {
     let words: Vec<&str> = line.iter().filter_map(|word| word.to_str()).collect();
     let given = |setting: &'static str| {
@@ -88,8 +89,8 @@ pub(crate) fn reach_leniently(line: &[OsString]) -> Reach {
     Reach::of(REPEATED.into_iter().filter_map(given))
 }
 
-/// Returns the definition of the command line, with the settings of a context as defaults. A variable that is empty
-/// counts as unset.
+/// Returns the definition of the command line, with the settings of a context as defaults. An empty environment
+/// variable counts as unset.
 pub(crate) fn command(context: Option<&Context>) -> Command {
     let adjust = |arg: Arg| {
         let is_empty = |variable| env::var_os(variable).is_some_and(|text| text.is_empty());
@@ -174,7 +175,7 @@ impl Settings {
         self.chosen.as_ref().map(drop)
     }
 
-    /// Returns the options of the command line with which a suggested command reaches the same daemon.
+    /// Returns those options of the command line that a suggested command needs to reach the same daemon.
     pub(crate) fn reach(&self) -> Reach {
         let options = REPEATED.map(|setting| (setting, self.get(setting)));
         Reach::of(
@@ -197,7 +198,7 @@ impl Settings {
     /// Returns the effective text of a setting, and its origin.
     pub(crate) fn get(&self, setting: &str) -> (String, Origin) {
         let id = &setting.replace('-', "_");
-        // Not every command has each of the settings.
+        // Some commands lack some of the settings.
         let source = self.matches.try_contains_id(id).ok().and_then(|_| self.matches.value_source(id));
         let raw = self.matches.try_get_raw(id).ok().flatten().and_then(|mut values| values.next());
         let text = raw.map(|text| text.to_string_lossy().into_owned());

@@ -182,7 +182,7 @@ fn replicas(replicas: &[ReplicaStatus]) -> Table {
     table
 }
 
-/// Differences between clocks above this number of milliseconds are marked. The daemon warns of the same difference.
+/// The table marks clocks that differ by more than this number of milliseconds. The daemon warns at the same threshold.
 const CLOCKS_DIFFER_MS: u64 = 250;
 
 fn until(unix_seconds: i64) -> String {

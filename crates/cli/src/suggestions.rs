@@ -65,8 +65,8 @@ fn literals(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// Returns the commands that a string suggests, as written. A command begins with a name of `commands`, and ends where
-/// the sentence or the example ends.
+/// Returns the commands that a string suggests, as written. A suggested command begins with `kent` and one of
+/// `commands`, and ends where the sentence or the example ends.
 fn suggested<'t>(text: &'t str, commands: &[String]) -> Vec<&'t str> {
     let starts = text.match_indices("kent ").filter(|(at, _)| {
         let before = text[..*at].chars().next_back();

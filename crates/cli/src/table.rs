@@ -96,7 +96,7 @@ impl Table {
         text
     }
 
-    /// Converts the table to ASCII, where some replacements are wider.
+    /// Converts the table to ASCII, in which some characters become wider.
     fn to_ascii(&self) -> Self {
         let cell = |cell: &Cell| Cell::new(cell.role, charset::to_ascii(&cell.text));
         Self {

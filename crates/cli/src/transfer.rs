@@ -177,7 +177,7 @@ fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
 struct Work<'f> {
     space: &'f str,
     header: &'f Header,
-    /// The number of regions that are already in the table.
+    /// The number of regions that the table and the file have in common, without differences.
     present: usize,
     /// The regions that differ from the file, with the differences.
     differing: Vec<(String, Vec<String>)>,

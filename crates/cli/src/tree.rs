@@ -10,7 +10,7 @@ use crate::number;
 use crate::output::{Palette, Role};
 use crate::table::{Cell, Table};
 
-/// The width in cells of the bar for the issued share of a region.
+/// The width, in characters, of the bar that shows the issued share of a region.
 const BAR_CELLS: usize = 10;
 
 /// A region and its position in the forest.
@@ -27,7 +27,7 @@ pub(crate) struct Branch {
 pub(crate) struct View {
     /// The maximum number of levels.
     pub(crate) depth: Option<usize>,
-    /// If set, only regions whose name contains this text are drawn, and the regions that contain them.
+    /// If set, only the regions whose names contain this text and the regions that contain those are drawn.
     pub(crate) filter: Option<String>,
     /// The maximum number of siblings.
     pub(crate) siblings: Option<usize>,
@@ -42,7 +42,7 @@ impl View {
         let mut wanted = HashSet::new();
         for region in regions.iter().filter(|region| names::short(&region.name).contains(filter.as_str())) {
             let mut next = Some(region.name.as_str());
-            // If a region is in the set, the regions that contain it are, too.
+            // If a region is already in the set, so are the regions that contain it.
             while let Some(name) = next.filter(|name| wanted.insert((*name).to_owned())) {
                 next = parents.get(name).copied().filter(|parent| !parent.is_empty());
             }
@@ -51,7 +51,7 @@ impl View {
     }
 }
 
-/// Returns the branches of the forest that `view` selects, and the number of regions that it hides.
+/// Returns the branches of the forest that `view` selects, and the number of hidden regions.
 pub(crate) fn view(regions: Vec<Region>, view: &View) -> (Vec<Branch>, usize) {
     let all = regions.len();
     let mut forest = plant(view.matching(regions));
@@ -79,8 +79,8 @@ pub(crate) fn view(regions: Vec<Region>, view: &View) -> (Vec<Branch>, usize) {
     (forest, hidden)
 }
 
-/// Places every region below its parent and keeps the order of siblings. A region whose parent is missing stays at the
-/// top level.
+/// Places every region below its parent and keeps the order of siblings. A region whose parent is missing is placed at
+/// the top level.
 pub(crate) fn plant(regions: Vec<Region>) -> Vec<Branch> {
     let index: HashMap<&str, usize> =
         regions.iter().enumerate().map(|(index, region)| (region.name.as_str(), index)).collect();
@@ -111,7 +111,8 @@ fn grow(roots: Vec<usize>, children: &[Vec<usize>], mut take: impl FnMut(usize) 
     branches
 }
 
-/// Pushes siblings on the stack, the first on top, each with the box characters before itself and before its children.
+/// Pushes siblings onto the stack, the first one on top, each with the box characters to draw before its own name and
+/// before its children.
 fn push_all(pending: &mut Vec<(usize, usize, String, String)>, siblings: &[usize], depth: usize, before: &str) {
     for (position, &index) in siblings.iter().enumerate().rev() {
         let last = position + 1 == siblings.len();

@@ -12,7 +12,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use habits::{ALL_SPACES, LISTS, OF_DAEMON, OPTIONS, SPACE, SYNONYMS};
 
-/// Options of `kent region create` that no later command changes.
+/// Options of `kent region create` whose values no later command can change.
 const FIXED: [&str; 2] = ["order", "pace"];
 
 /// Adds hints and an example to the error for a command line that `command` rejects.
@@ -58,7 +58,7 @@ pub(crate) fn improve(mut error: clap::Error, line: &[OsString], mut command: Co
     tips.extend(example.map(|example| format!("for example: {example}")));
     let tips = tips.into_iter().map(StyledStr::from).collect();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
-    // clap's usage line also has its suggestion and the options that environment variables set, so replace it.
+    // Replace clap's usage line, which also contains clap's suggestion and the options that environment variables set.
     if let Some(last) = path.last().filter(|_| error.get(ContextKind::Usage).is_some()) {
         error.insert(ContextKind::Usage, ContextValue::StyledStr((*last).clone().render_usage()));
     }
@@ -102,7 +102,7 @@ fn commands(path: &[&Command]) -> Vec<String> {
     inner.filter(|inner| !inner.is_hide_set()).map(|inner| inner.get_name().to_owned()).collect()
 }
 
-/// Returns tips that say which commands have an unknown option, or what replaces it.
+/// Returns tips about an unknown option: which commands have it, or what to use instead.
 fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec<String> {
     fn collect<'c>(command: &'c Command, path: &mut Vec<&'c Command>, option: &str, found: &mut Vec<String>) {
         path.push(command);
@@ -152,7 +152,7 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
     }
     let (mut found, mut seen) = (Vec::new(), Vec::new());
     collect(root, &mut seen, option, &mut found);
-    // Commands of the same group are the most likely.
+    // The user most likely means a command of the same group.
     let group = path
         .get(..path.len().saturating_sub(1))
         .filter(|group| group.len() > 1)
@@ -246,7 +246,7 @@ fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, pa
     if command.get_name() == "alloc" && unknown.bytes().all(|byte| byte.is_ascii_digit()) {
         return with(&["-n", unknown], after).map(|command| format!("the number is an option: {command}"));
     }
-    // The name of a space may have a dot, but this is more likely to be a file.
+    // The name of a space may contain a dot, but a word with a dot is more likely to be a file.
     if name(path) == "kent table export" && (unknown.contains('.') || unknown.starts_with('/')) {
         return with(&[], after).map(|command| format!("the table goes to standard output: {command} > {unknown}"));
     }
@@ -267,7 +267,7 @@ fn plain(line: &[OsString]) -> Option<Vec<String>> {
     [Some("kent".to_owned())].into_iter().chain(words).collect()
 }
 
-/// Joins the words to a command line. Returns `None` if the command line is not valid.
+/// Joins the words into a command line. Returns `None` if the command line is not valid.
 fn valid(root: &Command, words: &[String]) -> Option<String> {
     root.clone().try_get_matches_from(words).is_ok().then(|| words.join(" "))
 }
@@ -286,7 +286,7 @@ fn conflict(error: &clap::Error) -> Vec<String> {
         .collect()
 }
 
-/// Returns the short and the long spelling of the option that an error is about, as an example may contain them.
+/// Returns the short and the long form of the option in an error, each as an example may contain it.
 fn options(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let named = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let long = named.split([' ', '=', '[']).next().unwrap_or_default();
@@ -296,7 +296,7 @@ fn options(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     short.into_iter().chain((!long.is_empty()).then(|| format!(" {long} "))).collect()
 }
 
-/// Returns an example of a command's help: one with these options, or the first one.
+/// Returns an example from a command's help: one that uses any of these options, or else the first one.
 fn example(command: &Command, options: &[String]) -> Option<String> {
     let help = command.get_after_help()?.to_string();
     let examples = help.lines().filter_map(|line| {
@@ -308,7 +308,7 @@ fn example(command: &Command, options: &[String]) -> Option<String> {
     about.or(examples.first()).map(|example| (*example).to_owned())
 }
 
-/// Returns a tip if the invalid value comes from a variable.
+/// Returns a tip if the invalid value comes from an environment variable.
 fn from_variable(error: &clap::Error, path: &[&Command]) -> Option<String> {
     let (arg, value) = (text(error, ContextKind::InvalidArg)?, text(error, ContextKind::InvalidValue)?);
     let mut args = path.iter().rev().flat_map(|command| command.get_arguments());
@@ -325,7 +325,7 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// Returns clap's suggestion, if it differs in at most a third of its letters from the typed text.
+/// Returns clap's suggestion, unless more than a third of its letters differ from the typed text.
 fn near(error: &clap::Error, kind: ContextKind) -> Option<String> {
     let typed = match kind {
         ContextKind::SuggestedArg => ContextKind::InvalidArg,
@@ -448,7 +448,7 @@ mod tests {
         }
     }
 
-    /// clap puts an option that a variable sets into the usage line.
+    /// By default, clap shows options that environment variables set in the usage line.
     #[test]
     fn ok_a_usage_line_does_not_depend_on_variables() {
         let line = ["kent", "region", "show"].map(OsString::from);

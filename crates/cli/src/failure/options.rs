@@ -1,8 +1,8 @@
 //! Maps fields of the API to the options of `kent` that set them, so that an error names the option that the user
 //! typed.
 
-/// Fields, and the options that set them. The option is empty for a field without one. Fields that are not listed keep
-/// their names in messages.
+/// Fields, and the options that set them. The option is empty for a field that no option sets. Fields that are not
+/// listed keep their names in messages.
 const OPTIONS: [(&str, &str); 32] = [
     ("after_revision", "--after"),
     ("at_least_bits", "--at-least"),
@@ -38,7 +38,7 @@ const OPTIONS: [(&str, &str); 32] = [
     ("zone_bits", "--zone"),
 ];
 
-/// The first words of problems that form a sentence with the name of the field.
+/// A problem that begins with one of these words forms a sentence with the name of the field before it.
 const VERBS: [&str; 7] = ["does ", "has ", "is ", "must ", "names ", "needs ", "was "];
 
 /// Replaces the field at the beginning of the message with its option, if the field is one of `fields`.

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::file::Entry;
 use crate::names;
 
-/// Returns the differences as text for people. There are none if an import created the region, even if the region has
-/// issued or expanded since.
+/// Returns the differences as text for people. A region that an import created has none, even if it has since issued
+/// identifiers or expanded automatically.
 pub(crate) fn differences(here: &Entry, file: &Entry, space: &str) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |what, of: &dyn Fn(&Entry) -> String| {
@@ -31,7 +31,8 @@ pub(crate) fn differences(here: &Entry, file: &Entry, space: &str) -> Vec<String
     compare("former_prefixes", &|region| json(&region.former_prefixes));
     let next = |region: &Entry| region.reserved.map_or(0, |reserved| reserved.0);
     if next(here) < next(file) {
-        // The import does not raise a counter: only an operator can know that no number above the new value was issued.
+        // The import does not raise a counter, because only an operator can know that no number above the new value was
+        // issued.
         let (name, here, file, space) = (&here.name, next(here), next(file), names::space_option(space));
         differences.push(format!(
             "its counter is {here} in the table, {file} in the file (raise it with `kent region set {name} --next {file}{space}`)"

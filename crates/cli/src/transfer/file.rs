@@ -224,7 +224,7 @@ fn read<T: DeserializeOwned>(line: &str, is_last: bool) -> Result<T, String> {
     Ok(read)
 }
 
-/// Returns the reason why a line ends within its JSON object, or an empty string for another error.
+/// Returns the probable reason if a line ends within its JSON object, or an empty string for another error.
 fn ended(error: &serde_json::Error, line: &str, is_last: bool) -> &'static str {
     match (error.is_eof(), is_last, line.starts_with('[')) {
         (false, ..) => "",
@@ -251,7 +251,7 @@ fn problem(error: &serde_json::Error) -> String {
     let wanted = WANTED.iter().find(|(expected, _)| text.contains(&format!("{expected}{place}")));
     let mut text = wanted.map_or(text, |(_, wanted)| format!("{wanted}{place}"));
     if error.is_eof() {
-        // This is the end of the line, not the end of the file.
+        // serde_json sees only one line, so what it calls the end of the file is the end of the line.
         text = text.replace("EOF while parsing", "it ends within");
     }
     match text.strip_suffix(&place) {

@@ -5,8 +5,8 @@ use kent_proto::v1::watch_table_response::Snapshot;
 use kent_proto::v1::{ImportTableRequest, Region, region};
 use prost::Message;
 
-/// Divides a list of regions into parts. In the list, outer regions come before inner ones. The table is valid after
-/// each part.
+/// Divides a list of regions into parts, so that the table is valid after each part. In the list, outer regions must
+/// come before inner ones.
 ///
 /// # Errors
 ///
@@ -38,8 +38,8 @@ pub(crate) fn parts(regions: Vec<Region>) -> Result<Vec<Vec<Region>>, String> {
     Ok(parts)
 }
 
-/// Applies all parts of an import to a copy of the table, with the daemon's own rules, so that a refusal comes before
-/// any change.
+/// Applies all parts of an import to a copy of the table, with the daemon's own rules, so that an import that would be
+/// refused fails before it changes anything.
 ///
 /// # Errors
 ///

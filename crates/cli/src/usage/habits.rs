@@ -118,6 +118,6 @@ pub(super) const OF_DAEMON: [&str; 56] = [
     "witness",
 ];
 
-/// The spellings of a space in other tools, and those of all spaces.
+/// The options with which other tools select one namespace, or all of them.
 pub(super) const SPACE: [&str; 4] = ["-n", "--namespace", "--ns", "--database"];
 pub(super) const ALL_SPACES: [&str; 4] = ["-A", "--all-namespaces", "--all-spaces", "--all"];

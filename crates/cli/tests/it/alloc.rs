@@ -127,7 +127,7 @@ fn ok_kent_says_what_it_waits_for_and_stops_at_the_timeout() {
 
 #[test]
 fn ok_a_timeout_outlasts_the_retries_of_a_request() {
-    // With this hint, the client itself would give up immediately.
+    // When asked to retry after a whole minute, the client itself gives up immediately.
     let daemon =
         FakeDaemon::start(|call| (call < 2).then(|| refusal(Code::ResourceExhausted, Some(Duration::from_secs(60)))));
     let run = alloc(&daemon, "xid --timeout 1m");
