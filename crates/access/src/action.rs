@@ -5,19 +5,19 @@ use core::{fmt, str::FromStr};
 /// An action that a permission allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
-    /// To get identifiers, packed or as text.
+    /// Get identifiers, packed or as text.
     Allocate,
-    /// To get leases, which contain the keys of scrambled orders.
+    /// Get leases, which contain the keys of scrambled orders.
     Lease,
-    /// To decode identifiers.
+    /// Decode identifiers.
     Inspect,
-    /// To read tables.
+    /// Read tables.
     Read,
-    /// To edit tables.
+    /// Edit tables.
     Edit,
-    /// To see the daemon's state, and to operate it: series, the clock, backups.
+    /// See the daemon's state, and operate the daemon: series, the clock, backups.
     Operate,
-    /// To take all of these actions, and to create tokens and roles that allow them.
+    /// Take all of these actions, and create tokens and roles that allow them.
     Admin,
 }
 

@@ -50,11 +50,11 @@ impl Bucket {
         }
     }
 
-    /// Refunds the charge of a failed call, minus the amount that has flowed into the bucket since the charge. Without
-    /// the charge, the bucket might have been full, and that amount lost.
+    /// Refunds the charge of a failed call, minus the amount that has flowed into the bucket since. Without the charge,
+    /// the bucket might have been full, and that amount would not have flowed in.
     pub fn refund(&self, Charge { cost, at }: Charge, now: Duration) {
         let left = cost.saturating_sub(nanos(now).saturating_sub(at));
-        // OK because subtracting never fails: the closure always returns a value.
+        // OK because the update never fails: the closure always returns a value.
         let _ = self.full_at.fetch_update(Relaxed, Relaxed, |full_at| Some(full_at.saturating_sub(left)));
     }
 
@@ -111,7 +111,7 @@ mod tests {
         let (bucket, rate) = (Bucket::default(), rate(1000));
         assert!(bucket.charge(rate, 5000, ms(0)).is_ok());
         assert_eq!(bucket.charge(rate, 1, ms(0)), Err(ms(4001)));
-        // A charge that is not admitted takes nothing.
+        // A refused charge takes nothing.
         assert_eq!(bucket.charge(rate, 9000, ms(4000)), Err(ms(1)));
         assert!(!bucket.is_full(ms(4999)) && bucket.is_full(ms(5000)));
         assert!(bucket.charge(rate, 1, ms(4001)).is_ok() && bucket.charge(rate, 1, ms(4001)).is_err());
@@ -157,7 +157,7 @@ mod tests {
                     for _ in 0..5_000 {
                         let taken = bucket.charge(rate, 2, ms(1000));
                         if let Ok(taken) = taken {
-                            // Every other charge is refunded. The other threads must be able to take it.
+                            // Every other charge is refunded, so that other threads can take it.
                             match admitted.fetch_add(1, Relaxed) % 2 {
                                 0 => bucket.refund(taken, ms(1000)),
                                 _ => continue,
@@ -167,7 +167,7 @@ mod tests {
                 });
             }
         });
-        // Every other charge of 2 units is kept, until 10,000 units are taken.
+        // Half of the admitted charges were kept. Together with the charges that still fit, they take 10,000 units.
         let kept = (0..20_000).take_while(|_| bucket.charge(rate, 2, ms(1000)).is_ok()).count() as u64;
         let total = 2 * (admitted.load(Relaxed) / 2 + kept);
         assert_eq!(total, 10_000);

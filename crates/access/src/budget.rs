@@ -30,8 +30,8 @@ use crate::{
     token::TokenId,
 };
 
-/// The random name of a budget. A budget that replaces a removed one has another ID, so a daemon never returns a share
-/// of the old budget to the new one.
+/// The random ID of a budget. A budget that replaces a removed one has another ID, so a daemon never returns a share of
+/// the old budget to the new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BudgetId([u8; ID_BYTES]);
 
@@ -72,7 +72,7 @@ pub struct NotOneSource(pub String);
 const SHOWN_MAX: usize = 80;
 
 impl Budget {
-    /// Makes a budget on the resource of a right; the action of the right does not matter.
+    /// Makes a budget for the resource of a right. The action of the right has no meaning.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Budget {
         &self.holder
     }
 
-    /// A right on the budget's source. Its action has no meaning.
+    /// A right on the budget's source. The action of the right has no meaning.
     pub const fn right(&self) -> &Right {
         &self.right
     }
@@ -131,7 +131,7 @@ impl Budget {
         Self { total, ..self.clone() }
     }
 
-    /// Whether the budget is on the source of this right.
+    /// Whether the budget is for the source of this right.
     pub fn is_on(&self, right: &Right) -> bool {
         match (self.right.bound(), right.bound()) {
             (Bound::Region(one), Bound::Region(other)) => (&one.space, one.number) == (&other.space, other.number),

@@ -8,7 +8,7 @@
 //! - [`Right`] is a permission bound to the space or region that it named when it was given.
 //! - [`Rights`] is a set of rights, compiled for decisions.
 //! - [`Token`] and [`Role`] hold rights and [`Limits`]; [`Presented`] is the secret that a caller sends.
-//! - [`Bucket`] decides whether a caller is within a rate.
+//! - [`Bucket`] decides whether a caller is within a rate limit.
 //! - [`Budget`] limits how many identifiers its holder takes from one source in total; [`Spent`] counts the use.
 #![no_std]
 

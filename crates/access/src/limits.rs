@@ -65,13 +65,13 @@ impl Limits {
         self
     }
 
-    /// These limits, with the limits of `other` for the kinds without a limit here.
+    /// These limits, plus those of `other` for the kinds that have no limit here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].or(other.0[kind])))
     }
 
-    /// The greater limit of each kind. If only one side has a limit, it applies.
+    /// The greater limit of each kind. If only one of the two is limited, its limit applies.
     #[must_use]
     pub fn greatest(self, other: Self) -> Self {
         Self(core::array::from_fn(|kind| self.0[kind].max(other.0[kind])))

@@ -36,7 +36,7 @@ pub enum Target<'t> {
         /// The key of the space, or its name if there is no such space.
         key: &'t str,
     },
-    /// At least one region of a space. The space may have no regions.
+    /// Any regions of a space, even if it has none yet. A right on one region or on names in the space is enough.
     Some {
         /// The key of the space, or its name if there is no such space.
         space: &'t str,
@@ -71,21 +71,21 @@ struct Scope {
     space_prefixes: Vec<String>,
     /// Sorted by key, in the order of [`by_length`].
     spaces: Vec<(String, InSpace)>,
-    /// The number of each single region, and the key of its space, which is also in `spaces`. The list is sorted by
-    /// number, so most grants find their region with one string comparison.
+    /// The number of each region that a right names, and the key of its space, which is also in `spaces`. The list is
+    /// sorted by number, so most grants find their region with one string comparison.
     regions: Vec<(u64, String)>,
 }
 
 /// The resources of one space on which one action is allowed.
 #[derive(Clone, Debug, Default)]
 struct InSpace {
-    /// The space itself and all regions.
+    /// Whether the space itself and all its regions are included.
     whole: bool,
     /// Prefixes of the names with which the included regions were created.
     prefixes: Vec<String>,
 }
 
-/// Lists of up to this many regions are searched linearly, longer lists by bisection.
+/// Lists of up to this many regions are searched linearly, longer lists by binary search.
 const SCANNED_MAX: usize = 4;
 
 impl Rights {
@@ -108,7 +108,8 @@ impl Rights {
         &self.rights
     }
 
-    /// Whether these rights allow an action. Callers know the action, so most of the work is done at compile time.
+    /// Whether these rights allow an action. Always inlined, so that the scope of a constant `action` is found at
+    /// compile time.
     #[inline(always)]
     pub fn may(&self, action: Action, target: Target<'_>) -> bool {
         let scope = &self.scopes[action as usize];

@@ -1,4 +1,4 @@
-//! Roles: named sets of rights, and the certificates whose callers have them.
+//! Roles: named sets of rights, and the names of the certificates whose callers have a role.
 
 use alloc::{
     borrow::ToOwned,
@@ -86,8 +86,9 @@ impl NamePattern {
         if self.is_prefix { name.starts_with(&self.text) } else { name == self.text }
     }
 
-    /// Parses a name for a role that is being set. Unlike [`from_str`](Self::from_str), which reads stored roles,
-    /// rejects a string that can be neither a URI nor a DNS name, because no certificate would match it.
+    /// Parses the name of a certificate for a role that an operator sets. Rejects a string that can be neither a URI
+    /// nor a DNS name, because no certificate would match it. In contrast, [`from_str`](Self::from_str), which reads
+    /// stored roles, accepts such strings.
     ///
     /// # Errors
     ///

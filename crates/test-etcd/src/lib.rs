@@ -33,7 +33,7 @@ struct Member {
     client: SocketAddr,
     peer: SocketAddr,
     process: Option<Child>,
-    /// A process that kills the member when this process exits for any reason. A cluster in a `static` is never
+    /// A process that kills the member when this process exits for any reason, because a cluster in a `static` is never
     /// dropped.
     reaper: Option<Child>,
 }
@@ -208,7 +208,7 @@ impl Etcd {
     }
 
     fn prepare(members: usize, extra: &[&str]) -> Self {
-        // Bind all ports before releasing any of them, so that no two are the same.
+        // Bind all ports before releasing any of them, so that they all differ.
         let free: Vec<TcpListener> =
             (0..2 * members).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port")).collect();
         let address = |at: usize| free[at].local_addr().expect("bound");

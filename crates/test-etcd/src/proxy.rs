@@ -27,13 +27,13 @@ enum Plan {
     /// Passes all replies.
     #[default]
     Pass,
-    /// Passes this many replies, then drops the next one and closes its connection.
+    /// Passes this number of replies, then drops the next one and closes the connection.
     Lose(u32),
-    /// Closes the connection after this many bytes.
+    /// Closes the connection after this number of bytes.
     CutAfter(usize),
 }
 
-/// A reply to a call has more bytes than this. HTTP/2 frames for settings, pings and windows are not larger.
+/// A reply to a call has more bytes than this. HTTP/2 frames for settings, pings and windows do not.
 const REPLY_BYTES_MIN: usize = 60;
 
 impl Proxy {
@@ -60,7 +60,7 @@ impl Proxy {
         self.address
     }
 
-    /// Passes `passing` replies, then drops the next one and closes its connection.
+    /// Passes `passing` replies, then drops the next one and closes the connection.
     pub fn lose_answer_after(&self, passing: u32) {
         lock(&self.state).plan = Plan::Lose(passing);
     }
@@ -77,7 +77,7 @@ impl Proxy {
         lock(&self.state).plan = Plan::CutAfter(bytes);
     }
 
-    /// Returns the number of replies dropped and connections closed by the plan so far.
+    /// Returns how often the proxy has dropped data and closed a connection according to its plan.
     pub fn lost(&self) -> u32 {
         lock(&self.state).lost
     }

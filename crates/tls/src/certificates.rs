@@ -1,4 +1,4 @@
-//! Loads and reloads the CAs that verify servers, and the client's own certificate.
+//! Loads and reloads the CAs against which servers are verified, and the client's own certificate.
 
 use std::{
     fmt, fs,
@@ -28,7 +28,7 @@ pub enum Pem {
 /// The certificates and the key that a client uses for TLS.
 #[derive(Clone, Debug, Default)]
 pub struct Pems {
-    /// The CAs that verify servers. The default is the CAs of the system.
+    /// The CAs against which servers are verified. The default is the CAs of the system.
     pub ca: Option<Pem>,
     /// The client's certificate and its key, for servers that ask for a certificate.
     pub identity: Option<(Pem, Pem)>,
@@ -65,7 +65,7 @@ pub enum CertificateError {
         /// The problem.
         problem: rustls::Error,
     },
-    /// There is no CA that could verify a server.
+    /// There is no usable CA, so no server could be verified.
     #[error("{what}: there is no certificate that rustls can use")]
     NoCa {
         /// The CAs and their file.
@@ -186,11 +186,11 @@ impl Pems {
     fn roots(&self, contents: &Contents) -> Result<RootCertStore, CertificateError> {
         let cas = match (&self.ca, &contents.ca) {
             (Some(ca), Some(text)) => contents::certificates(text, ca.place()).map_err(unfit(CA))?,
-            // OK because a system CA that cannot be read is not trusted.
+            // OK to ignore errors, because a system CA that cannot be read is not trusted.
             _ => rustls_native_certs::load_native_certs().certs,
         };
         let mut roots = RootCertStore::empty();
-        // System CA bundles often contain CAs that rustls rejects.
+        // Skip CAs that rustls rejects, which system CA bundles often contain.
         match roots.add_parsable_certificates(cas) {
             (0, _) => {
                 let what = self.ca.as_ref().map_or_else(|| "the CAs of the system".to_owned(), |ca| ca.describe(CA));
@@ -229,14 +229,14 @@ impl Certificates {
             return Ok(self.state().config.clone());
         }
         let own = self.clone();
-        // The files may be on a disk that hangs.
+        // Do not block the runtime: the files may be on a disk that hangs.
         task::spawn_blocking(move || own.read_again())
             .await
             .map_err(|error| IoError::new(ErrorKind::Interrupted, error))
     }
 
-    /// Reads the files again at this interval, until the future is dropped. So problems are logged before a new
-    /// connection needs the files.
+    /// Reads the files again at this interval, until the future is dropped. This logs problems before a new connection
+    /// needs the files.
     pub async fn follow(&self, interval: Duration) {
         loop {
             time::sleep(interval).await;
@@ -292,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate, which is its own CA, and its key.
+    /// Returns a self-signed certificate and its key.
     fn signed() -> (String, String) {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["a".to_owned()]).expect("signed");
         (cert.pem(), signing_key.serialize_pem())

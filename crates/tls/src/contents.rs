@@ -126,7 +126,7 @@ impl Found {
         let text_lines = String::from_utf8_lossy(text);
         let label = |line: &str| Some(line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----")?.to_owned());
         let labels: Vec<_> = text_lines.lines().filter_map(label).collect();
-        // PKCS #8 shows the encryption in the label, and the older formats in a header.
+        // PKCS #8 marks an encrypted key in the label, and the older formats in a header.
         let is_encrypted = |label: &String| label == "ENCRYPTED PRIVATE KEY";
         if needed == Needed::Key && (labels.iter().any(is_encrypted) || text_lines.contains("\nProc-Type: 4,ENCRYPTED"))
         {

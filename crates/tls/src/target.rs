@@ -1,5 +1,5 @@
-//! A server to connect to: by plain TCP, by a Unix socket, or by TLS. Each TLS connection uses the certificates that
-//! are then in the files.
+//! A server to connect to, over plain TCP, a Unix socket or TLS. Each TLS connection uses the certificates that are in
+//! the files at that time.
 
 use std::time::Duration;
 

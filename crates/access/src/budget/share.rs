@@ -40,7 +40,7 @@ impl Share {
         self.left.fetch_add(count, Ordering::AcqRel);
     }
 
-    /// Stops grants from the rest of the share, which is returned to the store.
+    /// Stops grants from the share. The next commit returns the rest of the share to the store.
     pub fn recall(&self) {
         self.keep_recalled(self.left.swap(0, Ordering::AcqRel));
     }
@@ -50,20 +50,21 @@ impl Share {
         self.recalled.load(Ordering::Acquire) > 0
     }
 
-    /// Takes the identifiers to return to the store, for a commit that returns them. If the commit is known to have
+    /// Takes the recalled identifiers, for a commit that returns them to the store. If the commit is known to have
     /// failed, the caller puts them back with [`keep_recalled`](Self::keep_recalled).
     pub fn take_recalled(&self) -> u64 {
         self.recalled.swap(0, Ordering::AcqRel)
     }
 
-    /// Keeps these identifiers to be returned to the store with the next commit.
+    /// Keeps these identifiers until the next commit returns them to the store.
     pub fn keep_recalled(&self, count: u64) {
         self.recalled.fetch_add(count, Ordering::AcqRel);
     }
 }
 
 impl Sizing {
-    /// The size of a share that would last a few seconds; 0 before the first share. `now` is on the steady clock.
+    /// The size of a share that would last a few seconds; 0 before the first share. `now` is a time of the steady
+    /// clock.
     pub fn wish(&self, now: Duration) -> u64 {
         let Some((size, since)) = self.last else { return 0 };
         match now.saturating_sub(since) {

@@ -37,7 +37,7 @@ pub struct Reservation {
 /// The error for a budget with fewer identifiers left than the daemon needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short {
-    /// What is left.
+    /// The number of identifiers left.
     pub left: u64,
 }
 
@@ -64,8 +64,8 @@ impl Spent {
         total.saturating_sub(self.used)
     }
 
-    /// Reserves a share of at least the number that the daemon needs. A larger share is at most an eighth of what is
-    /// left. Returns the state to commit, and the size of the share.
+    /// Reserves a share of at least the number that the daemon needs. If the share is larger than that, it is at most
+    /// an eighth of what is left. Returns the state to commit, and the size of the share.
     ///
     /// # Errors
     ///
@@ -109,12 +109,12 @@ impl Spent {
 }
 
 impl Lately {
-    /// Identifiers per day.
+    /// The number of identifiers used per day, at the same rate.
     pub fn per_day(&self) -> f64 {
         self.count as f64 * DAY / self.millis as f64
     }
 
-    /// The number of days for which `left` identifiers last.
+    /// The number of days for which `left` identifiers last, at the same rate.
     pub fn days(&self, left: u64) -> f64 {
         left as f64 / self.per_day()
     }
@@ -290,7 +290,8 @@ mod tests {
                             match (is_answered, is_made) {
                                 (true, true) => share.put(size),
                                 (true, false) => share.keep_recalled(returned),
-                                // Neither the new share nor the returned identifiers are granted after this.
+                                // Without an answer, the daemon grants neither the new share nor the returned
+                                // identifiers.
                                 (false, _) => {}
                             }
                         }
