@@ -96,7 +96,7 @@ pub enum BadPermission {
     Impossible {
         /// The string.
         text: String,
-        /// What is possible.
+        /// Why the action is not possible, and what to write instead.
         problem: String,
     },
 }

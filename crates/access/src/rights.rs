@@ -36,7 +36,8 @@ pub enum Target<'t> {
         /// The key of the space, or its name if there is no such space.
         key: &'t str,
     },
-    /// Any regions of a space, even if it has none yet. A right on one region or on names in the space is enough.
+    /// Any regions of a space, even if it has none yet. A right on one of its regions, or on the beginning of their
+    /// names, is enough.
     Some {
         /// The key of the space, or its name if there is no such space.
         space: &'t str,

@@ -441,7 +441,7 @@ pub(crate) struct SpaceCreateArgs {
     /// The width of the space's identifiers in bits.
     #[arg(long, value_name = "N", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) bits: u32,
-    /// The text form of its identifiers.
+    /// The text form of the space's identifiers.
     #[arg(long, value_name = "FORM", default_value = "decimal")]
     pub(crate) text: TextArg,
     /// Show what would change, and change nothing.

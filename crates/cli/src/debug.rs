@@ -65,7 +65,7 @@ fn table(events: &[NotableEvent]) -> Table {
     table
 }
 
-/// Converts an event to JSON. The figures are strings, because some are names.
+/// Converts an event to JSON. The values of the figures are strings, because some of them are names.
 fn to_json(event: &NotableEvent) -> Value {
     let figures = event.figures.iter().map(|figure| (figure.name.clone(), Value::from(figure.value.as_str())));
     json!({"time": time(event), "event": event.kind, "figures": figures.collect::<Map<_, _>>()})

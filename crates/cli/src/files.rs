@@ -59,7 +59,7 @@ impl Named {
         }
     }
 
-    /// Returns the file with the setting that names it, and advice like [`Self::advice`].
+    /// Describes the file: its path, the setting that names it, and the advice of [`Self::advice`].
     pub(crate) fn origin(&self, path: &Path) -> String {
         format!("{}, the file of {self}{}", path.display(), self.advice())
     }

@@ -174,7 +174,7 @@ fn write(entry: &HistoryEntry, out: &mut Out) -> Result<(), Failure> {
     out.fitted(|palette| render(entry, palette))
 }
 
-/// Renders one line for the edit, one for each region it changed, and one for each attribute before and after.
+/// Renders one line for the edit, one for each region it changed, and one for each attribute that it removed or added.
 fn render(entry: &HistoryEntry, palette: Palette) -> String {
     let revision = palette.paint(Role::Heading, &format!("revision {}", entry.revision));
     let mut text = format!("{revision}  {}  {} by {}", entry.time, entry.operation, entry.principal);

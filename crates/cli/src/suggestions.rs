@@ -26,7 +26,7 @@ const SOURCES: [&str; 9] = [
     "proto/src",
     "server/src",
 ];
-/// Samples for placeholders. A command must be valid with one of them.
+/// Samples for placeholders. A command must be valid with at least one of them.
 const SAMPLES: [&str; 7] = ["1", "48", "serial:SAMPLE", "80:1", "admin:*", "0123456789ab", "ca"];
 /// A sample for the source of a budget.
 const RESOURCE: &str = "uuidv7";

@@ -177,7 +177,7 @@ fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
 struct Work<'f> {
     space: &'f str,
     header: &'f Header,
-    /// The number of regions that the table and the file have in common, without differences.
+    /// The number of the file's regions that the table already has, without differences.
     present: usize,
     /// The regions that differ from the file, with the differences.
     differing: Vec<(String, Vec<String>)>,

@@ -257,7 +257,8 @@ pub(crate) struct SubdivideArgs {
     #[arg(long, value_name = "K", value_parser = parse_width, allow_negative_numbers = true)]
     pub(crate) by: u32,
     /// Create a subregion with a suffix of SUFFIX bits. BITS are the K bits after the region's prefix; by default the
-    /// lowest free ones. The default is all zeros only if the command assigns every extension.
+    /// lowest free ones. All zeros are the default only with --abstract, or if the command creates the last missing
+    /// subregions.
     #[arg(long = "new", value_name = "NAME:SUFFIX[:BITS]", required = true)]
     pub(crate) new_regions: Vec<NewRegion>,
     /// Assign the all-zero bits even if other subregions do not exist yet. The missing subregions stay reserved.

@@ -78,8 +78,8 @@ Examples:
 /// for confirmation.
 ///
 /// The region gets the owner and the labels of the request. One commit creates the region and closes the request, so a
-/// crash leaves both or neither. Options override what the request asks for. Without --reason, the history records the
-/// reason of the request.
+/// crash cannot leave one without the other. Options override what the request asks for. Without --reason, the history
+/// records the reason of the request.
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_HELP)]
 pub(crate) struct ApproveArgs {

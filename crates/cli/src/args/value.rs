@@ -192,7 +192,7 @@ pub(super) fn parse_lines(text: &str) -> Result<usize, String> {
     within(text, 0, usize::MAX as u128).ok_or_else(|| "expected a number of lines, such as 20".to_owned())
 }
 
-/// Parses a number that identifies a resource, such as a request, and is at least 1.
+/// Parses the number of a resource, such as a request. The number must be at least 1.
 pub(super) fn parse_number(text: &str) -> Option<u64> {
     within(text, 1, u64::MAX.into())
 }
@@ -245,7 +245,7 @@ impl FromStr for NewRegion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // The bits may be an address with colons.
+        // Split only at the first two colons, because the bits may be an address with colons.
         let parts: Vec<&str> = text.splitn(3, ':').collect();
         let (name, suffix, bits) = match parts[..] {
             [name, suffix] => (name, suffix, None),

@@ -39,8 +39,8 @@ impl Log {
         std::mem::take(&mut self.is_lost)
     }
 
-    /// Passes all lines present now to `each`, without their line feeds. Continues with the newer files if the daemon
-    /// has rotated the log.
+    /// Passes all lines that are in the log now to `each`, without their line feeds. Continues with the newer files if
+    /// the daemon has rotated the log.
     pub(super) fn read<E>(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> io::Result<Result<(), E>> {
         loop {
             // The daemon may write to a file until it renames the file, so list the files before the last read of this
