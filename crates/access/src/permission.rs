@@ -27,7 +27,7 @@ pub enum Resource {
     Everything,
     /// The token of a format, or `uid11-fullrand`.
     Format(&'static str),
-    /// All formats whose tokens begin with this string, and `uid11-fullrand` if that token does.
+    /// All formats whose tokens begin with this string. Includes `uid11-fullrand` if that token begins with the string.
     Formats(String),
     /// `serial:SYMBOL`.
     Serial(Series),

@@ -36,8 +36,8 @@ pub enum Target<'t> {
         /// The key of the space, or its name if there is no such space.
         key: &'t str,
     },
-    /// Any regions of a space, even if it has none yet. A right on one of its regions, or on the beginning of their
-    /// names, is enough.
+    /// At least one region of a space: a right on any region of the space, or on names of regions in it, is enough. The
+    /// space may have no regions yet.
     Some {
         /// The key of the space, or its name if there is no such space.
         space: &'t str,

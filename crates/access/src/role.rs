@@ -1,4 +1,4 @@
-//! Roles: named sets of rights, and the names of the certificates whose callers have a role.
+//! Roles: named sets of rights, which callers have through their tokens or certificates.
 
 use alloc::{
     borrow::ToOwned,

@@ -41,7 +41,7 @@ const BATCH_MAX: u64 = 1 << 18;
 /// The capacity of the queue in blocks, not counting the block that is being printed.
 const AHEAD_BLOCKS: usize = 1;
 
-/// The time limit for a write that is in progress at Ctrl-C.
+/// The time limit for a write that is in progress when the user presses Ctrl-C.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// With `--timeout`, the pause before the next attempt when the client's own retries have failed.

@@ -91,7 +91,7 @@ fn known(names: &[String]) -> String {
     }
 }
 
-/// Returns what to choose in place of a current context that does not exist.
+/// Returns advice on what to choose instead of a current context that does not exist.
 fn instead(names: &[String]) -> String {
     match names.first() {
         None => ": choose none with `kent context use --none`".to_owned(),

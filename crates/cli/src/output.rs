@@ -126,7 +126,7 @@ pub(crate) enum Role {
     Good,
     Warning,
     Bad,
-    /// A part of a drawing, with the color of this index modulo the number of colors.
+    /// A part of a drawing. The index, modulo the number of colors, selects the color.
     Part(usize),
 }
 

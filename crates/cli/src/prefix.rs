@@ -13,7 +13,7 @@ pub(crate) enum PrefixFormat {
     /// Zeros and ones, such as 101101.
     #[default]
     Bits,
-    /// Hexadecimal digits from the left and the number of bits, such as 0xb4/6.
+    /// Hexadecimal digits, aligned to the left, and the number of bits, such as 0xb4/6.
     Hex,
     /// An address and the number of bits, like an IPv6 network, such as b400::/6.
     Cidr,

@@ -142,7 +142,7 @@ async fn approve(args: &ApproveArgs, daemon: &Daemon, out: &mut Out) -> Result<(
 }
 
 /// In a suggested command that creates the region, replaces the creation with an approval, which also closes the
-/// request. If the region's name is taken, adds the commands that answer the request nevertheless.
+/// request. If the region's name is taken, adds the commands to approve the request with another name or to decline it.
 fn approve_instead(args: &ApproveArgs, asked: &RegionRequest, failure: Failure) -> Failure {
     let Failure::Refused(mut refusal) = failure else { return failure };
     let (name, option) = match &args.name {

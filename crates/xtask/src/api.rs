@@ -162,7 +162,7 @@ fn write_enum(
     Ok(())
 }
 
-/// Returns a field's type as a .proto file writes it, with a link where it is a message or an enum of this page.
+/// Returns a field's type in words, such as "repeated `string`", with links to the messages and enums of this page.
 fn type_of(field: &FieldDescriptorProto, message: &DescriptorProto) -> String {
     let entry = message.nested_type.iter().find(|nested| {
         nested.options.as_ref().is_some_and(|options| options.map_entry())

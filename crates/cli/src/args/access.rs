@@ -22,8 +22,9 @@ pub(crate) enum TokenCommand {
     },
     /// Revoke tokens permanently, after asking for confirmation on a terminal.
     ///
-    /// When the command ends, all replicas refuse calls with these tokens, and their streams end. A token that is
-    /// revoked by mistake cannot be restored: create another one.
+    /// When the command ends, all replicas refuse calls with these tokens and have ended their streams, except for
+    /// replicas that the output lists as not confirmed. A token that is revoked by mistake cannot be restored: create
+    /// another one.
     #[command(
         visible_alias = "rm",
         after_help = "Examples:\n  kent token revoke 3f9a1c0b77de\n  kent token revoke 3f9a1c0b77de --yes"
