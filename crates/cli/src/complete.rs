@@ -1,4 +1,4 @@
-//! Completion in shells, including the names of regions, spaces, series and contexts.
+//! Shell completion, including the names of regions, spaces, series and contexts.
 //!
 //! The script that `kent completions SHELL` prints makes the shell run `kent` with the environment variable
 //! [`VARIABLE`] and the words of the command line. The answer lists the possible words at the cursor. Names among them

@@ -16,7 +16,7 @@ pub(crate) enum TokenCommand {
         after_help = "Examples:\n  kent token ls\n  kent token ls -o wide\n  kent token ls --json"
     )]
     Ls {
-        /// The form of the output; json is the same as --json.
+        /// The output format; json is the same as --json.
         #[arg(short, long, value_name = "FORM", default_value = "table")]
         output: FormArg,
     },
@@ -151,7 +151,7 @@ pub(crate) enum RoleCommand {
     /// List roles with their permissions and certificates.
     #[command(visible_alias = "list", after_help = "Examples:\n  kent role ls\n  kent role ls --json")]
     Ls {
-        /// The form of the output; json is the same as --json.
+        /// The output format; json is the same as --json.
         #[arg(short, long, value_name = "FORM", default_value = "table")]
         output: FormArg,
     },
@@ -214,7 +214,7 @@ Examples:
   kent role set shops --allow lease:uuidv7 --limit ids=10k/s --limit streams=10
   kent role set team-a --allow edit:region:default/team-a-* --certificate 'spiffe://example/team-a/*'";
 
-/// The form of a list.
+/// The output format of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormArg {
     Table,

@@ -20,7 +20,7 @@ pub(crate) enum BudgetCommand {
         /// The ID of a token or the name of a role; by default, all.
         #[arg(value_parser = parse_holder)]
         holder: Option<String>,
-        /// The form of the output; json is the same as --json.
+        /// The output format; json is the same as --json.
         #[arg(short, long, value_name = "FORM", default_value = "table")]
         output: FormArg,
     },

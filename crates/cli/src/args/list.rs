@@ -47,7 +47,7 @@ Examples:
   kent region ls --filter 'name=eu-*' -o name --space parts
   kent region ls -A --sort -fill";
 
-/// The form of a list.
+/// The output format of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputArg {
     Table,

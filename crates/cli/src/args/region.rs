@@ -1,4 +1,4 @@
-//! The arguments of `kent region`, to show and to edit regions.
+//! The arguments of `kent region`, which shows and edits regions.
 
 use std::num::NonZeroU64;
 

@@ -23,7 +23,7 @@ pub(crate) enum RequestCommand {
         /// List closed requests, too.
         #[arg(long)]
         all: bool,
-        /// The form of the output; json is the same as --json.
+        /// The output format; json is the same as --json.
         #[arg(short, long, value_name = "FORM", default_value = "table")]
         output: FormArg,
         #[command(flatten)]
