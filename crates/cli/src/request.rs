@@ -24,7 +24,7 @@ use crate::table::{Cell, Table, facts};
 /// The maximum number of requests per page.
 const PAGE_SIZE: u32 = 1000;
 
-/// The maximum length of the reason of an edit, in bytes.
+/// The maximum length of an edit's reason, in bytes.
 const REASON_BYTES_MAX: usize = 1024;
 
 pub(crate) async fn run(command: &RequestCommand, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {

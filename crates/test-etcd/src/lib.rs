@@ -109,7 +109,7 @@ impl Etcd {
         self.members[at].process.iter().for_each(resume);
     }
 
-    /// Saves a snapshot of the first member in the cluster's directory.
+    /// Saves a snapshot of the first member to the cluster's directory.
     ///
     /// # Panics
     ///

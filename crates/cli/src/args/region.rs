@@ -53,7 +53,7 @@ pub(crate) enum RegionCommand {
     /// regions in it, to any depth, including those created later. The answer says whether all replicas have stopped.
     #[command(after_help = "Example:\n  kent region seal orders --reason 'audit'")]
     Seal(NamedArgs),
-    /// Lift the seal of a region. The seals of regions inside it, and of regions around it, stay.
+    /// Lift the seal of a region. Seals of regions inside or around it stay in place.
     #[command(after_help = UNSEAL_HELP)]
     Unseal(NamedArgs),
     Rename(RenameArgs),

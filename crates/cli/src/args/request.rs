@@ -14,7 +14,7 @@ use super::{
 /// You see your own requests, and those for regions that you may create.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RequestCommand {
-    /// List requests, the newest first.
+    /// List requests, newest first.
     #[command(
         visible_alias = "list",
         after_help = "Examples:\n  kent request ls\n  kent request ls --all -o wide\n  kent request ls --json"

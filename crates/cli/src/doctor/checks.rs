@@ -71,7 +71,7 @@ impl Check {
         Self { name, facts: Vec::new(), problems: Vec::new() }
     }
 
-    /// Returns the state of the worst problem.
+    /// Returns the severity of the most severe problem.
     pub(crate) fn state(&self) -> State {
         self.problems.iter().map(|problem| problem.state).max().unwrap_or(State::Ok)
     }
