@@ -156,8 +156,8 @@ async fn find_space(name: &str, header: &Header, daemon: &Daemon) -> Result<Spac
     }
 }
 
-/// Checks that all counters are known. A file from an earlier revision has no counters. With `unissued`, missing counters
-/// become 0.
+/// Checks that all counters are known. A file from an earlier revision has no counters. With `unissued`, missing
+/// counters become 0.
 fn check_counters(entries: &mut [Entry], unissued: bool) -> Result<(), String> {
     let unknown = entries.iter().find(|entry| entry.issues() && entry.reserved.is_none());
     if let Some(unknown) = unknown.filter(|_| !unissued) {

@@ -188,8 +188,8 @@ fn meant(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     }
 }
 
-/// Returns a tip that corrects a command whose first two words are in the wrong order, such as `kent create region r` or
-/// `kent get regions`.
+/// Returns a tip that corrects a command whose first two words are in the wrong order, such as `kent create region r`
+/// or `kent get regions`.
 fn reordered(error: &clap::Error, line: &[OsString], root: &Command, path: &[&Command]) -> Option<String> {
     let typed = text(error, ContextKind::InvalidSubcommand).filter(|_| path.len() == 1)?;
     let words = plain(line)?;
