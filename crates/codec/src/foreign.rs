@@ -4,7 +4,7 @@
 
 use kent_ids::{CodecError, ErrorCode, UnixNanos, Uuid};
 
-/// An identifier, read as one of these formats.
+/// An identifier in one of the formats of this module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     /// The format's token.
@@ -21,7 +21,7 @@ pub(crate) struct Foreign {
     pub(crate) digits: u32,
     /// The name, value and meaning of each field.
     pub(crate) fields: Vec<(&'static str, String, &'static str)>,
-    /// The bit ranges: the last bit and the name of each.
+    /// The last bit and the name of each bit range.
     pub(crate) layout: Vec<(u32, &'static str)>,
 }
 
@@ -31,7 +31,8 @@ impl Foreign {
         self.time?.rfc3339(self.digits)
     }
 
-    /// Describes this reading as an alternative to another.
+    /// Describes this reading for [`Inspection::also`](super::Inspection::also): its format, and its time if it has
+    /// one.
     pub(crate) fn as_alternative(&self) -> String {
         let of = self.instant().map(|time| format!(" of {time}")).unwrap_or_default();
         format!("{0}{of} (--as {0})", self.token)
@@ -61,7 +62,7 @@ const KINDS: [Kind; 10] = [
 
 const SNOWFLAKE_SHAPE: &str = "a decimal number of at most 63 bits";
 
-/// Returns the tokens of these formats.
+/// Returns the tokens of the formats of this module.
 pub(crate) fn tokens() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.token)
 }
@@ -77,7 +78,7 @@ pub(crate) fn read_as(token: &str, text: &str) -> Option<Result<Foreign, CodecEr
     Some((kind.read)(text).ok_or_else(refusal))
 }
 
-/// Returns the readings of the string in all formats that it fits, the most likely first.
+/// Reads the string in every format that it fits, the most likely format first.
 pub(crate) fn guesses(text: &str) -> impl Iterator<Item = Foreign> {
     KINDS.iter().filter_map(|kind| (kind.read)(text))
 }
@@ -204,8 +205,8 @@ fn ksuid(text: &str) -> Option<Foreign> {
     })
 }
 
-/// Reads an identifier of the Go library rs/xid: 12 bytes in the layout of an ObjectId, written in base 32. Kent's xid
-/// is another format.
+/// Reads an identifier of the Go library rs/xid: 12 bytes in the layout of an ObjectId, written in base 32. Kent's own
+/// xid is a different format.
 fn rs_xid(text: &str) -> Option<Foreign> {
     if text.len() != 20 {
         return None;
@@ -234,7 +235,7 @@ fn rs_xid(text: &str) -> Option<Foreign> {
     })
 }
 
-/// Reads a MongoDB ObjectId: 32 bits of seconds, 40 random bits per process, and a counter of 24 bits.
+/// Reads a MongoDB ObjectId: 32 bits of seconds, 40 bits that are random per process, and a counter of 24 bits.
 fn object_id(text: &str) -> Option<Foreign> {
     if text.len() != 24 {
         return None;

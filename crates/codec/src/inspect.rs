@@ -17,7 +17,7 @@ use crate::{
     foreign::{self, Foreign},
 };
 
-/// A range of bits and its label, without the bits of an identifier.
+/// A labeled range of bits, without the values of the bits.
 type Range = kent_ids::BitRange;
 
 /// The result of inspecting a string. Its JSON form is an object with the same keys.
@@ -40,7 +40,7 @@ pub struct Inspection {
     pub fields: Vec<Field>,
     /// The fields as bit ranges, most significant first, without gaps.
     pub layout: Vec<BitRange>,
-    /// The other formats that the string fits, each with the time that the identifier would have.
+    /// The other formats that the string fits, each with the time that the identifier would have in that format.
     pub also: Vec<String>,
 }
 
@@ -113,9 +113,9 @@ impl Inputs for Reading {
     }
 }
 
-/// Inspects a string as described by `reading`. If `reading` names no format, uses the first that fits: an EXTUUID, a
-/// UUID (with hyphens, in braces, as a URN, or 32 hexadecimal digits), an integer (hexadecimal after `0x`, or decimal),
-/// a uid11 (11 characters), a foreign format such as a ULID, or a preset of layouts such as a TSID.
+/// Inspects a string as described by `reading`. If `reading` names no format, uses the first of these that fits: an
+/// EXTUUID, a UUID (with hyphens, in braces, as a URN, or 32 hexadecimal digits), an integer (hexadecimal after `0x`,
+/// or decimal), a uid11 (11 characters), a foreign format such as a ULID, or a layout preset such as TSID.
 /// [`Inspection::also`] lists the other formats that fit.
 ///
 /// # Errors
@@ -147,7 +147,8 @@ fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     Ok(inspection)
 }
 
-/// Fails if the reading has an option that does not apply to its format. The time would be plausible, but wrong.
+/// Fails if the reading has an option that does not apply to its format. Without this check, the time could be
+/// plausible but wrong.
 fn check_options(reading: &Reading) -> Result<(), CodecError> {
     let format = reading.format.as_deref().unwrap_or_default();
     let refused = |code, message| Err(CodecError::new(code, message));
@@ -158,7 +159,7 @@ fn check_options(reading: &Reading) -> Result<(), CodecError> {
                 "a layout applies only to the format uuidv7-draft01: kent inspect --as uuidv7-draft01 --layout {layout} ID"
             ),
         ),
-        // A format with a fixed layout, such as uuidv7-draft01-us, has a precision, too.
+        // A format with a fixed layout, such as uuidv7-draft01-us, also has a precision.
         (_, Some(precision), _) if !format.starts_with("uuidv7-draft01") => refused(
             ErrorCode::BadPrecision,
             format!(
@@ -214,7 +215,7 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     Err(CodecError::new(ErrorCode::Unrecognised, message))
 }
 
-/// The beginning of an EXTUUID as text.
+/// The text that begins every EXTUUID in text form.
 const EXT_HEAD: &str = "extuuid:";
 
 /// Inspects an EXTUUID given as text.
@@ -284,7 +285,7 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
         Family::Uuid { .. } => {
             let uuid = parse_uuid(text, reading)?;
             let fields = codec.read(uuid.as_u128(), reading)?;
-            // A draft's format has different bit ranges for each layout or width.
+            // The bit ranges of a draft's format depend on its layout or width.
             let suffix = reading.layout.clone().or(reading.width.map(|width| width.to_string())).unwrap_or_default();
             let drawn = Codec::by_token(&format!("{token}-{suffix}")).unwrap_or(codec);
             let mut inspection = Inspection {
@@ -411,7 +412,7 @@ fn sharing(version: u8) -> Vec<&'static str> {
     tokens
 }
 
-/// Returns the bit ranges of a UUID without known fields.
+/// Returns the bit ranges of a UUID whose fields are unknown.
 fn bare_layout(uuid: Uuid) -> &'static [Range] {
     const DCE: &[Range] = &[
         Range::new(0, 47, "payload"),
@@ -495,7 +496,7 @@ fn integer(text: &str, value: u128, because: String) -> Inspection {
     }
 }
 
-/// Returns an inspection in which only the parts that follow from the value and its layout are set.
+/// Returns an inspection with only the parts that follow from the value and its layout.
 fn plain(id: Id, layout: &[Range]) -> Inspection {
     let value = id.to_u128();
     let width = 8 * id.width_bytes();

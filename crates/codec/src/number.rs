@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use kent_ids::{Uid11, Uuid, counted, dce, nearly_uuid};
 
-/// The maximum number of characters of an invalid text that a message repeats.
+/// The maximum number of characters of an invalid string that an error message quotes.
 const SHOWN_MAX: usize = 100;
 
-/// Returns a text for a message, with `...` in place of the end of a long one.
+/// Shortens a string for an error message: replaces the end of a long string with `...`.
 pub fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(SHOWN_MAX) {
         None => text.into(),
@@ -19,7 +19,7 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
 ///
 /// # Errors
 ///
-/// What is wrong with the string, and an example.
+/// Fails with a message that says which numbers are valid.
 pub fn parse_number(text: &str) -> Result<u128, String> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
@@ -49,7 +49,7 @@ impl TypedId {
     ///
     /// # Errors
     ///
-    /// A message with both widths in bits.
+    /// Fails with a message that states both widths in bits.
     pub fn within(self, space: &str, bits: u32) -> Result<u128, String> {
         let has = format!("an identifier of space {space} has {}", counted(bits, "bit"));
         let needed = 128 - self.value.leading_zeros();
@@ -68,7 +68,7 @@ impl TypedId {
 ///
 /// # Errors
 ///
-/// What is wrong with the string, and which forms are valid.
+/// Fails with a message that states the problem and the valid forms.
 pub fn parse_id(text: &str) -> Result<TypedId, String> {
     // Without hyphens, 32 digits could be a number.
     if text.contains('-')

@@ -30,7 +30,7 @@ fn ok_ext() {
     replay(include_str!("data/ext.jsonl"));
 }
 
-/// Replays random questions that an independent implementation in another language answered.
+/// Replays random requests with the answers of an independent implementation in another language.
 #[test]
 fn ok_independent() {
     replay(include_str!("data/independent.jsonl"));

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::{Exhausted, Sequence, Stored, TooFast, affordable, pay};
 
-/// The number of positions that one commit reserves.
+/// The bounds on the number of positions that one commit reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chunk {
     /// The initial size, which is also the smallest.
@@ -33,7 +33,7 @@ impl Default for Chunk {
 pub struct Reserved {
     /// Positions below this one are issued, or reserved in a daemon's chunk.
     pub below: Position,
-    /// The time until which these positions are paid for (see the pace rules in `pace.rs`).
+    /// The time until which the counter is paid (see the pace rules in `pace.rs`).
     pub paid: UnixNanos,
 }
 
@@ -58,7 +58,7 @@ pub struct CounterPlan {
 }
 
 impl CounterPlan {
-    /// Returns the version that the record must still have; 0 if it must not exist.
+    /// Returns the version that the record must have when the plan is committed; 0 if the record must not exist.
     pub const fn guard(&self) -> u64 {
         self.guard
     }
@@ -69,7 +69,7 @@ impl CounterPlan {
     }
 }
 
-/// The reason that a reservation is refused. A refusal changes nothing.
+/// The reason why a reservation is refused. A refusal changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CounterRefusal {
     /// Fewer positions are left than were requested.
@@ -187,8 +187,8 @@ impl Counter {
     ) -> Result<CounterPlan, NotPlanned> {
         let (base, capacity) = (read.value.below, bound.capacity);
         self.check(base)?;
-        // If no other daemon has reserved suffixes since our last commit, the next chunk directly follows the rest of
-        // ours.
+        // If no other daemon has reserved suffixes since our last commit, the next chunk directly follows our current
+        // chunk.
         let in_hand = if base == self.sequence.ceiling() { self.sequence.left() } else { 0 };
         let missing = u128::from(count).saturating_sub(in_hand);
         let left = capacity.since(base);
@@ -231,8 +231,9 @@ impl Counter {
         }
     }
 
-    /// Checks that a record was not rolled back. Must be called before a plan is based on the record. Only this counter gives back the rest of its chunk, and it
-    /// then grants nothing more from that chunk. So a record below the end of our chunk shows a rollback.
+    /// Checks that a record was not rolled back. Must be called before a plan is based on the record. Only a rollback
+    /// leaves the record below the end of our chunk: when this counter gives back the rest of its chunk, the chunk ends
+    /// at the new record.
     ///
     /// # Errors
     ///
@@ -250,7 +251,7 @@ impl Counter {
     }
 
     /// Returns the value of the record, reduced by the unused rest of our chunk if no other daemon has reserved
-    /// suffixes since.
+    /// suffixes since our last commit.
     pub const fn rest_of(&self, read: Stored<Position>) -> Position {
         let is_ours = read.version == self.version && read.value.get() == self.sequence.ceiling().get();
         if is_ours { self.sequence.next() } else { read.value }
@@ -261,8 +262,8 @@ impl Counter {
     pub fn plan_give_back(&mut self) -> Option<CounterPlan> {
         let (next, ceiling) = (self.sequence.next(), self.sequence.ceiling());
         self.sequence.close();
-        // Giving suffixes back does not reduce `paid`: a restore of an older record must allow for the suffixes granted
-        // meanwhile.
+        // Giving suffixes back does not reduce `paid`: a restore of an older record must allow for the suffixes that
+        // were granted after that record.
         let reserved = Reserved { below: next, paid: self.paid };
         (next < ceiling).then_some(CounterPlan { guard: self.version, base: next, reserved })
     }
@@ -297,7 +298,7 @@ impl Counter {
     }
 
     /// Returns whether to reserve the next chunk now, so that no request waits for the store: the counter is busy, and
-    /// half of the chunk is used. Returns false if one request takes more than a chunk.
+    /// more than half of the chunk is used. Returns false if one request takes more than a chunk.
     pub fn is_low(&self) -> bool {
         self.is_busy && self.last <= self.size.into() && self.left() < self.last / 2
     }

@@ -2,14 +2,14 @@
 //!
 //! Kent issues runs of positions below a durable ceiling. This crate decides which run comes next, and which record
 //! must be committed before the ceiling may rise. It is pure: it reads no clock, has no random source, does no I/O and
-//! uses no async. The caller supplies times, random bits and the store's answers. The order of calls is:
+//! has no async code. The caller supplies times, random bits and the store's answers. The order of calls is:
 //!
 //! 1. a `plan_*` function returns the record to commit, and the version that the commit must compare;
 //! 2. the caller commits it and waits until it is durable;
 //! 3. an `on_*` function takes the plan and the version that the store returned, and only then raises a ceiling;
 //! 4. `grant` returns runs below the ceiling, without any I/O.
 //!
-//! A plan that is dropped, or whose outcome is unknown, can leave a gap but never a duplicate.
+//! A plan that is dropped, or whose outcome is unknown, can cause a gap but never a duplicate.
 #![no_std]
 
 extern crate alloc;

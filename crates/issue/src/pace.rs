@@ -2,10 +2,10 @@
 //! may have been issued.
 //!
 //! A counter's record has a time until which the counter is *paid*: if the counter issued at its pace, it would use up
-//! all reserved numbers by that time. Reserving n numbers moves that time by n / pace, starting from the current time
-//! if the paid time has passed. The result is never more than [`BURST`] after the current time. So between the reading
-//! of a record and a later time t, at most pace * (t + BURST - paid) more numbers are reserved (see [`Lapse`]). This
-//! bound also holds for daemons that reserve from a copy of the record.
+//! all reserved numbers by that time. Reserving n numbers moves that time forward by n / pace, starting from the
+//! current time if the paid time has passed. The result is never more than [`BURST`] after the current time. So between
+//! the reading of a record and a later time t, at most pace * (t + BURST - paid) more numbers are reserved (see
+//! [`Lapse`]). This bound also holds for daemons that reserve from a copy of the record.
 
 use core::time::Duration;
 
@@ -13,8 +13,8 @@ use kent_ids::{Series, UnixNanos};
 use kent_regions::{Count, Pace};
 use thiserror::Error;
 
-/// The maximum time ahead of the clock until which a counter may be paid. It determines the burst that an idle counter
-/// can issue. At the slowest default pace, 1024 s allow 2^30 numbers, the maximum of one lease.
+/// The maximum time by which a counter may be paid ahead of the clock. It determines the burst that an idle counter can
+/// issue. At the slowest default pace, 1024 s allow 2^30 numbers, the maximum of one lease.
 pub const BURST: Duration = Duration::from_secs(1024);
 
 /// The error when a counter would advance faster than its pace allows.
@@ -61,35 +61,36 @@ pub fn affordable(pace: Pace, paid: UnixNanos, now: UnixNanos) -> u128 {
     u128::try_from(left).unwrap_or(0) * u128::from(pace.get()) / SECOND
 }
 
-/// Returns the maximum number of positions that daemons can have reserved since they read a record that was paid until
-/// `paid`, if their clocks never passed `until`.
+/// Returns the maximum number of positions that daemons could have reserved since they read a record that was paid
+/// until `paid`, if their clocks never passed `until`.
 fn reserved_by(pace: Pace, paid: UnixNanos, until: UnixNanos) -> u128 {
     let most = until.offset(nanos(BURST)).get().saturating_sub(paid.get());
     u128::try_from(most).unwrap_or(0).saturating_mul(pace.get().into()).div_ceil(SECOND)
 }
 
-/// A period whose reservations are not known: from a backup to its restore.
+/// The period from a backup to its restore, whose reservations are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lapse {
-    /// When a daemon wrote a record that is not in the backup, its clock was not before this time.
+    /// No daemon's clock was before this time when the daemon wrote a record that is not in the backup.
     pub since: UnixNanos,
-    /// When a daemon wrote a record that is not in the backup, its clock was not past this time.
+    /// No daemon's clock was past this time when the daemon wrote a record that is not in the backup.
     pub until: UnixNanos,
 }
 
 /// The maximum time by which the issuing daemons' clocks may have been behind the clock of the daemon that made the
-/// backup. It does not depend on `--clock-error`, so that all restores of one backup have the same bound.
+/// backup. It does not depend on `--clock-error`, so all restores of one backup assume the same bound.
 const SLACK: Duration = Duration::from_secs(3600);
 
 impl Lapse {
-    /// Returns the beginning of the lapse for a backup `taken` at this time, by the clock of the daemon that made it.
+    /// Returns the beginning of the lapse of a backup. `taken` is the time of the backup, by the clock of the daemon
+    /// that made the backup.
     pub fn begin(taken: UnixNanos) -> UnixNanos {
         taken.offset(-nanos(SLACK))
     }
 
     /// Returns the lapse from a backup to its restore. `taken` is the time of the backup, by the clock of the daemon
-    /// that made the backup. No counter in the backup is paid beyond `paid`. The clock of the restoring host shows `now`, and
-    /// no clock of a lost daemon was ahead of that clock by more than `error`.
+    /// that made the backup. No counter in the backup is paid beyond `paid`. The clock of the restoring host shows
+    /// `now`, and no lost daemon's clock was ahead of the host's clock by more than `error`.
     ///
     /// # Errors
     ///
@@ -105,8 +106,8 @@ impl Lapse {
     }
 
     /// For a counter that is paid until `paid`, returns the maximum number of positions that it could have reserved
-    /// during the lapse, and its new paid-until time. With that time, the counter issues
-    /// nothing before [`until`](Self::until).
+    /// during the lapse, and its new paid-until time. With that time, the counter issues nothing before
+    /// [`until`](Self::until).
     pub fn skip(&self, pace: Pace, paid: UnixNanos) -> (u128, UnixNanos) {
         (reserved_by(pace, paid.max(self.since), self.until), self.until.offset(nanos(BURST)))
     }
@@ -114,10 +115,10 @@ impl Lapse {
 
 /// The clock of the pace rules. It never goes back or stands still.
 ///
-/// It is never ahead of the fastest clock by which a counter of the store was ever paid, and a restore allows for that
-/// clock. A wrong clock therefore only costs speed: while the wall clock is behind or not trusted, this clock runs at
-/// half the speed of a steady clock. At full speed it would move ahead of every wall clock, because a fast oscillator
-/// gains a little each time that the wall clock is stepped back.
+/// It is never ahead of the fastest wall clock that a daemon of the store has ever used to pay for a counter, and a
+/// restore allows for that wall clock. A wrong clock therefore only costs speed: while the wall clock is behind or not
+/// trusted, this clock runs at half the speed of a steady clock. At full speed, it would move ahead of every wall
+/// clock, because a fast oscillator gains a little each time that the wall clock is stepped back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PaceClock {
     /// The latest time, and the steady clock's time at that moment.
@@ -128,14 +129,14 @@ impl PaceClock {
     /// Returns the time, given the wall clock (`None` if it is not trusted) and a steady clock.
     pub fn read(&mut self, wall: Option<UnixNanos>, steady: Duration) -> UnixNanos {
         let continued = self.latest.map(|(time, at)| time.offset(nanos(steady.saturating_sub(at)) / 2));
-        // Without any clock, the time is earlier than any real time, so new counters keep their pace and have no burst.
+        // Without any clock, the time is earlier than any real time, so new counters keep their pace and get no burst.
         let now = wall.max(continued).unwrap_or(UnixNanos::new(-nanos(BURST)));
         self.latest = Some((now, steady));
         now
     }
 
-    /// Advances to the earliest time at which a daemon can have paid for a record until `paid`, if that time is ahead
-    /// of ours. Call this method right after [`read`](Self::read). Returns the new time.
+    /// Advances to the earliest time at which a daemon could have paid for a record until `paid`, if that time is later
+    /// than ours. Call this method right after [`read`](Self::read). Returns the new time.
     pub fn catch_up(&mut self, paid: UnixNanos) -> UnixNanos {
         let theirs = paid.offset(-nanos(BURST));
         match &mut self.latest {
@@ -148,7 +149,7 @@ impl PaceClock {
     }
 }
 
-/// Returns the duration in nanoseconds, which is less than 2^94.
+/// Returns the duration in nanoseconds. The result is less than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
@@ -238,8 +239,8 @@ mod tests {
 
     #[test]
     fn ok_a_restore_skips_exactly_the_largest_possible_reservation() {
-        // The clock of the daemon that made the backup was ahead. The clock of the daemon that continued was behind,
-        // and later ahead.
+        // The clock of the daemon that made the backup was ahead. The clock of the daemon that kept reserving was
+        // behind at first, and later ahead.
         for paid in [UnixNanos::new(0), after(-ERROR), after(-1000), after(1024)] {
             let (read, mut now, mut paid_until, mut reserved) = (paid, -ERROR, paid, 0);
             while now <= 5000 {
@@ -247,7 +248,7 @@ mod tests {
                 paid_until = pay(pace(1000), paid_until, after(now), count).expect("affordable");
                 (reserved, now) = (reserved + count, now + 100);
             }
-            // The restoring host's clock is behind that of the daemon.
+            // The restoring host's clock is behind the daemon's clock.
             let (skipped, paid_then) = restored_at(now - 100 - ERROR).skip(pace(1000), read);
             assert_eq!(skipped, reserved, "paid until {paid:?}");
             assert_eq!(
@@ -261,8 +262,8 @@ mod tests {
 
     const CLOCKS: &[i128] = &[-WRONG, 0, WRONG];
 
-    /// Returns the usual clock error of a store's daemon, and the daemon's steps. Each step has the seconds that pass,
-    /// possibly another clock error, and whether the daemon reserves as many numbers as its pace allows.
+    /// Generates the usual clock error of a store's daemon, and the daemon's steps. Each step has the seconds that
+    /// pass, an optional other clock error, and whether the daemon reserves all numbers that its pace allows.
     fn store() -> impl Strategy<Value = (i128, Vec<(i128, Option<i128>, bool)>)> {
         let seconds = prop::sample::select(&[1_i128, 500, 1000, 4000]);
         let jumps = prop::option::weighted(0.1, prop::sample::select(CLOCKS));

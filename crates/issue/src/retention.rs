@@ -29,8 +29,8 @@ impl DatedRequest {
     }
 }
 
-/// The maximum time by which a dated request ID may be ahead of the clock. The clock of its creator may be wrong or in
-/// another time zone.
+/// The maximum time by which a dated request ID may be ahead of the clock. The clock of its creator may be wrong, or
+/// set to the wrong time zone.
 pub const REQUEST_AHEAD_MAX: Duration = Duration::from_secs(86_400);
 
 /// The retention of request IDs, and the limit on their number.
@@ -146,13 +146,13 @@ pub struct Forgotten {
 }
 
 impl Forgotten {
-    /// Returns the number of edits by which a table at revision `present` exceeds `kept_max`.
+    /// Returns the number of edits beyond `kept_max` that a table at revision `present` keeps.
     pub const fn excess(&self, present: u64, kept_max: u64) -> u64 {
         present.saturating_sub(self.through).saturating_sub(self.passed_over).saturating_sub(kept_max)
     }
 
-    /// Forgets the next edit: the one that made `revision` from the revision `follows`, or by default from the revision
-    /// just before `revision`.
+    /// Forgets the next edit, which made `revision` from the revision `follows`. The default of `follows` is the
+    /// revision just before `revision`.
     #[must_use]
     pub const fn and(self, revision: u64, follows: Option<u64>) -> Self {
         let before = match follows {
@@ -166,7 +166,7 @@ impl Forgotten {
 
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
-/// Returns the duration in nanoseconds, which is less than 2^94.
+/// Returns the duration in nanoseconds. The result is less than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }

@@ -89,13 +89,13 @@ pub struct SlotPlan {
     slot: Slot,
     guard: u64,
     record: SlotRecord,
-    /// The ticks up to this second belong to an earlier commit, or `None` if the slot was never used.
+    /// The second up to which ticks belong to an earlier commit; `None` if the slot was never used.
     start: Option<UnixSeconds>,
 }
 
 impl SlotPlan {
-    /// Returns a plan that takes the slot for `holder` and reserves up to `until`. Without a record, the slot is new. A
-    /// new slot's node field and clock sequence are made from `random`.
+    /// Returns a plan that takes the slot for `holder` and reserves its ticks up to `until`. Without a record, the slot
+    /// is new. A new slot's node field and clock sequence are made from `random`.
     pub(crate) fn take(
         slot: Slot,
         read: Option<Stored<SlotRecord>>,
@@ -141,7 +141,7 @@ impl SlotPlan {
         self.slot
     }
 
-    /// Returns the version that the record must still have; 0 if it must not exist.
+    /// Returns the version that the record must have when the plan is committed; 0 if the record must not exist.
     pub const fn guard(&self) -> u64 {
         self.guard
     }

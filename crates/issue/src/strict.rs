@@ -3,9 +3,9 @@
 //!
 //! Concurrent requests share one commit. First read the records of the request IDs ([`StrictId::before`]), and then the
 //! counter ([`StrictState`]), unless the counter's state is known from the last commit. Call [`StrictState::plan`].
-//! Commit the plan: the commit compares the counter and, if a dated request ID is granted, the floor of dated request
-//! IDs. Then call [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan and read
-//! everything again.
+//! Commit the plan: the commit compares the counter and, if it grants a request with a dated request ID, the floor of
+//! dated request IDs. Then call [`StrictPlan::on_committed`]. After a conflict or an unknown outcome, discard the plan
+//! and read everything again.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::num::NonZeroU64;
@@ -72,7 +72,7 @@ pub struct StrictState {
 pub struct RequestRules {
     /// The retention of request IDs, and the limit on their number.
     pub policy: RequestPolicy,
-    /// Dated request IDs below this time are forgotten.
+    /// Dated request IDs from before this time are forgotten.
     pub floor: UnixNanos,
     /// The time, if the clock is trusted.
     pub now: Option<UnixNanos>,
@@ -91,7 +91,7 @@ pub enum StrictOutcome {
     Again,
 }
 
-/// The reason that a request is rejected.
+/// The reason why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum StrictRefusal {
     /// Too few suffixes are left.
@@ -112,7 +112,7 @@ pub enum StrictRefusal {
         /// The number of suffixes granted before.
         count: u64,
     },
-    /// Another caller used the request ID before, and got its suffixes.
+    /// Another caller used the request ID before, and got the suffixes.
     #[error("the same request_id was used before, by another caller")]
     OthersId,
     /// The request ID must not be used.
@@ -221,7 +221,8 @@ impl StrictPlan {
         u64::try_from(self.after.below.since(self.base.counter.value.below)).unwrap_or(u64::MAX)
     }
 
-    /// Returns the version that the counter's record must still have; 0 if it must not exist.
+    /// Returns the version that the counter's record must have when the plan is committed; 0 if the record must not
+    /// exist.
     pub const fn guard(&self) -> u64 {
         self.base.counter.version
     }
@@ -243,7 +244,7 @@ impl StrictPlan {
         Some((kept, kept.value.saturating_add(self.added)))
     }
 
-    /// Returns the state after this commit became durable at `version`, for the next plan.
+    /// Returns the state from which to make the next plan, after this commit became durable at `version`.
     pub fn on_committed(&self, version: u64) -> StrictState {
         let undated = match self.undated() {
             Some((_, value)) => Some(Stored { version, value }),

@@ -21,9 +21,9 @@ pub struct ClockPolicy {
     pub tolerance: Duration,
     /// The maximum time by which a timestamp may be ahead of the clock when it is granted.
     pub max_ahead: Duration,
-    /// The first window of a slot. Each extension doubles the window.
+    /// The length of a slot's first window. Each extension doubles the window.
     pub window_first: Duration,
-    /// The largest window: the time for which a daemon can issue while the store is unavailable.
+    /// The length of the largest window: the time for which a daemon can issue while the store is unavailable.
     pub window_last: Duration,
 }
 
@@ -100,7 +100,7 @@ pub enum Refusal {
         /// The time until the clock allows the grant.
         wait: Duration,
     },
-    /// The request is larger than any one grant can be.
+    /// The request exceeds the maximum size of a grant.
     #[error("one request can have at most {}", counted(max, "identifier"))]
     TooMany {
         /// The largest number of identifiers in one grant.
@@ -154,7 +154,7 @@ pub struct TimeIssuer {
     tracks: Vec<Track>,
 }
 
-/// The slot that this daemon holds, and the second after which its ticks belong to this daemon.
+/// The slot that this daemon holds, and the second after which the slot's ticks belong to this daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Held {
     slot: Slot,
@@ -213,15 +213,15 @@ impl TimeIssuer {
 
     /// Applies a plan that is durable at `version`. Only this call raises the ceiling.
     pub fn on_committed(&mut self, plan: SlotPlan, version: u64, now: UnixNanos) {
-        // A step back of the clock after this reading must make the daemon leave this slot.
+        // Records this reading, so that the daemon leaves the slot if the clock goes back after it.
         self.observe(now);
         let stored = Stored { version, value: *plan.record() };
         if self.holds(&stored.value, plan.slot()) {
             self.window = self.window.saturating_mul(2).min(self.policy.window_last);
             self.raise(stored);
         } else if self.held.is_none() && plan.start().is_none_or(|start| start.nanos() < now) {
-            // If the clock went back after the slot was chosen, the ticks of an earlier commit may not be past: do not
-            // use the slot.
+            // The slot is used only if the ticks of earlier commits are still in the past. If the clock went back after
+            // the slot was chosen, they may not be.
             self.window = self.policy.window_first;
             self.held = Some(Held { slot: plan.slot(), stored, start: plan.start() });
             self.open_tracks();
@@ -250,7 +250,7 @@ impl TimeIssuer {
     pub fn observe(&mut self, now: UnixNanos) -> Option<Duration> {
         let back = self.clock.observe(now, self.policy.tolerance)?;
         self.leave();
-        // Earlier grants are in the future of the new clock, so the sequences start again in the new slot.
+        // By the new clock, earlier grants are in the future, so the new slot gets new sequences.
         self.tracks.clear();
         Some(back)
     }
@@ -321,7 +321,7 @@ impl TimeIssuer {
         &self.policy
     }
 
-    /// Returns the end of a window of length `window` that starts at `now`, including `max_ahead`, rounded up.
+    /// Returns the end of a window of length `window` that starts at `now`, plus `max_ahead`, rounded up to a second.
     fn horizon(&self, now: UnixNanos, window: Duration) -> UnixSeconds {
         now.offset(nanos(window + self.policy.max_ahead)).ceil_seconds()
     }
@@ -400,7 +400,7 @@ fn check_ahead(line: &Line, first: Position, count: NonZeroU64, limit: Position)
     if last < limit {
         return Ok(());
     }
-    // OK because the limit is the first position of the tick after the last allowed one.
+    // OK because the limit is the first position after the last allowed tick.
     let allowed = Position::new(limit.get() - 1);
     let wait = line.instant(last).get() - line.instant(allowed).get();
     Err(Refusal::Ahead { wait: duration(wait) })

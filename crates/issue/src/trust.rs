@@ -48,7 +48,7 @@ pub struct Quarantine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustedClock {
     policy: TrustPolicy,
-    /// The lead of the wall clock over the steady one in nanoseconds, at the last trusted reading.
+    /// The lead of the wall clock over the steady clock in nanoseconds, at the last trusted reading.
     offset: Option<i128>,
     /// The largest offset that was trusted or that the recorded times suggest: a clock that was set back may return to
     /// it.
@@ -140,7 +140,7 @@ fn steady(reading: Reading) -> i128 {
     nanos(reading.steady)
 }
 
-/// Returns the duration in nanoseconds, which is less than 2^94.
+/// Returns the duration in nanoseconds. The result is less than 2^94.
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
@@ -211,7 +211,8 @@ mod tests {
         );
         check(Some(-31 * DAY - 1), (0, None), &[(1, None)]);
         check(Some(-31 * DAY), (0, Some(0)), &[(1, Some(1))]);
-        // The recorded time allows 31 days; the second reading is a second later by the steady clock.
+        // A clock is credible up to 31 days after the recorded time, plus the time that the steady clock has counted: 1
+        // s at the first reading, and 2 s at the second.
         let explained = -YEARS + 31 * DAY;
         check(Some(-YEARS), (0, None), &[(explained + 2, None), (explained + 2, Some(explained + 2))]);
     }

@@ -17,8 +17,8 @@ const ONLY_KENT: &str = "ksuid-128";
 ///
 /// # Errors
 ///
-/// Fails with the error from reading the string in this spelling, and with `reserved-bits` if bits with a fixed value
-/// have another value.
+/// Fails with the error from reading the string in this spelling, and with `reserved-bits` if a field with a fixed
+/// value has another value.
 pub fn inspect_layout(text: &str, name: &str, layout: &Layout, spelling: &Spelling) -> Result<Inspection, VerbError> {
     Ok(read(text, name, layout, spelling.parse(text, layout.bits())?, "read as this layout on request")?)
 }
@@ -71,7 +71,7 @@ pub(super) fn guess(text: &str) -> Option<Inspection> {
     read(text, fit.preset, &fit.layout, fit.value, &because).ok()
 }
 
-/// Describes the presets that the string fits, each with the time that the identifier would have.
+/// Describes the presets that the string fits, each with the time that the identifier would have in that preset.
 pub(super) fn alternatives(text: &str) -> impl Iterator<Item = String> {
     readings(text).map(|fit| {
         let of = fit.time.rfc3339(fit.digits).map(|time| format!(" of {time}")).unwrap_or_default();

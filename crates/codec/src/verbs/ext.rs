@@ -27,7 +27,7 @@ fn parse_text(input: &Input<'_>) -> Result<Value, VerbError> {
     ext_out(ext, input)
 }
 
-/// Prints the canonical text of a value given as `ext` or `uuid`.
+/// Converts a value given as `ext` or `uuid` to its canonical text.
 fn print(input: &Input<'_>) -> Result<Value, VerbError> {
     ext_out(ext(input)?, input)
 }
@@ -62,7 +62,7 @@ fn ext(input: &Input<'_>) -> Result<Ext, CodecError> {
     }
 }
 
-/// Returns a value as JSON, in the form used in answers. The UUID has version 6 if `legacy` is true.
+/// Returns a value as JSON, in the form used in answers. The UUID has version 6 if the input `legacy` is true.
 fn ext_out(ext: Ext, input: &Input<'_>) -> Result<Value, VerbError> {
     let uuid = if input.flag("legacy")? { ext.to_legacy_uuid() } else { ext.to_uuid() };
     Ok(json!({

@@ -57,7 +57,7 @@ fn xid_tails(input: &Input<'_>) -> Result<Permutation, CodecError> {
     Ok(Xid::tails(&input.key()?, ts))
 }
 
-/// Converts a number below 2^22.
+/// Converts a number below 2^22 to a `u32`.
 const fn small(value: u128) -> u32 {
     value as u32 // OK because the permutation is on 22 bits
 }

@@ -22,8 +22,8 @@ fn floor(input: &Input<'_>) -> Result<Value, VerbError> {
     Ok(json!({"position": position.to_string()}))
 }
 
-/// Encodes a position as an identifier. A format also needs a tail and the constants of a slot; a series needs at most
-/// the key.
+/// Encodes a position as an identifier. For a time-based format, the inputs include the constants of a slot and the
+/// tail; for a series, at most the key.
 fn encode(input: &Input<'_>) -> Result<Value, VerbError> {
     if let Ok(series) = input.text("format")?.parse::<Series>() {
         let position = Position::new(input.wide("position", u128::BITS)?);

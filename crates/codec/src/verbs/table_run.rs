@@ -1,8 +1,8 @@
 //! The verb `table.run`: runs a script of operations on an empty prefix table and its local tables, and returns the
 //! results and the table.
 //!
-//! A rejected operation does not end the script: its result is `{"error": CODE}`, and nothing changes. The rules follow
-//! Kent 1992, *Variable-Prefix Identifiers (Adjustable Oid's)*, and are implemented in `kent-regions`.
+//! A rejected operation does not end the script: its result is `{"error": CODE}`, and the table is unchanged. The rules
+//! follow Kent 1992, *Variable-Prefix Identifiers (Adjustable Oid's)*, and are implemented in `kent-regions`.
 
 use kent_ids::ErrorCode;
 use kent_regions::{
@@ -82,8 +82,8 @@ fn create(table: &mut Table, op: &Input<'_>) -> Answer {
     })
 }
 
-/// Reads the prefix of a new region. The rules are checked in a fixed order, in which an invalid name comes before an
-/// invalid prefix.
+/// Reads the prefix of a new region. The table's rules check the name before the prefix, so an invalid name is reported
+/// first, even if the prefix cannot be parsed.
 fn new_prefix(table: &Table, name: &str, op: &Input<'_>) -> Result<Prefix, VerbError> {
     let parsed = prefix(op, "prefix");
     if parsed.is_err() {
@@ -120,8 +120,8 @@ fn subdivide(table: &mut Table, op: &Input<'_>) -> Answer {
 fn new_region(sub: &Value, by: u8) -> Result<NewRegion, VerbError> {
     let sub = &Input::new(sub.as_object().ok_or_else(|| bad_input("a subregion must be an object"))?);
     let suffix = sub.has("s").then(|| bits(sub, "s")).transpose()?;
-    // An invalid extension is replaced by one of the wrong length, so that it is reported when the rules check the
-    // length.
+    // Replaces an extension that cannot be parsed with one of the wrong length, so that the rules reject it when they
+    // check the length.
     let wrong = Prefix::new(0, if by == Prefix::MAX_LEN { by - 1 } else { Prefix::MAX_LEN });
     let extension = sub.text("ext")?.parse().unwrap_or(wrong);
     Ok(NewRegion { name: name(sub)?, suffix, extension: Some(extension), start: Start::default() })
@@ -138,7 +138,7 @@ fn issue(table: &mut Table, op: &Input<'_>) -> Answer {
         return Err(bad_input("\"count\" must be at least 1"));
     }
     let first = table.issue(&name, count)?;
-    // OK because the last issued suffix is a suffix of the region.
+    // OK because `last` is a suffix of the region, so it is below 2^128.
     let last = first + (count - 1);
     let (first, last) = (table.compose(&name, first)?, table.compose(&name, last)?);
     let issued = table.named(&name)?.issued.to_string();

@@ -77,7 +77,7 @@ fn ok_a_step_back_right_after_a_slot_was_taken_costs_it_too() {
 #[test]
 fn err_no_timestamp_is_further_ahead_than_max_ahead() {
     let (_, mut daemon) = started(0);
-    // uuidv6 has 10,000 positions per millisecond, so ten million and one reach exactly one second ahead.
+    // uuidv6 has 10,000 positions per millisecond, so the last of 10,000,001 positions is exactly one second ahead.
     let grant = daemon.grant("uuidv6", 10_000_000, ms(0)).expect("granted");
     assert_eq!(grant.block.instant(), Some(ms(0)));
     daemon.grant("uuidv6", 1, ms(0)).expect("the tick one second ahead");
@@ -208,15 +208,15 @@ fn ok_an_extension_is_due_when_a_quarter_of_the_window_is_used() {
     );
     assert_eq!(plan.record().seen, UnixSeconds::new(1_700_000_001));
     daemon.extend(&mut records, ms(500));
-    // The next extension is due when 3/4 of 4 s, plus 1 s, are left.
+    // The next extension is due when 4 s are left: 3/4 of the window of 4 s, plus `max_ahead`.
     assert_eq!(daemon.issuer.plan_extension(UnixNanos::new(ms(2000).get() - 1)), None);
     assert!(daemon.issuer.plan_extension(ms(2000)).is_some());
 }
 
 #[test]
 fn ok_no_extension_is_planned_that_would_not_raise_the_ceiling() {
-    // The largest window is smaller than the first one, so the reservation made at 0 s ends at the same time as one
-    // made at 3 s would.
+    // The first reservation ends at 5 s: a window of 4 s, plus `max_ahead`. The largest window is only 1 s, so an
+    // extension at 3 s would also end at 5 s.
     let seconds = Duration::from_secs;
     let policy = ClockPolicy { window_first: seconds(4), window_last: seconds(1), ..ClockPolicy::default() };
     let issuer = TimeIssuer::new(policy, HolderId::new([1; 16]), ClusterKey::new(*b"the cluster key!"));

@@ -47,7 +47,7 @@ fn ok_clocks_at_their_limits_neither_panic_nor_repeat() {
     }
 }
 
-/// A region of 2^128 suffixes is issued up to its end.
+/// Two counters issue suffixes up to the end of the largest region.
 #[test]
 fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
     let bound = |seconds: i128| Bound {
@@ -76,7 +76,7 @@ fn ok_a_counter_at_the_end_of_128_bits_neither_panics_nor_repeats() {
     assert!(all > 4000 && granted.iter().all(|suffix| *suffix < u128::MAX), "{all}");
 }
 
-/// A record below what this daemon has issued itself shows that the store was rolled back.
+/// A record below what this daemon has granted shows that the store was rolled back.
 #[test]
 fn err_a_counter_does_not_continue_below_what_it_has_granted() {
     let bound = Bound { capacity: Position::new(1 << 40), pace: pace(1 << 20), time: UnixNanos::new(START) };

@@ -46,8 +46,8 @@ impl Stepped {
     }
 }
 
-/// Returns how many numbers a lost store reserved after its backup, and how many a restore one minute after the loss
-/// skips.
+/// Returns how many numbers a lost store reserved after its backup, and how many numbers a restore skips one minute
+/// after the loss.
 fn reserved_and_skipped(up_for_hours: u32, busy_seconds: u32, clock_error: Duration) -> (u128, u128) {
     let mut host = Stepped::up_for(up_for_hours);
     // The counter is in use when the backup is made.
