@@ -1,10 +1,10 @@
 //! Blocks: runs of positions of one source. A block is granted to exactly one client and needs about a hundred bytes.
 //!
 //! A block can be [walked](Block::walk), one identifier after another, or [packed](Block::pack_into) into bytes. Both
-//! use the same function, so the results differ only in their random tails. Blocks whose runs do not overlap have no
-//! identifier in common, whatever their random tails. The identifiers of a block ascend, except those of `uuidv1`,
-//! `uid11-fullrand` and scrambled regions. Xids ascend from one millisecond to the next, but not within a millisecond.
-//! For a custom layout, [`Layout::ascends`](crate::layout::Layout::ascends) returns the order.
+//! use the same function, so the results differ only in their random tails. Two blocks of one source whose runs do not
+//! overlap have no identifier in common, whatever their random tails. The identifiers of a block ascend, except those
+//! of `uuidv1`, `xid`, `uid11-fullrand` and scrambled regions. Xids ascend from one millisecond to the next, but not
+//! within a millisecond. For a custom layout, [`Layout::ascends`](crate::layout::Layout::ascends) returns the order.
 
 mod maker;
 
@@ -51,7 +51,7 @@ pub enum BlockSource {
     Region(RegionConstants),
     /// Numbers of a series, with the cluster's key, which is used only if the series needs it.
     Series(Series, ClusterKey),
-    /// Positions of a custom layout. The parts of a split block share the constants, because they are large.
+    /// Positions of a custom layout. The constants are large, so the parts of a split block share them.
     Layout(Arc<LayoutConstants>),
 }
 
@@ -305,8 +305,8 @@ impl Block {
         }
     }
 
-    /// Returns the block's fencing token and its subject, or `None` for a series and for a layout without a time, whose
-    /// counters never change owner.
+    /// Returns the block's fencing token and its subject, or `None` for a series and for a layout without a time, which
+    /// have neither a slot nor a region.
     pub fn fencing(&self) -> Option<Fencing> {
         match &self.source {
             BlockSource::Slot(_, constants) => Some(fencing_of(constants)),
@@ -411,7 +411,7 @@ pub struct Walk<R> {
     kind: IdKind,
     maker: Maker,
     rng: R,
-    /// The current batch, of which `next..made` has not been returned yet.
+    /// The current batch. The walk has not returned its items `next..made` yet.
     values: [u128; BATCH],
     next: usize,
     made: usize,

@@ -39,7 +39,8 @@ impl UnixNanos {
 
 /// Converts a number of days from 1970-01-01 to a year, month and day of the Gregorian calendar.
 ///
-/// Years begin in March, which makes the leap day the last day of a year. Any 400 consecutive years have 146,097 days.
+/// The calculation starts years in March, so that the leap day is the last day of a year. Any 400 consecutive years
+/// have 146,097 days.
 pub(crate) fn date(days: i128) -> (i128, i128, i128) {
     let days = days + DAYS_TO_MARCH_OF_YEAR_0;
     let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));

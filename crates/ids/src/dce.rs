@@ -1,8 +1,8 @@
 //! Properties that UUIDs of every version share: text, variant, version, special values and the GUID byte order (DCE
 //! 1.1; RFC 9562, sections 4 and 5).
 //!
-//! UUIDs are ordered by the `Ord` of [`Uuid`]: unsigned, byte by byte, most significant first. DCE 1.1 compares UUIDs
-//! field by field, which gives the same order, and so does comparing UUIDs written in lower case.
+//! UUIDs are ordered by the `Ord` of [`Uuid`]: unsigned, byte by byte, most significant first. Comparing them field by
+//! field, as DCE 1.1 does, gives the same order, and so does comparing them as lower-case strings.
 
 use alloc::format;
 

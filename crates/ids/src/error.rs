@@ -166,7 +166,7 @@ impl CodecError {
         Self { code, at: None, message: message.into() }
     }
 
-    /// Adds the offset of the offending byte in the text (the first is 0).
+    /// Adds the offset of the offending byte in the text, counted from 0.
     #[must_use]
     pub const fn at(mut self, offset: usize) -> Self {
         self.at = Some(offset);
@@ -178,7 +178,7 @@ impl CodecError {
         self.code
     }
 
-    /// Returns the offset of the offending byte (the first is 0), if the error is at one byte.
+    /// Returns the offset of the offending byte, counted from 0, if the error is at one byte.
     pub const fn position(&self) -> Option<usize> {
         self.at
     }

@@ -136,7 +136,7 @@ impl Ext {
         Uuid::from_u128(a << 80 | (version as u128) << 76 | b << 64 | 0b10 << 62 | c)
     }
 
-    /// Returns the value of the bits.
+    /// Returns the typed value of the bits.
     pub fn value(self) -> Value {
         decode::decode(self).0
     }

@@ -1,4 +1,4 @@
-//! The named fields of an identifier, and the inputs from which a format makes one.
+//! The named fields of an identifier, and the inputs from which a format makes an identifier.
 
 use alloc::{format, string::String, vec::Vec};
 

@@ -156,7 +156,7 @@ pub(crate) trait Mint: Layout {
 
     /// Turns a run of positions into identifiers. On entry, `values[i]` is the random tail of position `first + i`; on
     /// return, it is the identifier. All positions must be on the line. A tail that [`check`](Self::check) rejects is
-    /// replaced by another one.
+    /// replaced by another tail.
     fn fill(&self, constants: &SlotConstants, first: Position, scratch: &mut Scratch, values: &mut [u128]);
 
     /// Turns positions into identifiers like [`fill`](Self::fill), but writes bytes. Formats issued in large volumes
@@ -175,7 +175,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) tails: &'a [u64],
     /// Scratch space for one number per tail.
     pub(crate) values: &'a mut [u128],
-    /// The output, exactly as long as all identifiers together. Each has its most significant byte first.
+    /// The output, exactly as long as all identifiers together. Each identifier has its most significant byte first.
     pub(crate) bytes: &'a mut [u8],
 }
 
@@ -197,8 +197,8 @@ pub(crate) fn write_bytes(values: &[u128], width: usize, bytes: &mut [u8]) {
     }
 }
 
-/// Splits a run of positions at the ends of ticks. Calls `fill` for each part with its tick, its first counter and its
-/// values.
+/// Splits a run of positions at the ends of ticks. Calls `fill` for each part with the tick, the first counter and the
+/// values of the part.
 pub(crate) fn each_tick<'a, T>(
     first: Position,
     counter_bits: u32,
@@ -334,8 +334,8 @@ impl Format {
     }
 
     /// Returns the key of the format's sequence of positions. Formats with the same key share one sequence, so
-    /// converting between them never makes two identifiers equal. The key is the token, except for `uuidv1` and
-    /// `uuidv6`, which share a key.
+    /// converting identifiers between these formats never produces a duplicate. The key is the token, except for
+    /// `uuidv1` and `uuidv6`, which share a key.
     pub fn sequence_key(&self) -> &'static str {
         self.0.sequence_key()
     }

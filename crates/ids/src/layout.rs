@@ -6,10 +6,10 @@
 //!
 //! - A layout with a time has the positions `tick * 2^C + counter`. When the counters of a tick are used up, the
 //!   positions run into the next tick. Identifiers of two slots differ in the bits of the slot.
-//! - A window of a slot consists of whole seconds. If ticks do not divide a second, or are longer than a second, each
-//!   tick of the layout is split into equal *parts* that divide a second; each part has its own counters. The ticks of
-//!   the line are these parts, so every tick of the line belongs to one window.
-//! - A layout without a time has the positions of one durable counter, as a [`Series`](crate::Series) has.
+//! - A window of a slot consists of whole seconds. If the tick of the layout does not divide a second, each tick is
+//!   split into equal *parts* that divide a second, and each part has its own counters. The ticks of the line are these
+//!   parts, so every tick of the line belongs to one window.
+//! - A layout without a time has the positions of one durable counter, like a [`Series`](crate::Series).
 //!
 //! Uniqueness never depends on random bits or on the value that a request supplies.
 

@@ -1,7 +1,7 @@
 //! Kent's identifier formats: layout, encode, decode, text, positions and blocks.
 //!
-//! This crate is pure: it reads no clock, draws no random bits, does no I/O and uses no async. Callers pass the time
-//! and the random bits as arguments, so tests can replay every function and check many of them exhaustively.
+//! This crate is pure: it reads no clock, draws no random bits, does no I/O and has no async code. Callers pass the
+//! time and the random bits as arguments, so tests can replay every function and check many of them exhaustively.
 //!
 //! | to | use |
 //! |---|---|

@@ -61,8 +61,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Creates a line whose tick 0 begins at `origin`, whose ticks last `tick_nanos` nanoseconds each, whose last tick
-    /// is `2^tick_bits - 1`, and in which each tick holds `2^counter_bits` positions.
+    /// Creates a line of `2^tick_bits` ticks. Tick 0 begins at `origin`. Each tick lasts `tick_nanos` nanoseconds and
+    /// holds `2^counter_bits` positions.
     ///
     /// # Panics
     /// Panics like [`Line::of_ticks`].
@@ -70,8 +70,8 @@ impl Line {
         Self::of_ticks(tick_nanos, origin, 1 << tick_bits, counter_bits)
     }
 
-    /// Creates a line like [`Line::new`], but with `ticks` ticks, for formats that store seconds but have shorter
-    /// ticks.
+    /// Creates a line like [`Line::new`], but with `ticks` ticks, for formats that store seconds but have ticks shorter
+    /// than a second.
     ///
     /// # Panics
     ///

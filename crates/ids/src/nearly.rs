@@ -68,7 +68,7 @@ pub fn nearly_uuid(text: &str) -> Option<String> {
     Some(format!("its hyphens are not after the digits 8, 12, 16 and 20 ({FORM})"))
 }
 
-/// Returns the problem with a UUID in which another mark stands in place of hyphens, such as the dashes of a word processor.
+/// Describes the problem with a UUID that has other marks in place of hyphens, such as the dashes of a word processor.
 fn with_hyphens(text: &str) -> Option<String> {
     let is_dash = |mark: char| matches!(mark, '_' | '\u{2010}'..='\u{2015}' | '\u{2212}');
     let (at, mark) = text.chars().enumerate().find(|(_, mark)| is_dash(*mark))?;

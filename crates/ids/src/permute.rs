@@ -124,7 +124,7 @@ pub fn unpermute(key: &ClusterKey, label: &[u8; 8], param: u64, bits: u32, value
 
 const OCTAVES: &[u8; 8] = b"octaves1";
 
-/// Returns the suffix of a counter in a region of scrambled order. Each octave `2^m` to `2^(m+1) - 1` is permuted
+/// Returns the suffix of a counter in a region whose order is scrambled. Each octave `2^m` to `2^(m+1) - 1` is permuted
 /// separately, so the first `2^s` counters have exactly the suffixes below `2^s`, for every s.
 pub fn scramble(key: &ClusterKey, counter: u128) -> u128 {
     in_octave(counter, |bits, index| permute(key, OCTAVES, u64::from(bits), bits, index))

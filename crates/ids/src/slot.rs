@@ -1,6 +1,6 @@
 //! The constants of a slot: its number, epoch, node field and clock sequence, and the cluster's key.
 //!
-//! Each is a number of a fixed width with a checked constructor, so no code can silently exceed a width.
+//! Each number has a fixed width and a checked constructor, so no code can silently exceed the width.
 
 use core::fmt;
 
@@ -129,7 +129,7 @@ impl Node {
         Self(value & ((1 << Self::BITS) - 1))
     }
 
-    /// Returns the slot's number. The result has a meaning only for the node of a slot: see
+    /// Returns the slot's number. The result is meaningful only for the node of a slot: see
     /// [`for_slot`](Self::for_slot).
     pub(crate) const fn slot(self) -> u8 {
         self.0 as u8 & (Slot::COUNT - 1) // OK because the mask keeps 6 bits
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn ok_each_region_has_a_key_of_its_own() {
         let space = ClusterKey::new(*b"0123456789abcdef");
-        // These values were computed from the SipHash paper in another language.
+        // These values come from an implementation of the SipHash paper in another language.
         let expected = [
             (1, 0x392d_3d39_d70d_a352_1d39_75bd_9f8c_37d6),
             (0x0102_0304_0506_0708, 0xd3a3_305e_3718_4e54_10e4_dea6_3056_fee6),

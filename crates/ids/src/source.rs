@@ -215,7 +215,8 @@ fn hint(token: &str) -> String {
     if let Some(known) = known().find(|known| normal(known) == spelled) {
         return format!("did you mean {known}? Otherwise ");
     }
-    // Half of a name, such as uid11, is more likely to mean the formats that begin with it than a region.
+    // A token such as uid11, with which the names of several formats begin, is more likely to mean these formats than a
+    // region.
     let family: Vec<_> =
         known().filter(|known| known.split('-').next().map(normal).as_ref() == Some(&spelled)).collect();
     if let [several @ .., last] = &family[..]

@@ -1,6 +1,6 @@
 //! A fast generator for the random tails of identifiers.
 //!
-//! The generator is AES-128 in counter mode. On processors with AES instructions it is several times faster than
+//! The generator is AES-128 in counter mode. On processors with AES instructions, it is several times faster than
 //! ChaCha, which would take most of the time needed to make a UUIDv7. Part of the output reveals nothing about the
 //! rest. Uniqueness never depends on these bits: identifiers are unique because of their positions.
 
@@ -156,7 +156,7 @@ mod tests {
         let mut bytes = [0; 1 << 16];
         Tails::from_rng(&mut Zeros).fill_bytes(&mut bytes);
         let set: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
-        // 2^19 bits: six standard deviations are 6 * 362.
+        // For 2^19 bits, the standard deviation is 362, and six standard deviations are 2172.
         assert!(set.abs_diff(1 << 18) < 2172, "{set}");
     }
 }

@@ -140,7 +140,7 @@ fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
     Ok(u128::from(upper.1) * u128::from(BASE.pow(LOWER as u32)) + u128::from(lower.1))
 }
 
-/// The maximum number of characters in the lower half of the text. The upper half also has at most 6.
+/// The maximum number of characters in the lower half of the text. The upper half has at most 5.
 const LOWER: usize = 6;
 
 /// The bit that is set in [`NO_DIGIT`] and in no digit.

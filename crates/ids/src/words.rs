@@ -5,7 +5,7 @@ use alloc::{
     string::{String, ToString},
 };
 
-/// A decimal number with its digits in groups of three, as `kent` reads numbers: 1_099_511_627_776.
+/// Formats a decimal number with its digits in groups of three, in a form that `kent` can read: 1_099_511_627_776.
 pub fn grouped(number: impl ToString) -> String {
     let decimal = number.to_string();
     let first = match decimal.len() % 3 {
@@ -22,7 +22,7 @@ pub fn grouped(number: impl ToString) -> String {
     grouped
 }
 
-/// A count and its noun in the singular or plural: "1 region", "1_024 regions".
+/// Formats a count and its noun in the singular or plural: "1 region", "1_024 regions".
 pub fn counted(count: impl ToString, noun: &str) -> String {
     let ending = if noun.ends_with("sh") || noun.ends_with('x') { "es" } else { "s" };
     match count.to_string().as_str() {
@@ -31,7 +31,7 @@ pub fn counted(count: impl ToString, noun: &str) -> String {
     }
 }
 
-/// A count, its noun and "is" or "are": "1 suffix is", "0 suffixes are".
+/// Formats a count, its noun, and "is" or "are": "1 suffix is", "0 suffixes are".
 pub fn counted_be(count: impl ToString, noun: &str) -> String {
     let count = count.to_string();
     format!("{} {}", counted(&count, noun), if count == "1" { "is" } else { "are" })

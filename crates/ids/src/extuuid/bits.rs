@@ -116,8 +116,8 @@ pub(super) const fn bit_length(value: u128) -> u32 {
     u128::BITS - value.leading_zeros()
 }
 
-/// The three parts of an EXTUUID, which the version and the variant separate in a UUID: the first bit and the end of
-/// each part, and its first bit in the UUID.
+/// The version and the variant of the UUID divide an EXTUUID into three parts. Each entry is the first bit of a part,
+/// the end of the part, and the part's first bit in the UUID.
 const PARTS: [(u32, u32, u32); 3] = [(0, 48, 0), (48, 60, 52), (60, EXT_BITS, 66)];
 
 /// Converts bit ranges of an EXTUUID, each given as first, end and label, into bit ranges of the UUID.

@@ -107,7 +107,7 @@ fn time(reader: &mut Reader) -> Result<Value, Reason> {
     Ok(Value::Time(Time { fraction_bits, scaled }))
 }
 
-/// Reads a vector's count and width. Also returns the number of `shared` bits that remain for the context.
+/// Reads a vector's count and width. Also returns how many of the `shared` bits remain for the context.
 fn dimensions(reader: &mut Reader, shared: u32, width_min: u8) -> Result<(u8, u8, u32), Reason> {
     let count = reader.take_u8(7, "count");
     if count == 0 {

@@ -77,7 +77,7 @@ fn numbers(kind: u8, count: usize, width: u8) -> Writer {
     writer
 }
 
-/// Returns the number of `shared` bits that `count` numbers of `width` bits leave for the context.
+/// Returns how many of the `shared` bits remain for the context after `count` numbers of `width` bits.
 fn context_bits(shared: u32, count: usize, width: u8) -> u32 {
     shared.saturating_sub(count as u32 * u32::from(width)) // OK because a count is at most 127
 }

@@ -1,9 +1,10 @@
 //! Parses EXTUUIDs written as text. The minimal parser accepts only the canonical text; the smart parser also accepts
 //! the forms that people write.
 //!
-//! Text that begins with a keyword and a colon must have the form of that keyword. Other text is read in the first form
-//! that fits: a date, a quantity, an integer, another decimal number, a list of numbers, a name with a number, a name.
-//! A name without a keyword must begin with a letter, so that a mistyped number never becomes a name.
+//! Text that begins with a keyword and a colon must have the form of that keyword. Other text is read in the first of
+//! these forms that fits: a date, a quantity, an integer, another decimal number, a list of numbers, a name with a
+//! number, or a name. A name without a keyword must begin with a letter, so that a mistyped number never becomes a
+//! name.
 
 use alloc::{format, string::String, string::ToString, vec::Vec};
 
@@ -172,7 +173,8 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Returns the form or, if there is none and `rest` begins like parameters, [`Form::Malformed`].
+/// Returns `form`. If it is `None`, and `rest` begins with the byte `begins`, as parameters do, returns
+/// [`Form::Malformed`].
 fn or_malformed<'a>(form: Option<Form<'a>>, rest: Piece<'_>, begins: u8, code: ErrorCode) -> Option<Form<'a>> {
     let begun = rest.bytes().first() == Some(&begins);
     form.or_else(|| begun.then_some(Form::Malformed(code)))
@@ -239,14 +241,14 @@ fn split<'a>(body: Piece<'a>, what: &str) -> Result<(Piece<'a>, Piece<'a>), Code
     body.split_once(b':').ok_or_else(|| body.refuse(ErrorCode::BadSyntax, format!("a colon is missing between {what}")))
 }
 
-/// How many bits a name and its number need and share.
+/// The bits that a name and its number share.
 #[derive(Clone, Copy)]
 struct SharedBits {
     /// The number of bits for both.
     total: u32,
-    /// The minimum number of bits left for the number.
+    /// The minimum number of bits that the name must leave for the number.
     number_min: u32,
-    /// The number of bits that this number needs.
+    /// The number of bits that the number needs.
     number: u32,
 }
 
@@ -371,8 +373,8 @@ fn fixed(
     Ok(encode::fixed(scheme, &name, decimals as u8, scaled)) // OK because there are at most 31 decimals
 }
 
-/// Returns the number in units of `10^-decimals`, and the number of bits that it needs with its sign. No name leaves
-/// enough bits for a number of more than 127 bits, so zero is returned for it.
+/// Returns the number in units of `10^-decimals`, and the number of bits that it needs with its sign. A number of more
+/// than 127 bits is returned as zero, because no name leaves enough bits for it.
 pub(super) fn scaled(found: &FixedNumber, decimals: usize, at: Piece<'_>) -> Result<(i128, u32), CodecError> {
     if found.decimals > decimals || decimals > DECIMALS_MAX {
         let most = decimals.min(DECIMALS_MAX);
@@ -466,7 +468,7 @@ fn vector<'a>(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'a>) 
 }
 
 impl Vector<'_> {
-    /// Returns the context, if it fits in the part of the `shared` bits that numbers of this width leave free.
+    /// Subtracts the bits of the numbers from the `shared` bits, and returns the context if it fits in the rest.
     fn context(&self, width: u8, shared: u32, keyword: Piece<'_>) -> Result<u128, CodecError> {
         let left = shared.checked_sub(self.values.len() as u32 * u32::from(width)); // OK because there are at most 127 values
         let left = left.ok_or_else(|| bad_dims(keyword))?;
@@ -544,7 +546,8 @@ fn standard(kind: StandardKind, context: Piece<'_>, values: Piece<'_>) -> Result
     Ok(encode::standard(&Standard { kind, context: found, values }))
 }
 
-/// Returns the first standard vector that holds the context and the numbers and prints every number as it was written.
+/// Returns the first standard vector that holds the context and the numbers, and that prints every number with the same
+/// digits.
 fn fitting(context: Piece<'_>, values: Piece<'_>) -> Result<Ext, CodecError> {
     let read = |piece: Piece<'_>| Decimal::parse(piece).ok_or_else(|| bad_number(piece));
     let decimals: Vec<Decimal> = values.split(b',').map(read).collect::<Result<_, _>>()?;

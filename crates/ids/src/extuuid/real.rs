@@ -55,8 +55,8 @@ impl Binary {
         Self { precision, exponent_bits, least_scale, greatest_scale, hidden_bit: true }
     }
 
-    /// Returns a format of EXTUUID 2012: `M * 2^(E - B - m)`, where `m` is the width of `M` (1 to 100 bits), and `B` is
-    /// half the range of `E` (at most 16 bits). The top bit of `M` is set unless `E` is 0.
+    /// Returns a format of EXTUUID 2012: `M * 2^(E - B - m)`, where `m` is the width of `M` (1 to 100 bits), `E` has at
+    /// most 16 bits, and `B` is half the range of `E`. The top bit of `M` is set unless `E` is 0.
     pub(super) const fn plain(precision: u32, exponent_bits: u32) -> Self {
         let bias = if exponent_bits == 0 { 0 } else { 1 << (exponent_bits - 1) };
         let least_scale = -bias - precision as i32; // OK because both are small
@@ -127,7 +127,7 @@ impl Binary {
             return Some(Real { negative, mantissa: 0, scale: self.least_scale });
         }
         let (number, unit) = decimal.fraction();
-        // OK because a decimal has about a thousand digits, and an exponent of at most five digits.
+        // OK because a decimal has at most about a thousand digits, and an exponent of at most five digits.
         let length = number.bits() as i64 - unit.bits() as i64;
         let first = i32::try_from(length).unwrap_or(i32::MAX).saturating_sub(self.precision as i32 + 1);
         let mut scale = first.max(self.least_scale);
@@ -182,7 +182,8 @@ impl Real {
     }
 }
 
-/// Divides `number` by `unit * 2^scale`. Returns the quotient, the remainder, and the divisor scaled to the remainder.
+/// Divides `number` by `unit * 2^scale`. Returns the quotient, the remainder, and the divisor in the same scale as the
+/// remainder.
 fn divide(number: &BigUint, unit: &BigUint, scale: i32) -> (BigUint, BigUint, BigUint) {
     let (number, unit) = match u32::try_from(scale) {
         Ok(up) => (number.clone(), unit << up),
@@ -288,7 +289,7 @@ impl Decimal {
     }
 }
 
-/// Splits off an optional sign. Returns true for a minus, and the rest of the piece.
+/// Splits off an optional sign. Returns whether the sign is a minus, and the rest of the piece.
 pub(super) fn sign(piece: Piece<'_>) -> (bool, Piece<'_>) {
     match piece.split_first() {
         Some((b'-', rest)) => (true, rest),
@@ -405,7 +406,7 @@ mod tests {
             let real = Binary::B64.decode(bits >> 63 == 1, mantissa, (bits >> 52 & 0x7ff) as u32).expect("finite");
             let printed = Binary::B64.text(real);
             prop_assert_eq!(printed.parse::<f64>().map(f64::to_bits), Ok(bits));
-            // The text has the same number of digits as that of the standard library, which prints the fewest.
+            // The standard library prints as few digits as possible, so both must have the same number of digits.
             let digits = |text: &str| {
                 let mantissa = text.split('e').next().unwrap_or_default().replace(['-', '.'], "");
                 mantissa.trim_matches('0').len()

@@ -1,6 +1,6 @@
-//! The reasons that bits are kept and printed raw.
+//! The reasons why bits are kept and printed raw.
 
-/// The reason that bits have no typed form.
+/// The reason why bits have no typed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The type is reserved.

@@ -86,7 +86,7 @@ impl Scheme {
         }
     }
 
-    /// Returns the number of characters: a power of two if every character has its own bits.
+    /// Returns the size of the alphabet: a power of two if every character has its own bits.
     const fn base(self) -> u128 {
         self.alphabet().len() as u128
     }

@@ -1,10 +1,11 @@
 //! Finds the shortest decimal digits that read back as a given binary floating-point number. Of several equally short
-//! results, the nearest is taken, and of two equally near results, the even one (Steele and White 1990, in integers).
+//! results, chooses the nearest, and of two equally near results, the even one (Steele and White 1990, in integers).
 //!
 //! Exact integers grow with the exponent, up to 33,000 bits. For large exponents, a few hundred leading bits with a
 //! bound on their error are enough: the digits are the same unless a comparison is closer than that bound. For these
-//! exponents, two compared numbers are never equal, because a power of five would have to divide a smaller mantissa. If
-//! a comparison is too close, the exact integers decide. So the cost rarely depends on the exponent.
+//! exponents, two compared numbers are never equal, because a power of five would have to divide a mantissa that is
+//! smaller than this power. If a comparison is too close, the exact integers decide. So the cost rarely depends on the
+//! exponent.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -21,7 +22,7 @@ const SHORT_SCALE: u32 = 512;
 const KEPT_BITS: u64 = 320;
 
 /// A power of five or its reciprocal is off by at most 2^20 units of the last bit kept, in either direction. Up to
-/// 5^10000 there are 14 squarings, each of which doubles the error and adds one, and 14 products.
+/// 5^10000, there are 14 products and 14 squarings, and each squaring doubles the error and adds one.
 const ERROR_BITS: u64 = 20;
 
 /// Returns the digits and the point of `mantissa * 2^scale`, as `0.d1 d2 d3... * 10^point`. The mantissa must not be
@@ -85,7 +86,7 @@ impl Parts {
             }
         };
         let error = BigUint::from(1_u8) << ERROR_BITS;
-        // The exponent is negative, because the number is about as large as the unit and its last place has at least
+        // The exponent is negative, because `mantissa * step * 2^exponent` is about 1, and `step` has at least
         // KEPT_BITS bits.
         let unit = BigUint::from(1_u8) << exponent.unsigned_abs();
         Self::new(mantissa, closer_below, &(step - &error), unit, &(error << 1), point)
@@ -187,8 +188,8 @@ pub(super) fn power_of_ten(exponent: u32) -> BigUint {
     BigUint::from(10_u8).pow(exponent)
 }
 
-/// Returns the leading `KEPT_BITS` bits of a power of five, and the exponent of the power of two that they are
-/// multiplied by.
+/// Returns the leading `KEPT_BITS` bits of a power of five, and the exponent of the power of two by which to multiply
+/// them.
 fn power_of_five(exponent: u32) -> (BigUint, i64) {
     let mut power = leading(BigUint::from(1_u8), 0);
     for bit in (0..u32::BITS - exponent.leading_zeros()).rev() {

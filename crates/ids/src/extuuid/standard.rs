@@ -9,7 +9,7 @@ use super::{
     scheme::Scheme,
 };
 
-/// A layout, named after the format of its floats.
+/// The layout of a standard vector, named after the format of its floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StandardKind {
     /// One x87 float of 80 bits, and 4 characters of context.

@@ -89,7 +89,7 @@ pub struct Quant {
 }
 
 /// The exponents of m, kg, s, A, K, cd and mol, as numerator and denominator: each is 0/1, or a reduced fraction of
-/// numbers from 1 to 7.
+/// numbers from 1 to 7 with an optional minus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Units(pub(super) [(i8, u8); 7]);
 

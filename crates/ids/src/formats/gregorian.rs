@@ -17,7 +17,7 @@ use crate::{
     time::UnixNanos,
 };
 
-/// The width of the ticks in bits: enough until the year 5236.
+/// The width of the tick count in bits: enough until the year 5236.
 pub(crate) const TICK_BITS: u32 = 60;
 pub(crate) const TICK_NANOS: u64 = 100;
 /// The number of ticks from 1582-10-15T00:00:00Z, the origin of the time scale, to 1970-01-01T00:00:00Z.

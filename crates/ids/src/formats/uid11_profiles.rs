@@ -1,6 +1,6 @@
 //! The profiles of uid11 other than `xid` (uid11 1.0): `uid11-fullrand`, `uid11-snowish` and `uid11-ts-seq-rand`.
 //!
-//! An identifier does not contain its profile, so a reader must know it. Times have the same origin as those of an xid.
+//! An identifier does not contain its profile, so a reader must know it. Times have the same origin as in an xid.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,7 @@
 //! `uuidv1`: ticks with the low bits first, a clock sequence and a node (DCE 1.1; RFC 9562, section 5.1).
 //!
-//! Kent issues this format from the same sequence of positions as `uuidv6`, so converting between the two never makes
-//! two identifiers equal.
+//! Kent issues this format from the same sequence of positions as `uuidv6`, so converting identifiers between the two
+//! formats never produces a duplicate.
 
 use alloc::vec::Vec;
 

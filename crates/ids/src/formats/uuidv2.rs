@@ -1,7 +1,7 @@
 //! `uuidv2`: version 1 with a local identifier in place of the low bits of the time, and a domain in place of the low
 //! bits of the clock sequence (DCE Security).
 //!
-//! Kent does not issue this format: a tick takes 429.5 s and has only 64 identifiers for each domain, local identifier
+//! Kent does not issue this format: a tick lasts 429.5 s and has only 64 identifiers for each domain, local identifier
 //! and node.
 
 use alloc::vec::Vec;

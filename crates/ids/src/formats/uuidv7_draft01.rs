@@ -2,9 +2,9 @@
 //! (draft-peabody-dispatch-new-uuid-format-01, section 4.4).
 //!
 //! The 86 bits after the seconds begin with the fraction. Its width is the generator's choice and is not in the
-//! identifier. The draft promises that a reader need not know the width: it may read any number of digits, of which
-//! those that the generator stored are correct. So the field is a binary *fraction* (bit i is worth 2^-i), not a count.
-//! The generator rounds the fraction up, because readers round down, and rounding down twice would lose a unit.
+//! identifier. The draft promises that a reader need not know the width: it may read any number of digits, and the
+//! digits that the generator stored are correct. So the field is a binary *fraction* (bit i is worth 2^-i), not a
+//! count. The generator rounds the fraction up, because readers round down, and rounding down twice would lose a unit.
 
 use alloc::{format, string::ToString, vec::Vec};
 

@@ -1,9 +1,9 @@
 //! `uuidv8-draft01`: a timestamp of 32, 48, 60 or 64 bits from any source, a counter and a node
 //! (draft-peabody-dispatch-new-uuid-format-01, section 4.5).
 //!
-//! The width is not in the identifier, so a reader must supply it. In Kent, the timestamps are seconds, milliseconds,
-//! ticks of version 1 and nanoseconds. The node begins with the slot; with the two narrow timestamps, eight more bits
-//! of the counter precede the slot.
+//! The width is not in the identifier, so a reader must supply it. In Kent, the timestamps of these four widths are
+//! seconds, milliseconds, ticks of UUID version 1, and nanoseconds. The node begins with the slot. After a 32-bit or
+//! 48-bit timestamp, eight more bits of the counter precede the slot.
 
 use alloc::{format, vec::Vec};
 

@@ -2,7 +2,7 @@
 //!
 //! Random bits would make collisions likely (11 % at 1000 identifiers in one millisecond). Kent therefore computes the
 //! 22 bits as a keyed permutation of the slot and the counter, with a new permutation in each millisecond: no two xids
-//! of a millisecond are equal, and they do not reveal how many exist.
+//! of a millisecond are equal, and they do not reveal how many xids exist.
 
 use alloc::vec::Vec;
 

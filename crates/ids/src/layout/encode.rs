@@ -1,4 +1,4 @@
-//! Turns positions into identifiers, and recovers from identifiers what they were made from.
+//! Turns positions into identifiers, and identifiers back into positions.
 
 use alloc::{
     format,
@@ -41,7 +41,7 @@ pub enum Granted {
     Counter(ClusterKey),
 }
 
-/// What an identifier was made from, if Kent issued it.
+/// The values from which an identifier was made, if Kent issued it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Issued {
     /// The position.
@@ -78,7 +78,7 @@ impl LayoutConstants {
     ///
     /// # Errors
     ///
-    /// Fails with `range` and the reason.
+    /// Fails with `range`; the message states the reason.
     pub fn check(&self) -> Result<(), CodecError> {
         let Self { layout, granted, tag } = self;
         let slots = layout.slots();
@@ -142,7 +142,7 @@ impl LayoutConstants {
             (Some(place), None) => {
                 let first = same | place.put(counter);
                 for (value, offset) in values.iter_mut().zip(0..) {
-                    // OK because the counters of one part of a tick do not carry out of the field.
+                    // OK because all counters of one part of a tick fit in the field, so the sum does not carry.
                     *value = (first + place.put(offset)) | *value << tail_shift;
                 }
             }
@@ -157,7 +157,7 @@ fn shown(layout: &Layout) -> String {
 }
 
 impl Time {
-    /// Splits a tick of the line and the low bits of a position into the tick and the counter of the layout.
+    /// Converts a tick of the line and the low bits of a position into the tick and the counter of the layout.
     const fn split(&self, line_tick: u128, low: u64, low_bits: u32) -> (u64, u64) {
         // OK because a layout has at most 2^64 ticks, and their parts fit in the upper bits of the counter.
         match self.parts {
@@ -234,10 +234,10 @@ impl Layout {
         Ok(values[0])
     }
 
-    /// Returns what an identifier was made from, or `None` if Kent cannot have issued it: the fixed bits have other
-    /// values, the slot's number is outside the range of Kent's slots, or the counter is outside every part of its
-    /// tick. The bits do not prove that Kent issued the identifier. `key` is used only if [`uses_key`](Self::uses_key)
-    /// returns true.
+    /// Returns the values from which an identifier was made, or `None` if Kent cannot have issued it: the fixed bits
+    /// have other values, the slot's number is outside the range of Kent's slots, or the counter is outside every part
+    /// of its tick. The bits do not prove that Kent issued the identifier. `key` is used only if
+    /// [`uses_key`](Self::uses_key) returns true.
     pub fn issued(&self, id: u128, key: &ClusterKey) -> Option<Issued> {
         let plan = &self.plan;
         if !self.fits(id) {

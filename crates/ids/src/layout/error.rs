@@ -1,4 +1,4 @@
-//! Reasons that fields do not form a valid layout.
+//! Reasons why fields do not form a valid layout.
 
 use alloc::string::String;
 
@@ -129,7 +129,7 @@ pub enum LayoutError {
     EpochNotWhole {
         /// The epoch.
         epoch: UnixNanos,
-        /// The part of a tick in nanoseconds.
+        /// The length of a part of a tick, in nanoseconds.
         step_nanos: u64,
     },
     /// A counter and a permuted field occur together.

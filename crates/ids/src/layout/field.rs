@@ -43,8 +43,8 @@ pub enum FieldKind {
     Random,
     /// `permuted:22`: a keyed permutation of the counter, as in Kent's xid. The value is [`permute`](crate::permute())
     /// of the counter with the label `layout01`, the tick as the parameter (0 without a time) and the field's width. If
-    /// the layout has a time and no field for the slot, the upper 6 of the bits to permute are the slot, and the others
-    /// are the counter.
+    /// the layout has a time and no field for the slot, the upper 6 bits of the permuted number are the slot, and its
+    /// other bits are the counter.
     Permuted,
     /// `shard:13`: a number that the request supplies, such as Instagram's logical shard.
     Shard,

@@ -1,4 +1,4 @@
-//! Checks the fields of a layout, and derives the place of each and how positions become fields.
+//! Checks the fields of a layout, and derives the place of each field and the split of positions into fields.
 
 use super::{
     LayoutError, MAX_LAYOUT_BITS,
@@ -28,7 +28,7 @@ impl Place {
         (value as u128) << self.shift
     }
 
-    /// Returns the field of an identifier.
+    /// Returns the value of the field in an identifier.
     pub(super) const fn get(self, id: u128) -> u64 {
         (id >> self.shift) as u64 & self.max() // OK because the mask keeps at most 64 bits
     }
@@ -196,7 +196,7 @@ fn check_each(fields: &[LayoutField]) -> Result<(), LayoutError> {
         if !(1..=kind.max_bits()).contains(&bits) {
             return Err(LayoutError::FieldWidth { kind, bits: bits.into() });
         }
-        // OK because a field has 1 to 128 bits, and slots have at most 64.
+        // OK because a field has 1 to 128 bits, and a field for the slot has at most 64.
         let max = u128::MAX >> (MAX_LAYOUT_BITS - bits);
         match kind {
             FieldKind::Const { value } if value > max => return Err(LayoutError::ConstTooLarge { value, bits }),

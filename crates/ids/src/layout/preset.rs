@@ -1,9 +1,9 @@
 //! Layouts of well-known projects, with the text form of their identifiers.
 //!
 //! A preset has the project's fields, so the project's readers find the time, the machine and the counter where they
-//! expect them. Where a project has no machine number or draws random bits, Kent puts the slot and a counter there. The
-//! tests check the identifiers in `preset/vectors.tsv`, which come from the projects' libraries or documents, or were
-//! computed by their formulas.
+//! expect them. If a project has no machine number or draws random bits, Kent uses bits of the sequence or random bits
+//! for the slot and a counter. The tests check the identifiers in `preset/vectors.tsv`, which come from the projects'
+//! libraries or documents, or were computed by their formulas.
 
 use alloc::{string::String, vec::Vec};
 
@@ -21,7 +21,7 @@ pub struct Preset {
     pub fields: &'static str,
     /// The text of the spelling.
     pub text: &'static str,
-    /// A description for people: the project, and which fields Kent uses for what.
+    /// A description for people: the project, and how Kent uses its fields.
     pub about: &'static str,
     /// Whether a type and an underscore may come before the text, as in TypeID.
     pub has_type: bool,
@@ -175,7 +175,7 @@ impl Preset {
         }
     }
 
-    /// Returns the layout, with another epoch if `epoch` names one. Many of the projects let their users choose the
+    /// Returns the layout, with another epoch if `epoch` is given. Many of the projects let their users choose the
     /// epoch.
     ///
     /// # Errors
@@ -245,8 +245,8 @@ pub struct Fit {
 /// fit every preset.
 const MIN_AGE_NANOS: i128 = 86_400 * NANOS_PER_SECOND;
 
-/// Returns the presets that an identifier of unknown format fits, each with the time that the identifier would have.
-/// The time must be at least a day after the epoch of the preset, and not after `until`.
+/// Returns the presets that an identifier of unknown format fits, each with the time that the identifier would have in
+/// the preset. The time must be at least a day after the epoch of the preset, and not after `until`.
 pub fn fits(text: &str, until: UnixNanos) -> Vec<Fit> {
     let is_plausible = |fit: &Fit| {
         let begins = fit.layout.time_of(0).map(|epoch| epoch.offset(MIN_AGE_NANOS));

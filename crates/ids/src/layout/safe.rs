@@ -53,7 +53,7 @@ pub enum Ascends {
     Never,
 }
 
-/// Reasons that a layout is refused.
+/// Reasons why a layout is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Unsafe {
     /// The layout cannot hold the slots in use.

@@ -285,7 +285,7 @@ fn ok_positions_and_their_identifiers() {
     }
 }
 
-/// A layout with the fields of Kent's xid permutes the same index, but with another label.
+/// A layout with the fields of an xid permutes the same index as an xid, but with another label.
 #[test]
 fn ok_a_permuted_field_is_the_permutation_of_slot_and_counter() {
     let text = "time:42:1ms@2011-11-11T11:11:11.111Z permuted:22";
@@ -591,7 +591,7 @@ proptest! {
         prop_assume!(mine.granted.slot().is_some_and(|slot| slot != other));
         let tag = layout.tag_bits().map_or(0, |bits| tag >> (64 - bits));
         let theirs = Block::layout(constants(&layout, other, tag), block.first(), block.count()).expect("the same run");
-        // Neither random bits nor tags make identifiers of two slots differ.
+        // Identifiers of two slots must differ even without their random bits and tags.
         let without_tag = |id: u128| bare(&layout, id) & !layout.plan.tag.map_or(0, |place| place.put(place.max()));
         let ids: BTreeSet<_> = walked(&block, 1).into_iter().map(without_tag).collect();
         prop_assert!(walked(&theirs, 2).into_iter().all(|id| !ids.contains(&without_tag(id))));
@@ -612,7 +612,8 @@ proptest! {
         }
     }
 
-    /// Promise P4: the time in an identifier is the start of the tick for which its position was granted.
+    /// Part of promise P4 of the README: the time in an identifier is the start of the tick for which its position was
+    /// granted.
     #[test]
     fn ok_the_first_position_of_an_instant_has_its_time(layout in layouts(), at in 0..4_000_000_000_i128 * SECOND) {
         let now = UnixNanos::new(at);

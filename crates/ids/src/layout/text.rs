@@ -31,7 +31,7 @@ pub struct Spelling {
     prefix: String,
 }
 
-/// The number of digits of an identifier as text.
+/// The number of digits in the text form of an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// The number of digits that the largest value needs, with leading zeros.
@@ -129,7 +129,7 @@ impl Spelling {
         self.digits
     }
 
-    /// Returns the number of digits of an identifier as text.
+    /// Returns the number of digits in the text form of an identifier.
     pub const fn width(&self) -> Width {
         self.width
     }
@@ -139,8 +139,8 @@ impl Spelling {
         &self.prefix
     }
 
-    /// Returns whether identifiers as text, compared byte by byte, sort like their values: the width is fixed, and the
-    /// digits are in ASCII order.
+    /// Returns whether identifiers in text form, compared byte by byte, sort like their values: the width is fixed, and
+    /// the digits are in ASCII order.
     pub fn sorts(&self) -> bool {
         self.width == Width::Fixed && self.digits.sorts()
     }

@@ -93,7 +93,7 @@ impl Digits {
         !matches!(self, Self::Base32Hex | Self::Base64Url | Self::Uuid)
     }
 
-    /// Returns whether identifiers as text of equal length sort like their values.
+    /// Returns whether identifiers in text form sort like their values, if all have the same number of digits.
     pub(super) const fn sorts(self) -> bool {
         !matches!(self, Self::Base64Url)
     }
@@ -121,7 +121,8 @@ impl Digits {
         }
     }
 
-    /// Returns the number of padding bits that follow the bytes of an identifier of `bits` bits: 0 for numbers.
+    /// Returns the number of padding bits that follow the bytes of an identifier of `bits` bits: 0 for forms that write
+    /// the value as a number.
     const fn padding(self, bits: u8) -> u32 {
         let bits = bits.div_ceil(8) as u32 * 8;
         match self {
