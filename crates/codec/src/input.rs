@@ -40,7 +40,7 @@ impl<'a> Input<'a> {
         self.value(name)?.as_array().map(Vec::as_slice).ok_or_else(|| bad_input(name, "must be a list"))
     }
 
-    /// Returns the boolean with this name; false if it is missing.
+    /// Returns the boolean with this name; false if the input is missing.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, CodecError> {
         match self.has(name) {
             false => Ok(false),

@@ -34,7 +34,8 @@ pub struct Inspection {
     pub canonical: String,
     /// The value in hexadecimal, in the full width of the format.
     pub hex: String,
-    /// The time in the identifier, in RFC 3339 form; `None` if it holds no time, or a time outside the years 1 to 9999.
+    /// The time in the identifier, in RFC 3339 form; `None` if the identifier holds no time, or a time outside the
+    /// years 1 to 9999.
     pub time: Option<String>,
     /// The fields.
     pub fields: Vec<Field>,

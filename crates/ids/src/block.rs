@@ -242,7 +242,7 @@ impl Block {
         }
     }
 
-    /// Returns the slot's constants, if the block was granted through one.
+    /// Returns the slot's constants, if the block was granted through a slot.
     pub fn slot_constants(&self) -> Option<&SlotConstants> {
         match &self.source {
             BlockSource::Slot(_, constants) => Some(constants),

@@ -86,7 +86,7 @@ impl Field {
     }
 }
 
-/// Named values: the fields of an identifier to make, or the options for reading one.
+/// Named values: the fields from which to make an identifier, or the options for reading an identifier.
 pub trait Inputs {
     /// Returns whether there is a value with this name.
     fn has(&self, name: &'static str) -> bool;

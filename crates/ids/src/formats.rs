@@ -149,7 +149,7 @@ pub(crate) trait Mint: Layout {
     }
 
     /// Returns the extra fields that this value has if Kent issued it. The bits cannot prove that Kent issued the
-    /// value. If they prove that Kent did not, the result is empty.
+    /// value. The result is empty if the bits prove that Kent did not issue it.
     fn issued(&self, _value: u128) -> Vec<Field> {
         Vec::new()
     }
@@ -361,8 +361,8 @@ impl Format {
     }
 
     /// Returns the extra fields that an identifier of this format has *if* Kent issued it. The bits do not show whether
-    /// Kent did. The result is empty for an identifier of another format, for one that Kent cannot have issued, and for
-    /// formats without extra fields.
+    /// Kent issued it. The result is empty for an identifier of another format, for one that Kent cannot have issued,
+    /// and for formats without extra fields.
     pub fn issued(&self, id: Id) -> Vec<Field> {
         match (self.0.family(), id) {
             (Family::Uuid { version, .. }, Id::Uuid(uuid)) if dce::version(uuid) == Some(version) => {

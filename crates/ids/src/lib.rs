@@ -11,7 +11,7 @@
 //! | read an identifier's fields, or make one from fields | [`Codec`]; typed: [`Gregorian`], [`UuidV7`], [`Xid`] |
 //! | read and write text | [`dce`] for UUIDs, [`uid11`] |
 //! | define a custom layout of identifiers | [`layout`] |
-//! | permute | [`Permutation`], [`permute()`], [`scramble`] |
+//! | permute numbers with a key | [`Permutation`], [`permute()`], [`scramble`] |
 #![no_std]
 
 extern crate alloc;

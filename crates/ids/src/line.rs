@@ -95,7 +95,7 @@ impl Line {
         self.origin
     }
 
-    /// Returns the number of low bits of a position, which count the positions within a tick.
+    /// Returns the number of low bits of a position. These bits count the positions within a tick.
     pub const fn counter_bits(&self) -> u32 {
         self.counter_bits
     }

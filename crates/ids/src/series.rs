@@ -24,7 +24,7 @@ const FULL_RAND: &str = "uid11-fullrand";
 /// The label and the parameter of the permutation of `uid11-fullrand`. Changing them would let values repeat.
 const FULL_RAND_LABEL: &[u8; 8] = b"fullrnd1";
 const FULL_RAND_PARAM: u64 = 0;
-/// The beginning of the token of a serial, before the optional letter of a scheme.
+/// The beginning of a serial's token, before the optional letter of the scheme.
 const SERIAL: &str = "serial";
 
 /// Identifiers made from a durable counter.

@@ -81,7 +81,7 @@ impl SlotEpoch {
     #[must_use]
     pub const fn next(self) -> Self {
         // OK because a slot never has 2^64 owners. If it had, a saturated epoch would reject new blocks, but a wrapped
-        // epoch would admit old ones.
+        // epoch would admit outdated blocks.
         Self(self.0.saturating_add(1))
     }
 }

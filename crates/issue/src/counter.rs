@@ -94,7 +94,7 @@ pub enum CounterRefusal {
 pub struct RolledBack {
     /// The value of the record.
     pub reserved: Position,
-    /// The suffix after the last one granted or reserved.
+    /// The suffix after the last suffix that was granted or reserved.
     pub known: Position,
 }
 
@@ -522,7 +522,7 @@ mod tests {
                     .plan_chunk(stored(version, reserved), 1, &below(1000), now)
                     .expect("enough suffixes are left");
                 counter.on_committed(plan, version + 1);
-                // Each grant takes more than half of a chunk of 10, or of one twice as large.
+                // Each grant takes more than half of the chunk, which has 10 suffixes, or 20 after a short chunk.
                 counter
                     .grant(match (version, is_low) {
                         (0, _) => 10,

@@ -60,7 +60,8 @@ pub struct StrictState {
     pub counter: Stored<Reserved>,
     /// Whether the counter's value is unknown after a restore.
     pub is_unsure: bool,
-    /// The number of undated request IDs. If it was not read, requests with an undated request ID must be retried.
+    /// The number of undated request IDs. If this number was not read, requests with an undated request ID must be
+    /// retried.
     pub undated: Option<Stored<u64>>,
     /// Whether this state is known from our last commit, not read from the store: other daemons may have advanced the
     /// counter since.

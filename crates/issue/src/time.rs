@@ -40,7 +40,7 @@ impl Default for ClockPolicy {
     }
 }
 
-/// The latest reading of the daemon's wall clock, and its epoch: the number of large steps back.
+/// The latest reading of the daemon's wall clock, and the clock's epoch: the number of large steps back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clock {
     latest: Option<UnixNanos>,
@@ -220,8 +220,8 @@ impl TimeIssuer {
             self.window = self.window.saturating_mul(2).min(self.policy.window_last);
             self.raise(stored);
         } else if self.held.is_none() && plan.start().is_none_or(|start| start.nanos() < now) {
-            // The slot is used only if the ticks of earlier commits are still in the past. If the clock went back after
-            // the slot was chosen, they may not be.
+            // The slot is used only if the ticks of earlier commits have passed. If the clock went back after the slot
+            // was chosen, these ticks may be in the future again.
             self.window = self.policy.window_first;
             self.held = Some(Held { slot: plan.slot(), stored, start: plan.start() });
             self.open_tracks();
@@ -293,7 +293,8 @@ impl TimeIssuer {
         (until < held.stored.value.reserved_until).then(|| SlotPlan::rewrite(held.slot, held.stored, seen, until))
     }
 
-    /// Returns the largest number of identifiers of `format` in one grant: those of the ticks up to `max_ahead`.
+    /// Returns the largest number of identifiers of `format` in one grant: all identifiers of the ticks up to
+    /// `max_ahead`.
     fn max_count(&self, format: Format) -> u64 {
         let line = format.line();
         let ticks = self.policy.max_ahead.as_nanos() / u128::from(line.tick_nanos()) + 1;

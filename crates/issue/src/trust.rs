@@ -39,8 +39,8 @@ pub struct Reading {
 pub struct Quarantine {
     /// The time by which the clock is ahead of the latest plausible time.
     pub ahead: Duration,
-    /// The time to use in identifiers meanwhile, from the steady clock; `None` after a start, when no trusted time is
-    /// known.
+    /// The time to use in identifiers meanwhile, from the steady clock; `None` if no reading has been trusted since the
+    /// start.
     pub instead: Option<UnixNanos>,
 }
 
@@ -50,8 +50,8 @@ pub struct TrustedClock {
     policy: TrustPolicy,
     /// The lead of the wall clock over the steady clock in nanoseconds, at the last trusted reading.
     offset: Option<i128>,
-    /// The largest offset that was trusted or that the recorded times suggest: a clock that was set back may return to
-    /// it.
+    /// The largest offset that was trusted or that the recorded times suggest. A clock that was set back may return to
+    /// this offset.
     largest: i128,
     quarantine: Option<Quarantine>,
 }

@@ -15,9 +15,9 @@ use super::{
 };
 use crate::field::BitRange;
 
-/// The number of bits that the name and the number of a serial share, after the type, the scheme and the length.
+/// The number of bits that remain for the name and the number of a serial after the type, the scheme and the length.
 pub(super) const SYMSERIAL_BITS: u32 = 112;
-/// The number of bits that the name and the digits of a fixed-point number share, after the count of decimals.
+/// The number of bits that remain for the name and the digits of a fixed-point number after the count of decimals.
 pub(super) const FIXED_BITS: u32 = 107;
 /// The number of bits that the context and the numbers of a vector of integers share.
 pub(super) const INTS_BITS: u32 = 103;

@@ -47,7 +47,7 @@ pub enum SerialError {
 const ENOUGH_BITS: u32 = 63;
 
 impl Serials {
-    /// Creates the serials of this name, in the scheme with this letter if one is given.
+    /// Creates the serials of this name. If a letter is given, uses the scheme with this letter.
     ///
     /// # Errors
     ///

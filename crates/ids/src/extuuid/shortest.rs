@@ -26,7 +26,7 @@ const KEPT_BITS: u64 = 320;
 const ERROR_BITS: u64 = 20;
 
 /// Returns the digits and the point of `mantissa * 2^scale`, as `0.d1 d2 d3... * 10^point`. The mantissa must not be
-/// zero. `closer_below` means that the next number below is half as far away as the next one above.
+/// zero. `closer_below` means that the next number below is half as far away as the next number above.
 pub(super) fn shortest(mantissa: u128, scale: i32, closer_below: bool) -> (Vec<u8>, i32) {
     if scale.unsigned_abs() > SHORT_SCALE
         && let Some(found) = Parts::nearly(mantissa, scale, closer_below).digits()

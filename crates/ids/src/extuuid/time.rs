@@ -1,6 +1,6 @@
 //! Times: seconds since 1582-10-15T00:00:00Z with a binary fraction, read and printed as dates.
 //!
-//! The calendar is the proleptic Gregorian one, with days of 86,400 seconds.
+//! The calendar is the proleptic Gregorian calendar, with days of 86,400 seconds.
 
 use alloc::{format, string::String};
 

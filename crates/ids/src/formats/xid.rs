@@ -35,7 +35,7 @@ static LINE: Line = Line::new(NANOS_PER_MILLI, ORIGIN, TIME_BITS, COUNTER_BITS);
 
 static BITS: [BitRange; 2] = [BitRange::new(0, 41, "ts"), BitRange::new(42, 63, "rand")];
 
-/// The fields of an xid. Every uid11 can be read as one.
+/// The fields of an xid. Every uid11 can be read as an xid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Xid {
     value: u64,

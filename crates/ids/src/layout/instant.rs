@@ -43,7 +43,7 @@ impl fmt::Display for Tick {
     }
 }
 
-/// An instant, printed as a date if it is midnight, and otherwise as a date and a time with no more decimals than
+/// An instant. Midnight is printed as a date, and any other instant as a date and a time with no more decimals than
 /// needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch(pub(super) UnixNanos);

@@ -45,7 +45,7 @@ pub(super) struct Time {
     pub(super) place: Place,
     pub(super) tick_nanos: u64,
     pub(super) epoch: UnixNanos,
-    /// The number of ticks of the line in a tick of the layout.
+    /// The number of the line's ticks in one tick of the layout.
     pub(super) parts: u64,
 }
 
@@ -64,8 +64,8 @@ pub(super) struct Plan {
     pub(super) tag: Option<Place>,
     /// The width of the counter, which is in `counter` or in `permuted`: 0 to 64.
     pub(super) counter_bits: u32,
-    /// The number of low bits of a position, which count the identifiers of a tick of the line. The upper bits of the
-    /// counter are the number of the part within the layout's tick.
+    /// The number of low bits of a position. These bits count the identifiers in one of the line's ticks. The upper
+    /// bits of the counter are the number of the part within the layout's tick.
     pub(super) low_bits: u32,
     pub(super) line: Option<Line>,
 }

@@ -226,7 +226,7 @@ fn is_type(kind: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_')
 }
 
-/// An identifier of unknown format, read as one preset.
+/// An identifier of unknown format, read with the layout of one preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
     /// The name of the preset that the identifier fits.

@@ -155,8 +155,8 @@ fn err_a_cloned_machine_does_not_adopt_the_window_of_its_twin() {
     let slot = daemon.issuer.held().expect("held").0;
     daemon.extend(&mut records, ms(2000));
     daemon.grant("uuidv7", 1, ms(4000)).expect("in the new window");
-    // The twin's own extension conflicts. The record that the twin then reads has its holder ID, but was committed by
-    // the other daemon.
+    // The twin's own extension conflicts. The record that the twin then reads has the twin's holder ID, but was
+    // committed by the other daemon.
     assert_eq!(twin.issuer.on_read(slot, records.read(slot)), Extended::Fenced);
     assert_eq!(twin.grant("uuidv7", 1, ms(4000)).expect_err("fenced"), Refusal::NoSlot);
 }
