@@ -216,7 +216,7 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     Err(CodecError::new(ErrorCode::Unrecognised, message))
 }
 
-/// The text that begins every EXTUUID in text form.
+/// The first characters of every EXTUUID in text form.
 const EXT_HEAD: &str = "extuuid:";
 
 /// Inspects an EXTUUID given as text.

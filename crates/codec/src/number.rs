@@ -40,7 +40,7 @@ pub fn parse_number(text: &str) -> Result<u128, String> {
 pub struct TypedId {
     /// The number.
     pub value: u128,
-    /// Whether the user wrote it as a UUID, with all 128 bits.
+    /// Whether the user wrote the identifier as a UUID, with all 128 bits.
     pub is_uuid: bool,
 }
 

@@ -138,7 +138,7 @@ pub enum BlockError {
     /// The constants do not fit the layout.
     #[error(transparent)]
     BadLayoutConstants(#[from] CodecError),
-    /// The space's width is not 1 to 128, or the suffix is wider than the space.
+    /// The space's width is not from 1 to 128, or the suffix is wider than the space.
     #[error(
         "the space has {bits} bits and the suffix {suffix_bits}: a space has 1 to 128 bits, and a suffix is not wider than its space"
     )]

@@ -13,8 +13,8 @@ const LEAST_DIGITS: usize = 24;
 /// A string with more bytes is not treated as a mistyped UUID.
 const MOST_BYTES: usize = 80;
 
-/// Explains why a string that looks like a UUID is not valid: its length, or a character. Returns `None` if the string
-/// is a UUID, or does not look like one.
+/// Explains why a string that looks like a UUID is not valid, such as a wrong length or an invalid character. Returns
+/// `None` if the string is a UUID, or does not look like one.
 pub fn nearly_uuid(text: &str) -> Option<String> {
     const FORM: &str = "a UUID is 32 hexadecimal digits (0-9 a-f), such as 017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
     if text.len() > MOST_BYTES || dce::parse_lenient(text).is_ok() {

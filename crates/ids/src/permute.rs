@@ -51,7 +51,7 @@ impl Permutation {
     pub fn invert(&self, value: u128) -> u128 {
         let [xored, factors @ ..] = &self.constants;
         let unmixed = factors.iter().rev().fold(value & mask(self.bits), |x, factor| {
-            // OK because twice the shift is at least the width, which makes the step its own inverse.
+            // OK because twice the shift is at least the width, so `fold` is its own inverse.
             self.fold(x).wrapping_mul(inverse(*factor)) & mask(self.bits)
         });
         (unmixed ^ xored) & mask(self.bits)

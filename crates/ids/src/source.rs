@@ -127,7 +127,8 @@ pub enum NameFault {
 /// The maximum length of the name of a region or a space, in characters.
 pub const MAX_NAME_LEN: usize = 63;
 
-/// Checks the name of a region or a space: 1 to 63 of `a-z A-Z 0-9 - _ .`, of which the first is a letter or a digit.
+/// Checks the name of a region or a space: 1 to 63 characters from `a-z A-Z 0-9 - _ .`, of which the first is a letter
+/// or a digit.
 ///
 /// # Errors
 ///

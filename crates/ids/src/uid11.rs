@@ -143,7 +143,7 @@ fn value_of(symbols: &[u8]) -> Result<u128, CodecError> {
 /// The maximum number of characters in the lower half of the text. The upper half has at most 5.
 const LOWER: usize = 6;
 
-/// The bit that is set in [`NO_DIGIT`] and in no digit.
+/// A bit that is set in [`NO_DIGIT`] but in no digit.
 const NO_DIGIT_BIT: u8 = 1 << 7;
 
 /// Returns the bitwise OR of the digits of at most 6 characters, and their value in base 58.

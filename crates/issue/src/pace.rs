@@ -57,7 +57,7 @@ pub fn pay(pace: Pace, paid: UnixNanos, now: UnixNanos, count: u128) -> Result<U
 /// Returns how many numbers the pace allows a counter to reserve at `now`.
 pub fn affordable(pace: Pace, paid: UnixNanos, now: UnixNanos) -> u128 {
     let left = now.offset(nanos(BURST)).get().saturating_sub(paid.max(now).get());
-    // OK because a burst has fewer than 2^40 nanoseconds, and a pace fewer than 2^64 numbers.
+    // OK because a burst has fewer than 2^40 nanoseconds, and a pace has fewer than 2^64 numbers per second.
     u128::try_from(left).unwrap_or(0) * u128::from(pace.get()) / SECOND
 }
 
@@ -135,8 +135,8 @@ impl PaceClock {
         now
     }
 
-    /// Advances to the earliest time at which a daemon could have paid for a record until `paid`, if that time is later
-    /// than ours. Call this method right after [`read`](Self::read). Returns the new time.
+    /// Advances to the earliest time at which a daemon could have written a record that is paid until `paid`, if that
+    /// time is later than ours. Call this method right after [`read`](Self::read). Returns the new time.
     pub fn catch_up(&mut self, paid: UnixNanos) -> UnixNanos {
         let theirs = paid.offset(-nanos(BURST));
         match &mut self.latest {

@@ -266,7 +266,7 @@ mod tests {
     fn ok_edits_are_counted_across_a_restore() {
         let none = Forgotten::default();
         assert_eq!([none.excess(99, 100), none.excess(100, 100), none.excess(107, 100)], [0, 0, 7]);
-        // Edits 1 to 5, then a restore that continues at 1005, then edit 1006.
+        // Edits 1 to 5, then a restore that continues at revision 1005, then edit 1006.
         let restored = Forgotten { through: 0, passed_over: 999 };
         assert_eq!(restored.excess(1006, 4), 3);
         let forgotten = (1..=5).fold(restored, |forgotten, revision| forgotten.and(revision, None));

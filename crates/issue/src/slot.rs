@@ -166,9 +166,9 @@ pub struct AllSlotsReserved {
 }
 
 /// Chooses the slot to take at `now`, in this order of preference: the lowest slot whose reservation has passed and
-/// whose holder is not alive, the lowest new slot, the lowest slot whose reservation has passed. `records` are the
-/// slots that have a record, and `alive` are the holders known to be alive. Safety does not depend on `alive`: a live
-/// daemon whose slot is taken only has to take another slot.
+/// whose holder is not alive, the lowest new slot, and last the lowest slot whose reservation has passed. `records` are
+/// the slots that have a record, and `alive` are the holders known to be alive. Safety does not depend on `alive`: a
+/// live daemon whose slot is taken only has to take another slot.
 ///
 /// # Errors
 ///

@@ -206,7 +206,8 @@ impl StrictPlan {
         Ok(StrictOutcome::Granted(first))
     }
 
-    /// Returns the outcome of each request. The commit must also write a record for each granted request ID.
+    /// Returns the outcome of each request. The commit must also write a record for the request ID of each granted
+    /// request.
     pub fn outcomes(&self) -> &[StrictOutcome] {
         &self.outcomes
     }

@@ -76,7 +76,7 @@ pub struct TimeGrant {
     pub clock_epoch: u64,
 }
 
-/// An error from a grant. It changes nothing, except that the daemon may leave its slot.
+/// An error from a grant. A failed grant changes nothing, except that the daemon may leave its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The daemon holds no slot. It must take one first.

@@ -61,7 +61,7 @@ fn not_canonical(why: &str) -> CodecError {
 /// # Errors
 ///
 /// Fails with `text-too-long` for more than 1024 bytes, with `unrecognised` if no form fits, and otherwise with the
-/// error of the form.
+/// error from parsing the form.
 pub fn parse(text: impl AsRef<[u8]>) -> Result<Ext, CodecError> {
     let piece = trimmed(text.as_ref())?;
     let piece = piece.strip_prefix(HEAD).unwrap_or(piece);
@@ -546,8 +546,8 @@ fn standard(kind: StandardKind, context: Piece<'_>, values: Piece<'_>) -> Result
     Ok(encode::standard(&Standard { kind, context: found, values }))
 }
 
-/// Returns the first standard vector that holds the context and the numbers, and that prints every number with the same
-/// digits.
+/// Returns the first standard vector that holds the context and the numbers, and that prints every number with the
+/// digits of the input.
 fn fitting(context: Piece<'_>, values: Piece<'_>) -> Result<Ext, CodecError> {
     let read = |piece: Piece<'_>| Decimal::parse(piece).ok_or_else(|| bad_number(piece));
     let decimals: Vec<Decimal> = values.split(b',').map(read).collect::<Result<_, _>>()?;

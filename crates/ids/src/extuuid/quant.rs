@@ -13,7 +13,7 @@ use crate::error::{CodecError, ErrorCode};
 
 /// The base units, in the order of their exponents.
 const NAMES: [&str; 7] = ["m", "kg", "s", "A", "K", "cd", "mol"];
-/// The largest numerator and denominator.
+/// The largest numerator or denominator of an exponent.
 const LARGEST: i64 = 7;
 /// The width in bits of an exponent's numerator, and of its denominator.
 const DIGIT_BITS: u32 = 3;

@@ -256,7 +256,7 @@ impl Decimal {
     /// Returns the absolute value as a numerator and a denominator.
     fn fraction(&self) -> (BigUint, BigUint) {
         let digits = BigUint::from_radix_be(&self.digits, 10).unwrap_or_default();
-        // OK because there are about a thousand digits.
+        // OK because there are at most about a thousand digits.
         let exponent = self.point - self.digits.len() as i32;
         match u32::try_from(exponent) {
             Ok(up) => (digits * power_of_ten(up), BigUint::from(1_u8)),
@@ -269,7 +269,7 @@ impl Decimal {
     fn text(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
         let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
-        // OK because there are about a thousand digits.
+        // OK because there are at most about a thousand digits.
         let (count, first) = (digits.len() as i32, self.point - 1);
         let zeros = |count: i32| "0".repeat(count.unsigned_abs() as usize);
         match first {

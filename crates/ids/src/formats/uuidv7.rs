@@ -25,7 +25,7 @@ const RAND_B_BITS: u32 = 62;
 const _: () = assert!(TIME_BITS + 4 + RAND_A_BITS + 2 + RAND_B_BITS == 128, "the fields fill the UUID");
 
 const COUNTER_BITS: u32 = 22;
-/// The number of bits of the counter in rand_b.
+/// The number of the counter's bits that are in rand_b.
 const COUNTER_LOW_BITS: u32 = COUNTER_BITS - RAND_A_BITS;
 const TAIL_BITS: u32 = RAND_B_BITS - COUNTER_LOW_BITS - Slot::BITS;
 

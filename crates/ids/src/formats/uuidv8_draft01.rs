@@ -23,11 +23,11 @@ use crate::{
 const VERSION: u128 = 8 << 76;
 const VARIANT: u128 = 0b10 << 62;
 
-/// The width of the node after a wide timestamp.
+/// The width of the node after a wide timestamp (60 or 64 bits).
 const NODE_BITS: u32 = 54;
 /// The width of the counter after a wide timestamp. After a narrow timestamp, this field is part of the node.
 const SEQ_BITS: u32 = 8;
-/// The width of the node after a narrow timestamp.
+/// The width of the node after a narrow timestamp (32 or 48 bits).
 const LONG_NODE_BITS: u32 = SEQ_BITS + NODE_BITS;
 /// The width of the counter after a narrow timestamp.
 const LONG_SEQ_BITS: u32 = 12;

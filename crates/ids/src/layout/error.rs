@@ -113,7 +113,7 @@ pub enum LayoutError {
     /// The tick is not from 1 ns to 1 day.
     #[error("a tick lasts 1 ns to 1 day, not {tick_nanos} ns, as in time:41:1ms")]
     TickRange {
-        /// The tick in nanoseconds.
+        /// The length of the tick in nanoseconds.
         tick_nanos: u64,
     },
     /// The epoch is outside the years 1 to 9999, so it cannot be written.
@@ -167,7 +167,7 @@ pub enum LayoutError {
         Tick(*tick_nanos)
     )]
     CounterTooNarrow {
-        /// The tick in nanoseconds.
+        /// The length of the tick in nanoseconds.
         tick_nanos: u64,
         /// The number of parts of a tick.
         parts: u64,

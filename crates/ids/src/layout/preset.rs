@@ -147,7 +147,7 @@ pub enum PresetError {
         name: &'static str,
         /// The width of the project's identifiers in bits.
         bits: u32,
-        /// A preset that is similar.
+        /// A similar preset.
         instead: &'static str,
     },
 }

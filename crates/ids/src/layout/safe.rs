@@ -42,7 +42,7 @@ pub enum Safe {
     },
 }
 
-/// The order of the identifiers of a block, as numbers.
+/// The numerical order of a block's identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ascends {
     /// Each identifier is larger than the one before.
@@ -157,7 +157,7 @@ impl Layout {
         }
     }
 
-    /// Returns the order of the identifiers of a block, as numbers.
+    /// Returns the numerical order of a block's identifiers.
     pub fn ascends(&self) -> Ascends {
         let plan = &self.plan;
         let shift = |place: super::plan::Place| place.shift;
