@@ -127,7 +127,7 @@ impl Binary {
             return Some(Real { negative, mantissa: 0, scale: self.least_scale });
         }
         let (number, unit) = decimal.fraction();
-        // OK because a decimal has at most about a thousand digits, and an exponent of at most five digits.
+        // OK because a decimal has at most 1024 digits, and an exponent of at most five digits.
         let length = number.bits() as i64 - unit.bits() as i64;
         let first = i32::try_from(length).unwrap_or(i32::MAX).saturating_sub(self.precision as i32 + 1);
         let mut scale = first.max(self.least_scale);
@@ -153,12 +153,12 @@ impl Binary {
         }
     }
 
-    /// Returns the shortest decimal text that reads back as this number, which must have this format.
+    /// Returns the shortest decimal text that reads back as this number. The number must have this format.
     pub fn text(self, real: Real) -> String {
         self.shortest(real).text()
     }
 
-    /// Returns the shortest decimal number that reads back as this number, which must have this format.
+    /// Returns the shortest decimal number that reads back as this number. The number must have this format.
     pub(super) fn shortest(self, real: Real) -> Decimal {
         let Real { negative, mantissa, scale } = real;
         if mantissa == 0 {
@@ -256,7 +256,7 @@ impl Decimal {
     /// Returns the absolute value as a numerator and a denominator.
     fn fraction(&self) -> (BigUint, BigUint) {
         let digits = BigUint::from_radix_be(&self.digits, 10).unwrap_or_default();
-        // OK because there are at most about a thousand digits.
+        // OK because there are at most 1024 digits.
         let exponent = self.point - self.digits.len() as i32;
         match u32::try_from(exponent) {
             Ok(up) => (digits * power_of_ten(up), BigUint::from(1_u8)),
@@ -269,7 +269,7 @@ impl Decimal {
     fn text(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
         let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
-        // OK because there are at most about a thousand digits.
+        // OK because there are at most 1024 digits.
         let (count, first) = (digits.len() as i32, self.point - 1);
         let zeros = |count: i32| "0".repeat(count.unsigned_abs() as usize);
         match first {
