@@ -403,7 +403,7 @@ fn because_uuid(form: &str, uuid: Uuid) -> String {
     }
 }
 
-/// Returns the formats of this version that are not its default format.
+/// Returns the formats of this version, except the default format.
 fn sharing(version: u8) -> Vec<&'static str> {
     let family = Family::Uuid { version, default: false };
     let mut tokens: Vec<_> = Codec::all().filter(|codec| codec.family() == family).map(|codec| codec.token()).collect();

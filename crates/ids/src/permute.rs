@@ -94,8 +94,8 @@ impl NarrowPermutation {
         })
     }
 
-    /// Calls `put` for each place, with the image of the place's index; the first index is `first`. The permutation
-    /// must have exactly `BITS` bits, at most 32: with a constant width, the compiler can vectorize the loop.
+    /// Calls `put` for each place with the image of its index. The indexes count up from `first`. The permutation must
+    /// have exactly `BITS` bits, at most 32: with a constant width, the compiler can vectorize the loop.
     #[inline(always)]
     pub(crate) fn map_bits<const BITS: u32, T>(&self, first: u32, places: &mut [T], put: impl Fn(&mut T, u32)) {
         debug_assert_eq!(u128::from(self.mask), mask(BITS), "the permutation has another width");

@@ -211,8 +211,8 @@ mod tests {
         );
         check(Some(-31 * DAY - 1), (0, None), &[(1, None)]);
         check(Some(-31 * DAY), (0, Some(0)), &[(1, Some(1))]);
-        // A clock is credible up to 31 days after the recorded time, plus the time that the steady clock has counted: 1
-        // s at the first reading, and 2 s at the second.
+        // A clock is credible up to 31 days after the recorded time, plus the time counted by the steady clock: 1 s at
+        // the first reading, and 2 s at the second.
         let explained = -YEARS + 31 * DAY;
         check(Some(-YEARS), (0, None), &[(explained + 2, None), (explained + 2, Some(explained + 2))]);
     }
