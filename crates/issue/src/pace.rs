@@ -232,7 +232,7 @@ mod tests {
     /// The clock error in seconds that a restore allows for.
     const ERROR: i128 = 2 * WRONG;
 
-    /// Returns the lapse of a restore of the state at `NOW`, by a host whose clock shows `now`.
+    /// Returns the lapse when a host whose clock shows `now` restores the state of `NOW`.
     fn restored_at(now: i128) -> Lapse {
         Lapse { since: after(-ERROR), until: after(now + ERROR) }
     }

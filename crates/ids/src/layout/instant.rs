@@ -21,7 +21,7 @@ const SECOND: u64 = 1_000_000_000;
 /// The longest tick: 1 day.
 pub(super) const MAX_TICK_NANOS: u64 = 86_400 * SECOND;
 
-/// A tick, printed as a number of the largest unit that divides it.
+/// A tick, printed in the largest unit that divides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tick(pub(super) u64);
 
