@@ -15,7 +15,8 @@ pub enum Order {
     /// The suffix is equal to the counter.
     #[default]
     Sequential,
-    /// A keyed permutation within each octave of the counter: consecutive counters do not give adjacent suffixes.
+    /// The suffix is a keyed permutation of the counter within its octave: the numbers from one power of two up to the
+    /// next. Consecutive counters rarely give adjacent suffixes.
     Scrambled,
     /// Kent issues nothing: users supply the suffixes, such as employee or part numbers (Kent 1992).
     External,
@@ -25,8 +26,8 @@ impl Order {
     /// All orders.
     pub const ALL: [Self; 3] = [Self::Sequential, Self::Scrambled, Self::External];
 
-    /// Returns the lowest counter from which all suffixes are at least `next`. In a scrambled order, this counter is
-    /// the start of an octave, because the order within an octave depends on the key.
+    /// Returns the lowest counter at which a region can continue if all suffixes below `next` count as issued. In a
+    /// scrambled order, this counter is the start of an octave, because the order within an octave depends on the key.
     pub const fn floor(self, next: Count) -> Count {
         match (self, next) {
             (Self::Scrambled, Count::Below(next)) if next > 0 => match next.checked_next_power_of_two() {
@@ -64,7 +65,7 @@ pub struct AutoExpand {
     /// The region expands when this percentage of the capacity, 1 to 100, is reserved.
     pub at_percent: u8,
     /// The number of bits that one expansion adds to the suffix: at least 1. If the zone has fewer bits, the expansion
-    /// adds those.
+    /// adds all of them.
     pub by_bits: u8,
     /// The maximum width of the suffix in bits after an expansion.
     pub max_suffix: u8,
@@ -196,7 +197,7 @@ impl Policy {
 
 const EXTERNAL: &str = "an external region issues nothing, because its users choose the numbers: it can have no policy";
 
-/// A change of a policy. `None` leaves a part as it is; `Some(None)` clears it.
+/// A change to a policy. `None` leaves a part as it is; `Some(None)` clears it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyPatch {
     /// The conditions of automatic expansion.
@@ -238,7 +239,7 @@ impl PolicyPatch {
     }
 }
 
-/// A change of a region's attributes. `None` leaves an attribute as it is.
+/// A change to a region's attributes. `None` leaves an attribute as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patch {
     /// A new name.
@@ -251,9 +252,9 @@ pub struct Patch {
     pub description: Option<String>,
     /// Labels to set, or to remove if the value is `None`.
     pub labels: BTreeMap<String, Option<String>>,
-    /// Changes of the policy.
+    /// The changes to the policy.
     pub policy: PolicyPatch,
-    /// Declares that all suffixes below this one are issued. The counter never goes back.
+    /// Declares all suffixes below this one as issued. A counter that is already higher stays as it is.
     pub next: Option<Count>,
 }
 

@@ -1,4 +1,4 @@
-//! The change of one region by an edit.
+//! The change that an edit makes to one region.
 
 use crate::region::{Region, RegionNumber};
 
@@ -19,7 +19,7 @@ impl Change {
         Self { number: region.number, before: None, after: Some(region) }
     }
 
-    /// Returns the change of an existing region.
+    /// Returns the change to an existing region.
     pub const fn changed(before: Region, after: Region) -> Self {
         Self { number: after.number, before: Some(before), after: Some(after) }
     }
@@ -29,7 +29,7 @@ impl Change {
         Self { number: region.number, before: Some(region), after: None }
     }
 
-    /// Returns the region after the edit, or before it if the edit deletes it.
+    /// Returns the region after the edit or, if the edit deletes the region, before the edit.
     pub fn region(&self) -> Option<&Region> {
         self.after.as_ref().or(self.before.as_ref())
     }
@@ -39,13 +39,13 @@ impl Change {
         self.before.is_none() && self.after.is_some()
     }
 
-    /// Returns whether the change may come from an edit that [stops grants](crate::Edit::stops_grants): the region is
-    /// now sealed, capped or strict, possibly because of an earlier edit.
+    /// Returns whether the edit may [stop grants](crate::Edit::stops_grants). True if the region is sealed, capped or
+    /// strict after the edit, even if it already was before.
     pub fn may_stop_grants(&self) -> bool {
         self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks())
     }
 
-    /// Returns the region before and after the edit, or only one of the two if the edit creates or deletes it.
+    /// Returns the region before and after the edit, or only one of the two if the edit creates or deletes the region.
     pub fn sides_mut(&mut self) -> impl Iterator<Item = &mut Region> {
         self.before.iter_mut().chain(self.after.iter_mut())
     }

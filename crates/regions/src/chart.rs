@@ -41,8 +41,8 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Creates a chart of regions of a space of `bits` bits. The regions must be in the order of their prefixes; a
-    /// region may be given without the region around it.
+    /// Creates a chart of regions in a space of `bits` bits. The regions must be sorted by prefix. A chart may contain
+    /// a region without the region around it.
     pub fn new(bits: u8, regions: impl IntoIterator<Item = Arc<Region>>) -> Self {
         let mut around = None;
         let tallied = regions.into_iter().map(|region| {

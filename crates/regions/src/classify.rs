@@ -26,9 +26,9 @@ pub struct Classification<'t> {
 pub enum Status {
     /// The identifier is in no region.
     Free,
-    /// The identifier is in a closed region, under an extension without a subregion.
+    /// The identifier is in a closed region, under an extension that no subregion has.
     Unassigned,
-    /// The identifier has a one bit in the expansion zone.
+    /// At least one bit of the identifier's expansion zone is 1.
     Reserved,
     /// The identifier consists of the region's prefix, zeros in the expansion zone, and a suffix.
     Member {
@@ -62,8 +62,8 @@ impl Classification<'_> {
         }
     }
 
-    /// If the identifier is a member of a delegated region, returns the number of that region and the identifier in the
-    /// region's local table.
+    /// If the identifier is a member of a delegated region, returns the number of that region and the suffix, which is
+    /// an identifier in the region's local table.
     pub fn delegated(&self) -> Option<(RegionNumber, u128)> {
         match (self.status, self.path.last()) {
             (Status::Member { suffix, .. }, Some(region)) if region.delegated => Some((region.number, suffix)),
@@ -83,7 +83,7 @@ impl Classification<'_> {
 }
 
 impl Table {
-    /// Classifies an identifier. Returns `None` if it has more than n bits.
+    /// Classifies an identifier. Returns `None` if it has more bits than the identifiers of the space.
     pub fn classify(&self, id: u128) -> Option<Classification<'_>> {
         if !self.is_wide_enough(id) {
             return None;
@@ -95,8 +95,8 @@ impl Table {
         Some(self.classified(id, region))
     }
 
-    /// Classifies many identifiers. With an index, this method is faster than a call of [`classify`](Self::classify)
-    /// for each identifier.
+    /// Classifies many identifiers. With an index, this method is faster than calling [`classify`](Self::classify) for
+    /// each identifier.
     pub fn classify_all(&self, ids: &[u128]) -> Vec<Option<Classification<'_>>> {
         let Some(index) = self.index() else { return ids.iter().map(|id| self.classify(*id)).collect() };
         let mut found = Vec::new();
@@ -113,7 +113,8 @@ impl Table {
     /// Finds the innermost region of an identifier, without an index.
     fn innermost(&self, id: u128) -> Option<&Region> {
         let mut region = self.at_or_before(Prefix::new(id, self.bits()));
-        // Every region that contains the identifier also contains the last region that begins at or before it.
+        // Every region that contains the identifier is, or contains, the last region that begins at or before the
+        // identifier.
         while let Some(candidate) = region
             && !candidate.prefix.holds(id, self.bits())
         {
@@ -146,7 +147,7 @@ impl Table {
         }
     }
 
-    /// Returns this region and those that contain it, outermost first.
+    /// Returns `innermost` and the regions that contain it, outermost first.
     fn path<'t>(&'t self, innermost: Option<&'t Region>) -> Vec<&'t Region> {
         let mut path: Vec<&Region> = innermost.into_iter().flat_map(|region| self.outward(region)).collect();
         path.reverse();
@@ -181,7 +182,7 @@ mod tests {
 
     const KEY: ClusterKey = ClusterKey::new([7; 16]);
 
-    /// Returns a region of this order that has issued 5 of its 256 identifiers.
+    /// Returns a table with a region of this order that has issued 5 of its 256 identifiers.
     fn table(order: Order) -> Table {
         let mut table = Table::new(16).expect("a width");
         let place = Place::At("010101".parse().expect("a prefix"));

@@ -12,7 +12,7 @@ use crate::{
 /// An error from [`Region::compose`] or [`Region::decompose`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotComposed {
-    /// The region is closed, so it has no identifiers of its own.
+    /// The region is closed, so only its subregions have identifiers.
     #[error("region {region:?} is closed: use one of its subregions")]
     Closed {
         /// The region.
@@ -38,7 +38,7 @@ pub enum NotComposed {
         /// The region.
         region: String,
     },
-    /// The identifier has a one bit in the expansion zone.
+    /// At least one bit of the identifier's expansion zone is 1.
     #[error("{id} has a one bit in the expansion zone of {region:?}, where all of its identifiers have zeros")]
     Zone {
         /// The identifier.

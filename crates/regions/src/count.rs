@@ -1,4 +1,4 @@
-//! Numbers of suffixes from 0 to 2^128 inclusive, because a region can span a whole 128-bit space.
+//! Counts of suffixes. They go up to 2^128 inclusive, because a region can span a whole 128-bit space.
 
 use core::{fmt, str::FromStr};
 

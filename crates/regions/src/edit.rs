@@ -56,7 +56,7 @@ pub enum Edit {
         /// The new regions on the freed prefixes.
         new_regions: Vec<NewRegion>,
     },
-    /// Creates subregions, `by` bits below their parent (Kent 1992, 3.3).
+    /// Creates subregions, whose prefixes are `by` bits longer than their parent's (Kent 1992, 3.3).
     Subdivide {
         /// The name of the parent.
         name: String,
@@ -81,7 +81,7 @@ pub enum Edit {
     Delete {
         /// The name of the region.
         name: String,
-        /// Whether the caller knows that no number of an external region is in use.
+        /// For an external region: whether the caller knows that none of its numbers is in use.
         unused: bool,
     },
     /// Changes the attributes of a region.
@@ -99,12 +99,13 @@ pub enum Edit {
     /// Reverts a past edit: every region that the edit changed returns to its earlier state, if no later edit has
     /// changed one of these regions.
     Revert {
-        /// The changes of the past edit. The counter of an all-zero subregion is the one that the subregion inherited.
+        /// The changes of the past edit. For an all-zero subregion that the edit created, `issued` must be the counter
+        /// that the subregion inherited.
         changes: Vec<Change>,
     },
 }
 
-/// A region of another table.
+/// A region to import from another table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The region. Its number, its parent and `since` are ignored.
@@ -130,7 +131,7 @@ pub enum Place {
     },
 }
 
-/// The region to split for a new one.
+/// The region to split so that a prefix becomes free for a new region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Donate {
     /// No region.
@@ -150,20 +151,21 @@ pub enum Zone {
     UpTo(u8),
 }
 
-/// The initial attributes of a new region. Its grants depend on them, so they must apply from the first grant.
+/// The initial attributes of a new region. They are set by the edit that creates the region, because they affect even
+/// its first grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// Suffixes below this one count as issued.
     pub next: Count,
     /// The order in which its suffixes are issued.
     pub order: Order,
-    /// The pace; `None` for the default pace of its suffix width.
+    /// The pace; `None` for the default pace for its suffix width.
     pub pace: Option<Pace>,
-    /// Whether it is sealed: it grants nothing until it is unsealed.
+    /// Whether it is sealed. A sealed region grants nothing until it is unsealed.
     pub sealed: bool,
     /// The policy.
     pub policy: Policy,
-    /// The texts for people.
+    /// The descriptive texts.
     pub texts: Texts,
 }
 
@@ -175,12 +177,12 @@ pub struct NewRegion {
     /// The width of its suffix in bits (s). Only the all-zero subregion may omit this width, and then inherits its
     /// parent's.
     pub suffix: Option<u8>,
-    /// The k bits after the old prefix. By default, each new region in turn gets the lowest free extension. The
-    /// all-zero extension is a default only in a subdivision that assigns all extensions or has `reserve_others`.
+    /// The k bits after the old prefix. By default, each new region in turn gets the lowest free extension. The default
+    /// is the all-zero extension only in a subdivision that assigns all extensions or has `reserve_others`.
     pub extension: Option<Prefix>,
-    /// Its initial attributes. The all-zero subregion continues its parent's counter: it always has its parent's order,
-    /// pace and policy, and its counter is at least its parent's. Its parent's seal covers it, as it covers every
-    /// subregion.
+    /// Its initial attributes. An all-zero subregion continues its parent's counter, so it always has the parent's
+    /// order, pace and policy, and a counter that is at least the parent's. A seal on the parent covers all of its
+    /// subregions.
     pub start: Start,
 }
 
@@ -191,8 +193,8 @@ impl Edit {
     }
 
     /// Returns whether the edit may forbid grants that were allowed before: it sets a seal, a cap or a strict policy,
-    /// or declares suffixes as issued. The daemon that makes such an edit therefore waits until every daemon follows
-    /// it.
+    /// or declares suffixes as issued. The daemon that makes such an edit therefore waits for the other daemons to
+    /// apply it.
     pub const fn stops_grants(&self) -> bool {
         let Self::Update { patch, .. } = self else { return false };
         let Patch { sealed, policy, next, .. } = patch;
@@ -201,7 +203,7 @@ impl Edit {
     }
 
     /// Returns the name of the operation: `create`, `expand`, `shrink`, `split`, `subdivide`, `delegate`, `undelegate`,
-    /// `delete`, `import` or `revert`. For an update, it is the main effect: `rename`, `seal`, `unseal`, `note` or
+    /// `delete`, `import` or `revert`. An update is named after its main effect: `rename`, `seal`, `unseal`, `note` or
     /// `update`.
     pub const fn operation(&self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
 //! Forests: a table with the local tables of its delegated regions, to any depth (Kent 1992, end of 3.3).
 //!
 //! A local table divides the suffixes of one region as if they were identifiers. The tables do not refer to each other:
-//! this module keeps them together, addresses them by paths, and classifies through all of them. It does not recurse,
-//! so deep nesting cannot overflow the stack.
+//! this module keeps them together, finds them by their paths, and classifies identifiers across them. It does not
+//! recurse, so deep nesting cannot overflow the stack.
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 
@@ -45,8 +45,8 @@ impl Forest {
         Ok(Self { root: Table::new(bits)?, locals: Vec::new(), around: Vec::new(), keys: BTreeMap::new() })
     }
 
-    /// Finds a table by its path: the names of delegated regions, outermost first, separated by `/`. The empty path is
-    /// the outermost table.
+    /// Finds a table by its path: the names of delegated regions, outermost first, separated by `/`. The empty path
+    /// refers to the outermost table.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Forest {
         key.0.checked_sub(1).and_then(|local| self.locals.get(local)).unwrap_or(&self.root)
     }
 
-    /// Returns the table with this key, mutable so that its counters can be set.
+    /// Returns the table with this key, so that its counters can be set.
     pub fn table_mut(&mut self, key: TableKey) -> &mut Table {
         key.0.checked_sub(1).and_then(|local| self.locals.get_mut(local)).unwrap_or(&mut self.root)
     }
@@ -118,9 +118,9 @@ impl Forest {
         Ok(())
     }
 
-    /// Classifies an identifier in the table and in its local tables, outermost first: each local table classifies the
-    /// suffix that the table around it found. Returns at least one result, or `None` if the identifier has more bits
-    /// than the identifiers of the first table.
+    /// Classifies an identifier in the table. If the identifier belongs to a delegated region, also classifies its
+    /// suffix in the local table of that region, and so on inward. Returns one result for each table, outermost first,
+    /// or `None` if the identifier has more bits than the identifiers of the first table.
     pub fn classify(&self, key: TableKey, id: u128) -> Option<Vec<Classification<'_>>> {
         let mut found = vec![self.table(key).classify(id)?];
         let mut inside = key;

@@ -1,7 +1,7 @@
 //! Free blocks: the largest subtrees of prefixes that overlap no top-level region.
 //!
 //! The table maintains them like a buddy allocator. A new region splits the block around its prefix, and a released
-//! prefix merges with its sibling if the sibling is also free. Both take at most 128 steps.
+//! prefix merges with its sibling if the sibling is also free. Each takes at most 128 steps.
 
 use alloc::{collections::BTreeSet, vec::Vec};
 use core::ops::Bound::{Excluded, Unbounded};
@@ -48,7 +48,7 @@ impl FreeBlocks {
         self.0.range((*longest, Prefix::EMPTY)..).next().map(|(_, block)| *block)
     }
 
-    /// Returns the largest free blocks below `under`, from left to right.
+    /// Returns the free space below `under` as the fewest possible blocks, from left to right.
     pub(crate) fn below(&self, under: Prefix) -> Vec<Prefix> {
         if self.around(under).is_some() {
             return Vec::from([under]);
@@ -70,8 +70,8 @@ impl FreeBlocks {
     }
 }
 
-/// Returns the largest blocks below `under` that overlap none of `taken`, from left to right. The prefixes of `taken`
-/// must be sorted, must not overlap each other, and must all begin with `under`.
+/// Returns the space below `under` that `taken` leaves free, as the fewest possible blocks, from left to right. The
+/// prefixes of `taken` must be sorted, must not overlap each other, and must all begin with `under`.
 pub(crate) fn blocks(under: Prefix, taken: &[Prefix]) -> Vec<Prefix> {
     let mut found = Vec::new();
     collect(under, taken, &mut found);

@@ -26,7 +26,7 @@ pub enum NotGranting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seal {
     /// The number of steps from the table of the covered region outward to that of the sealed region: 0 if both are in
-    /// one table.
+    /// the same table.
     pub outward: usize,
     /// The sealed region.
     pub region: RegionNumber,
@@ -94,8 +94,8 @@ impl Region {
         self.policy.cap.map_or(reach, |cap| cap.min(reach))
     }
 
-    /// Returns whether the policy may forbid a chunk that was reserved under another policy: the region is strict or
-    /// has a cap.
+    /// Returns whether the region is strict or has a cap. Such a policy may forbid a chunk that was reserved under
+    /// another policy.
     pub fn may_forbid_chunks(&self) -> bool {
         self.policy.cap.is_some() || self.policy.chunk == ChunkPolicy::Strict
     }
@@ -260,7 +260,7 @@ mod tests {
             (Some((1, 6)), None, below(6), 29.0),
             // The suffix grows to at most 8 bits, because the zone has only 4.
             (Some((1, 20)), None, below(6), 125.0),
-            // A maximum below the present width does not shrink the region.
+            // A maximum below the current width does not shrink the region.
             (Some((1, 3)), None, below(6), 5.0),
             (Some((1, 6)), Some(below(20)), below(6), 7.0),
             (None, None, below(17), 0.0),

@@ -1,8 +1,8 @@
-//! The index of a table: finds the region of an identifier in a few cache misses, for any set of prefixes.
+//! The index of a table: finds the region of an identifier with a few cache misses, for any set of prefixes.
 //!
 //! Regions nest, so they divide the space into intervals, each of which belongs to one innermost region or to none. The
 //! index is a static search tree over the last identifiers of these intervals. An edit invalidates the index: the table
-//! then answers without one until a new index is built, which takes a fraction of a second for a million regions.
+//! then answers without an index until a new one is built, which takes a fraction of a second for a million regions.
 //! docs/index.md describes the alternatives that were measured.
 
 mod intervals;
@@ -41,7 +41,7 @@ type Label = u32;
 const NONE: Label = Label::MAX;
 
 impl Index {
-    /// Builds an index of `count` regions, sorted by prefix, with numbers below `next`.
+    /// Builds an index of `count` regions. They must be sorted by prefix and have numbers below `next`.
     pub(crate) fn over(
         revision: Revision,
         bits: u8,
@@ -68,7 +68,8 @@ impl Index {
         self.revision
     }
 
-    /// Returns the innermost region of an identifier, or `None` if it is in no region or has more than n bits.
+    /// Returns the innermost region of an identifier. Returns `None` if the identifier is in no region, or has more
+    /// bits than the identifiers of the space.
     #[inline]
     pub fn find(&self, id: u128) -> Option<RegionNumber> {
         let label = match &self.width {

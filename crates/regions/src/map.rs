@@ -1,7 +1,7 @@
 //! Maps of a space: cells that tile a prefix, each with sums over the regions in it.
 //!
-//! A map begins with one cell, and divides its widest cell repeatedly until it has enough cells. Each step costs a few lookups in sums
-//! that the table keeps, so the time depends on the number of cells and not on the number of regions.
+//! A map begins with one cell, and divides its widest cell repeatedly until it has enough cells. Each step costs a few
+//! lookups in sums that the table keeps, so the time depends on the number of cells and not on the number of regions.
 
 use alloc::{collections::BinaryHeap, sync::Arc, vec::Vec};
 use core::{cmp::Reverse, mem};
@@ -31,12 +31,12 @@ pub struct Map {
 
 /// All identifiers that begin with a prefix.
 ///
-/// A region counts in the cell that contains its first identifier.
+/// A region is counted in the cell that contains its first identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The prefix.
     pub prefix: Prefix,
-    /// The sums over the regions that count in the cell.
+    /// The sums over the regions that are counted in the cell.
     sums: Tally,
     /// The sums over the regions that begin with the prefix.
     below: Tally,
@@ -59,7 +59,7 @@ pub enum Content {
     Subregions,
     /// A delegated region.
     Delegated,
-    /// A region that is sealed, not only covered by the seal of a region around it.
+    /// A region that has a seal itself, and is not only covered by the seal of a region around it.
     Sealed,
     /// A closed region.
     Closed,
@@ -68,17 +68,17 @@ pub enum Content {
 }
 
 impl Cell {
-    /// Returns the number of regions that count in the cell.
+    /// Returns the number of regions that are counted in the cell.
     pub const fn regions(&self) -> u32 {
         self.sums.regions
     }
 
-    /// Returns the total capacity of the regions that count in the cell.
+    /// Returns the total capacity of the regions that are counted in the cell.
     pub const fn capacity(&self) -> Count {
         self.sums.capacity()
     }
 
-    /// Returns the number of issued or reserved suffixes of the regions that count in the cell.
+    /// Returns the number of issued or reserved suffixes of the regions that are counted in the cell.
     pub const fn issued(&self) -> Count {
         self.sums.issued()
     }
@@ -131,8 +131,8 @@ impl Cell {
     fn halves(self, charted: &impl Charted) -> [Self; 2] {
         let [left, right] = [false, true].map(|is_upper| self.prefix.half(is_upper));
         let own = charted.exactly(self.prefix).map(|(_, tally)| tally).unwrap_or_default();
-        // The regions that count here and whose prefix is this one or shorter: their first identifier is in the left
-        // half.
+        // The regions that are counted here and whose prefix is not longer than the cell's: their first identifier is
+        // in the left half.
         let whole = self.sums.minus(self.below).plus(own);
         let around = self.own.or(self.around);
         let (in_left, in_right) = (charted.sum(left), charted.sum(right));
@@ -153,7 +153,7 @@ fn has_suffixes(region: &Region, prefix: Prefix) -> bool {
     region.kind != Kind::Closed && region.prefix.zeros(region.zone).relates_to(prefix)
 }
 
-/// A map that is drawn in parts, so that other threads can use the table between them.
+/// A map that is drawn in parts, so that other threads can use the table between two parts.
 #[derive(Debug)]
 pub struct Mapping {
     revision: Revision,

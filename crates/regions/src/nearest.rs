@@ -1,7 +1,7 @@
 //! Finds the legal edit that is closest to a refused one.
 //!
-//! The part of the edit that breaks a rule is changed as little as possible. The result is planned again, because it may break
-//! another rule. So a suggestion is always legal, and this module does not repeat the rules.
+//! The part of the edit that breaks a rule is changed as little as possible. The result is planned again, because it
+//! may break another rule. So a suggestion is always legal, although this module does not repeat the rules.
 
 use alloc::{string::String, vec::Vec};
 
@@ -16,7 +16,7 @@ use crate::{
     table::Table,
 };
 
-/// The maximum number of times that an edit is changed for one suggestion: an edit rarely breaks more rules.
+/// The maximum number of times that an edit is changed for one suggestion. An edit rarely breaks more rules than this.
 const RULES_MAX: usize = 8;
 
 impl Table {
@@ -141,7 +141,7 @@ fn divided(
         }
         _ => return None,
     };
-    // Extensions of another length are invalid with this number of bits.
+    // An extension with a different number of bits than the edit would be invalid.
     unplace(&|_, extension| extension.len() != by);
     Some((by, new_regions))
 }

@@ -8,14 +8,15 @@ use kent_ids::grouped;
 /// The largest average number of identifiers per second that a counter may issue.
 ///
 /// A restore from a backup skips the identifiers that the counter may have issued since the backup: its pace times the
-/// age of the backup. Therefore a pace never changes, and a pace far above the real use wastes suffixes at a restore.
+/// age of the backup. Therefore a pace never changes, and a pace far above the actual rate wastes suffixes in a
+/// restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pace(NonZeroU64);
 
 /// The smallest and the largest default pace, as powers of two.
 const DEFAULT_BITS_MIN: u8 = 20;
 const DEFAULT_BITS_MAX: u8 = 30;
-/// By default, a counter at its full pace lasts at least 2^20 seconds (twelve days).
+/// Between these bounds, the default pace uses up a counter in 2^20 seconds (twelve days).
 const LASTS_BITS: u8 = 20;
 
 impl Pace {

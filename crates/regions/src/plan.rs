@@ -1,7 +1,7 @@
 //! Plans: the effects of an edit. Dry runs and real edits use the same function.
 //!
-//! Planning is a pure function `(table, edit) -> plan | refusal`. A plan lists every region that it changes, before and
-//! after, and is valid only for the revision that it was made on.
+//! Planning is a pure function `(table, edit) -> plan | refusal`. A plan lists every region that it changes, in its
+//! states before and after the edit. It is valid only for the revision for which it was made.
 
 mod create;
 mod delegate;
@@ -72,8 +72,8 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// Returns the first rule that the edit breaks. The rules apply in this order: names of new regions, the subject of
-    /// the edit, the number of bits, then the rest.
+    /// Returns the refusal for the first rule that the edit breaks. The rules are checked in this order: names of new
+    /// regions, the subject of the edit, the number of bits, then the rest.
     pub fn plan(&self, edit: &Edit) -> Result<Plan, Refusal> {
         match edit {
             Edit::Create { name, suffix, place, start } => create::plan(self, name, *suffix, place, start),
@@ -93,9 +93,10 @@ impl Table {
         }
     }
 
-    /// Applies a plan that was made on this revision of the table.
+    /// Applies a plan that was made for this revision of the table.
     ///
-    /// Counters change without a new revision. Suffixes issued since the plan was made stay issued.
+    /// Counters change without a new revision, so suffixes may have been issued since the plan was made. They stay
+    /// issued.
     ///
     /// # Errors
     ///
@@ -127,7 +128,7 @@ impl Table {
         Ok(())
     }
 
-    /// Returns a region after a change, with its present counter or the one that it inherits.
+    /// Returns a region after a change, with its current counter or the counter that it inherits.
     fn with_counter(&self, plan: &Plan, after: &Region) -> Result<Region, Refusal> {
         let mut after = after.clone();
         let declared = plan.declared.filter(|(number, _)| *number == after.number).map(|(_, declared)| declared);
@@ -145,7 +146,7 @@ impl Table {
         Ok(after)
     }
 
-    /// Checks that the regions of a past edit with these changes have not changed since. Counters do not matter.
+    /// Checks that no region has changed since a past edit made these changes. Ignores counters.
     pub(crate) fn check_latest(&self, changes: &[Change]) -> Result<(), Refusal> {
         let shape = |region: &Region| Region { issued: Count::ZERO, ..region.clone() };
         let changed =
@@ -277,12 +278,12 @@ impl Plan {
         self.changes.push(Change::deleted(region.clone()));
     }
 
-    /// Returns the subject of the edit in its state after the edit, or before the edit if it is deleted.
+    /// Returns the subject of the edit as it is after the edit or, if the edit deletes it, before the edit.
     pub fn subject(&self) -> Option<&Region> {
         self.changes.first().and_then(Change::region)
     }
 
-    /// Returns whether every region stays as it is, including how many of its suffixes count as issued.
+    /// Returns whether every region stays as it is, including its counter.
     pub fn changes_nothing(&self) -> bool {
         self.changes.iter().all(|change| change.before == change.after)
     }

@@ -29,7 +29,7 @@ pub enum BadPrefix {
     /// Too many bits.
     #[error("a prefix here has at most {max} {}, but this one has {len}", bits(*max))]
     TooLong {
-        /// The number of bits it has.
+        /// The actual number of bits.
         len: usize,
         /// The largest number of bits allowed.
         max: u8,
@@ -121,7 +121,7 @@ impl Prefix {
         if len >= self.len { self } else { Self { left: self.left & high(len), len } }
     }
 
-    /// Returns the bit after the first `len`: 0 or 1. `len` is less than 128.
+    /// Returns the bit after the first `len`: 0 or 1. `len` must be less than 128.
     pub(crate) const fn bit(self, len: u8) -> usize {
         (self.left >> (127 - len as u32) & 1) as usize // OK because a bit fits
     }

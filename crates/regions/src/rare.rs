@@ -1,4 +1,4 @@
-//! A value that most regions share. It uses memory only in the other regions.
+//! A value that most regions have in common. Only regions with another value allocate memory for it.
 
 use alloc::{boxed::Box, string::String};
 use core::ops::Deref;

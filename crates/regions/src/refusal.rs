@@ -66,7 +66,7 @@ pub enum Refusal {
         extension: Prefix,
         /// The name of the first region.
         first: String,
-        /// The name of the second one.
+        /// The name of the second region.
         second: String,
     },
     /// `suffix-range`: the suffix has too many bits.
@@ -86,7 +86,7 @@ pub enum Refusal {
         /// The maximum number of bits.
         max: u8,
     },
-    /// `suffix-range`: the suffix has fewer bits than it would lose.
+    /// `suffix-range`: the suffix cannot shrink by this many bits.
     #[error(
         "the suffix of region {region:?} has {suffix} {}{}, so it can shrink by at most {most}, not by {by}",
         noun(*suffix),
@@ -97,9 +97,9 @@ pub enum Refusal {
         region: String,
         /// The width of its suffix in bits.
         suffix: u8,
-        /// The number of bits to take from it.
+        /// The number of bits to remove.
         by: u8,
-        /// The number of bits that can be taken from it.
+        /// The number of bits that can be removed.
         most: u8,
     },
     /// `suffix-range`: a new region's suffix width is not given and cannot be inherited.
@@ -210,7 +210,7 @@ pub enum Refusal {
         /// The number of subregions.
         count: usize,
     },
-    /// `level-mismatch`: all subregions of a region must be the same number of bits below it.
+    /// `level-mismatch`: the prefixes of all subregions of a region must have the same length.
     #[error(
         "the prefixes of all subregions of {region:?} must be {present} {} longer than its own, but {requested} {} requested",
         noun(*present),
@@ -238,7 +238,7 @@ pub enum Refusal {
         /// The number of unassigned extensions.
         missing: Count,
     },
-    /// `closed`: the region has no identifiers of its own.
+    /// `closed`: only the region's subregions have identifiers.
     #[error("region {region:?} is closed: its identifiers belong to region {heir:?} inside it")]
     Closed {
         /// The name of the region.
@@ -254,7 +254,7 @@ pub enum Refusal {
         /// The width of the suffix in bits (s).
         suffix: u8,
     },
-    /// `not-delegated`: the region has no table of its own.
+    /// `not-delegated`: the region has no local table.
     #[error("region {region:?} is not delegated, so it has no table of its own")]
     NotDelegated {
         /// The name of the region.
@@ -322,7 +322,7 @@ pub enum Refusal {
         /// The number of regions in its space.
         regions: usize,
     },
-    /// `bad-input`: an automatic expansion that ends below the current suffix.
+    /// `bad-input`: the maximum of an automatic expansion is below the current suffix width.
     #[error("the region already has a suffix of {suffix} bits, so it never expands to {max}: {}", wider(*suffix, *most))]
     ExpandsNever {
         /// The width of the region's suffix in bits.
@@ -332,7 +332,7 @@ pub enum Refusal {
         /// The width of the suffix in bits after the largest possible expansion.
         most: u8,
     },
-    /// `bad-input`: an automatic expansion beyond the width of the space.
+    /// `bad-input`: the maximum of an automatic expansion is above the width of the space.
     #[error("the suffix of region {region:?} can have at most {most} {}, not {}", noun(*most), max)]
     ExpandsBeyond {
         /// The name of the region.
@@ -425,10 +425,10 @@ pub enum Refusal {
     NotImported {
         /// The name of the region.
         region: String,
-        /// The invariant that it breaks.
+        /// The invariant that the region breaks.
         what: &'static str,
     },
-    /// `edited-since`: since the edit to revert, another edit changed one of its regions, or used a place in such a
+    /// `edited-since`: after the edit to revert, another edit changed one of its regions, or the subregions of such a
     /// region.
     #[error("region {region:?} has been edited again after that edit")]
     EditedSince {
@@ -552,7 +552,7 @@ fn named(names: &[String], count: usize) -> String {
     format!("{} ({}{more})", counted(count, "subregion"), listed.join(", "))
 }
 
-/// Formats the maximums of an automatic expansion that make a suffix wider.
+/// Formats the valid maximums of an automatic expansion.
 fn wider(suffix: u8, most: u8) -> String {
     match most.saturating_sub(suffix) {
         0 => "it cannot be expanded".into(),

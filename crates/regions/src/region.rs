@@ -54,8 +54,7 @@ pub struct FormerPrefix {
 
 /// A named part of a space: `prefix | expansion zone | suffix`.
 ///
-/// The fields have the values that the store keeps. The table checks their combinations: see
-/// [`Table::restore`](crate::Table::restore).
+/// The fields hold the stored values. [`Table::restore`](crate::Table::restore) checks that they are consistent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
     /// Its permanent number.
@@ -89,7 +88,7 @@ pub struct Region {
     pub key_number: RegionNumber,
     /// The maximum average rate at which its suffixes may be issued.
     pub pace: Pace,
-    /// Whether it is sealed: neither it nor any region inside it grants anything until it is unsealed.
+    /// Whether it is sealed. Until it is unsealed, neither it nor any region inside it grants anything.
     pub sealed: bool,
     /// Whether its suffixes are a separate space with its own table. If so, s does not change.
     pub delegated: bool,
@@ -113,7 +112,7 @@ impl Region {
         self.first_name = if first == name { Rare::default() } else { first.into() };
     }
 
-    /// Returns the number of identifiers that it can currently hold: 2^s, or zero if it is closed.
+    /// Returns the number of identifiers that the region can currently hold: 2^s, or zero if it is closed.
     pub const fn capacity(&self) -> Count {
         match self.kind {
             Kind::Open | Kind::Partial => Count::power_of_two(self.suffix),
@@ -126,7 +125,7 @@ impl Region {
         self.policy.cap.map_or(self.capacity(), |cap| cap.min(self.capacity()))
     }
 
-    /// Returns the number of identifiers that it could hold after expanding as far as possible.
+    /// Returns the number of identifiers that the region could hold after expanding as far as possible.
     pub const fn ultimate_capacity(&self) -> Count {
         match self.kind {
             Kind::Open | Kind::Partial => Count::power_of_two(self.suffix.saturating_add(self.expandable_bits())),

@@ -1,4 +1,4 @@
-//! Checks whether an edit that is repeated under the same request ID is the edit that was made.
+//! Checks whether an edit that is sent again with the same request ID is the edit that was made.
 
 use crate::{
     attributes::Patch,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Edit {
-    /// Returns whether this edit can have made `changes`. If `changes` declared suffixes as issued, `declared` is the
+    /// Returns whether this edit could have made `changes`. If `changes` declared suffixes as issued, `declared` is the
     /// counter after the declaration. An edit of another kind, of another region, or with another size, name, prefix or
     /// value is a different edit.
     pub fn can_have_made(&self, changes: &[Change], declared: Option<Count>) -> bool {
@@ -64,7 +64,7 @@ impl Edit {
         created.into_iter().chain(new).chain(imported).filter(|(_, floor)| *floor != Count::ZERO)
     }
 
-    /// Returns whether the counters of the regions that the edit made include all suffixes that the edit declares as
+    /// Returns whether the counters of the regions that the edit created include all suffixes that the edit declares as
     /// issued. The history does not contain counters, but a counter never goes back: if the result is false, another
     /// edit made `changes`.
     pub fn floors_hold(&self, table: &Table, changes: &[Change]) -> bool {

@@ -29,8 +29,8 @@ pub struct Table {
     bits: u8,
     revision: Revision,
     next_number: RegionNumber,
-    /// Pointers to regions make copies of the table cheap. They also save memory, because the nodes of a map that grows
-    /// at its end stay half empty.
+    /// Pointers to regions make copies of the table cheap. They also save memory, because the nodes of a `BTreeMap`
+    /// that grows only at its end stay half empty.
     regions: BTreeMap<RegionNumber, Arc<Region>>,
     by_name: BTreeMap<String, RegionNumber>,
     by_prefix: BTreeMap<Prefix, RegionNumber>,
@@ -188,8 +188,8 @@ impl Table {
         self.index.as_deref()
     }
 
-    /// Sets the index to use until the next edit, and returns whether it was accepted: an index of another revision is
-    /// not.
+    /// Sets the index to use until the next edit, and returns whether it was accepted. An index of another revision is
+    /// rejected.
     pub fn set_index(&mut self, index: Arc<Index>) -> bool {
         let fits = index.revision() == self.revision;
         self.index = fits.then_some(index);
@@ -228,7 +228,8 @@ impl Table {
         self.outermost_from(Unbounded, Prefix::EMPTY).filter(|region| region.parent.is_none())
     }
 
-    /// Returns the largest blocks below `under` that overlap no top-level region, from left to right.
+    /// Returns the space below `under` that no top-level region covers, as the fewest possible blocks, from left to
+    /// right.
     pub fn free_blocks(&self, under: Prefix) -> Vec<Prefix> {
         self.free.below(under)
     }

@@ -1,7 +1,7 @@
 //! Sums over the regions below each prefix, which the table keeps up to date for maps.
 //!
 //! The sums are stored in a binary trie over prefixes. A node is divided when more than [`LEAF_MAX`] regions are below
-//! it, so a million regions need about sixty thousand nodes. A change of a region changes the sums on one path: at most
+//! it, so a million regions need about sixty thousand nodes. A change to a region changes the sums on one path: at most
 //! 129 nodes.
 
 use alloc::boxed::Box;
@@ -37,7 +37,7 @@ pub(crate) struct Tally {
     pub(crate) closed: u32,
     /// The number of delegated regions.
     pub(crate) delegated: u32,
-    /// The number of sealed regions, without those that only the seal of a region around them covers.
+    /// The number of regions with a seal. Does not include those that only the seal of a region around them covers.
     pub(crate) sealed: u32,
     /// The number of strict regions.
     pub(crate) strict: u32,
@@ -75,7 +75,7 @@ impl Tally {
         self.combined(&other, u32::wrapping_add, u128::wrapping_add)
     }
 
-    /// Returns the difference of the tally and another one that is a part of it.
+    /// Subtracts another tally, whose regions must be among those of this tally.
     pub(crate) fn minus(self, other: Self) -> Self {
         self.combined(&other, u32::wrapping_sub, u128::wrapping_sub)
     }
@@ -125,7 +125,7 @@ fn wrapped(count: Count) -> u128 {
     count.get().unwrap_or(0)
 }
 
-/// Returns the sum that equals `sum` modulo 2^128. `is_some` is true if any of its terms is not 0.
+/// Returns the sum that equals `sum` modulo 2^128. `is_some` must be true if any of its terms is not 0.
 const fn unwrapped(sum: u128, is_some: bool) -> Count {
     if sum == 0 && is_some { Count::Max } else { Count::Below(sum) }
 }
@@ -147,7 +147,8 @@ struct Node {
 const LEAF_MAX: u32 = 32;
 
 impl Tallies {
-    /// Adds a region. `within` returns the regions that begin with a prefix, including the added one, and their tallies.
+    /// Adds a region. `within` returns the regions that begin with a prefix, including the added one, and their
+    /// tallies.
     pub(crate) fn add<I>(&mut self, prefix: Prefix, tally: Tally, within: impl Fn(Prefix) -> I)
     where
         I: Iterator<Item = (Prefix, Tally)>,
@@ -184,7 +185,8 @@ impl Tallies {
 }
 
 impl Node {
-    /// Applies `change` to this node, whose prefix is `at`, and to the nodes on the path to `prefix`. Recurses at most 128 levels.
+    /// Applies `change` to this node, whose prefix is `at`, and to the nodes on the path to `prefix`. Recurses at most
+    /// 128 levels.
     fn change(&mut self, at: Prefix, prefix: Prefix, change: &impl Fn(&mut Self, Prefix)) {
         if at.len() < prefix.len()
             && let Some(halves) = &mut self.halves

@@ -21,7 +21,7 @@ pub enum NotUndone {
     /// The edit declared suffixes as issued.
     #[error("a counter never goes back, and the suffixes that the edit declared as issued may be in use")]
     Declared,
-    /// The edit changed several existing regions, as a restore does, or none.
+    /// The edit changed several existing regions, as a restore does, or it changed nothing.
     #[error("no single edit reverts it")]
     NoEdit,
     /// The reversal breaks a rule.
@@ -36,17 +36,18 @@ pub enum NotUndone {
 }
 
 impl Table {
-    /// Returns the edit that reverts a past edit, given the changes of the past edit and whether it `declared` suffixes
-    /// as issued. The past edit must be the latest edit of its regions.
+    /// Returns the edit that reverts a past edit. `changes` are the changes of the past edit, and `declared` tells
+    /// whether it declared suffixes as issued. The past edit must be the latest edit of its regions.
     ///
     /// # Errors
     ///
-    /// [`NotUndone`].
+    /// Fails with [`NotUndone`].
     pub fn undo(&self, changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
         self.check_latest(changes).map_err(NotUndone::Refused)?;
         let edit = inverse(changes, declared)?;
         let plan = self.plan(&edit).map_err(NotUndone::Refused)?;
-        // `Edit::Revert` needs no check: it restores all regions, but regions that it creates again get new numbers.
+        // `Edit::Revert` restores all regions, so it needs no check. The check would refuse the new numbers of regions
+        // that it creates again.
         if !matches!(edit, Edit::Revert { .. }) {
             check_same(changes, &plan)?;
         }
@@ -69,7 +70,7 @@ fn inverse(changes: &[Change], declared: bool) -> Result<Edit, NotUndone> {
     }
 }
 
-/// Returns the edit that reverts a change of one region.
+/// Returns the edit that reverts a change to one region.
 fn change(before: &Region, after: &Region, declared: bool) -> Result<Edit, NotUndone> {
     let name = after.name.clone();
     Ok(match (before.delegated, after.delegated) {

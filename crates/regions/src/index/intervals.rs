@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{Label, NONE};
 use crate::prefix::Prefix;
 
-/// A run of identifiers with the same innermost region, or with none.
+/// A run of identifiers that all have the same innermost region, or are all in no region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interval<K> {
     /// The last identifier. The first identifier follows the last one of the previous interval.
@@ -38,8 +38,8 @@ impl Key for u128 {
     }
 }
 
-/// Returns the intervals of an n-bit space, from zero to its last identifier. The regions must be sorted by prefix,
-/// outer before inner. There are at most `2 * count + 1` intervals.
+/// Returns the intervals of a space of `bits` bits, in order. The regions must be sorted by prefix, outer before inner.
+/// There are at most `2 * count + 1` intervals.
 pub(super) fn intervals<K: Key>(
     bits: u8,
     count: usize,

@@ -36,7 +36,7 @@ pub(super) struct Tree<K, const CHILDREN: usize, const ENDS: usize, const OWNERS
 #[repr(align(64))]
 struct Node<K, const CHILDREN: usize>([K; CHILDREN]);
 
-/// The last identifiers of some intervals, and the owners of these intervals and of one more.
+/// Up to `OWNERS` adjacent intervals: their owners, and the last identifiers of the first `ENDS` of them.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Leaf<K, const ENDS: usize, const OWNERS: usize> {
@@ -100,7 +100,7 @@ impl<K: Key, const CHILDREN: usize> Node<K, CHILDREN> {
 
     /// Returns the number of children that end before an identifier.
     ///
-    /// Halves the range until three ends are left, and counts those.
+    /// Halves the range until three ends are left, and compares each of these with the identifier.
     #[inline(always)]
     fn rank(&self, id: K) -> usize {
         let is_before = |at: usize| self.0[at % CHILDREN] < id;
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!((size_of::<Node<u64, 16>>(), size_of::<Node<u128, 8>>()), (128, 128));
     }
 
-    /// Checks every interval in trees of fewer than `most` intervals. Interval i ends at 10 * i.
+    /// Looks up identifiers of every interval in trees of fewer than `most` intervals. Interval i ends at 10 * i.
     #[track_caller]
     fn check<K: Key, const CHILDREN: usize, const ENDS: usize, const OWNERS: usize>(most: u32) {
         for count in 1..most {

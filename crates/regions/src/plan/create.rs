@@ -86,7 +86,7 @@ fn check_prefix(table: &Table, name: &str, prefix: Prefix, suffix: u8) -> Result
     }
 }
 
-/// Returns a region whose prefix overlaps the given one.
+/// Returns a region whose prefix overlaps `prefix`.
 fn overlapping(table: &Table, prefix: Prefix) -> Option<&Region> {
     let outer = table.at_or_before(prefix).filter(|region| prefix.starts_with(outermost(table, region).prefix));
     outer.map(|region| outermost(table, region)).or_else(|| table.within(prefix).next())
@@ -100,7 +100,7 @@ fn outermost<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     region
 }
 
-/// Checks that the suffix of a new region fits below a prefix of this length in bits.
+/// Checks that the suffix of a new region fits below a prefix of `prefix` bits.
 pub(super) fn check_suffix(table: &Table, name: &str, prefix: u8, suffix: u8) -> Result<(), Refusal> {
     let max = table.bits() - prefix;
     match suffix > max {
@@ -182,8 +182,8 @@ fn best_block(table: &Table, need: u32) -> Option<Prefix> {
     table.free().smallest(longest as u8)
 }
 
-/// Returns the region to split for a block of `need` bits: the given one, or the one with the largest zone, leftmost on
-/// a tie.
+/// Returns the region to split for a block of `need` bits: the named region, or the one with the largest zone, leftmost
+/// on a tie.
 fn donor<'t>(table: &'t Table, need: u32, donate: &Donate) -> Option<&'t Region> {
     match donate {
         Donate::Never => None,

@@ -1,5 +1,5 @@
-//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of section 3.3). The reversal gives
-//! the suffixes back to the region.
+//! Plans a delegation: a region's suffixes become a separate space (Kent 1992, end of section 3.3). The reverse edit
+//! returns the suffixes to the region.
 
 use alloc::string::ToString;
 

@@ -1,7 +1,7 @@
-//! Plans splits and subdivisions, which replace a prefix by longer ones (Kent 1992, 3.2 and 3.3).
+//! Plans splits and subdivisions, which replace a prefix with longer ones (Kent 1992, 3.2 and 3.3).
 //!
-//! The bits that a longer prefix takes are zero in every identifier issued so far, so all issued identifiers stay
-//! valid.
+//! The bits that are added to a region's prefix are zero in every identifier issued so far, so all issued identifiers
+//! stay valid.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -142,7 +142,7 @@ fn subregion(
     with_start(Region { parent: Some(parent.number), ..made }, &new_region.start)
 }
 
-/// Returns a new region's suffix width, which must fit the bits below its prefix.
+/// Returns a new region's suffix width, and checks that it fits the bits below the region's prefix.
 fn checked_suffix(table: &Table, region: &Region, by: u8, new_region: &NewRegion) -> Result<u8, Refusal> {
     let Some(suffix) = new_region.suffix else {
         return Err(Refusal::SuffixMissing { name: new_region.name.clone() });
@@ -168,7 +168,7 @@ fn check_new_names(table: &Table, new_regions: &[NewRegion]) -> Result<(), Refus
     })
 }
 
-/// The extensions of one level below a region, and the regions that have them.
+/// The extensions of a region's prefix by `by` bits, and the regions that have them.
 struct Extensions<'t> {
     table: &'t Table,
     region: &'t Region,

@@ -1,7 +1,7 @@
-//! Plans an import: regions of another table are created whole, with their prefixes, counters and former prefixes.
+//! Plans an import, which creates regions of another table with their prefixes, counters and former prefixes.
 //!
-//! The new regions must obey every invariant of a stored table, together with the regions around them. An import
-//! changes no region that exists.
+//! Together with the regions around them, the new regions must satisfy every invariant of a stored table. An import
+//! does not change existing regions.
 
 use alloc::{collections::BTreeMap, string::String};
 
@@ -24,8 +24,8 @@ pub(super) fn plan(table: &Table, imported: &[Imported]) -> Result<Plan, Refusal
             number: RegionNumber(number),
             parent,
             key_number: RegionNumber(number),
-            // The order within an octave depends on the region's key, so a scrambled region continues at the next
-            // octave.
+            // The order within an octave depends on the region's key, so a scrambled region continues at the start of
+            // an octave.
             issued: region.order.floor(region.issued),
             since: plan.revision,
             ..region.clone()
@@ -81,15 +81,16 @@ pub(super) fn around(table: &Table, prefix: Prefix) -> Option<&Region> {
     Some(region)
 }
 
-/// Checks the new regions and the regions around them as a table of their own: every invariant depends only on these
-/// regions.
+/// Checks the new regions and the regions around them as a separate table, because every invariant depends only on
+/// these regions.
 fn check_together(table: &Table, plan: &Plan) -> Result<(), Refusal> {
     let made = || plan.changes.iter().filter_map(|change| change.after.as_ref());
     let mut regions: BTreeMap<RegionNumber, &Region> = made().map(|region| (region.number, region)).collect();
     for region in made() {
         let mut outer = around(table, region.prefix);
         while let Some(region) = outer.filter(|region| regions.insert(region.number, region).is_none()) {
-            // A region with subregions needs its first subregion, which in turn may need its own.
+            // A region with subregions is valid only with a subregion, so add its first one, the first one of that, and
+            // so on.
             let mut first = table.children(region).next();
             while let Some(region) = first.filter(|region| regions.insert(region.number, region).is_none()) {
                 first = table.children(region).next();

@@ -3,8 +3,8 @@
 use super::Plan;
 use crate::{count::Count, refusal::Refusal, region::Region, table::Table};
 
-/// Plans the expansion that is due by the region's policy. Checks the policy in the revision that the plan is made on,
-/// so that only one of several daemons expands the region.
+/// Plans the expansion that is due according to the region's policy. Checks this for the revision of the plan, so that
+/// only one of several daemons expands the region.
 pub(super) fn expand_if_due(table: &Table, name: &str, count: u64) -> Result<Plan, Refusal> {
     match table.named(name)?.expansion_due(count) {
         Some(by) => expand(table, name, by),
@@ -25,7 +25,7 @@ pub(super) fn expand(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal>
 
 pub(super) fn shrink(table: &Table, name: &str, by: u8) -> Result<Plan, Refusal> {
     let region = resizable(table, name, by)?;
-    // Only a declared number shows which numbers of an external region are in use.
+    // The table knows which numbers of an external region are in use only if they were declared.
     if region.issued == Count::ZERO {
         region.check_use_known()?;
     }

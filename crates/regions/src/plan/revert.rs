@@ -1,9 +1,9 @@
-//! Plans the reversal of a past edit: every region that the edit changed becomes what it was before.
+//! Plans the reversal of a past edit: every region that the edit changed returns to its earlier state.
 //!
 //! A region that the edit created is deleted, if none of its suffixes was issued or reserved. A region that the edit
-//! deleted is created again, with another number. A prefix becomes shorter only if no other region has a part of it. A
-//! closed region takes its counter back from its all-zero subregion, if the subregion has issued nothing since. So
-//! every identifier stays with the region that issued it.
+//! deleted is created again, with another number. A prefix becomes shorter only if no other region is inside the
+//! shorter prefix. A closed region gets its counter back from its all-zero subregion, if the subregion has issued
+//! nothing since the edit. So every identifier stays with the region that issued it.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
@@ -24,8 +24,8 @@ pub(super) fn plan(table: &Table, changes: &[Change]) -> Result<Plan, Refusal> {
         match (&change.before, table.get(change.number)) {
             (Some(before), Some(present)) => {
                 let after = match before.prefix.len().checked_sub(present.prefix.len()) {
-                    // The reversal repeats a split. The zone is as wide as it was before that split, so it is wide
-                    // enough.
+                    // The past edit undid a split, so its reversal splits the region again. The zone is as wide as it
+                    // was before the first split, so it is wide enough.
                     Some(by @ 1..) => lengthened(table, present, by),
                     _ => Region { issued: present.issued, ..before.clone() },
                 };
@@ -127,7 +127,7 @@ impl<'t> Reversal<'t> {
             if self.counter_move.is_none_or(|moved| moved.from != region.number) {
                 region.check_unused()?;
             }
-            // This check includes the heir, whose suffixes may be wider than those of its parent.
+            // Unlike the check above, this one includes the heir, whose suffixes may be wider than those of its parent.
             if region.order == Order::External {
                 return Err(Refusal::UseUnknown { region: region.name.clone() });
             }

@@ -1,4 +1,4 @@
-//! Tests of every rule of the edits (docs/regions.md lists them), in the order of the checks.
+//! Tests of every rule that edits must follow, in the order of the checks. docs/regions.md lists the rules.
 
 mod delete;
 mod import;
@@ -471,7 +471,8 @@ fn ok_updates_that_change_nothing_make_no_revision() {
         table.apply(&plan).expect("applied");
         assert_eq!(table, before);
     }
-    // This declaration makes a revision: only the caller knows whether other daemons hold chunks below the number.
+    // This declaration makes a revision although it changes nothing, because other daemons may hold chunks below the
+    // number.
     let next = Patch { next: Some(Count::Below(9)), ..Patch::default() };
     let plan = table.plan(&update("open", next)).expect("legal");
     assert_eq!((plan.revision, plan.changes_nothing()), (plan.base.next(), true));
@@ -485,7 +486,7 @@ fn ok_updates_that_change_nothing_make_no_revision() {
 #[test]
 fn ok_the_default_extension_is_the_next_that_works() {
     for (edit, expected) in [
-        // The all-zero extension is not a default if others stay unassigned.
+        // The all-zero extension is not used by default if other extensions stay unassigned.
         (subdivide("open", 1, &["x - 1"]), &["11"][..]),
         (subdivide("open", 2, &["x - 1", "y 01 1", "z - 1"]), &["110", "101", "111"]),
         // All extensions are assigned, or the others stay reserved.

@@ -53,8 +53,8 @@ pub(super) fn plan(table: &Table, name: &str, patch: &Patch) -> Result<Plan, Ref
     let mut plan = table.draft();
     plan.declared = patch.next.map(|_| (region.number, after.issued));
     plan.change(region, after);
-    // A declaration can matter even if it does not move the counter: other daemons give up their chunks below the
-    // declared number.
+    // A declaration can have an effect even if it does not change the counter: other daemons give up their chunks below
+    // the declared number.
     Ok(if plan.declared.is_none() && plan.changes_nothing() { plan.without_effect() } else { plan })
 }
 

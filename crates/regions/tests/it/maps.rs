@@ -65,7 +65,7 @@ fn check_tiles(map: &Map, under: Prefix) {
     assert_eq!(next, end, "the end of {under:#}");
 }
 
-/// Checks the sums of each cell, and that every region that begins with the prefix counts once.
+/// Checks the sums of each cell, and that every region that begins with the prefix is counted once.
 fn check_sums(map: &Map, under: Prefix, regions: &[Arc<Region>], bits: u8) {
     let count = regions.iter().filter(|region| region.prefix.starts_with(under)).count();
     assert_eq!(map.cells.iter().map(|cell| cell.regions() as usize).sum::<usize>(), count, "of {under:#}");

@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// Returns scripts of steps, of which the first two create regions.
+/// Returns scripts whose first two steps create regions.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step(), 2..40).prop_map(|mut steps| {
         steps.iter_mut().take(2).for_each(|step| step.operation = 4);
@@ -150,7 +150,8 @@ impl Run {
         self.past.push((plan.changes, plan.declared.is_some()));
     }
 
-    /// Checks that the suggestion for a refused edit, if there is one, is another edit, which is legal and changes something.
+    /// Checks that the suggestion for a refused edit, if there is one, is a different, legal edit that changes
+    /// something.
     fn check_nearest(&self, edit: &Edit, refusal: &Refusal) {
         let Some((near, plan)) = self.table.nearest(edit, refusal) else { return };
         assert_ne!(&near, edit);
@@ -371,7 +372,7 @@ fn check_no_identifier_becomes_grantable(before: &Table, after: &Table, edit: &E
     for region in before.iter().filter(|region| region.kind != Kind::Closed) {
         let base = region.prefix.base(before.bits());
         let last = region.capacity().get().map_or(u128::MAX, |capacity| capacity - 1);
-        // The suffixes where something changes: both ends, the counter and the cap.
+        // The suffixes at which the answer can change: both ends, the counter and the cap.
         let bounds = [Count::Below(1), Count::Below(last), region.issued, region.limit()];
         let near = |bound: Count| bound.get().map_or([last; 3], |at| [at.saturating_sub(1), at, at.saturating_add(1)]);
         for id in bounds.into_iter().flat_map(near).filter(|suffix| *suffix <= last).map(|suffix| base + suffix) {

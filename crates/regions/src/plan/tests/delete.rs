@@ -55,8 +55,7 @@ fn ok_the_last_subregion_leaves_an_open_region() {
     assert_eq!(table.issue("closed", 1), Ok(0));
 }
 
-/// The seal of a closed region covers its subregions and, after their deletion, the region that continues in their
-/// place.
+/// A seal on a closed region or on its last subregion still covers the region when it has replaced that subregion.
 #[test]
 fn ok_a_closed_region_stays_sealed_when_it_continues_in_place_of_its_last_subregion() {
     for (of_parent, of_sub) in [(false, false), (false, true), (true, false), (true, true)] {
