@@ -82,7 +82,7 @@ pub struct EtcdOptions {
     pub tls: Option<Certificates>,
     /// The user, if etcd requires authentication.
     pub credentials: Option<EtcdCredentials>,
-    /// The identity for a new store: random bits.
+    /// The identity for a new store: 128 random bits.
     pub new_id: [u8; 16],
     /// The newest schema that this program knows: [`SCHEMA`](crate::SCHEMA), except in tests of upgrades.
     pub schema: u16,
@@ -226,7 +226,7 @@ impl Inner {
         Err(unavailable(&status).into())
     }
 
-    /// Reads a range of keys; the read is linearizable.
+    /// Reads a range of keys. The read is linearizable.
     async fn range(&self, range: RangeRequest) -> Result<RangeResponse, RangeError> {
         let mark = self.pin.mark()?;
         let answer = self.endpoints.call_idempotent(ATTEMPT, |caller| range_of(caller, range.clone())).await?;
@@ -234,8 +234,8 @@ impl Inner {
         Ok(answer)
     }
 
-    /// Checks that our last write is in etcd's history. After a rollback the write is missing, even if etcd has made
-    /// other writes since.
+    /// Checks that the last write of this process is in etcd's history. After a rollback the write is missing, even if
+    /// etcd has made other writes since.
     async fn check_history(&self) -> Result<(), Unavailable> {
         let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
         let range = RangeRequest { key: name.into(), revision, ..RangeRequest::default() };

@@ -74,7 +74,7 @@ impl MemoryStore {
         self.disk().faults.queued.push_back(fault);
     }
 
-    /// Calls `plan` for every operation on any handle, except for commits that take a fault from the queue of
+    /// Calls `plan` for every operation on any handle, except for commits that take a fault queued by
     /// [`inject`](MemoryStore::inject). The closure must not call the store.
     pub fn plan(&self, plan: impl FnMut(&Operation<'_>) -> Fault + Send + 'static) {
         self.disk().faults.plan = Some(Box::new(plan));
@@ -338,7 +338,7 @@ struct Disk {
     changed: BTreeMap<u64, Vec<Written>>,
     /// The revision up to which changes were discarded.
     compacted: u64,
-    /// Wakes all watches on every change, in the order in which they began to wait, so that simulations are
+    /// Wakes all watches after every change, in the order in which they began to wait, so that simulations are
     /// reproducible.
     changed_now: Arc<Notify>,
     stats: Stats,

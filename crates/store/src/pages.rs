@@ -43,7 +43,7 @@ pub(crate) async fn collect(pages: &mut dyn Pages) -> Result<Page, ReadError> {
     Ok(all)
 }
 
-/// Pages of the records of one scan.
+/// The records of one scan, divided into pages.
 pub(crate) struct Whole(vec::IntoIter<(Key, Versioned)>);
 
 impl Whole {

@@ -22,8 +22,8 @@
 //! free.
 //!
 //! After a *failed sync* the kernel may mark pages as clean that never reached the disk. A later sync then succeeds
-//! without writing them, and reads still return them from the page cache. So opening always reads the whole of `DIR/db`
-//! and of the journal, writes the same bytes back, syncs them, and then writes a marker. After that, reads show the
+//! without writing them, and reads still return them from the page cache. So opening always reads `DIR/db` and the
+//! journal completely, writes the same bytes back, syncs them, and then writes a marker. After that, reads show the
 //! contents of the disk. This costs one pass over a file of a few megabytes.
 //!
 //! # The archive
@@ -125,7 +125,8 @@ impl SledSizes {
     /// Fails if the directory cannot be read.
     pub fn read(dir: &Path) -> io::Result<Self> {
         let mut sizes = Self::default();
-        // The only subdirectory is sled's directory for large values, which is empty because Kent has no large values.
+        // The only subdirectory is sled's directory for large values, which is empty because Kent stores no large
+        // values.
         for dir in [dir.to_owned(), dir.join("blobs")].iter().filter(|dir| dir.is_dir()) {
             for entry in fs::read_dir(dir)? {
                 let entry = entry?;
@@ -180,7 +181,7 @@ impl SledStore {
         Ok(Self { dir, id, is_read_only, is_archived, counters, requests, thread })
     }
 
-    /// Returns whether every commit goes to an archive.
+    /// Returns whether every commit is written to an archive.
     pub fn is_archived(&self) -> bool {
         self.is_archived
     }
@@ -252,7 +253,7 @@ async fn ask<T>(
     answer.await.map_err(|_dropped| Unanswered::ThreadEnded)
 }
 
-/// A paged read as of one moment, which ends when this value is dropped.
+/// A paged read that shows the state of one moment. It ends when this value is dropped.
 struct SledPages {
     /// The queue of the store's thread. The reference is weak, because dropping the store must end the thread.
     requests: mpsc::WeakSender<Request>,

@@ -35,9 +35,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Fails like [`get`](Store::get). A scan fails if it cannot read one of the values, and never skips a value.
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError>;
 
-    /// Returns the records of [`scan`](Store::scan) page by page, for results that are too large for memory or would
-    /// block the store for too long. All pages show the state at the moment of the first one, even if other tasks write
-    /// in the meantime.
+    /// Returns the records of [`scan`](Store::scan) in pages, for results that are too large for memory or would block
+    /// the store for too long. All pages show the state at the moment of the first one, even if other tasks write in
+    /// the meantime.
     ///
     /// The default implementation cuts one scan into pages.
     ///
@@ -60,8 +60,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Queries the state of the servers that keep the store, for a few seconds at most. Returns `None` if the store is
-    /// embedded in this process.
+    /// Queries the state of the servers that hold the store. Takes at most a few seconds. Returns `None` if the store
+    /// is embedded in this process.
     async fn servers(&self) -> Option<Servers> {
         None
     }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::key::Key;
 
-/// The maximum number of guards of one transaction, and the maximum number of its writes.
+/// The maximum number of guards of one transaction, and also of its writes.
 ///
 /// By default etcd rejects a transaction with more than 128 comparisons or more than 128 operations.
 pub const TXN_OPERATIONS_MAX: usize = 128;
@@ -100,8 +100,8 @@ impl Txn {
         Self::default()
     }
 
-    /// Adds a guard: the commit succeeds only if `key` has `version` ([`Version::ABSENT`]: only if the key does not
-    /// exist).
+    /// Adds a guard: the commit succeeds only if `key` has `version`. With [`Version::ABSENT`], it succeeds only if the
+    /// key does not exist.
     pub fn expect(mut self, key: Key, version: Version) -> Self {
         self.guards.push((key, version));
         self

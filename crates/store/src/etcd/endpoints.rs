@@ -52,7 +52,7 @@ impl fmt::Debug for EtcdCredentials {
     }
 }
 
-/// The members of the cluster.
+/// The endpoints of the cluster.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     /// `HOST:PORT` of each endpoint.
@@ -179,7 +179,8 @@ impl Endpoints {
         time::timeout(limit, call).await.unwrap_or_else(|_| Err(Status::deadline_exceeded("no reply in time")))
     }
 
-    /// Calls the current endpoint. Calls another one only if it is certain that the call had no effect.
+    /// Calls the current endpoint. Repeats the call at another endpoint only if it is certain that the call had no
+    /// effect.
     pub(crate) async fn call<T, F>(&self, limit: Duration, act: impl Fn(Caller) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Status>>,

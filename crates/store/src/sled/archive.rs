@@ -44,7 +44,7 @@ pub enum Archiving {
     /// No archive. A store that has an archive is refused.
     #[default]
     None,
-    /// Every commit goes to an archive in this directory, which must exist.
+    /// Every commit is written to an archive in this directory, which must exist.
     To {
         /// The directory.
         dir: PathBuf,
@@ -52,15 +52,16 @@ pub enum Archiving {
         /// is more.
         base_after: u64,
     },
-    /// Like `To`, but no archive begins: a store without one is opened without one. A daemon first finds out in this way
-    /// whether the store is an old copy. An archive of an old copy would later be mistaken for that of the newer store.
+    /// Like `To`, but a store without an archive is opened without one. A daemon uses this setting until it knows that
+    /// the store is not an old copy, because an archive of an old copy would later be mistaken for that of the newer
+    /// store.
     Existing {
         /// The directory.
         dir: PathBuf,
         /// As in `To`.
         base_after: u64,
     },
-    /// The store continues without its archive, and records that in the archive.
+    /// The store continues without its archive, and records the end of the archive in it.
     End {
         /// Whether to continue even if the archive is damaged or cannot be written.
         even_if_lost: bool,
@@ -70,7 +71,7 @@ pub enum Archiving {
 }
 
 impl Archiving {
-    /// Returns these settings, except that no archive begins.
+    /// Returns these settings, except that no new archive is started.
     #[must_use]
     pub fn without_begin(&self) -> Self {
         match self.clone() {
@@ -81,8 +82,8 @@ impl Archiving {
 }
 
 impl Archiving {
-    /// Returns the settings of a store that has its archive. If the archive ends while the store is closed after an error, a new
-    /// archive begins when the store is opened again, so that no commit is only in the store.
+    /// Returns the settings for reopening a store that has its archive. If the archive ended while the store was closed
+    /// after an error, a new one is started, so that no commit is only in the store.
     pub(super) fn with_begin(&self) -> Self {
         match self.clone() {
             Self::Existing { dir, base_after } => Self::To { dir, base_after },

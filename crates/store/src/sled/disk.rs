@@ -35,8 +35,8 @@ pub(super) trait Durability: Send {
     /// Writes a frame to the journal so that it survives power loss.
     fn append(&mut self, journal: &File, frame: &[u8], at: u64) -> Result<(), DiskError>;
 
-    /// Makes all earlier writes to `db` durable. `log` is a handle to the file of `db` that was opened before any of
-    /// these writes.
+    /// Makes all earlier writes to `db` durable. `log` is a handle to the file of `db`, opened before any of these
+    /// writes.
     fn flush(&mut self, db: &::sled::Db, log: &File) -> Result<(), DiskError>;
 }
 
@@ -142,8 +142,8 @@ impl Disk {
     fn open_released(&mut self) -> Result<Ledger, DiskError> {
         leftovers::clean_up(&self.dir)?;
         let journal = self.journal.recover()?;
-        // With this revision, loading detects a log of sled that has lost its beginning and so looks new. The journal's
-        // revision counts as well, because `newest` can be outdated after a power cut.
+        // If sled's log has lost its beginning, the database looks new. `Ledger::load` detects this by the known
+        // revision. The journal's revision counts as well, because `newest` can be outdated after a power cut.
         let known = self.newest.read()?.max(journal.iter().map(|redo| redo.last).max());
         let mut ledger = catch_panic(|| Ledger::load(quirks::config(&self.dir).open()?, self.new_id, known))??;
         match self.recover(&mut ledger, journal, known) {
@@ -203,8 +203,8 @@ impl Disk {
         catch_panic(|| self.durability.flush(ledger.db(), &self.log))?
     }
 
-    /// Returns the frame of the commits that `ledger` has decided. Makes sure that the frame fits into the journal and
-    /// the archive, but does not write it.
+    /// Returns the frame of the commits that `ledger` has decided. Makes space for the frame in the journal and the
+    /// archive, but does not write it.
     pub(super) fn prepare_frame(&mut self, ledger: &mut Ledger) -> Result<Arc<Vec<u8>>, DiskError> {
         let frame = ledger.redo().frame();
         if !self.journal.fits(&frame) {
@@ -258,7 +258,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Whether every commit goes to an archive.
+    /// Returns whether every commit is written to an archive.
     pub(super) fn is_archived(&self) -> bool {
         self.archive.is_some()
     }

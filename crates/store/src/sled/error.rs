@@ -292,7 +292,7 @@ pub enum ArchiveError {
     Unknown {
         /// The directory given in the settings.
         dir: PathBuf,
-        /// The store's own directory within it.
+        /// The directory of the store's archive within `dir`.
         at: PathBuf,
     },
     /// The store is an old copy, and the archive no longer has all the commits that the copy lacks.

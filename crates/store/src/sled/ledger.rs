@@ -25,8 +25,8 @@ use super::quirks::{PAGES_A_WRITE, PIECE_BYTES_MAX, PIECE_WRITES_MAX, leaves::Le
 use super::record::{self, LAYOUT, Mark, Meta};
 use super::snapshot::{Part, Reading, Row, Snapshot, overlay};
 
-/// The time limit for reading one page, because commits may wait for it. A leaf that is not in sled's cache takes about
-/// 30 us.
+/// The time limit for reading one page. Commits may wait while a page is read. A leaf that is not in sled's cache takes
+/// about 30 us.
 const PAGE_TIME_MAX: Duration = Duration::from_micros(100);
 
 /// The database, and the writes that it does not have yet.
@@ -142,7 +142,7 @@ impl Ledger {
         Ok(sealed.map(|sealed| Meta::Archive.open_message(&sealed)).transpose()?)
     }
 
-    /// Writes the mark of the archive. The caller flushes it.
+    /// Writes the mark of the archive. The caller must flush it.
     pub(super) fn write_archive_mark(&self, mark: Option<&Mark>) -> Result<(), LedgerError> {
         match mark {
             Some(mark) => drop(self.db.insert(Meta::Archive.raw_key(), Meta::Archive.seal_message(mark))?),
@@ -250,7 +250,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Before values are overwritten, copies them to the snapshots that need them.
+    /// Copies the values that are about to be overwritten to the snapshots that need them.
     fn keep_for_snapshots(&mut self, redo: &Redo) -> Result<(), LedgerError> {
         self.snapshots.retain(Snapshot::is_wanted);
         let mut snapshots = mem::take(&mut self.snapshots);

@@ -30,7 +30,7 @@ impl Newest {
         Self { file, place: 0 }
     }
 
-    /// Returns the newest revision that is known to be acknowledged.
+    /// Returns the newest revision that is known to have been acknowledged.
     pub(super) fn read(&self) -> io::Result<Option<u64>> {
         let mut newest = None;
         for place in [0, 1] {

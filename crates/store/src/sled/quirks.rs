@@ -52,7 +52,8 @@ pub(super) const PIECE_WRITES_MAX: usize = 64;
 /// The size of sled's page cache. A store of a hundred thousand regions fits; a larger one reads from the log.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// sled's pool threads need microseconds to release the file. Five seconds are enough even on an overloaded machine.
+/// sled's pool threads need only microseconds to release the file, so five seconds are enough even on an overloaded
+/// machine.
 const RELEASE_TRIES_MAX: u32 = 5_000;
 const RELEASE_PAUSE: Duration = Duration::from_millis(1);
 
@@ -61,9 +62,9 @@ pub(super) fn config(dir: &Path) -> ::sled::Config {
     ::sled::Config::new().path(dir).segment_size(SEGMENT_BYTES).cache_capacity(CACHE_BYTES).flush_every_ms(None)
 }
 
-/// Makes all earlier writes to `db` durable. `log` is a handle to its file that was opened before any of these writes.
-/// The kernel reports a write error once to each handle that was open when the error happened, so the sync fails even
-/// if sled's handle already got the error.
+/// Makes all earlier writes to `db` durable. `log` is a handle to its file, opened before any of these writes. The
+/// kernel reports a write error once to each handle that was open when the error happened, so the sync fails even if
+/// sled's handle already got the error.
 pub(super) fn flush(db: &::sled::Db, log: &File) -> Result<(), DiskError> {
     db.flush().map_err(LedgerError::from)?;
     Ok(log.sync_data()?)

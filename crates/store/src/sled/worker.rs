@@ -252,8 +252,8 @@ impl Worker {
     }
 
     /// Closes the database after the journal failed with `error`, and fails the commits that were waiting for the
-    /// journal. The outcome of
-    /// commits with writes is unknown. The other commits may have been decided on state that never became durable.
+    /// journal. The outcome of commits with writes is unknown. The other commits may have been decided on state that
+    /// never became durable.
     fn fail(&mut self, error: DiskError, pending: Vec<Pending>) -> Unavailable {
         for Pending { verdict, reply } in pending {
             let answer = match verdict {
@@ -278,7 +278,7 @@ impl Worker {
         Unknown::new(error.to_string()).into()
     }
 
-    /// Serves a read. If the database fails, closes the database.
+    /// Serves a read. Closes the database if it fails.
     fn answer(&mut self, read: Read) -> Result<(), Unavailable> {
         match read {
             Read::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),

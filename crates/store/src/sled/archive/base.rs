@@ -19,7 +19,7 @@ use super::files::{self, BasePart, Head, base_path};
 use crate::key::Key;
 use crate::pages::Page;
 
-/// The pause between two pages, which leaves most of the store thread's time to commits.
+/// The pause between two pages, which leaves most of the store thread's time for commits.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A base that is being written under a temporary name.
@@ -96,7 +96,7 @@ impl BaseState {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Stops changes to the directory by the base thread, and waits for a change in progress.
+    /// Prevents further changes to the directory by the base thread, and waits for a change in progress.
     pub(super) fn end(&self) {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -117,8 +117,8 @@ impl BaseJob {
         is_first.then(|| Self { dir: dir.to_owned(), head, state: Arc::clone(state) })
     }
 
-    /// Writes the base on its own thread: the first page, and then the pages that `next` returns. `next` gets the last
-    /// key of the previous page; if `next` returns `None`, the thread ends early.
+    /// Writes the base on its own thread: the first page, and then the pages that `next` returns for the last key of
+    /// the previous page. If `next` returns `None`, the thread ends early.
     pub(in crate::sled) fn start(
         self,
         first: Part,

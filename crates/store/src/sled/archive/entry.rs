@@ -13,7 +13,7 @@ use super::read::Chain;
 use super::{Archiving, Ending, Generation};
 use crate::store::StoreId;
 
-/// The action on the archive when a store is opened. Finding the action changes nothing, except that it can create an
+/// What to do with the archive when a store is opened. [`Entry::find`] changes nothing, except that it may create an
 /// empty directory.
 #[derive(Debug)]
 pub(in crate::sled) enum Entry {
@@ -40,13 +40,13 @@ pub(in crate::sled) struct Place {
     pub(super) _lock: Lock,
 }
 
-/// The lock of the directory. It is unlocked explicitly, like the lock of the store's directory.
+/// The lock on the directory. It is released explicitly, like the lock on the store's directory.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // OK because the lock ends with the process at the latest.
+        // OK because the lock is released when the process ends, at the latest.
         let _ = self.0.unlock();
     }
 }
@@ -77,7 +77,7 @@ impl Entry {
                 let store = Seeker { id, mark: Some(mark), new_generation, revision };
                 match store.find(named, u64::MAX) {
                     Ok(Self::Resume(place, chain)) => Ok(Self::End(place, chain)),
-                    // The end was recorded before, or the archive was never complete.
+                    // The end is already recorded, or the archive was never complete.
                     Ok(_) => Ok(Self::Forget(dir)),
                     Err(error) if !error.may_be_lost() => Err(error),
                     Err(_) if *even_if_lost || !begun => Ok(Self::Forget(dir)),

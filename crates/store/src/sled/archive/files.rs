@@ -64,7 +64,7 @@ impl Head {
     }
 }
 
-/// The files in the directory: the revisions in the names of bases and segments, sorted.
+/// The revisions in the names of the bases and segments in a directory, sorted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
     pub(super) bases: Vec<u64>,

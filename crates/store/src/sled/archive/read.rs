@@ -18,7 +18,7 @@ use crate::store::StoreId;
 #[derive(Debug)]
 pub(in crate::sled) struct Chain {
     pub(super) base: Head,
-    /// The newest batches, oldest first. Earlier batches can be missing here.
+    /// The newest batches, oldest first. Batches that the store already has may be left out.
     pub(super) redos: Vec<Redo>,
     /// The revision of the last commit.
     pub(super) last: u64,
@@ -27,12 +27,14 @@ pub(in crate::sled) struct Chain {
 }
 
 impl Chain {
-    /// Reads the commits after a revision, or all commits after the base. Returns `None` if there is no archive.
+    /// Reads at least the commits after revision `after`, or all commits after the base if `after` is `None`. Returns
+    /// `None` if there is no archive.
     pub(super) fn read(dir: &Path, after: Option<u64>) -> Result<Option<Self>, ArchiveError> {
         let listing = Listing::of(dir)?;
         let Some((revision, base)) = listing.base(dir)? else { return Ok(None) };
         let firsts: Vec<u64> = listing.segments.into_iter().filter(|first| *first > revision).collect();
-        // Start with the segment that contains the revision itself, so that its commit can be compared.
+        // Start with the segment that contains the revision itself, so that its commit can be compared with the
+        // store's.
         let skipped = after.and_then(|after| firsts.iter().rposition(|first| *first <= after)).unwrap_or(0);
         let mut last = if skipped == 0 { revision } else { firsts[skipped] - 1 };
         let (mut redos, mut tail) = (Vec::new(), None);
@@ -83,7 +85,7 @@ impl Archived {
         Listing::of(dir).is_ok_and(|listing| !listing.bases.is_empty())
     }
 
-    /// Returns the archives of stores in a directory, with the reasons for their ends.
+    /// Returns the archives in a directory, each with the reason for its end if it has ended.
     ///
     /// # Errors
     ///
@@ -204,7 +206,7 @@ impl ArchiveLock {
 
 impl Drop for ArchiveLock {
     fn drop(&mut self) {
-        // OK because closing the file also ends the lock.
+        // OK because closing the file also releases the lock.
         let _ = self.lock.unlock();
     }
 }

@@ -229,7 +229,7 @@ proptest! {
     }
 }
 
-/// If such a commit were acknowledged, it could be lost with the store's disk.
+/// A commit that only the journal has could be lost with the store's disk.
 #[tokio::test]
 async fn err_a_commit_that_the_archive_lacks_is_not_acknowledged() {
     let pair = Pair::new();
@@ -469,7 +469,7 @@ async fn err_the_files_of_an_open_archive_are_replaced() {
     assert_eq!(pair.archived().unwrap(), known);
 }
 
-/// After an error, the store is closed until the next request. Meanwhile a copy ends the archive.
+/// After an error, the store is closed until the next request. Meanwhile, a copy of the store ends the archive.
 #[tokio::test]
 async fn ok_a_new_archive_begins_if_the_existing_one_was_ended() {
     let pair = Pair::new();
@@ -662,7 +662,7 @@ async fn err_an_archive_that_is_gone_gets_advice_that_works() {
     };
     let end = || said(Archiving::End { even_if_lost: false });
     assert_eq!(end().matches(lost).count(), 1, "without the directory: {}", end());
-    // The directory of a disk that is not mounted is empty.
+    // The mount point of a disk that is not mounted is an empty directory.
     fs::create_dir(&archive).unwrap();
     for said in [said(pair.to("archive")), end()] {
         assert_eq!(said.matches(lost).count(), 1, "{said}");
@@ -698,8 +698,8 @@ async fn err_a_restored_store_is_never_opened_again() {
     }
 }
 
-/// Simulates crashes of the first start with an archive after the store got its mark: before the archive existed, or
-/// before the mark was updated.
+/// Simulates crashes during the first start with an archive, after the mark was written to the store: before the
+/// archive existed, or before the mark was updated.
 #[tokio::test]
 async fn ok_an_interrupted_start_of_an_archive_is_repeated() {
     let pair = Pair::new();

@@ -20,7 +20,8 @@ use super::read::Chain;
 use super::{Ending, Generation};
 use crate::store::StoreId;
 
-/// The bounds for the length of a segment, which is a sixteenth of the commits between two bases.
+/// The bounds for the length of a segment. Within them, a segment holds a sixteenth of the bytes of commits between two
+/// bases.
 const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
 const SEGMENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -63,8 +64,8 @@ impl Archive {
         Ok(Self::open(place, store, generation, (revision, revision + 1, &frames), bytes)?)
     }
 
-    /// Resumes an archive that has all commits up to the end of `chain`. If the store has more commits, its `journal`
-    /// may have those that the archive lacks.
+    /// Resumes an archive that has all commits up to the end of `chain`. If the store has more commits, they are copied
+    /// from its `journal`. If the journal lacks some of them, writes a new base.
     pub(in crate::sled) fn resume(
         place: Place,
         chain: Chain,
@@ -93,7 +94,8 @@ impl Archive {
         Ok(Self::open(place, ledger.id(), generation, (revision, first, &bytes), base)?)
     }
 
-    /// Writes the last segment again, because its contents may have been read without being durable, and appends to it.
+    /// Writes the last segment again, because the contents that were read may not be durable, and opens it for
+    /// appending.
     fn open(
         place: Place,
         store: StoreId,

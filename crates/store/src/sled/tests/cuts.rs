@@ -1,5 +1,5 @@
-//! Simulates power cuts during checkpoints and while sled is opened. The disk keeps any part of sled's writes since our
-//! last sync.
+//! Simulates power cuts during checkpoints and while sled is opened. The disk may keep any part of sled's writes since
+//! our last sync.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ struct Cutting {
 struct Tried {
     states: usize,
     wrong: Vec<String>,
-    /// The maximum number of bytes that sled wrote between two of our syncs, except the first one, which zeroes free
-    /// segments.
+    /// The maximum number of bytes that sled wrote between two of our syncs. Does not include writes before the first
+    /// acknowledged commit, because sled then zeroes free segments.
     largest: usize,
 }
 
@@ -168,7 +168,7 @@ async fn a_power_cut_during_a_checkpoint_loses_nothing() {
 }
 
 /// Each of many leaves has large values that are written once, and a small value that is rewritten many times. sled
-/// rewrites a leaf after about ten writes to it, here all leaves at the same time.
+/// rewrites a leaf after about ten writes to it, so here it rewrites all leaves at the same time.
 #[tokio::test]
 async fn leaves_that_are_rewritten_together_are_synced_apart() {
     const LEAVES: u32 = 40;
