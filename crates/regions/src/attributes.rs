@@ -84,7 +84,8 @@ pub enum ChunkPolicy {
         /// The largest chunk: at least `min`.
         max: u64,
     },
-    /// No chunks: every grant is durable before it is answered, and each request ID is granted once.
+    /// No chunks: every grant is durable before it is answered, and a request that is repeated with the same ID is not
+    /// granted twice.
     Strict,
 }
 
@@ -223,7 +224,7 @@ impl PolicyPatch {
         self.auto_expand.is_some() && self.cap.is_some() && self.bounds.is_some() && self.strict.is_some()
     }
 
-    /// Returns the patch that turns any policy into this one.
+    /// Returns the patch that turns any policy into `policy`.
     pub const fn to(policy: &Policy) -> Self {
         let (bounds, strict) = match policy.chunk {
             ChunkPolicy::Adaptive => (None, false),

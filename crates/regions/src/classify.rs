@@ -1,4 +1,4 @@
-//! Classification: finds the regions of an identifier, by the longest matching prefix.
+//! Classification: finds the regions of an identifier by longest-prefix match.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use crate::{
     table::Table,
 };
 
-/// The regions of an identifier.
+/// The regions that contain an identifier, and its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classification<'t> {
     /// All regions that contain the identifier, outermost first. The identifier belongs to the last one.

@@ -110,7 +110,7 @@ pub enum Edit {
 pub struct Imported {
     /// The region. Its number, its parent and `since` are ignored.
     pub region: Region,
-    /// The name of its parent, which exists already or is imported by the same edit.
+    /// The name of its parent, which already exists or is imported by the same edit.
     pub parent: Option<String>,
     /// Whether more of its suffixes may have been issued than its counter says, because the other table's store was
     /// restored from a backup.
@@ -174,8 +174,8 @@ pub struct Start {
 pub struct NewRegion {
     /// The name of the region.
     pub name: String,
-    /// The width of its suffix in bits (s). Only the all-zero subregion may omit this width, and then inherits its
-    /// parent's.
+    /// The width of its suffix in bits (s). The width may be omitted only for the all-zero subregion, which then
+    /// inherits its parent's width.
     pub suffix: Option<u8>,
     /// The k bits after the old prefix. By default, each new region in turn gets the lowest free extension. The default
     /// is the all-zero extension only in a subdivision that assigns all extensions or has `reserve_others`.

@@ -37,7 +37,7 @@ impl TableKey {
 }
 
 impl Forest {
-    /// Creates a forest of one empty table over identifiers of `bits` bits.
+    /// Creates a forest of one empty table for identifiers of `bits` bits.
     ///
     /// # Errors
     /// Returns [`BadWidth`] unless `bits` is 1 to 128.

@@ -15,7 +15,7 @@ pub enum NotGranting {
     Closed,
     /// The region is delegated: its suffixes are a separate space.
     Delegated,
-    /// Users supply its identifiers.
+    /// The region is external: users supply its identifiers.
     External,
     /// An operator has sealed the region or a region around it.
     Sealed(Seal),
@@ -306,7 +306,7 @@ mod tests {
             (below(16), 241, (100, 1, 99), None, None),
             (below(16), 4, (100, 1, 8), Some(below(20)), Some(1)),
             (below(16), 5, (100, 1, 8), Some(below(20)), None),
-            // A cap prevents the expansion unless it is above the capacity.
+            // A cap prevents the expansion unless the cap is above the capacity.
             (below(16), 1, (100, 1, 8), Some(below(16)), None),
             (below(16), 1, (100, 1, 8), Some(below(17)), Some(1)),
             (Count::Max, 1, (100, 1, 8), None, None),

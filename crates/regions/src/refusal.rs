@@ -458,7 +458,7 @@ pub enum Refusal {
         /// The number of bits by which the region can be expanded.
         expandable_bits: u8,
     },
-    /// `stale-revision`: the plan was made on another revision.
+    /// `stale-revision`: the plan was made for another revision.
     #[error("the table is at revision {present}, not at {expected}")]
     StaleRevision {
         /// The revision of the plan.
@@ -468,7 +468,7 @@ pub enum Refusal {
     },
 }
 
-/// The error when no free prefix leaves enough bits, with alternatives.
+/// The error if no free prefix leaves enough bits. Lists the alternatives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoFreePrefix {
     /// The requested number of bits: suffix and zone together.

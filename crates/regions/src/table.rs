@@ -68,7 +68,7 @@ pub struct BadWidth {
 }
 
 impl Table {
-    /// Creates an empty table over identifiers of `bits` bits, at revision 0.
+    /// Creates an empty table for identifiers of `bits` bits, at revision 0.
     ///
     /// # Errors
     /// Returns [`BadWidth`] unless `bits` is 1 to 128.
@@ -151,7 +151,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `no-such-region`.
+    /// Fails with `no-such-region`.
     pub fn named(&self, name: &str) -> Result<&Region, Refusal> {
         self.shared(name).map(Arc::as_ref)
     }
@@ -160,7 +160,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `no-such-region`.
+    /// Fails with `no-such-region`.
     pub fn shared(&self, name: &str) -> Result<&Arc<Region>, Refusal> {
         let found = self.by_name.get(name).and_then(|number| self.regions.get(number));
         found.ok_or_else(|| Refusal::NoSuchRegion { name: name.into() })
@@ -263,7 +263,7 @@ impl Table {
         self.get(*number)
     }
 
-    /// Moves to another revision and replaces the regions that have these numbers.
+    /// Moves to another revision: removes the regions with these numbers, and adds `regions`.
     pub(crate) fn revise(
         &mut self,
         revision: Revision,

@@ -41,7 +41,7 @@ pub(crate) fn open<'a>(key: &Key, sealed: &'a [u8]) -> Result<&'a [u8], ReadErro
 /// Checks an envelope like [`open`], for a program whose newest schema is `known`.
 pub(crate) fn open_as<'a>(known: u16, key: &Key, sealed: &'a [u8]) -> Result<&'a [u8], ReadError> {
     let payload = check(key, sealed).map_err(|damage| Corrupt { key: key.clone(), damage })?;
-    // OK because `check` has checked that there is a whole header.
+    // OK because `check` has checked that the header is complete.
     let found = u16::from_be_bytes([sealed[1], sealed[2]]);
     if found > known {
         return Err(NewerSchema { key: key.clone(), found, known }.into());

@@ -106,7 +106,7 @@ pub enum Unavailable {
     /// This handle was closed. It cannot be used again.
     #[error("the store is closed")]
     Closed,
-    /// The backend of the store currently fails. The next request tries again.
+    /// The backend of the store is failing. The next request tries again.
     #[error("the store is not available: {0}")]
     Backend(#[source] Arc<dyn Error + Send + Sync>),
     /// The backend has been replaced since this handle was opened. The handle cannot be used again.
@@ -152,7 +152,7 @@ impl Unavailable {
         }
     }
 
-    /// Wraps an error of the backend.
+    /// Wraps an error from the backend.
     pub fn backend(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Backend(Arc::from(cause.into()))
     }
@@ -177,7 +177,7 @@ pub struct Unknown {
 }
 
 impl Unknown {
-    /// Wraps an error of the backend.
+    /// Wraps an error from the backend.
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: Arc::from(cause.into()) }
     }

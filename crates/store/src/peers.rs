@@ -15,7 +15,8 @@ use crate::txn::Versioned;
 /// The other processes on a shared store.
 #[async_trait]
 pub trait Peers: Send + Sync + fmt::Debug {
-    /// Starts to watch all keys that start with `prefix`. The watch reports every change after this call returns.
+    /// Starts to watch all keys that start with `prefix`. The watch reports every change that is made after this call
+    /// returns.
     ///
     /// # Errors
     ///

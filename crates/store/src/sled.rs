@@ -16,7 +16,7 @@
 //!
 //! # Disk errors
 //!
-//! If a write of the journal fails, the commits of the batch fail with [`Unknown`](crate::CommitError::Unknown), the
+//! If a write to the journal fails, the commits of the batch fail with [`Unknown`](crate::CommitError::Unknown), the
 //! database is dropped, and the next request opens it again. While opening fails, and after an error before any write,
 //! requests fail with [`Unavailable`](crate::Unavailable). So a store recovers from a full disk as soon as space is
 //! free.
@@ -148,7 +148,7 @@ impl SledStore {
     ///
     /// # Errors
     ///
-    /// Fails with an [`OpenError`]. The stored data are then unchanged.
+    /// Fails with an [`OpenError`]. The stored data is then unchanged.
     pub fn open(options: SledOptions) -> Result<Self, OpenError> {
         Self::open_archived(options, Archiving::None)
     }

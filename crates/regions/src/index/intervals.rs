@@ -66,7 +66,7 @@ pub(super) fn intervals<K: Key>(
 struct Intervals<K>(Vec<Interval<K>>);
 
 impl<K: Key> Intervals<K> {
-    /// Adds an interval, which begins after the end of the previous one, unless it would be empty.
+    /// Adds an interval that begins after the end of the previous one, unless the new interval would be empty.
     fn close(&mut self, interval: Interval<u128>) {
         let last = K::of(interval.last);
         if self.0.last().is_none_or(|before| before.last < last) {

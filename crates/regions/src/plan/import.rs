@@ -51,7 +51,7 @@ fn numbered<'i>(table: &Table, imported: &'i [Imported]) -> Result<BTreeMap<&'i 
     if names.is_empty() { Err(Refusal::NoChange) } else { Ok(names) }
 }
 
-/// Returns the number of a parent, which is imported as well or exists already.
+/// Returns the number of a parent that already exists or is imported by the same edit.
 fn number_of(table: &Table, names: &BTreeMap<&str, RegionNumber>, parent: &str) -> Result<RegionNumber, Refusal> {
     let imported = names.get(parent).copied();
     imported.map_or_else(|| table.named(parent).map(|parent| parent.number), Ok)

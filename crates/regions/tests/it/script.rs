@@ -179,7 +179,7 @@ impl Run {
             Edit::Delete { name, .. } => {
                 let region = before.named(name).expect("it was there");
                 let parent = before.parent(region);
-                // The seal of an heir moves to the region that continues in its place.
+                // When an heir is deleted, its seal moves to the parent that replaces it.
                 let is_heir =
                     parent.is_some_and(|it| it.kind == Kind::Closed && it.prefix.zeros(it.sub_bits) == region.prefix);
                 prefix.starts_with(region.prefix) && !is_heir

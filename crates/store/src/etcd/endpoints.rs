@@ -272,7 +272,7 @@ impl Endpoints {
         if let Some(token) = self.token().clone() {
             return Ok(Caller { channel, token: Some(token) });
         }
-        // etcd rejects the token after a change of its users, so a new password is read when it is needed.
+        // etcd rejects the token after its users have changed, so a changed password is read at the next login.
         let password = self.password(&user, password)?;
         let login = AuthenticateRequest { name: user, password };
         let answer = AuthClient::new(channel.clone()).authenticate(login).await?.into_inner();

@@ -9,7 +9,7 @@ use super::record::LAYOUT;
 use crate::error::{Corrupt, NewerSchema, ReadError};
 use crate::store::StoreId;
 
-/// An error from opening a store. The stored data were not changed.
+/// An error from opening a store. The stored data was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process uses the directory.
@@ -34,7 +34,7 @@ pub enum OpenError {
         path: PathBuf,
         /// The file or directory that denies access.
         obstacle: Obstacle,
-        /// The error of the operating system.
+        /// The error from the operating system.
         source: io::Error,
     },
     /// The directory is not empty, and is not a Kent store.
@@ -104,7 +104,7 @@ pub enum OpenError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The error of the operating system.
+        /// The error from the operating system.
         source: io::Error,
     },
 }
@@ -204,7 +204,7 @@ pub enum ArchiveError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The error of the operating system.
+        /// The error from the operating system.
         source: io::Error,
     },
     /// Another process uses the archive.

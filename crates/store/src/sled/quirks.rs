@@ -2,7 +2,7 @@
 //!
 //! | behavior of sled 0.34 | workaround | test |
 //! |---|---|---|
-//! | writes a value that is large for its segment to a separate file, which it never syncs | [`SEGMENT_BYTES`] is so large that this never happens to a leaf | `restart::no_value_becomes_a_file`, and the assertion below |
+//! | writes a message that is larger than a quarter of a segment to a separate file, which it never syncs | [`SEGMENT_BYTES`] is so large that no leaf becomes such a message | `restart::no_value_becomes_a_file`, and the assertion below |
 //! | flushes with `sync_file_range`, which leaves the data in the disk's own cache | [`flush`] syncs the file with our own handle | `power::a_missing_sync_is_found`, `the_real_durability_syncs` |
 //! | assumes that its writes are durable, and recovers wrongly if parts of several segments are missing | sled writes at most [`PIECE_BYTES_MAX`] between two syncs, as estimated by [`leaves`] | `cuts::a_power_cut_during_a_checkpoint_loses_nothing`, `cuts::leaves_that_are_rewritten_together_are_synced_apart` |
 //! | leaves small files incomplete, and then reports a damaged database or ignores them | [`leftovers`] completes or removes them before sled is opened | `cuts::a_power_cut_while_sled_is_opened_loses_nothing` |

@@ -30,7 +30,7 @@ enum Step {
     KeepButFail,
     /// The write panics, as sled can.
     Panic,
-    /// The write waits until the sender sends or is dropped.
+    /// The write waits until the sender is used or dropped.
     Hold(blocking::Receiver<()>),
 }
 

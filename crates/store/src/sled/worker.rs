@@ -278,7 +278,7 @@ impl Worker {
         Unknown::new(error.to_string()).into()
     }
 
-    /// Serves a read. Closes the database if it fails.
+    /// Serves a read. If the database fails, closes it.
     fn answer(&mut self, read: Read) -> Result<(), Unavailable> {
         match read {
             Read::Get { key, reply } => self.read(reply, |ledger| ledger.get(&key)),

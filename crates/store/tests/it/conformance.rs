@@ -278,7 +278,7 @@ async fn read_pages_of_one_moment(store: &S) {
     assert!(present.len() == 2000 && present.iter().all(|(_, versioned)| versioned.value == b"newest"));
 }
 
-/// Applies random transactions to the store and to a map of the standard library.
+/// Applies random transactions to the store and to a `BTreeMap`, and compares the two.
 async fn behave_like_a_map(store: &S) {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut model = BTreeMap::<Key, Versioned>::new();

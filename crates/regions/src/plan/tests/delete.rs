@@ -44,7 +44,7 @@ fn ok_the_last_subregion_leaves_an_open_region() {
     let after = table.named("partial").expect("it");
     assert_eq!((after.kind, after.sub_bits, after.issued), (Kind::Open, 0, before.issued));
     assert_eq!((after.zone, after.suffix), (before.zone, before.suffix));
-    // The all-zero subregion of a closed region is deleted last, and the region continues in its place.
+    // The all-zero subregion of a closed region is deleted last, and then the region replaces it.
     apply(&mut table, &delete("c1"));
     assert_eq!(table.named("closed").expect("it").kind, Kind::Closed);
     let seal = Patch { sealed: Some(true), ..Patch::default() };

@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// A writer that takes this time for every frame.
+    /// A writer that takes this long for every frame.
     struct Slow(Duration);
 
     impl FrameWriter for Slow {

@@ -182,8 +182,8 @@ impl ArchiveLock {
         }
     }
 
-    /// Records that the archive was restored as another store. From then on, opening the old store fails, and so does a
-    /// restore as a third store. Repeating the call with the same store does nothing.
+    /// Records that the archive was restored as another store. From then on, opening the old store fails, and so does
+    /// restoring the archive as a third store. Repeating the call with the same store does nothing.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Estimates an upper bound for the bytes that sled writes for one write: the size of the tree leaf that has the key.
 //!
-//! sled does not show which entries share a leaf, but the maximum number of entries N of a leaf is known. So the leaf
+//! sled does not show which entries share a leaf, but the maximum number N of entries in a leaf is known. So the leaf
 //! lies within the N entries before the key and the N entries after it. Keys come in order, so each entry is read only
 //! once for all keys near it.
 
