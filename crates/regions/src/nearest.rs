@@ -78,7 +78,7 @@ fn of_region(edit: Edit, name: &str) -> Option<Edit> {
     }
 }
 
-/// Returns a suffix width and a place with which the new region would not be refused for this reason.
+/// Returns a suffix width and a place with which the new region no longer breaks the rule that `refusal` names.
 fn created(table: &Table, suffix: u8, place: Place, refusal: &Refusal) -> Option<(u8, Place)> {
     match (place, refusal) {
         (place, Refusal::SuffixBits { max, .. }) => Some((*max, place)),
@@ -99,7 +99,8 @@ fn created(table: &Table, suffix: u8, place: Place, refusal: &Refusal) -> Option
     }
 }
 
-/// Returns a number of bits and new regions with which the split or subdivision would not be refused for this reason.
+/// Returns a number of bits and new regions with which the split or subdivision no longer breaks the rule that
+/// `refusal` names.
 fn divided(
     table: &Table,
     name: &str,
@@ -151,7 +152,7 @@ fn set_suffix(new_regions: &mut [NewRegion], name: &String, bits: u8) -> Option<
     new_regions.iter_mut().find(|new| new.name == *name).map(|new| new.suffix = Some(bits))
 }
 
-/// Returns the changes with which the update would not be refused for this reason.
+/// Returns the changes with which the update no longer breaks the rule that `refusal` names.
 fn patched(mut patch: Patch, refusal: &Refusal) -> Option<Patch> {
     let auto = patch.policy.auto_expand;
     let until = |max_suffix| auto.flatten().map(|auto| Some(AutoExpand { max_suffix, ..auto }));

@@ -29,8 +29,8 @@ pub struct Table {
     bits: u8,
     revision: Revision,
     next_number: RegionNumber,
-    /// Pointers to regions make copies of the table cheap. They also save memory, because the nodes of a `BTreeMap`
-    /// that grows only at its end stay half empty.
+    /// Pointers to regions make copies of the table cheap. They also save memory: the nodes of a `BTreeMap` that grows
+    /// only at its end stay half empty, and an unused entry for a pointer is smaller than one for a region.
     regions: BTreeMap<RegionNumber, Arc<Region>>,
     by_name: BTreeMap<String, RegionNumber>,
     by_prefix: BTreeMap<Prefix, RegionNumber>,

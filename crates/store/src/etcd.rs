@@ -214,7 +214,7 @@ impl Inner {
                 success: vec![put(name.clone(), envelope::seal(&ID, &new_id))],
                 failure: Vec::new(),
             };
-            // The next read shows which process created the identity, even if the reply was lost.
+            // The next read returns the identity, even if the reply was lost or another process created it.
             match self.endpoints.call(ATTEMPT, |caller| txn_of(caller, create.clone())).await {
                 Ok(_) => {}
                 Err(Failure::Refused(status) | Failure::NotSent(status)) => return Err(unavailable(&status).into()),

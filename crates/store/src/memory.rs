@@ -361,7 +361,7 @@ impl Disk {
         Ok(Committed { version: Version::new(self.revision) })
     }
 
-    /// Writes a value outside of a transaction, with its own revision.
+    /// Writes a value outside of a transaction, at a new revision.
     fn put(&mut self, key: &Key, sealed: Vec<u8>) {
         self.revision += 1;
         self.write(key, Some(sealed));

@@ -31,8 +31,8 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// Fails if the store is not available. The value may nevertheless have been announced.
     async fn announce(&self, key: &Key, value: Vec<u8>, ttl: Duration) -> Result<(), Unavailable>;
 
-    /// Sets the schema for writing values: the newest one that all processes on the store know. The initial schema is
-    /// 1.
+    /// Sets the schema for writing values: the newest schema that every process on the store can read. The initial
+    /// schema is 1.
     fn write_schema(&self, schema: u16);
 
     /// Removes the announcement. If this fails, the announcement expires.

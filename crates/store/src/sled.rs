@@ -11,7 +11,7 @@
 //! journal is full or the database is closed. Then a checkpoint writes them to sled in pieces, flushes and syncs each
 //! piece before the next, and writes the revision last. Until the revision is durable, a recovery replays the whole
 //! journal. sled's `flush` uses `sync_file_range`, which leaves the data in the disk's own cache. So the thread calls
-//! `fdatasync` on its own handle of `DIR/db` after each flush, and syncs every file and directory after opening. sled's
+//! `fdatasync` on its own handle to `DIR/db` after each flush, and syncs every file and directory after opening. sled's
 //! flush timer is off: sled also reclaims space without the timer, when pages are replaced.
 //!
 //! # Disk errors

@@ -45,7 +45,8 @@ fn without(table: &Table, parent: &Region, sub: &Region) -> Result<Option<Region
         (false, true) => Err(Refusal::IsHeir { region: sub.name.clone(), parent: parent.name.clone() }),
         (false, false) => Ok(None),
         (true, false) => Ok(Some(Region { kind: Kind::Open, sub_bits: 0, ..parent.clone() })),
-        // Nothing was issued from the heir, so nothing was issued from the parent. So the parent can replace the heir.
+        // Nothing was issued from the heir, and nothing from the parent before it closed, so the parent can replace the
+        // heir.
         (true, true) => Ok(Some(Region {
             kind: Kind::Open,
             sub_bits: 0,

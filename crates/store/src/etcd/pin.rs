@@ -18,7 +18,7 @@ use crate::error::Exchanged;
 pub(crate) struct Pin {
     /// The cluster ID, or 0 before the first reply.
     cluster: AtomicU64,
-    /// The highest revision in a reply or an event of a watch.
+    /// The highest revision seen in a reply or in an event of a watch.
     revision: AtomicI64,
     /// The last write of this process that etcd has confirmed.
     last_write: Mutex<Option<Write>>,

@@ -112,7 +112,7 @@ pub enum OpenError {
 /// The file or directory that denies access to a path.
 #[derive(Debug)]
 pub struct Obstacle {
-    /// The path itself, or the innermost directory around it that can be seen.
+    /// The path itself or, if its metadata cannot be read, the nearest directory above it whose metadata can be read.
     path: PathBuf,
     /// The user ID of its owner, and its permission bits.
     owner: Option<(u32, u32)>,

@@ -414,8 +414,8 @@ fn space_is_reclaimed() {
     disk.release(ledger);
 }
 
-/// Checks that every write is synced: otherwise a power cut could undo acknowledged commits. On handles that cannot be
-/// synced, a write that syncs must fail.
+/// Checks that every write is synced: otherwise a power cut could undo acknowledged commits. So a write to a handle
+/// that cannot be synced must fail.
 #[test]
 fn the_real_durability_syncs() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Tests power cuts: records the system calls of a real run, and rebuilds the possible states of the disk after a cut
 //! at any moment.
 //!
-//! After a cut the disk has all synced data. Of later writes it can have none, all or any part, even torn sectors.
+//! After a cut the disk has all synced data. It can have none, all or any part of the later writes, even torn sectors.
 //! Files and names whose directory was not synced can be missing. `sync_file_range` does not count as a sync. In every
 //! such state the store must open and have every commit that was acknowledged before the cut. This is the method of
 //! ALICE (Pillai et al., 2014).
@@ -192,7 +192,7 @@ enum Kept {
     All,
     First(usize),
     AllBut(usize),
-    /// All writes, of which the last one is torn after this number of sectors.
+    /// All writes, but the last one is torn after this number of sectors.
     Torn(usize),
     /// A random part, with this seed.
     Some(u64),

@@ -208,7 +208,7 @@ proptest! {
                     (None | Some(Step::Work), None | Some(Step::Work)));
                 let committed = store.commit(txn.clone()).await;
                 prop_assert_eq!(committed.is_err(), fails, "{:?}", committed);
-                // A failed commit may nevertheless have been made, which a read shows.
+                // A failed commit may nevertheless have been made. A read shows whether it was.
                 let found = all(&store).await;
                 for (key, value) in txn.writes() {
                     match (committed.is_ok() || found.get(key) == value.as_ref(), value) {

@@ -115,7 +115,7 @@ impl Archive {
         Ok(Self { place, store, generation, file, path, at, newest, since_base, base, rolled_after: None })
     }
 
-    /// Returns the mark of the archive for the store.
+    /// Returns the mark of this archive, which the store keeps.
     pub(in crate::sled) fn mark(&self) -> Mark {
         mark(&self.place, self.generation, true)
     }
