@@ -131,8 +131,8 @@ impl Cell {
     fn halves(self, charted: &impl Charted) -> [Self; 2] {
         let [left, right] = [false, true].map(|is_upper| self.prefix.half(is_upper));
         let own = charted.exactly(self.prefix).map(|(_, tally)| tally).unwrap_or_default();
-        // The regions that are counted here and whose prefix is not longer than the cell's: their first identifier is
-        // in the left half.
+        // These regions are counted here, but their prefixes are not longer than the cell's, so their first identifier
+        // is in the left half.
         let whole = self.sums.minus(self.below).plus(own);
         let around = self.own.or(self.around);
         let (in_left, in_right) = (charted.sum(left), charted.sum(right));
@@ -148,7 +148,7 @@ impl Cell {
     }
 }
 
-/// Returns whether identifiers of a region, other than those in its zone, begin with a prefix.
+/// Returns whether a region has identifiers outside its zone that begin with a prefix.
 fn has_suffixes(region: &Region, prefix: Prefix) -> bool {
     region.kind != Kind::Closed && region.prefix.zeros(region.zone).relates_to(prefix)
 }

@@ -30,7 +30,7 @@ pub trait Pages: Send {
     /// # Errors
     ///
     /// Fails like [`Store::scan`](crate::Store::scan), and also with [`Unavailable`](crate::Unavailable) if the store
-    /// no longer has the records as of the first page. In that case, start a new read.
+    /// no longer has the records as they were at the first page. In that case, start a new read.
     async fn next(&mut self) -> Result<Option<Page>, ReadError>;
 }
 

@@ -253,7 +253,7 @@ async fn ask<T>(
     answer.await.map_err(|_dropped| Unanswered::ThreadEnded)
 }
 
-/// A paged read that shows the state of one moment. It ends when this value is dropped.
+/// A paged read of a consistent snapshot. It ends when this value is dropped.
 struct SledPages {
     /// The queue of the store's thread. The reference is weak, because dropping the store must end the thread.
     requests: mpsc::WeakSender<Request>,

@@ -27,8 +27,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Fails if the store is not available, or if the value is damaged or was written by a newer program.
     async fn get(&self, key: &Key) -> Result<Option<Versioned>, ReadError>;
 
-    /// Returns all keys that start with `prefix`, in byte order, as of one moment. [`Key::ROOT`] matches every key. The
-    /// result is held in memory.
+    /// Returns a consistent snapshot of all keys that start with `prefix` and their values, in byte order.
+    /// [`Key::ROOT`] matches every key. The result is held in memory.
     ///
     /// # Errors
     ///
@@ -36,8 +36,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     async fn scan(&self, prefix: &Key) -> Result<Vec<(Key, Versioned)>, ReadError>;
 
     /// Returns the records of [`scan`](Store::scan) in pages, for results that are too large for memory or would block
-    /// the store for too long. All pages show the state at the moment of the first one, even if other tasks write in
-    /// the meantime.
+    /// the store for too long. All pages show the state at the time of the first page, even if other tasks write in the
+    /// meantime.
     ///
     /// The default implementation cuts one scan into pages.
     ///

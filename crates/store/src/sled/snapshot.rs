@@ -1,4 +1,4 @@
-//! Paged reads that show the state of one moment while commits continue.
+//! Paged reads of a consistent snapshot, while commits continue.
 //!
 //! sled and the kept writes always show the current state. So if a value is overwritten or removed before a read
 //! reaches it, the value is copied for the read. A record that was created later has a higher version, and the read

@@ -24,7 +24,7 @@ const B: Key = Key::from_static("b");
 
 /// The effect of a scripted write of a batch.
 enum Step {
-    /// The write fails and leaves nothing.
+    /// The write fails and has no effect.
     Lose,
     /// The write is complete but reports a failure.
     KeepButFail,

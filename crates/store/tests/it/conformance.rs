@@ -231,7 +231,7 @@ async fn scan_a_consistent_snapshot(store: &S) {
     }
 }
 
-/// Checks that writes between two pages are not visible: all pages show the state at the moment of the first one.
+/// Checks that writes between two pages are not visible: all pages show the state at the time of the first page.
 async fn read_pages_of_one_moment(store: &S) {
     let name = |number: usize| key(&format!("k/{number:04}"));
     let write = async |numbers: &mut dyn Iterator<Item = usize>, value: Option<&[u8]>| {

@@ -56,8 +56,7 @@ impl Appender {
         let _ended = self.jobs.send(job);
     }
 
-    /// Waits until the frame is durable. Calls `late` if this takes long: while a network share hangs, the store hangs
-    /// as well.
+    /// Waits until the frame is durable. Calls `late` if this takes long, so that the log explains why the store hangs.
     pub(super) fn end(&self, late: impl FnOnce()) -> io::Result<()> {
         let answer = match self.done.recv_timeout(LATE_AFTER) {
             Err(RecvTimeoutError::Timeout) => {

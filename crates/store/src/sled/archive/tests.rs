@@ -31,7 +31,7 @@ const LOAD: u64 = 128 * 1024;
 enum Step {
     /// The write succeeds and is durable.
     Work,
-    /// The write fails and leaves nothing.
+    /// The write fails and has no effect.
     Lose,
     /// The write is durable but reports a failure.
     KeepButFail,
