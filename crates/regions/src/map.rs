@@ -23,7 +23,7 @@ pub const CELLS_MAX: usize = 4096;
 /// A map of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
-    /// The regions around the prefix, outermost first. No cell counts them.
+    /// The regions around the prefix, outermost first. They are not counted in any cell.
     pub around: Vec<Arc<Region>>,
     /// The cells, in the order of their prefixes. They tile the prefix.
     pub cells: Vec<Cell>,

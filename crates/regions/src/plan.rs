@@ -187,7 +187,7 @@ impl Table {
         }
     }
 
-    /// Returns the refusal of an edit that needs a region without subregions.
+    /// Returns the refusal for an edit that needs a region without subregions.
     fn has_subregions(&self, region: &Region) -> Refusal {
         const NAMED_MAX: usize = 8;
         let subregions = self.children(region).take(NAMED_MAX).map(|sub| sub.name.clone()).collect();

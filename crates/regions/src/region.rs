@@ -133,8 +133,8 @@ impl Region {
         }
     }
 
-    /// Returns the prefix that the region had when its counter passed this number. The counter of a suffix is the
-    /// suffix itself, except in a scrambled region.
+    /// Returns the prefix that the region had when its counter passed `counter`. The counter of a suffix is the suffix
+    /// itself, except in a scrambled region.
     pub fn prefix_when(&self, counter: u128) -> Prefix {
         let first = self.history.iter().find(|former| former.issued.includes(counter));
         first.map_or(self.prefix, |former| former.prefix)

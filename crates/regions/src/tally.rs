@@ -125,7 +125,7 @@ fn wrapped(count: Count) -> u128 {
     count.get().unwrap_or(0)
 }
 
-/// Returns the sum that equals `sum` modulo 2^128. `is_some` must be true if any of its terms is not 0.
+/// Returns the actual sum, given the sum modulo 2^128. `is_some` must be true if any of the terms is not 0.
 const fn unwrapped(sum: u128, is_some: bool) -> Count {
     if sum == 0 && is_some { Count::Max } else { Count::Below(sum) }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every durable change goes through [`Store::commit`]: *make these writes if these keys still have these versions*.
 //! Reads return versions, and commits compare them. There is no other way to change the store. So two daemons, or a
-//! daemon and its own earlier run, cannot both own the same slot or chunk.
+//! daemon and its previous run, cannot both own the same slot or chunk.
 //!
 //! | backend | use | meaning of durable |
 //! |---|---|---|

@@ -20,7 +20,7 @@ pub type Page = Vec<(Key, Versioned)>;
 
 /// A paged read of many records: see [`Store::pages`](crate::Store::pages).
 ///
-/// Until this value is dropped, the store keeps the old versions of records that are overwritten before the read
+/// Until this value is dropped, a store on sled keeps the old versions of records that are overwritten before the read
 /// reaches them.
 #[async_trait]
 pub trait Pages: Send {

@@ -21,9 +21,9 @@
 //! requests fail with [`Unavailable`](crate::Unavailable). So a store recovers from a full disk as soon as space is
 //! free.
 //!
-//! After a *failed sync* the kernel may mark pages as clean that never reached the disk. A later sync then succeeds
-//! without writing them, and reads still return them from the page cache. So opening always reads `DIR/db` and the
-//! journal completely, writes the same bytes back, syncs them, and then writes a marker. After that, reads show the
+//! After a *failed sync* the kernel may mark pages as clean although they never reached the disk. A later sync then
+//! succeeds without writing them, and reads still return them from the page cache. So opening always reads `DIR/db` and
+//! the journal completely, writes the same bytes back, syncs them, and then writes a marker. After that, reads show the
 //! contents of the disk. This costs one pass over a file of a few megabytes.
 //!
 //! # The archive

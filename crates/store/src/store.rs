@@ -39,7 +39,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// the store for too long. All pages show the state at the time of the first page, even if other tasks write in the
     /// meantime.
     ///
-    /// The default implementation cuts one scan into pages.
+    /// The default implementation divides one scan into pages.
     ///
     /// # Errors
     ///

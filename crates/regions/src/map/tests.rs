@@ -147,7 +147,7 @@ fn ok_sums_of_whole_spaces_do_not_wrap() {
     let max = Count::Max;
     check(&table, "", 9, &[&format!(": 1 {max} {max} region all -")]);
     assert_eq!(table.map(Prefix::EMPTY, 1).cells[0].free_share(), 0.0);
-    // A single taken identifier of 2^128 is visible, and so is a single free one.
+    // Among 2^128 identifiers, a single taken one is visible, and so is a single free one.
     let mut table = Table::new(128).expect("a width");
     create(&mut table, "one", &"1".repeat(128), 0);
     let share = |table: &Table| table.map(Prefix::EMPTY, 1).cells[0].free_share();

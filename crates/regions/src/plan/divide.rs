@@ -168,7 +168,7 @@ fn check_new_names(table: &Table, new_regions: &[NewRegion]) -> Result<(), Refus
     })
 }
 
-/// The extensions of a region's prefix by `by` bits, and the regions that have them.
+/// The extensions of `by` bits after a region's prefix, and the regions that have them.
 struct Extensions<'t> {
     table: &'t Table,
     region: &'t Region,

@@ -3,7 +3,7 @@
 use super::Plan;
 use crate::{count::Count, refusal::Refusal, region::Region, table::Table};
 
-/// Plans the expansion that is due according to the region's policy. Checks this for the revision of the plan, so that
+/// Plans the expansion if one is due according to the region's policy. The check and the plan use the same revision, so
 /// only one of several daemons expands the region.
 pub(super) fn expand_if_due(table: &Table, name: &str, count: u64) -> Result<Plan, Refusal> {
     match table.named(name)?.expansion_due(count) {

@@ -32,8 +32,8 @@ pub(crate) fn check_free(table: &Table) {
     assert!(kraft(blocks.iter().chain(&top).copied().collect()), "{blocks:?} and {top:?} do not cover the space");
 }
 
-/// Returns whether the sum of 2^-length over all prefixes is exactly 1. From the longest length to the shortest, every
-/// two prefixes of one length count as one prefix of the next shorter length.
+/// Returns whether the sum of 2^-length over all prefixes is exactly 1. From the longest length to the shortest, two
+/// prefixes of the same length count as one prefix that is one bit shorter.
 fn kraft(prefixes: Vec<Prefix>) -> bool {
     let mut count = [0u64; 129];
     prefixes.iter().for_each(|prefix| count[usize::from(prefix.len())] += 1);

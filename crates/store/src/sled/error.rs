@@ -148,7 +148,7 @@ impl OpenError {
     }
 }
 
-/// An error from the directory.
+/// An error from a store's directory.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DiskError {
     /// sled's file is locked.
@@ -249,7 +249,7 @@ pub enum ArchiveError {
         /// Whether the archive would be a new one.
         is_new: bool,
     },
-    /// The directory for the archive is a file.
+    /// The path given for the archive is not a directory.
     #[error("the archive {} is not a directory: name one that exists, on another disk than the data", dir.display())]
     NotADirectory {
         /// The path given in the settings.

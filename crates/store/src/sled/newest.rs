@@ -1,8 +1,8 @@
 //! The newest acknowledged revision, in a small file that is written after each batch.
 //!
-//! sled recovers by truncating its log at the first damaged record. It silently loses the records after that, which may
-//! have been acknowledged. If nothing is left, the database even looks new. This file shows the loss: opening fails if
-//! the database has a lower revision.
+//! sled recovers by truncating its log at the first damaged record. It silently loses all later records, which may have
+//! been acknowledged. If nothing is left, the database even looks new. This file shows the loss: opening fails if the
+//! database has a lower revision.
 //!
 //! The file is written after the commits are durable, so it is never ahead of them. It is not synced, so after a power
 //! cut it can be outdated and fail to show the loss of the last commits. Two places in the file are written in turn, so
