@@ -56,7 +56,7 @@ impl Chart {
         let mut chart = Self { bits, regions: tallied.collect(), tallies: Tallies::default() };
         let mut tallies = Tallies::default();
         for (at, (region, tally)) in chart.regions.iter().enumerate() {
-            // The regions after this one are not in the tallies yet.
+            // The regions after this one have not been added yet, so `within` must not return them.
             let known = &chart.regions[..=at];
             tallies.add(region.prefix, *tally, |under| {
                 between(known, under).iter().map(|(region, tally)| (region.prefix, *tally))

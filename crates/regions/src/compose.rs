@@ -49,7 +49,7 @@ pub enum NotComposed {
 }
 
 impl Region {
-    /// Returns the identifier of a suffix in a space of `bits` bits.
+    /// Converts a suffix to an identifier in a space of `bits` bits.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Region {
         }
     }
 
-    /// Returns the suffix of an identifier in a space of `bits` bits.
+    /// Converts an identifier in a space of `bits` bits to its suffix.
     ///
     /// # Errors
     ///

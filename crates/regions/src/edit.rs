@@ -177,8 +177,9 @@ pub struct NewRegion {
     /// The width of its suffix in bits (s). The width may be omitted only for the all-zero subregion, which then
     /// inherits its parent's width.
     pub suffix: Option<u8>,
-    /// The k bits after the old prefix. By default, each new region in turn gets the lowest free extension. The default
-    /// is the all-zero extension only in a subdivision that assigns all extensions or has `reserve_others`.
+    /// The k bits after the old prefix. By default, each new region in turn gets the lowest free extension. A region
+    /// gets the all-zero extension by default only in a subdivision that assigns all extensions or has
+    /// `reserve_others`.
     pub extension: Option<Prefix>,
     /// Its initial attributes. An all-zero subregion continues its parent's counter, so it always has the parent's
     /// order, pace and policy, and a counter that is at least the parent's. A seal on the parent covers all of its

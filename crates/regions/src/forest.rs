@@ -84,7 +84,7 @@ impl Forest {
     /// Plans an edit of one of the tables.
     ///
     /// # Errors
-    /// Those of [`Table::plan`], and `space-in-use` if the edit ends a delegation whose local table has regions.
+    /// Fails like [`Table::plan`], and with `space-in-use` if the edit ends a delegation whose local table has regions.
     pub fn plan(&self, key: TableKey, edit: &Edit) -> Result<Plan, Refusal> {
         let plan = self.table(key).plan(edit)?;
         if let (Edit::Undelegate { name }, Some(region)) = (edit, plan.subject())
@@ -100,7 +100,7 @@ impl Forest {
     /// delegation removes that table.
     ///
     /// # Errors
-    /// Those of [`Table::apply`].
+    /// Fails like [`Table::apply`].
     pub fn apply(&mut self, key: TableKey, plan: &Plan) -> Result<(), Refusal> {
         self.table_mut(key).apply(plan)?;
         if let Some(region) = plan.subject().filter(|region| !region.delegated) {

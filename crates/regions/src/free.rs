@@ -1,4 +1,4 @@
-//! Free blocks: the largest subtrees of prefixes that overlap no top-level region.
+//! Free blocks: maximal free prefixes, which overlap no top-level region.
 //!
 //! The table maintains them like a buddy allocator. A new region splits the block around its prefix, and a released
 //! prefix merges with its sibling if the sibling is also free. Each takes at most 128 steps.

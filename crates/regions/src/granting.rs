@@ -66,7 +66,7 @@ impl Table {
 }
 
 impl Region {
-    /// Checks whether the region grants identifiers, without regard to how many are left. `seal` is the seal that
+    /// Checks whether the region may grant identifiers. Does not check whether any are left. `seal` is the seal that
     /// covers the region.
     ///
     /// # Errors

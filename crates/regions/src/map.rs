@@ -165,7 +165,7 @@ pub struct Mapping {
     done: Vec<Cell>,
 }
 
-/// A divisible cell. Cells compare in the order in which they are divided.
+/// A divisible cell. The ordering of cells is the order in which they are divided.
 #[derive(Debug)]
 struct Next(Cell);
 

@@ -522,7 +522,8 @@ impl fmt::Display for NoFreePrefix {
 }
 
 impl NoFreePrefix {
-    /// Returns the widest suffix that fits the largest free block with the requested zone, in bits.
+    /// Returns the width in bits of the widest suffix that fits the largest free block together with the requested
+    /// zone.
     pub fn widest_suffix(&self) -> Option<u8> {
         let largest = self.bits.checked_sub(self.free.first()?.len())?;
         largest.checked_sub(self.zone)

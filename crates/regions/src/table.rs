@@ -177,7 +177,7 @@ impl Table {
         self.prefixes_after(after).filter_map(|(_, number)| self.regions.get(&number))
     }
 
-    /// Returns all prefixes, or those after a given one, in their order, each with the number of its region.
+    /// Returns all prefixes, or those after `after`, in order, each with the number of its region.
     pub(crate) fn prefixes_after(&self, after: Option<Prefix>) -> impl Iterator<Item = (Prefix, RegionNumber)> + Clone {
         let from = after.map_or(Unbounded, Excluded);
         self.by_prefix.range((from, Unbounded)).map(|(prefix, number)| (*prefix, *number))

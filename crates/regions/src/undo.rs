@@ -36,8 +36,8 @@ pub enum NotUndone {
 }
 
 impl Table {
-    /// Returns the edit that reverts a past edit. `changes` are the changes of the past edit, and `declared` tells
-    /// whether it declared suffixes as issued. The past edit must be the latest edit of its regions.
+    /// Returns the edit that reverts a past edit. `changes` are the changes of the past edit, and `declared` is whether
+    /// that edit declared suffixes as issued. The past edit must be the latest edit of its regions.
     ///
     /// # Errors
     ///

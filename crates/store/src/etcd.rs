@@ -94,7 +94,7 @@ pub enum EtcdOpenError {
     /// A host of the address is not valid.
     #[error("the address of etcd cannot be used: {0}")]
     Address(#[from] BadHost),
-    /// The address asks for TLS, but there is no CA that could verify etcd.
+    /// The address requires TLS, but no certificates were given to verify etcd.
     #[error("an address with etcds:// needs certificates")]
     NoCertificates,
     /// No endpoint answers, or none grants access.

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::key::Key;
 
-/// The maximum number of guards of one transaction, and also of its writes.
+/// The maximum number of guards in one transaction. The same limit applies to its writes.
 ///
 /// By default etcd rejects a transaction with more than 128 comparisons or more than 128 operations.
 pub const TXN_OPERATIONS_MAX: usize = 128;
@@ -64,7 +64,7 @@ impl fmt::Display for Version {
 /// A value and the version at which it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versioned {
-    /// The version for the guard of the next commit on the key.
+    /// The version to expect in the guard of the next commit to the key.
     pub version: Version,
     /// The bytes of the value.
     pub value: Vec<u8>,

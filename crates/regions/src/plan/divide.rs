@@ -79,7 +79,7 @@ pub(super) fn subdivide(
     assemble(&extensions, subs, reserve_others)
 }
 
-/// Makes the plan of a subdivision whose subregions have been checked one by one.
+/// Makes the plan for a subdivision whose subregions have been checked one by one.
 fn assemble(extensions: &Extensions<'_>, mut subs: Vec<Region>, reserve_others: bool) -> Result<Plan, Refusal> {
     let (parent, by) = (extensions.region, extensions.by);
     let mut plan = extensions.table.draft();

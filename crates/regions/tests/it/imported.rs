@@ -2,7 +2,7 @@
 
 use kent_regions::{Edit, Imported, Kind, Region, RegionNumber, Revision, Table};
 
-/// Imports a table in parts of about `most` regions, and compares the copy.
+/// Imports a table in parts of about `most` regions, and compares the copy with the original.
 pub(crate) fn check(table: &Table, most: usize) {
     let mut copy = Table::new(table.bits().into()).expect("a width");
     let mut part = Vec::new();

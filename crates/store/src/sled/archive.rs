@@ -48,8 +48,8 @@ pub enum Archiving {
     To {
         /// The directory.
         dir: PathBuf,
-        /// The number of bytes of commits after which a new base is written, or twice the size of the last base if that
-        /// is more.
+        /// The number of bytes of commits after which a new base is written. If twice the size of the last base is
+        /// more, that size applies instead.
         base_after: u64,
     },
     /// Like `To`, but a store without an archive is opened without one. A daemon uses this setting until it knows that

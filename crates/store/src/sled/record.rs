@@ -1,7 +1,7 @@
 //! The raw keys and values of records in sled.
 //!
 //! Layout 2 has a journal in addition to the database. A version of Kent that knows only layout 1 would ignore the
-//! journal.
+//! journal, so it must not open the database.
 //!
 //! | raw key | raw value |
 //! |---|---|

@@ -41,8 +41,8 @@ async fn fill(dir: &Path, rounds: u32) -> Contents {
     contents
 }
 
-/// Fills a directory as a killed process leaves it: sled's file lacks most of the journal's commits. Returns the
-/// contents.
+/// Fills a directory and leaves it as a killed process would: sled's file lacks most of the journal's commits. Returns
+/// the contents.
 async fn fill_and_kill(dir: &Path, rounds: u32) -> Contents {
     let alive = dir.with_file_name("alive");
     let store = open(&alive).unwrap();

@@ -185,7 +185,7 @@ fn event(call: &str, data: &Path, offsets: &mut BTreeMap<PathBuf, usize>) -> Opt
     }
 }
 
-/// The selection of unsynced writes that the disk has kept.
+/// Which unsynced writes the disk has kept.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
     None,
@@ -383,7 +383,7 @@ async fn a_missing_sync_of_the_archive_is_found() {
     let is_of = |path: &Path, name: &str| {
         path.starts_with(&archive) && path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
     };
-    // Leave out the syncs of the segments with the frames, and then of the directory with their names.
+    // First leave out the syncs of the segments, then the syncs of their directory.
     for name in ["commits.", "0505"] {
         let mut events = recorded.clone();
         events.retain(|event| !matches!(event, Event::Sync(path) if is_of(path, name)));

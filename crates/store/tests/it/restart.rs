@@ -130,7 +130,7 @@ fn err_snapshot_with_random_contents() {
     assert!(error.to_string().ends_with("restore it from a backup"), "{error}");
 }
 
-/// A child process counts and prints each acknowledged commit, until it is killed at a random point of a commit.
+/// A child process counts and prints each acknowledged commit, until it is killed at a random point during a commit.
 #[tokio::test]
 async fn acknowledged_commits_survive_a_kill() {
     let dir = tempfile::tempdir().unwrap();

@@ -428,7 +428,7 @@ async fn err_a_store_is_refused_without_its_archive() {
     store.close().await;
     let refusal = pair.refusal("data", Archiving::None);
     assert!(refusal.to_string().contains("--no-archive"), "{refusal}");
-    // An empty directory can be a mount point without its disk, so no new archive starts there.
+    // An empty directory can be the mount point of a disk that is not mounted, so no new archive starts there.
     fs::create_dir(pair.at("other")).unwrap();
     assert!(matches!(pair.refusal("data", pair.to("other")), ArchiveError::Missing { .. }));
     assert!(matches!(pair.refusal("data", pair.to("nowhere")), ArchiveError::NoDirectory { is_new: false, .. }));

@@ -37,7 +37,7 @@ pub(in crate::sled) struct Archive {
     /// The position of the next frame in the segment.
     at: usize,
     newest: Newest,
-    /// The number of bytes of segments since the last base was started.
+    /// The total length in bytes of the segments started since the last base.
     since_base: u64,
     base: Arc<BaseState>,
     /// The revision before the current segment, if the segment was just started.
