@@ -359,7 +359,7 @@ impl Store for EtcdStore {
                 return Err(Unknown::new(describe(&status)).into());
             }
         };
-        // If etcd was replaced, the commit went to another store.
+        // If etcd was replaced, another store may have made the commit, so the outcome is unknown.
         inner.pin.check(answer.header.as_ref(), mark).map_err(Unknown::new)?;
         if !answer.succeeded {
             return Err(inner.conflict(&txn, &answer.responses));
