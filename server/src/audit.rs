@@ -1,8 +1,8 @@
 //! The audit log: who changed what, and who was refused, as JSON lines in a separate file or on standard error.
 //!
-//! The daemon records an [`Event`], which is an event of `tracing` with the target `audit`. The layer [`Audit`] writes
-//! each event as a line, and counts refusals that repeat. Without the setting `audit` there is no layer, and an event
-//! costs only a comparison.
+//! The daemon records an [`Event`] as a `tracing` event with the target `audit`. The layer [`Audit`] writes each event
+//! as a line, and counts repeated refusals. Without the setting `audit` there is no layer, and an event costs only a
+//! comparison.
 
 mod event;
 mod file;
@@ -16,5 +16,5 @@ pub use layer::Audit;
 pub(crate) use layer::{AuditCounts, counts};
 pub use place::{AuditArgs, AuditTo, Rotation};
 
-/// The target of the events.
+/// The `tracing` target of audit events.
 pub(crate) const TARGET: &str = "audit";

@@ -100,7 +100,7 @@ pub(crate) enum AllocateError {
     /// The clock, the slot or the window does not allow the grant.
     #[error("{source_token}: {refusal}")]
     Time {
-        /// The format's token.
+        /// The token of the format, such as `uuidv7`.
         source_token: &'static str,
         /// The reason.
         refusal: Refusal,
@@ -115,7 +115,7 @@ pub(crate) enum AllocateError {
         space: String,
         /// The region.
         region: String,
-        /// The region that continues its numbers, if the caller may know it.
+        /// The subregion that continues the region's numbers, if the caller may know its name.
         heir: Option<String>,
     },
     /// The region is delegated: its suffixes form a separate space.
@@ -172,14 +172,14 @@ pub(crate) enum AllocateError {
         subject: String,
         /// Its pace.
         pace: Pace,
-        /// The maximum number that it issues in a burst.
+        /// The maximum number of identifiers that the source issues in a burst.
         burst: u128,
         /// The requested number of identifiers.
         requested: u64,
-        /// The wait until the request is allowed, or `None` if it never is.
+        /// The wait until the request is allowed, or `None` if it can never be allowed.
         wait: Option<Duration>,
     },
-    /// After a restore the position of the counter is not known.
+    /// After a restore, the position of the counter is unknown.
     #[error(
         "{subject} cannot issue, because the position of its counter is unknown since the restore: set a number above all numbers \
          in use ({})",
@@ -206,7 +206,7 @@ pub(crate) enum AllocateError {
     /// The request ID was used before, with another count.
     #[error("was used before for {}: use a new one", counted(count, "identifier"))]
     Reused {
-        /// The number of identifiers granted under it.
+        /// The number of identifiers granted under the request ID.
         count: u64,
     },
     /// Another caller used the request ID before.
@@ -277,7 +277,7 @@ pub(crate) enum AllocateError {
     Stopped,
 }
 
-/// The maximum number of identifiers that a counter of this pace issues in a burst.
+/// The maximum number of identifiers that a counter with this pace issues in a burst.
 pub(crate) fn burst(pace: Pace) -> u128 {
     u128::from(pace.get()) * u128::from(BURST.as_secs())
 }
@@ -442,7 +442,7 @@ pub(crate) enum EditError {
         /// The current revision.
         present: Revision,
     },
-    /// After a restore the position of the region's counter is not known.
+    /// After a restore, the position of the region's counter is unknown.
     #[error(
         "this edit depends on the counter of region {region:?}, whose position is unknown since the restore: set a number above all \
          numbers in use (kent region set {} --next N)",
@@ -520,8 +520,8 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::PrefixConflict { region, .. } => {
             format!(" (kent region show {}; kent space free {space})", arguments(region, space))
         }
-        // If `most` is positive, the suggestion is a smaller shrink. Without `most`, the region is a new one, and no
-        // command can change it.
+        // If `most` is positive, the suggestion is a smaller shrink. Without `most`, the region is new, and no command
+        // can change it.
         TableRefusal::SuffixInUse { most: None | Some(1..), .. } | TableRefusal::SuffixTooNarrow { most: 1.., .. } => {
             String::new()
         }

@@ -1,7 +1,7 @@
 //! The API on the HTTP port, for shells and browsers: JSON, gRPC-Web, and short paths for people.
 //!
-//! The gateway passes each call to the dispatch of the gRPC port, within the process. The same checks, limits, audit
-//! and metrics therefore apply, with the real peer of the connection.
+//! The gateway passes each call to the dispatch of the gRPC port, within the process. The checks, limits, audit log and
+//! metrics of the gRPC port therefore apply, with the real peer of the connection.
 
 mod browser;
 mod bytes;
@@ -57,7 +57,7 @@ pub(crate) type GrpcPort = Port<AllocatorServer<AllocatorService>>;
 pub(crate) struct Gateway {
     routes: Router,
     tasks: Tasks,
-    /// Whether callers of the API need a certificate, which the gRPC port already requires in the handshake.
+    /// Whether callers of the API need a certificate. On the gRPC port, the handshake already requires it.
     needs_certificate: bool,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Options {
     pub(crate) origins: Origins,
     /// The maximum size of a request in bytes.
     pub(crate) bytes_max: usize,
-    /// Whether callers of the API need a certificate, which the gRPC port already requires in the handshake.
+    /// Whether callers of the API need a certificate. On the gRPC port, the handshake already requires it.
     pub(crate) needs_certificate: bool,
     /// Whether the HTTP port uses TLS.
     pub(crate) is_secure: bool,
@@ -148,7 +148,7 @@ impl Gateway {
     }
 
     /// Answers a request. Requests for identifiers run on this thread. All others may take milliseconds, so they run on
-    /// the runtime of calls.
+    /// the runtime for calls.
     pub(crate) async fn answer(self, request: Request) -> Response {
         let has_certificate = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
         if self.needs_certificate && !has_certificate {
@@ -195,7 +195,7 @@ async fn document(State(shared): State<Arc<Shared>>) -> Response {
 
 /// How the messages of a request are encoded.
 enum Encoding {
-    /// One message, by the Connect protocol.
+    /// One message, as the Connect protocol defines it.
     Connect(connect::Codec),
     GrpcWeb,
     Grpc,

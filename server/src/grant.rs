@@ -40,7 +40,7 @@ use crate::{
     tables::space::Space,
 };
 
-/// Grants from every source.
+/// Grants blocks from all kinds of sources.
 #[derive(Debug)]
 pub(crate) struct Grants {
     pub(crate) clock: Arc<dyn Clock>,
@@ -186,7 +186,7 @@ impl Grants {
         }
     }
 
-    /// Waits for the clock, a chunk, a budget or a commit. All waits except that for a chunk can return a block.
+    /// Waits for the clock, a chunk, a budget or a commit. All waits except the wait for a chunk can return a block.
     async fn wait(
         &self,
         request: &AllocateInput,
@@ -214,7 +214,7 @@ impl Grants {
     }
 
     /// Waits for a share of a budget. If too little is left, returns the block that was granted earlier under the same
-    /// request ID, if there is one, because a repeated request takes nothing from the budget.
+    /// request ID, if any, because a repeated request takes nothing from the budget.
     async fn reserve_budget(
         &self,
         request: &AllocateInput,
@@ -300,7 +300,8 @@ impl Grants {
         let width = match &request.source {
             Source::Format(format) => format.width_bytes(),
             Source::Series(series) => series.width_bytes(),
-            // The width depends on the space, so `RegionGrants` checks the count, after the caller's permission.
+            // The width of a region's identifiers depends on the space, so `RegionGrants` checks the count, after it
+            // has checked the caller's permission.
             Source::Region { .. } => return Ok(()),
         };
         check_max(count, self.limits.packed_bytes / width as u64, "packed in one reply")

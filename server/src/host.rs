@@ -21,7 +21,7 @@ pub(crate) mod watched;
 /// The store, the clock and the random bits that a daemon uses; the simulator supplies its own.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// The store of its state.
+    /// The store that holds the daemon's state.
     pub store: Arc<dyn Store>,
     /// Its clocks.
     pub clock: Arc<dyn clock::Clock>,

@@ -1,5 +1,5 @@
-//! The state that changes when identifiers are issued, and its records: the durable side of `kent-issue`. This module does not know
-//! who requests identifiers.
+//! The state that changes when identifiers are issued, and its records in the store. The logic is in `kent-issue`,
+//! which does no I/O. This module does not know who requests identifiers.
 
 pub(crate) mod cell;
 pub(crate) mod pacing;

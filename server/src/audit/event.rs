@@ -4,11 +4,11 @@ use tracing::info;
 
 use super::TARGET;
 
-/// The author of an event, as the daemon knows it.
+/// The author of an event: a caller or the daemon itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct By {
-    /// The authenticated identity: that of a token, a certificate or a peer on the Unix socket. Empty if the daemon
-    /// does not require credentials.
+    /// The identity that the caller proved with a token, a certificate or the Unix socket. Empty if the daemon does not
+    /// require credentials.
     pub principal: String,
     /// The name that the caller claims, which is not verified.
     pub on_behalf_of: String,
@@ -19,7 +19,7 @@ pub struct By {
 }
 
 impl By {
-    /// The daemon itself, for changes that it makes on its own.
+    /// The daemon itself, as the author of changes that no caller requested.
     pub fn daemon() -> Self {
         Self { principal: "kentd".to_owned(), ..Self::default() }
     }
@@ -36,7 +36,7 @@ pub enum Outcome {
     Again,
     /// The action has begun; another event says how it ended.
     Begun,
-    /// A rule forbids the action, or it failed without effect.
+    /// A rule forbids the action, or the action failed without effect.
     Refused,
     /// The caller lacks the permission, or is not authenticated.
     Denied,
@@ -77,7 +77,7 @@ pub struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Creates an event: an action, such as `region.create`, of a caller on a resource, such as
+    /// Creates an event for an action of a caller, such as `region.create`, on a resource, such as
     /// `region:default/orders`.
     pub fn new(action: &'a str, by: &'a By, resource: impl Into<String>) -> Self {
         let (method, request_id, code, reason, note) = ("", "", "", "", "");

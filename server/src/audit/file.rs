@@ -13,7 +13,7 @@ use std::{
 
 use super::place::Rotation;
 
-/// The file and its older parts.
+/// A log file, and the older files that it replaced.
 #[derive(Debug)]
 pub(super) struct RotatingFile {
     path: PathBuf,

@@ -29,7 +29,7 @@ pub struct Audit {
     /// Where the audit log is written.
     place: String,
     clock: SystemClock,
-    /// Canceled when the audit log is required and an event could not be written.
+    /// Canceled when an event could not be written although the audit log is required.
     failed: CancellationToken,
     is_required: bool,
 }
@@ -70,7 +70,7 @@ pub(crate) fn counts() -> AuditCounts {
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Audit {
-    /// Opens the audit log. If it is required, [`Audit::failed`] reports a failed write.
+    /// Opens the audit log. If `is_required` is true, [`Audit::failed`] reports a failed write.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Audit {
         }
     }
 
-    /// Writes the remaining summaries and reasons when the process ends.
+    /// Writes the remaining summaries, and logs the last failure, before the process ends.
     pub fn report_rest(&self) {
         self.write_due(Duration::MAX);
     }

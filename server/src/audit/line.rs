@@ -33,7 +33,7 @@ pub(super) struct Line {
     pub(super) reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) note: String,
-    /// In a summary, the number of events that it covers, and the time of the first one.
+    /// In a summary, the number of events that it covers, and the time of the first event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) count: Option<u64>,
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -13,7 +13,7 @@ use super::{
 /// The last caller of a connection, cached so that its token is hashed and its rights are compiled once, not for each
 /// call.
 ///
-/// The `Mutex` of parking_lot takes about thirty instructions fewer than that of the standard library, which checks for
+/// The `Mutex` of parking_lot needs about thirty instructions less than the standard library's, which checks for
 /// poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCaller(Mutex<Option<Remembered>>);
@@ -45,7 +45,7 @@ impl KnownCaller {
     ///
     /// # Errors
     ///
-    /// [`Limited`] if the principal may not have one more connection.
+    /// [`Limited`] if the principal may not open another connection.
     pub(super) fn set(&self, header: Option<&[u8]>, known: Arc<Known>) -> Result<(), Limited> {
         let mut last = self.0.lock();
         let principal = &known.principal;

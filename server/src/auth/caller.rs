@@ -13,7 +13,7 @@ use crate::{
     host::address::Address,
 };
 
-/// A caller that the daemon knows by a token or a certificate.
+/// A caller that was identified by a token or a certificate.
 #[derive(Debug)]
 pub(crate) struct Principal {
     /// `token:ID (NAME)` or `certificate:NAME`.
@@ -53,7 +53,7 @@ impl Known {
     }
 }
 
-/// The caller of a call, and its permissions. The type is small, because each call moves a value of it.
+/// The caller of a call, and its permissions. The type is small, because each call moves it.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     who: Who,
@@ -149,7 +149,7 @@ impl Caller {
         self.principal().is_none_or(|principal| principal.rights.may(action, target))
     }
 
-    /// Takes `count` identifiers of a source from the caller's budgets.
+    /// Charges `count` identifiers of a source to the caller's budgets.
     ///
     /// # Errors
     ///

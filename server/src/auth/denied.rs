@@ -16,7 +16,7 @@ use crate::{
     host::address::Address,
 };
 
-/// Reasons that a caller is refused.
+/// Why a caller is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Denied {
     /// The caller presented no credential.

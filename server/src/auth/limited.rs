@@ -21,11 +21,12 @@ impl Caller {
         self.charge(LimitKind::Calls, 1, now).map(drop)
     }
 
-    /// Counts identifiers that a call asks for, before they are granted. If they are not granted, give the charge back.
+    /// Counts identifiers that a call asks for, before they are granted. If they are not granted, return the charge
+    /// with `give_back`.
     ///
     /// # Errors
     ///
-    /// [`Denied::Limited`] if the caller has taken more than its limit allows.
+    /// [`Denied::Limited`] if the identifiers exceed the caller's limit.
     #[inline]
     pub(crate) fn charge_ids(&self, count: NonZeroU64, now: Duration) -> Result<Option<Charge>, Denied> {
         self.charge(LimitKind::Ids, count.get(), now)

@@ -177,7 +177,7 @@ impl AccessTable {
             }
             let change = EditId(entropy::bytes(&*self.entropy));
             let txn = Txn::new().expect(keys::ACCESS_VERSION, present.version);
-            // The version's record is written last, so that a watch reports it last.
+            // The record `access/version` is written last, so that a watch reports it last.
             let txn = writes.iter().fold(txn, record).put(keys::ACCESS_VERSION, stored::encode_access(change));
             match self.store.commit(txn).await {
                 Ok(made) => {
@@ -255,8 +255,8 @@ impl AccessTable {
         followed.is_ok()
     }
 
-    /// Decodes a record into a write. Returns `None` if the record is older than the snapshot, or is the version's
-    /// record.
+    /// Decodes a record into a write. Returns `None` if the record is older than the snapshot, or if it is the record
+    /// `access/version`.
     fn put(&self, key: &kent_store::Key, versioned: &Versioned) -> Result<Option<Write>, ()> {
         // Records of the snapshot's own version are applied as well, because some records of that commit may still be
         // missing.

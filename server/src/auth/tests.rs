@@ -62,7 +62,7 @@ impl Daemon {
         let shown = Credentials { certificate, known, ..Credentials::unknown(header) };
         let fresh = self.auth.identify(&Credentials { known: None, ..shown }, self.clock.steady());
         let caller = self.auth.identify(&shown, self.clock.steady());
-        // The cached caller must not change the answer.
+        // Caching the caller must not change the answer.
         assert_eq!(caller.as_ref().map(|it| it.name().to_owned()), fresh.as_ref().map(|it| it.name().to_owned()));
         caller
     }

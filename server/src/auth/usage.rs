@@ -66,7 +66,7 @@ pub(super) enum OpenKind {
 pub(crate) struct Limited {
     pub(crate) kind: LimitKind,
     pub(crate) limit: NonZeroU64,
-    /// The time until the limit admits the call; `None` unless it is a limit per second.
+    /// The time until the limit admits the call; `None` unless the limit is a rate per second.
     pub(crate) wait: Option<Duration>,
 }
 
@@ -85,13 +85,14 @@ impl Usages {
 
     /// The usage of a principal, at `now` on the steady clock.
     pub(super) fn of(&self, name: &str, now: Duration) -> Arc<Usage> {
-        // OK because a panic cannot leave the map half changed.
+        // OK because a panic cannot leave the map partly changed.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(usage) = known.by_name.get(name) {
             return usage.clone();
         }
         if known.by_name.len() >= known.sweep_at {
-            // A count of 1 cannot grow meanwhile: only this method clones what the map holds, and it holds the lock.
+            // A count of 1 cannot grow meanwhile: only this method clones what the map holds, and this method holds the
+            // lock.
             known.by_name.retain(|_, usage| Arc::strong_count(usage) > 1 || !usage.is_idle(now));
             known.sweep_at = SWEEP_MIN.max(2 * known.by_name.len());
         }

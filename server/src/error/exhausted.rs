@@ -14,19 +14,19 @@ pub(crate) struct Exhausted {
     pub(crate) space: String,
     /// The region.
     pub(crate) region: String,
-    /// The limit on its suffixes: 2^s, or its cap.
+    /// The maximum number of suffixes of the region: 2^s, or its cap.
     pub(crate) capacity: Count,
-    /// Whether the cap is the limit, so that an expansion changes nothing.
+    /// Whether the cap is the limit, so that an expansion would not help.
     pub(crate) is_capped: bool,
     /// The number of suffixes that are issued or reserved.
     pub(crate) reserved: u128,
     /// The requested number of identifiers.
     pub(crate) requested: u64,
-    /// The number that the caller needs in this request and later ones: at least `requested`.
+    /// The number of identifiers that the caller needs in this request and later ones: at least `requested`.
     pub(crate) wanted: u64,
-    /// The width of its suffix in bits.
+    /// The width of the region's suffix in bits.
     pub(crate) suffix_bits: u8,
-    /// The number of bits by which it can be expanded.
+    /// The number of bits by which the region can be expanded.
     pub(crate) expandable_bits: u8,
 }
 

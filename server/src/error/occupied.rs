@@ -17,7 +17,7 @@ pub(crate) struct Occupied {
     pub(crate) space: String,
     /// The region whose delegation created the space, if the request is to end the delegation.
     delegated: Option<String>,
-    /// The number of its regions.
+    /// The number of regions in the space.
     regions: usize,
     /// The names of the first regions.
     named: Vec<String>,
@@ -28,9 +28,9 @@ pub(crate) struct Occupied {
 /// A region that prevents the deletion of its space.
 #[derive(Clone, Debug)]
 enum Obstacle {
-    /// Its numbers may be in use.
+    /// The region's numbers may be in use.
     Used(String),
-    /// Its suffixes form a separate space.
+    /// The region's suffixes form a separate space.
     Delegated(String),
     /// The region can be deleted, so delete it first.
     Unused(String),
@@ -42,7 +42,7 @@ impl Occupied {
         let named = table.iter().take(NAMED_MAX).map(|region| region.name.clone()).collect();
         let used = table.iter().find(|region| region.issued != Count::ZERO);
         let name = |region: &Region| region.name.clone();
-        // Take the last region without subregions. The first one may continue its parent's numbers, and can then be
+        // Take the last region without subregions. The first region may continue its parent's numbers, and can then be
         // deleted only after the others.
         let last = || table.iter().filter(|region| table.children(region).next().is_none()).last();
         let first = match (used, last()) {

@@ -7,7 +7,7 @@ use super::{arguments, refusal_hint};
 /// A deleted region, and what `kent region create` or `subdivide` needs to create it again.
 #[derive(Clone, Debug)]
 pub(crate) struct Deleted {
-    /// The region as it was.
+    /// The region before it was deleted.
     region: Region,
     /// The name and the prefix of its parent.
     parent: Option<(String, Prefix)>,
@@ -22,7 +22,7 @@ impl Deleted {
         Some(Self { parent: parent_of(&region), region })
     }
 
-    /// Returns the commands that create the region again with all its attributes, at its old place or at another one.
+    /// Returns the commands that create the region again with all its attributes, at its old place or elsewhere.
     fn commands(&self, space: &str, at_old_place: bool) -> String {
         let Self { region, parent } = self;
         let (name, suffix) = (&region.name, region.suffix);

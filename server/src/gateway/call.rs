@@ -47,10 +47,10 @@ pub(super) struct From {
     peer: Option<Peer>,
 }
 
-/// The maximum number of concurrent calls. Converting a message keeps two copies of it in memory.
+/// The maximum number of concurrent calls. Converting a message keeps two copies of the message in memory.
 const CALLS_MAX: usize = 128;
 
-/// The time in which the whole request must arrive.
+/// The time within which the whole request must arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The headers that the services read.
@@ -140,7 +140,7 @@ impl Calls {
         if let Some(peer) = from.peer {
             request.extensions_mut().insert(peer);
         }
-        // No limit is needed, because the answer comes from this process, which limits its size.
+        // No limit is needed, because the answer comes from this process, which limits the size of its answers.
         let mut grpc = Grpc::new(self.port.clone()).max_decoding_message_size(usize::MAX);
         // OK because the dispatch is always ready.
         let _ = grpc.ready().await;

@@ -26,7 +26,7 @@ pub(super) fn wrong_value(message: &MessageDescriptor, path: &Path, error: &str)
     }
 }
 
-/// Finds the last field of a path that exists in the messages.
+/// Finds the last field of a path that the message types define.
 fn find(message: &MessageDescriptor, path: &Path) -> Option<FieldDescriptor> {
     let (mut outer, mut field) = (message.clone(), None::<FieldDescriptor>);
     for segment in path {

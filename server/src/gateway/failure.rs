@@ -93,7 +93,7 @@ fn http_code(code: Code) -> StatusCode {
 /// The HTTP status codes of errors, each with its gRPC codes.
 pub(super) fn statuses() -> BTreeMap<u16, Vec<Code>> {
     let mut statuses = BTreeMap::<_, Vec<_>>::new();
-    // The codes are 0, which is OK, to 16.
+    // The codes range from 0, which is OK, to 16.
     for code in (1..=16).map(Code::from_i32) {
         statuses.entry(http_code(code).as_u16()).or_default().push(code);
     }

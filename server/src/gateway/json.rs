@@ -46,7 +46,7 @@ fn end(json: &mut Deserializer<serde_json::de::SliceRead<'_>>) -> Result<(), Str
     json.end().map_err(|error| syntax(&error))
 }
 
-/// Describes the error in text that is not JSON.
+/// Describes the syntax error in text that is not valid JSON.
 fn syntax(error: &serde_json::Error) -> String {
     error.to_string().replace("EOF while parsing", "the text ends within")
 }

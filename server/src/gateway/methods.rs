@@ -29,7 +29,7 @@ pub(super) enum Method {
 pub(super) struct Unary {
     pub(super) path: PathAndQuery,
     pub(super) descriptor: MethodDescriptor,
-    /// Whether the request or the answer may contain numbers of 128 bits.
+    /// Whether the request and the answer may contain 128-bit numbers.
     pub(super) has_wide: (bool, bool),
 }
 

@@ -1,9 +1,8 @@
 //! The OpenAPI document of the HTTP port, generated from the descriptors of the protocol, which include the comments of
 //! the .proto files.
 //!
-//! The document is built from values of serde_json, because most of it is JSON Schema, which the crates with types for
-//! OpenAPI cover only in part. Schemathesis checks the document against a running daemon
-//! (`server/tests/it/openapi.rs`).
+//! The document is built from serde_json values, because most of it is JSON Schema, which the OpenAPI crates support
+//! only in part. Schemathesis checks the document against a running daemon (`server/tests/it/openapi.rs`).
 
 mod answers;
 mod comments;

@@ -1,5 +1,5 @@
-//! Short paths for people: `POST /v1/alloc/SOURCE`, `GET /v1/inspect/ID` and `GET /v1/classify/ID`, answered as text, or as
-//! JSON if the request accepts it.
+//! Short paths for people: `POST /v1/alloc/SOURCE`, `GET /v1/inspect/ID` and `GET /v1/classify/ID`, answered as text,
+//! or as JSON if the request prefers JSON.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -40,7 +40,7 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route("/v1/classify/{*text}", get(classify).fallback(only_get))
 }
 
-/// The path of the call for identifiers.
+/// The path of the gRPC method that issues identifiers.
 pub(super) const ALLOCATE: PathAndQuery = PathAndQuery::from_static("/kent.v1.Allocator/Allocate");
 
 #[derive(Deserialize)]
@@ -151,7 +151,7 @@ struct ClassifyQuery {
 /// The space to use if a request has no parameter `space`.
 const SPACE: &str = "default";
 
-/// Shows to which region an identifier belongs.
+/// Shows which region an identifier belongs to.
 async fn classify(
     State(shared): State<Arc<Shared>>,
     Path(text): Path<String>,

@@ -1,5 +1,5 @@
-//! Requests for identifiers as JSON, in the spelling that clients usually send. They are parsed without descriptors, because
-//! reflection takes longer than the grant.
+//! Parses JSON requests for identifiers, in the spelling that clients usually send. The requests are parsed without
+//! descriptors, because reflection takes longer than the grant.
 
 use bytes::Bytes;
 use kent_proto::v1::{AllocateRequest, Encoding};

@@ -61,7 +61,7 @@ fn push_identifiers(json: &mut String, issued: &Issued) {
     json.push_str("]}");
 }
 
-/// A number of 64 bits and a comma, unless the number is the default.
+/// Appends a 64-bit number and a comma, unless the number is the default.
 fn push_number(json: &mut String, name: &str, number: u64) {
     if number != 0 {
         json.push('"');

@@ -6,20 +6,20 @@ use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-/// The message that represents a number of 128 bits.
+/// The message that represents a 128-bit number.
 pub(super) const WIDE: &str = "kent.v1.Uint128";
 
-/// The depth to which messages are searched. The JSON parser accepts at most 128 levels.
+/// The depth to which messages are searched for 128-bit numbers. The JSON parser accepts at most 128 levels.
 const DEPTH_MAX: usize = 64;
 
-/// A value that is not a number of 128 bits.
+/// A value that is not a 128-bit number.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("{field}: expected a whole number from 0 to 2^128 - 1 as a string, such as \"1234\"")]
 pub(super) struct BadNumber {
     field: String,
 }
 
-/// Whether a message may contain a number of 128 bits.
+/// Whether a message may contain a 128-bit number.
 pub(super) fn has_wide(message: &MessageDescriptor) -> bool {
     fn search(message: &MessageDescriptor, seen: &mut HashSet<String>) -> bool {
         seen.insert(message.full_name().to_owned())
@@ -31,7 +31,7 @@ pub(super) fn has_wide(message: &MessageDescriptor) -> bool {
     search(message, &mut HashSet::new())
 }
 
-/// Splits each number of 128 bits in a request into its halves.
+/// Splits each 128-bit number in a request into its halves.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ pub(super) fn join(value: &mut Value, message: &MessageDescriptor) {
     }
 }
 
-/// Calls `change` with each number of 128 bits in a message.
+/// Calls `change` with each 128-bit number in a message.
 fn visit<E>(
     value: &mut Value,
     message: &MessageDescriptor,

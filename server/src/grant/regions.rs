@@ -227,8 +227,8 @@ impl RegionGrants {
             is_due.then(|| region.name.clone())
         });
         let Some(region) = due else { return false };
-        // Do not expand a region whose counter position is unknown since a restore, because such a region grants
-        // nothing. If the read fails, the grant reports the store's error.
+        // Do not expand a region whose counter position is unknown because of a restore: such a region grants nothing.
+        // If the read fails, the grant reports the store's error.
         let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await;
         if !read.is_ok_and(|read| !self.directory.is_unsure(&read)) {
             return false;
@@ -596,7 +596,7 @@ fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>>
 }
 
 /// The error for a region that does not grant or does not exist. The error does not name other regions that the caller
-/// must not learn of. The function locks tables to look up names, so the caller must not hold a table's lock.
+/// may not know. The function locks tables to look up names, so the caller must not hold a table's lock.
 fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &Caller) -> AllocateError {
     let name = space.name();
     match reason {

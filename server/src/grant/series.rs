@@ -1,9 +1,10 @@
 //! Grants from series: sources with a durable counter and no region.
 //!
 //! Except for the built-in series, only *listed* series issue identifiers. A request for a series that is not listed
-//! lists it, up to `--series-on-demand` series. Operators can list more, and can forget any of them. Forgetting removes
-//! only the listing: the counter's record stays, so a series that is listed again continues where it stopped. A
-//! reservation compares the version of the listing, so that other replicas notice a change.
+//! lists it, unless requests have already created `--series-on-demand` series. Operators can list more series, and can
+//! forget any listed series. Forgetting removes only the listing: the counter's record stays, so a series that is
+//! listed again continues where it stopped. A reservation compares the version of the listing, so that other replicas
+//! notice a change.
 
 use std::{
     collections::BTreeMap,
@@ -67,7 +68,7 @@ pub(crate) struct ListedSeries {
     pub(crate) on_demand: bool,
 }
 
-/// The maximum number of attempts to change the listing when other replicas change it as well.
+/// The maximum number of attempts to change the listing when other replicas change it at the same time.
 const ATTEMPTS: u32 = 16;
 
 /// The maximum number of series that operators can create.

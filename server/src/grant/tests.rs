@@ -159,8 +159,8 @@ async fn err_the_wait_after_a_restore_is_one_reason_for_all_sources() {
         let node = start(&disk, FixedClock).await;
         make_strict(&node).await;
         create(&node, "plain").await;
-        // Create the counters before the restore. Afterward, a missing counter of a series would count as having used
-        // its pace until the restore, and grant nothing while this clock stands still.
+        // Create the counters before the restore. A series without a counter would count as having used its pace until
+        // the restore, and would grant nothing while this clock stands still.
         for source in ["region:r", "region:plain", "serial:GBP"] {
             draw(&node, source, 1).await.expect("granted");
         }

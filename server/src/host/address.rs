@@ -20,7 +20,7 @@ pub(crate) struct Process {
     pub(crate) gid: u32,
 }
 
-/// The remote host or the local user. Leaves out the port and the process ID, which change from connection to
+/// The remote host or the local user. The port and the process ID are left out, because they change from connection to
 /// connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Host {

@@ -64,12 +64,12 @@ impl Call {
     }
 }
 
-/// Makes a task carry this call.
+/// Attaches a call to a task.
 pub(crate) fn of<F: Future>(call: Call, task: F) -> impl Future<Output = F::Output> {
     CALL.scope(Some(Arc::new(call)), task)
 }
 
-/// Makes a task carry the current call, if there is one.
+/// Attaches the current call to a task, if there is a current call.
 pub(crate) fn inherited<F: Future>(task: F) -> impl Future<Output = F::Output> {
     CALL.scope(CALL.try_with(Clone::clone).unwrap_or_default(), task)
 }

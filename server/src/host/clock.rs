@@ -13,8 +13,8 @@ pub trait Clock: Debug + Send + Sync + 'static {
     /// The wall clock, for the timestamps in identifiers. It may step in either direction at any moment.
     fn wall(&self) -> UnixNanos;
 
-    /// A clock that never goes back and also runs while the machine sleeps; its zero is an arbitrary moment in the past. The daemon
-    /// measures durations with it and compares the wall clock with it.
+    /// A clock that never goes back and keeps running while the machine sleeps; its zero is an arbitrary moment in the
+    /// past. The daemon measures durations with this clock, and compares the wall clock with it.
     fn steady(&self) -> Duration;
 }
 
@@ -25,7 +25,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// The machine's clocks; the steady one starts at zero.
+    /// The machine's clocks; the steady clock starts at zero.
     pub fn new() -> Self {
         Self { start: since_boot() }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Busy {
 }
 
 impl Computing {
-    /// Creates a limit of half the processors, but at least one.
+    /// Creates a limit of half the number of processors, but at least one.
     pub(crate) fn new(tasks: Tasks) -> Self {
         let run_permits = thread::available_parallelism().map_or(1, |count| count.get() / 2).max(1);
         Self {

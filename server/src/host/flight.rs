@@ -1,6 +1,6 @@
 //! The flight recorder: the latest notable events of this process, in memory of a fixed size.
 //!
-//! Like the log, there is one recorder per process. Recording an event copies it into a ring and allocates nothing.
+//! The recorder is global, like the log. Recording an event copies it into a ring and allocates nothing.
 
 use std::{
     fmt,
@@ -142,7 +142,7 @@ impl Happened {
         }
     }
 
-    /// The details of the event, by their names.
+    /// The details of the event, with their names.
     pub(crate) fn figures(&self) -> Vec<(&'static str, String)> {
         let millis = |duration: &Duration| format!("{:.3}", duration.as_secs_f64() * 1e3);
         match self {
@@ -232,7 +232,8 @@ pub(crate) fn events() -> (Vec<Recorded>, u64) {
     (ring.all().copied().collect(), ring.total)
 }
 
-/// Writes the events that are not in the log yet, oldest first. This does nothing if this thread panicked while it recorded an event.
+/// Writes the events that are not in the log yet, oldest first. Does nothing if this thread panicked while it recorded
+/// an event.
 pub fn log() {
     let events = match RING.try_lock() {
         Ok(mut ring) => ring.take_unlogged(),

@@ -1,4 +1,5 @@
-//! A histogram of durations that can be read back, for the figures of each second. An observation costs two atomic additions.
+//! A histogram of durations whose values can be read back, for the statistics of each second. An observation costs two
+//! atomic additions.
 
 use std::{
     array, fmt,
@@ -83,8 +84,8 @@ impl Observed {
             .map(Duration::from_nanos)
     }
 
-    /// Estimates the duration in microseconds that this share of the durations does not exceed, by interpolation
-    /// between the bounds of a bucket. The first bound is `first` microseconds. Returns `None` without durations.
+    /// Estimates the quantile `share` of the durations, in microseconds, by interpolation between the bounds of a
+    /// bucket. The first bound is `first` microseconds. Returns `None` without durations.
     pub(crate) fn quantile(&self, share: f64, first: u64) -> Option<f64> {
         let count = self.count();
         let rank = (share * count as f64).max(1.0);

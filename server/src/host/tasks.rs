@@ -2,11 +2,11 @@
 //!
 //! Tasks run on four runtimes. The daemon's own tasks (slot keeper, heartbeat, health reporter) have a runtime that no
 //! gRPC call uses. Calls that may take a long time run on a second runtime with low priority. TLS handshakes run on a
-//! third one, which leaves processors free for grants when many callers connect. Work that keeps a processor busy and
-//! holds no lock runs on the fourth, whose threads run only when no other thread needs the processor.
+//! third runtime, which leaves processors free for grants when many callers connect. Work that keeps a processor busy
+//! and holds no lock runs on the fourth runtime, whose threads run only when no other thread needs the processor.
 //!
-//! Each of the daemon's own tasks has a name. If one ends early, by an error or a panic, the daemon stops rather than continuing
-//! without it.
+//! Each of the daemon's own tasks has a name. If a task ends early, because of an error or a panic, the daemon stops
+//! rather than continuing without the task.
 
 use std::{
     error::Error,
@@ -38,12 +38,12 @@ use super::{call, flight};
 /// Spawns the daemon's tasks and stops them together.
 #[derive(Clone, Debug)]
 pub(crate) struct Tasks {
-    /// The runtime of the daemon's own tasks.
+    /// The runtime for the daemon's own tasks.
     runtime: Handle,
-    /// The runtime of calls, and of work that outlives them.
+    /// The runtime for calls, and for work that outlives them.
     calls: Handle,
     handshakes: Handle,
-    /// The runtime of work that keeps a processor busy.
+    /// The runtime for work that keeps a processor busy.
     busy: Handle,
     /// Whether calls and busy work have their own threads.
     has_threads: bool,
@@ -223,7 +223,8 @@ impl Tasks {
     }
 }
 
-/// The nice value of the threads of calls. If grants need the same processor, these threads get a tenth of its time.
+/// The nice value of the threads that run calls. If grants need the same processor, these threads get a tenth of the
+/// processor time.
 const LOW_PRIORITY: i32 = 10;
 
 fn lower_priority() {
@@ -231,15 +232,16 @@ fn lower_priority() {
     let _ = setpriority_process(None, LOW_PRIORITY);
 }
 
-/// Gives the thread the idle policy. A thread with a high nice value is preempted only after its time slice of up to 3 ms; a thread
-/// with this policy is preempted as soon as another one wakes.
+/// Gives the thread the idle policy. A thread with a high nice value is preempted only after its time slice of up to 3
+/// ms; a thread with the idle policy is preempted as soon as another thread wakes.
 fn run_when_idle() {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     // OK because this fails only where changing priorities is not permitted; then all threads have the same priority.
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
 }
 
-/// The runtimes of calls, handshakes and busy work. Dropping them does not wait: their work has ended by then, or is abandoned.
+/// The runtimes for calls, handshakes and busy work. Dropping them does not wait: their work has ended by then, or is
+/// abandoned.
 #[derive(Debug)]
 pub(crate) struct Calls {
     calls: Background,

@@ -68,8 +68,8 @@ impl Extractor for Headers<'_> {
 }
 
 impl Traces {
-    /// Begins to send spans on a channel to a collector. `ratio` is the share of the calls without the header that have spans, from
-    /// 0 to 1. `instance` is the address of this daemon.
+    /// Begins to send spans on a channel to a collector. `ratio` is the share of calls without the header that are
+    /// traced, from 0 to 1. `instance` is the address of this daemon.
     ///
     /// # Errors
     ///

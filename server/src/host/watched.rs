@@ -1,4 +1,4 @@
-//! A store whose operations are measured, and whose slow and rejected commits are recorded by the flight recorder.
+//! A store that measures its operations, and records slow and rejected commits in the flight recorder.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
 /// The kind of operation that makes data durable.
 const COMMIT: &str = "commit";
 
-/// Measures the operations of a store with a clock.
+/// A store whose operations are timed with a clock.
 #[derive(Debug)]
 pub(crate) struct Watched {
     store: Arc<dyn Store>,
@@ -37,7 +37,7 @@ pub(crate) struct StoreMetrics {
     failures: Family<WorkLabel, Counter>,
 }
 
-/// The bounds of its buckets go from 16 microseconds to 67 seconds.
+/// The durations of one kind of operation, in buckets with bounds from 16 microseconds to 67 seconds.
 type StoreLatency = Latency<STORE_LATENCY_FIRST>;
 
 /// The first bound of the durations of store operations, in microseconds.

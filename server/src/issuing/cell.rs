@@ -46,7 +46,7 @@ pub(crate) enum Attempt {
     Conflict(Key),
     /// The capacity or the pace of the counter does not allow the chunk.
     Refused(CounterRefusal),
-    /// The position of the counter is unknown since a restore.
+    /// The position of the counter is unknown because of a restore.
     Unsure,
 }
 
@@ -200,8 +200,9 @@ impl Cell {
         }
     }
 
-    /// Gives the rest of the chunk back to the store, unless another daemon has reserved since. Returns the counter's
-    /// new value. Nothing more is granted from the chunk. If the commit fails, the rest of the chunk becomes a gap.
+    /// Returns the rest of the chunk to the store, unless another daemon has reserved a chunk since. Returns the
+    /// counter's new value. Nothing more is granted from the chunk. If the commit fails, the rest of the chunk becomes
+    /// a gap.
     pub(crate) async fn give_back(&self, store: &dyn Store, key: &Key) -> Option<Stored<Count>> {
         let plan = self.with(|counter| counter.plan_give_back())?;
         let counter = to_record(&plan);

@@ -36,7 +36,7 @@ impl Pacing {
     }
 
     /// Returns the value of a counter's record. If a restore may have lost the record, the returned value is past
-    /// everything that can have been issued, or is marked as unsure.
+    /// everything that may have been issued, or is marked as unsure.
     pub(crate) fn effective(&self, read: Stored<stored::Counter>, record: &Record) -> Stored<stored::Counter> {
         if read.version != 0 {
             return read;
@@ -49,7 +49,7 @@ impl Pacing {
         Stored { version: read.version, value }
     }
 
-    /// If the pace refused a reservation, waits until the pace allows it, unless that exceeds `wait_limit`.
+    /// If the pace refused a reservation, waits until the pace allows it, unless the wait would exceed `wait_limit`.
     pub(crate) async fn wait(
         &self,
         reserved: Result<(), AllocateError>,

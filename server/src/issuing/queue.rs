@@ -11,7 +11,7 @@ use super::requests::{Request, RequestKind};
 use crate::{budgets::Charge, error::AllocateError, host::deadline::WaitLimit};
 
 /// The maximum number of requests that share a commit. Together with the operations on the counter, the guards, and the
-/// floor and count of request IDs, this stays below etcd's limit of 128 operations.
+/// floor and count of request IDs, a commit stays below etcd's limit of 128 operations.
 const SHARED_MAX: usize = 100;
 
 /// The number of requests that are answered before the task yields.
@@ -103,7 +103,7 @@ impl Queue {
         shared
     }
 
-    /// Answers the requests whose wait limit has passed, and removes them and the abandoned ones.
+    /// Answers the requests whose wait limit has passed, and removes these requests and the abandoned ones.
     pub(crate) fn expire(&mut self, now: Duration) {
         self.waiting.retain_mut(|(_, waiter)| {
             waiter.expire(now, AllocateError::Late);

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// A request ID of one region's grants, or of one space's edits.
+/// A request ID for a region's grants or a space's edits.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// The key of the record of the grant or edit.
@@ -35,7 +35,7 @@ pub(crate) struct Request {
 pub(crate) enum RequestKind {
     /// The ID is kept until the floor passes it.
     Dated(DatedRequest),
-    /// The ID is kept permanently. The key is that of the record that counts such request IDs.
+    /// The ID is kept permanently. The key is that of the record that counts undated request IDs.
     Undated(Key),
 }
 
@@ -147,7 +147,7 @@ impl Requests {
 /// The maximum number of records that one commit removes.
 const REMOVALS_PER_COMMIT: usize = 100;
 
-/// Removes records. It compares no versions, because nothing writes these records any more.
+/// Removes records. Compares no versions, because nothing writes these records any more.
 pub(crate) async fn remove(store: &dyn Store, keys: &[Key]) -> Result<(), StoreFailure> {
     for some in keys.chunks(REMOVALS_PER_COMMIT) {
         store.commit(some.iter().cloned().fold(Txn::new(), Txn::delete)).await?;

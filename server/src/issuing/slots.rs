@@ -232,8 +232,8 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// If the slot records cannot be trusted. Then the slot is dropped, and the daemon must no longer write to the
-    /// store.
+    /// If the slot records cannot be trusted. In this case, the slot is dropped, and the daemon must no longer write to
+    /// the store.
     pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) -> Result<(), StoreFailure> {
         loop {
             if let Err(error) = self.supply().await {
@@ -285,7 +285,7 @@ impl Slots {
         }
     }
 
-    /// Takes a slot. Another replica may take the same one first, so there is one attempt for each slot.
+    /// Takes a slot. Another replica may take the same slot first, so there is one attempt for each slot.
     async fn take(&self) -> Result<(), StoreFailure> {
         for _ in 0..Slot::COUNT {
             let records = self.read_all().await?;

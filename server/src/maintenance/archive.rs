@@ -1,10 +1,10 @@
-//! Archives: copies of all commits of a daemon, and restores from them. Such a restore loses no commit and skips no
-//! identifier.
+//! Archives: copies of all commits of a daemon, and restores from these copies. Such a restore loses no commit and
+//! skips no identifier.
 //!
-//! An archive contains every acknowledged commit (`kent_store::Archiving`), so it is exact and does not depend on
-//! clocks or tables. The old daemon must not continue after the restore. The restore therefore locks the archive and
-//! records in it which store replaces the old one, and from then on the old store is rejected. An archive can be
-//! restored once; afterward it serves as a backup.
+//! An archive contains every acknowledged commit (`kent_store::Archiving`), so a restore from it is exact and does not
+//! depend on clocks or tables. The old daemon must not continue after the restore. The restore therefore locks the
+//! archive and records in it which store replaces the old one. From then on, the old store is rejected. An archive can
+//! be restored once; afterward it serves as a backup.
 
 use std::{
     fmt,
@@ -80,7 +80,7 @@ pub enum NotRestored {
         /// The path.
         path: PathBuf,
     },
-    /// The directory is that of a store.
+    /// The directory contains a store, not an archive.
     #[error(
         "{0} is a data directory, not an archive: name the directory that the daemon had as --archive, or leave --archive out to skip \
          what may have been issued since (kentd restore {0} --data {0}-new --dry-run)", path.display()
@@ -134,7 +134,8 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// Reads the archive of the chosen store, from which `into` is to be restored. Locks it unless this is a dry run. Writes nothing.
+/// Reads the archive of the chosen store, from which `into` is to be restored. Locks the archive unless this is a dry
+/// run. Writes nothing.
 pub(crate) fn open(
     dir: &Path,
     store: Option<&str>,

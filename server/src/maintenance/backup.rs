@@ -172,7 +172,7 @@ pub(crate) fn read(path: &Path) -> Result<Backup, BadBackup> {
     decode(&bytes)
 }
 
-/// Whether the next message is longer than what is left.
+/// Whether the next message is longer than the remaining bytes.
 fn is_cut(rest: &[u8]) -> bool {
     match prost::decode_length_delimiter(rest) {
         Ok(length) => length > rest.len().saturating_sub(prost::length_delimiter_len(length)),

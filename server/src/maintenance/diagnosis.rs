@@ -1,4 +1,4 @@
-//! Measures what the daemon depends on: its disk, its store and its limits. It does not block grants.
+//! Measures what the daemon depends on (its disk, its store and its limits) without blocking grants.
 
 use std::{
     io,
@@ -35,7 +35,7 @@ pub(crate) struct Measured {
 /// A directory in which the daemon makes data durable.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// The setting that names it.
+    /// The setting that names the directory.
     pub(crate) setting: &'static str,
     pub(crate) path: PathBuf,
     /// The measurements, or why they failed.
@@ -59,7 +59,7 @@ const DISK_LIMIT: Duration = Duration::from_secs(3);
 
 /// The number of blocks that a measurement writes and makes durable.
 const SYNCS: usize = 5;
-/// The size of such a block in bytes, which is about that of a commit.
+/// The size of such a block in bytes: about the size of a commit.
 const BLOCK_BYTES: usize = 4096;
 
 /// The number of regions to list among those that will be full first.

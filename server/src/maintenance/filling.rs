@@ -1,7 +1,7 @@
 //! Fills a new store with the records of another store, in such a way that a commit that arrives late cannot change
 //! the new store.
 //!
-//! First it marks the store with the key `restoring`, which fails if a daemon has initialized the store. The mark
+//! First, the store is marked with the key `restoring`. This fails if a daemon has initialized the store. The mark
 //! contains the attempt and the number of its current step. Each step compares the version of the mark and writes the
 //! mark again, so a late commit of this attempt or of an interrupted one changes nothing. The last step removes the
 //! mark and writes `cluster`, which completes the store.

@@ -1,9 +1,9 @@
 //! Migrates a store from a directory to etcd, permanently.
 //!
-//! The directory is opened as a daemon opens it, so that no daemon can be using it. First the store on etcd is marked
-//! as incomplete ([`filling`]), then the directory is marked as moved, and only then are records written. After the
-//! second mark, no daemon starts on either store until the store on etcd is complete. The same command finishes an
-//! interrupted migration.
+//! The migration opens the directory as a daemon does, so that no daemon can be using the directory. First the store on
+//! etcd is marked as incomplete ([`filling`]), then the directory is marked as moved, and only then are records
+//! written. After the second mark, no daemon starts on either store until the store on etcd is complete. The same
+//! command finishes an interrupted migration.
 
 use std::{
     path::{Path, PathBuf},
@@ -120,7 +120,7 @@ pub enum MigrateError {
         /// The reason.
         source: NotWhole,
     },
-    /// The store was moved earlier, either to another address or to this one, where it no longer exists.
+    /// The store was moved earlier, either to another address or to this address, where it no longer exists.
     #[error(
         "{} was moved to {to} earlier, and only that store knows what has been issued since: start replicas with kentd --store {to}",
         dir.display()

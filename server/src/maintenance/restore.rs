@@ -1,12 +1,13 @@
-//! Restores a new store from a backup or an old copy of a data directory, so that no identifier is issued twice.
+//! Restores a backup or an old copy of a data directory into a new store, in such a way that no identifier is issued
+//! twice.
 //!
-//! A backup does not contain what was issued after it was taken, but the pace of each counter bounds how far it can
-//! have advanced. The restore moves every counter past that bound; if fewer numbers are left, the counter issues
-//! nothing until an operator names a floor. It reserves every slot until the time of the restore, and raises the slot's
-//! fence far above its old value. It seals the regions, unless the operator confirms that no table has been edited
-//! since. If another store was restored from an older backup before, that backup bounds the counters as well. The
-//! clocks of lost hosts may have been ahead of this host's clock by `--clock-error`, so the new store issues nothing
-//! before that time has passed. The new store gets a new identity.
+//! A backup does not contain what was issued after it was taken, but the pace of each counter limits how far the
+//! counter may have advanced. The restore moves every counter past that limit; if fewer numbers are left, the counter
+//! issues nothing until an operator names a floor. The restore reserves every slot until the time of the restore, and
+//! raises each slot's fence far above its old value. It seals the regions, unless the operator confirms that no table
+//! was edited after the backup. If another store was restored earlier from an older backup, the restore also skips what
+//! that store may have issued. The clocks of lost hosts may have been ahead of this host's clock by `--clock-error`, so
+//! the new store issues nothing for that long. The new store gets a new identity.
 
 mod bound;
 mod budgets;
@@ -184,7 +185,7 @@ pub enum RestoreError {
         /// The path.
         dir: PathBuf,
     },
-    /// The backup of `--restored-before` belongs to another store, or is not older.
+    /// The backup named by `--restored-before` belongs to another store, or is not older.
     #[error("{} is a backup of another store, or is newer than the backup to restore", path.display())]
     NotOlder {
         /// The other backup or directory.
@@ -276,8 +277,8 @@ impl fmt::Display for Known<'_> {
 }
 
 impl Restore {
-    /// Reads the source and plans the restore. Checks that the target has no store yet, so that no plan is shown that
-    /// cannot be executed.
+    /// Reads the source and plans the restore. Checks that the target has no store yet, so that only a plan that can be
+    /// executed is shown.
     ///
     /// # Errors
     ///
@@ -292,7 +293,7 @@ impl Restore {
             let new_id = entropy::bytes(&SystemEntropy);
             let options = SledOptions { dir: args.data.clone(), new_id };
             let store = SledStore::open_archived(options, Archiving::ReadOnly).map_err(|error| match error {
-                // Advice to stop the daemon would interrupt a service for nothing.
+                // The error of a store in use advises to stop the daemon, which would interrupt a service for nothing.
                 OpenError::InUse { .. } => not_empty(args),
                 error => error.into(),
             })?;
@@ -303,7 +304,7 @@ impl Restore {
         Ok(restore)
     }
 
-    /// Like [`Restore::plan`], with the caller's time and random bits. Writes nothing, and does not look at the target.
+    /// Like [`Restore::plan`], with the caller's time and random bits. Writes nothing, and does not check the target.
     ///
     /// # Errors
     ///
@@ -399,7 +400,7 @@ impl Restore {
 }
 
 fn not_empty(args: &RestoreArgs) -> RestoreError {
-    // Without a slash at the end, because the message derives another name from it.
+    // Iterating over the components removes a slash at the end, because the message appends `-new` to the path.
     RestoreError::NotEmpty { dir: args.data.components().collect() }
 }
 
@@ -426,7 +427,7 @@ async fn load(path: &Path) -> Result<Backup, RestoreError> {
     as_backup(path, records)
 }
 
-/// Creates a backup from the records of a store; its time is that of the last write of a slot.
+/// Creates a backup from the records of a store, dated with the time of the last write of a slot.
 fn as_backup(path: &Path, records: Vec<(Key, Vec<u8>)>) -> Result<Backup, RestoreError> {
     let taken = latest(&records).map_err(StoreFailure::from)?;
     // OK because the time is within centuries of 1970.
@@ -460,8 +461,8 @@ fn latest_paid(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
         .try_fold(UnixNanos::new(0), |latest, paid| Ok(latest.max(paid?)))
 }
 
-/// The latest time recorded in a store: that of the last write of a slot. The slot's record rounds the time up, so one
-/// second is subtracted.
+/// The latest time recorded in a store: the time of the last write of a slot. The slot's record rounds the time up, so
+/// one second is subtracted.
 fn latest(records: &[(Key, Vec<u8>)]) -> Result<UnixNanos, Malformed> {
     let slots = records.iter().filter(|(key, _)| key.starts_with(&keys::SLOTS));
     slots

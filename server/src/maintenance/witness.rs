@@ -42,9 +42,10 @@ pub(crate) struct Witness {
 struct StartRecord {
     /// The location of the store, for messages.
     place: String,
-    /// The number of its starts.
+    /// The number of times that the store was started.
     starts: u64,
-    /// The locations where it was started before, the latest first. A new store at one of them may replace this store.
+    /// The locations where the store was started before, the latest first. A new store at one of these locations may
+    /// replace this store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     earlier: Vec<String>,
 }
@@ -101,7 +102,7 @@ pub enum WitnessError {
         store: String,
         /// The identity of the store that was there before.
         before: String,
-        /// The number of its starts.
+        /// The number of times that the earlier store was started.
         starts: u64,
     },
     /// Another process serves a store with the same identity, so one of the two is a copy.
@@ -158,7 +159,7 @@ impl StateDirs {
         Self { of_service: env::var_os("STATE_DIRECTORY"), of_user, home: env::home_dir() }
     }
 
-    /// The possible directories of a witness, the best one first. Relative paths are ignored, as in the XDG specification.
+    /// The possible directories of a witness, best first. Relative paths are ignored, as in the XDG specification.
     fn candidates(&self) -> Vec<PathBuf> {
         let of_service = self.of_service.iter().flat_map(|dirs| env::split_paths(dirs));
         let of_user = self.of_user.clone().filter(|dir| dir.is_absolute());
@@ -294,7 +295,7 @@ impl Witness {
         Ok(recorded(&dirs).filter(|dir| *dir != self.dir).map(|dir| Self { dir }).collect())
     }
 
-    /// Checks that a new store at this location does not replace another one, whose disk may only be unmounted.
+    /// Checks that a new store at this location does not replace another store, whose disk may merely be unmounted.
     ///
     /// # Errors
     ///
@@ -341,7 +342,7 @@ impl Witness {
     }
 }
 
-/// The starts of an archived store that is an old copy.
+/// The start counts of an archived store that is an old copy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outdated {
     /// The number of starts that the store has counted.
@@ -352,8 +353,8 @@ pub(crate) struct Outdated {
     pub(crate) witness: PathBuf,
 }
 
-/// Returns `Some` if these records of a store are those of an old copy, according to the witnesses that the records name or to
-/// the default ones of this machine. A witness that cannot be read counts as empty.
+/// Returns `Some` if the records come from an old copy of the store, according to the witnesses that the records name
+/// or to the default witnesses of this machine. A witness that cannot be read counts as empty.
 pub(crate) fn outdated(records: &[(Key, Vec<u8>)], store: StoreId) -> Option<Outdated> {
     let value = |key: &Key| records.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_slice());
     // `attest` writes the count to the store first, so the count is never behind the witness.
@@ -443,8 +444,8 @@ fn read(file: &Path) -> io::Result<Option<StartRecord>> {
     }
 }
 
-/// Returns the first candidate on another device than the data, or else the first one outside the data, or else a
-/// directory next to the data. Also returns whether the chosen directory is on another device.
+/// Returns the first candidate on a different device from the data, or else the first candidate outside the data, or
+/// else a directory next to the data. Also returns whether the chosen directory is on another device.
 fn choose(data: &Path, candidates: &[PathBuf], device: impl Fn(&Path) -> Option<u64>) -> (PathBuf, bool) {
     let outside: Vec<&PathBuf> = candidates.iter().filter(|dir| !dir.starts_with(data)).collect();
     let of_data = device(data);

@@ -1,4 +1,4 @@
-//! Errors from reading and writing the store, and from loading its state at the start.
+//! Errors from reading and writing the store, and from loading its state at startup.
 
 use kent_issue::RolledBack;
 use kent_proto::stored::Malformed;
@@ -28,7 +28,7 @@ pub enum StoreFailure {
 }
 
 impl StoreFailure {
-    /// The failure for a counter whose record holds an older value than one that the daemon has seen.
+    /// The failure for a counter whose record holds a smaller value than the daemon has already seen.
     pub(crate) fn rolled_back(key: &Key, broken: RolledBack) -> Self {
         Self::Replaced { found: format!("{key}: {broken}") }
     }

@@ -72,7 +72,7 @@ pub(crate) async fn load_or_found(
     }
 }
 
-/// Checks that the records are those of a complete store that is still in use.
+/// Checks that the records form a complete store that is still in use.
 ///
 /// # Errors
 ///

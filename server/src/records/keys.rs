@@ -13,7 +13,7 @@ pub(crate) const CLUSTER: Key = Key::from_static("cluster");
 pub(crate) const BOOTS: Key = Key::from_static("boots");
 /// The directories of the store's witnesses.
 pub(crate) const WITNESSES: Key = Key::from_static("witnesses");
-/// Present while a restore or a migration fills the store, so the store is incomplete.
+/// Present while a restore or a migration fills the store. A store with this key is incomplete.
 pub(crate) const RESTORING: Key = Key::from_static("restoring");
 /// The restores in the history of the store.
 pub(crate) const RESTORES: Key = Key::from_static("restores");
@@ -219,7 +219,7 @@ pub(crate) fn fits(space: &str) -> bool {
     space.len() <= SPACE_BYTES_MAX
 }
 
-/// The longest key that contains a space's key is that of a dated request ID: 56 bytes plus the space's key.
+/// The longest key that contains a space's key is the key of a dated request ID: 56 bytes plus the space's key.
 const SPACE_BYTES_MAX: usize = 180;
 
 /// The record that every change of a space's requests for regions rewrites.
@@ -248,7 +248,7 @@ pub(crate) fn history(space: &str, revision: u64, part: u32) -> Key {
     valid(format!("history/{space}/{revision:016x}/{part:04x}"))
 }
 
-/// Whether the key is that of an edit's record.
+/// Whether the key belongs to an edit's record.
 pub(crate) fn is_history(key: &Key) -> bool {
     key.as_str().starts_with("history/")
 }

@@ -1,7 +1,7 @@
 //! Requests for regions: a caller that may not create a region can request it.
 //!
-//! Requests are few, so they are read from the store whenever they are needed. Every change of the requests of a space
-//! compares and rewrites one record (`asks/SPACE`), so the limits hold for all replicas together.
+//! There are few requests, so they are read from the store whenever they are needed. Every change to the requests of a
+//! space compares and rewrites one record (`asks/SPACE`), so the limits hold for all replicas together.
 
 use kent_ids::UnixNanos;
 use kent_proto::{
@@ -33,14 +33,14 @@ const REMOVED_MAX: usize = 32;
 /// The maximum number of attempts at a change that conflicts with other changes.
 const ATTEMPTS: u32 = 16;
 
-/// The author of a change: the caller, whose permissions decide, and a description for people.
+/// The author of a change: the caller, whose permissions are checked, and a description for people.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker {
     pub(crate) caller: Caller,
     pub(crate) described: String,
 }
 
-/// The requests of a space, as of one version of their record.
+/// The requests of a space, as of one version of the record `asks/SPACE`.
 struct Present {
     next: u64,
     version: Version,

@@ -219,7 +219,7 @@ impl Directory {
         ClusterKey::new(entropy::bytes(&*self.entropy))
     }
 
-    /// Draws an ID for an edit, which shows whether the edit was made if the store's answer is lost.
+    /// Draws an ID for an edit. If the store's answer is lost, the ID shows whether the edit was made.
     pub(super) fn new_edit(&self) -> EditId {
         EditId(entropy::bytes(&*self.entropy))
     }

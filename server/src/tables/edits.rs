@@ -87,7 +87,7 @@ struct Draft {
     plan: Plan,
     /// Identifies the edit if the store's answer is lost.
     edit: EditId,
-    /// The counters that the edit depends on. Its commit compares them.
+    /// The counters that the edit depends on, and that its commit compares.
     counters: Vec<(RegionNumber, Stored<stored::Counter>)>,
     /// The spaces that delegations create, or the space that the end of a delegation deletes.
     inner: Vec<Inner>,
@@ -307,8 +307,9 @@ impl Directory {
         Ok(if is_in_effect { plan.without_effect() } else { plan })
     }
 
-    /// Refuses a declared number that is below the counter. On a shared store, such a declaration would be an edit,
-    /// because replicas may hold chunks of these numbers. On an embedded store, it would change nothing.
+    /// Refuses a declared number that is below the counter. On a shared store, the declaration would be an edit,
+    /// because replicas may hold chunks of numbers below the counter. On an embedded store, the declaration would
+    /// change nothing.
     fn check_not_below(&self, space: String, command: &EditCommand, plan: &Plan) -> Result<(), EditError> {
         let Edit::Update { name, patch: Patch { next: Some(next), .. } } = &command.edit else { return Ok(()) };
         match plan.subject() {
@@ -352,7 +353,8 @@ impl Directory {
         }
     }
 
-    /// Refuses to import a delegated region after a restore that may have lost edits: its numbers may have been issued.
+    /// Refuses to import a delegated region after a restore that may have lost edits, because the region's numbers may
+    /// have been issued.
     fn check_sure(&self, space: &Space, plan: Plan) -> Result<Plan, EditError> {
         let unsure = delegated(&plan).find(|_| self.may_have_lost_edits()).map(|region| region.name.clone());
         unsure.map_or(Ok(plan), |region| Err(EditError::Unsure { space: space.name(), region }))
@@ -445,7 +447,7 @@ impl Directory {
             CommitOutcome::Conflict => return Ok(None),
             CommitOutcome::Made(version) => {
                 if let Err(refusal) = space.apply(&plan, version, edit) {
-                    // The edit is in the store, but the counters in memory do not fit it. The store takes precedence.
+                    // The edit is in the store, but does not fit the counters in memory. The store takes precedence.
                     warn!(space = space.name(), %refusal, "a committed edit does not fit the table in memory");
                     if let Err(error) = self.reload(space).await {
                         // The edit was made. The next edit compares versions, so it conflicts and reads the table

@@ -60,7 +60,7 @@ impl Directory {
             Some(space) => space,
             None => {
                 let _making = self.making.lock().await;
-                // The space may have been added here meanwhile, or deleted again.
+                // The space may have been added to memory meanwhile, or deleted again.
                 if self.by_key(key).is_none()
                     && let Some(state) = State::load(&*self.store, key).await?
                 {

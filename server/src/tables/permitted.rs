@@ -117,7 +117,7 @@ impl Directory {
 pub(super) fn check_plan(space: &Space, caller: &Caller, plan: &Plan) -> Result<(), Denied> {
     match may_make(space.key(), caller, plan) {
         true => Ok(()),
-        // The refusal does not name the other regions, because the caller may not be allowed to know them.
+        // The refusal does not name the other regions, because the caller may not be allowed to know their names.
         false => {
             let name = space.name();
             Err(caller.lacks(format!("{}:{}", Action::Edit, Target::Table { space: space.key() }.describe(&name, ""))))

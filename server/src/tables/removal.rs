@@ -20,8 +20,8 @@ use crate::{
 };
 
 impl Directory {
-    /// Deletes a space without regions. If the space belongs to a delegated region, its delegation ends and the region can grant again.
-    /// A dry run only checks whether the space can be deleted.
+    /// Deletes a space without regions. If the space belongs to a delegated region, the delegation ends and the region
+    /// can grant again. A dry run only checks whether the space can be deleted.
     pub(crate) async fn delete_space(
         &self,
         name: &str,

@@ -1,6 +1,6 @@
 //! Removes expired request IDs and old edits in the background, a page at a time.
 //!
-//! All replicas can do this at the same time, because each removes only records below a durable floor.
+//! All replicas can do this at the same time, because each replica removes only records below a durable floor.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

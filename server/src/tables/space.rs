@@ -282,8 +282,8 @@ impl Space {
         })
     }
 
-    /// Lists all regions of one revision in the order of their prefixes. Unless the table keeps changing, it is locked
-    /// for a few regions at a time, because grants need the lock.
+    /// Lists all regions of one revision in the order of their prefixes. Unless the table keeps changing, the table is
+    /// locked for a few regions at a time, because grants need the lock.
     pub(crate) async fn listing(&self) -> (Vec<Arc<Region>>, Revision) {
         for _ in 0..LISTING_ATTEMPTS {
             let (revision, mut regions) = (self.read(Table::revision), Vec::<Arc<Region>>::new());

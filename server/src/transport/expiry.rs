@@ -81,7 +81,7 @@ impl CertificateMetrics {
         );
     }
 
-    /// Sets the metrics of these files, and removes those of all others.
+    /// Sets the metrics of these files, and removes the metrics of all other files.
     pub(super) fn set(&self, expiry: &Expiry) {
         self.0.clear();
         for File { setting, end, .. } in &expiry.0 {

@@ -58,7 +58,7 @@ struct Secure {
     running: VecDeque<AbortOnDropHandle<()>>,
 }
 
-/// A port. Each has its own TLS configuration.
+/// A port. Each port has its own TLS configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PortKind {
     Grpc,
@@ -168,7 +168,7 @@ impl Secure {
 /// A handshake that failed.
 struct Broken {
     error: std::io::Error,
-    /// The socket, if it has an answer for the caller to read.
+    /// The socket, if the caller must still read an answer from it.
     socket: Option<TcpStream>,
 }
 

@@ -1,7 +1,7 @@
-//! Services whose calls may take a long time: they run on the runtime of calls, not on the thread of the connection.
+//! Services whose calls may take a long time: they run on the runtime for calls, not on the thread of the connection.
 //!
 //! A thread of the gRPC port answers each grant within microseconds, one after the other. A page of a table or ten
-//! thousand classifications would delay all grants on its connections. The runtime of calls therefore computes such
+//! thousand classifications would delay all grants on its connections. The runtime for calls therefore computes such
 //! answers, and passes them to the connection in small pieces, as fast as the connection sends them.
 
 use std::{
@@ -47,7 +47,8 @@ use crate::{
 /// The maximum number of concurrent calls of one service. Each may hold an answer of several megabytes in memory.
 const CALLS_MAX: usize = 256;
 
-/// The time in which the whole request must arrive. Otherwise callers that never finish their requests would take all permits.
+/// The time within which the whole request must arrive. Otherwise, callers that never finish their requests would take
+/// all permits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Calls that last as long as their caller wants; they have separate limits.
@@ -57,19 +58,20 @@ const STREAMS: [&str; 3] = ["/WatchTable", "/WatchFigures", "/Backup"];
 const LARGE: [&str; 7] =
     ["/Inspect", "/Encode", "/ListRegions", "/MapRegions", "/ListFreeBlocks", "/Classify", "/DumpEvents"];
 
-/// The size of a piece of an answer: 16 KiB, a frame of HTTP/2. A grant on the same connection waits for at most one piece.
+/// The size of a piece of an answer: 16 KiB, the default size limit of an HTTP/2 frame. A grant on the same connection
+/// waits for at most one piece.
 const PIECE_BYTES: usize = 16 * 1024;
 /// The maximum number of pieces that wait for the connection.
 const PIECES_MAX: usize = 4;
 /// The longest time that the connection may take to accept a piece before the answer is abandoned.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A large answer pauses after this many bytes, so that it sends at most 32 MiB per second. Without the pauses,
-/// listings of an old table can double the 99th percentile of strict grants (docs/performance.md).
+/// A large answer pauses after this many bytes, so that it sends at most 32 MiB per second. Without the pauses, reading
+/// pages of an old table can double the 99th percentile of strict grants (docs/performance.md).
 const PAUSE_BYTES: usize = 32 * 1024;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A service that runs on the runtime of calls.
+/// A service that runs on the runtime for calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Offload<S> {
     service: S,

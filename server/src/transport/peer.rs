@@ -71,7 +71,7 @@ impl Peer {
 /// The header `authorization` of a call.
 #[inline]
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
-    // A constant would be created and dropped with each call.
+    // A constant would be created and dropped by each call.
     static NAME: HeaderName = AUTHORIZATION;
     headers.get(&NAME).map(HeaderValue::as_bytes)
 }

@@ -31,7 +31,7 @@ pub(crate) struct Large {
 }
 
 impl Large {
-    /// `permits` are those of the connection, if there is one.
+    /// `permits` are the permits of the connection, if there is a connection.
     pub(crate) fn new(pieces: Pieces, permits: Option<Arc<Semaphore>>) -> Self {
         Self { pieces, permits }
     }

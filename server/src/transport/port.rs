@@ -38,8 +38,8 @@ use crate::{
     status,
 };
 
-/// The frequently used service and the router for the others. The frequently used service itself identifies the callers
-/// of its unary calls and counts the calls.
+/// The frequently used service and the router for the others. The frequently used service identifies the callers of its
+/// unary calls and counts the calls itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
     allocator: S,

@@ -17,7 +17,8 @@ const SPEAK_HTTP2: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plai
     curl -X POST http://127.0.0.1:7601/v1/alloc/uuidv7\n";
 
 /// Returns the connection for an HTTP/2 server, which reads the first bytes again. If the first bytes begin a request
-/// of HTTP/1, answers the caller in HTTP/1 and returns an error. The server ends a connection of any other protocol.
+/// of HTTP/1, answers the caller in HTTP/1 and returns an error. The server ends a connection that uses any other
+/// protocol.
 pub(super) async fn expect_http2(mut connection: Connection) -> io::Result<Connection> {
     let (mut first, mut timeout) = ([0; 3], preface_timeout());
     tokio::select! {

@@ -1,7 +1,8 @@
 //! The certificates of the ports: read as one configuration, and read again when their files change.
 //!
-//! Sessions are not resumed. rustls does not look at the caller's certificate again when a session is resumed, so a certificate that
-//! has expired or was revoked in between would still be accepted. Connections of gRPC are long, so full handshakes cost little.
+//! Sessions are not resumed. rustls does not look at the caller's certificate again when a session is resumed, so a
+//! certificate that has expired or was revoked in between would still be accepted. gRPC connections are long-lived, so
+//! full handshakes cost little.
 
 use std::{
     fs, io,
@@ -38,7 +39,7 @@ use crate::{causes::chain, host::clock::Clock};
 /// The files of the certificates, in PEM.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The daemon's certificate, followed by those of intermediate CAs.
+    /// The daemon's certificate, followed by the certificates of intermediate CAs.
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
@@ -238,11 +239,11 @@ fn verifiers(
     Ok((builder.clone().build()?, builder.allow_unauthenticated().build()?))
 }
 
-/// Rejects the certificate of a caller. rustls does not check whether the certificates that it trusts are those of CAs,
-/// so the caller could sign certificates with the names of others.
+/// Rejects a certificate that is not a CA certificate, such as a caller's. rustls does not check this for the
+/// certificates that it trusts, so the caller could sign certificates with the names of others.
 fn check_ca(path: &Path, ca: &CertificateDer<'_>) -> Result<(), TlsError> {
     match parse_x509_certificate(ca) {
-        // Certificates of version 1 do not say whether they are those of CAs.
+        // Certificates of version 1 do not say whether they are CA certificates.
         Ok((_, read)) if !read.is_ca() && read.version() != X509Version::V1 => {
             Err(TlsError::NotACa { path: path.to_owned(), subject: read.subject().to_string() })
         }
@@ -443,7 +444,7 @@ mod tests {
     use super::*;
     use crate::host::clock::SystemClock;
 
-    /// The daemon's certificates, without a CA of callers.
+    /// The daemon's certificates, without a CA for callers.
     fn opened() -> (TempDir, Tls) {
         let dir = tempfile::tempdir().expect("a directory");
         let signed = rcgen::generate_simple_self_signed(vec!["kent".to_owned()]).expect("signed");

@@ -1,7 +1,7 @@
 //! Turns: the connections of one thread read and write a little at a time, one after the other.
 //!
-//! One connection may bring hundreds of calls at once. Without turns, a call of another connection on the same thread would wait until
-//! all of them are answered.
+//! One connection may bring hundreds of calls at once. Without turns, a call of another connection on the same thread
+//! would wait until all these calls are answered.
 
 use std::{
     collections::VecDeque,

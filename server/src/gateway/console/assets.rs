@@ -23,7 +23,7 @@ const INDEX: &str = "index.html";
 /// The directory of the files whose names contain a hash of their contents.
 const HASHED: &str = "assets/";
 
-/// The extensions of compressed files and their encodings, the best first.
+/// The extensions of compressed files and their encodings, best first.
 const COMPRESSED: [(&str, &str); 2] = [(".br", "br"), (".gz", "gzip")];
 
 /// The headers of all files. With these headers, a browser runs only scripts and styles from files of the console, and

@@ -1,4 +1,4 @@
-//! The answers of operations: the message, and the errors in their forms.
+//! The answers of operations: the message of a successful answer, and the forms of the errors.
 
 use kent_proto::model::code_name;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ pub(super) enum Form {
 impl Form {
     const ALL: [Self; 2] = [Self::Connect, Self::Short];
 
-    /// The name of the component for the answers with a status.
+    /// The name of the component for the answers with this status.
     fn component(self, status: u16) -> String {
         format!("{}{status}", if self == Self::Connect { "Connect" } else { "Short" })
     }
@@ -30,7 +30,7 @@ const AS_TEXT: [u16; 2] = [401, 403];
 /// The status of a call whose content type is not supported.
 const UNSUPPORTED: &str = "415";
 
-/// The answers of an operation; a successful answer has this schema.
+/// The answers of an operation. `schema` is the schema of a successful answer.
 pub(super) fn responses(form: Form, schema: &Value) -> Value {
     let mut responses = Map::new();
     let mut content = json!({"application/json": {"schema": schema}});
@@ -70,7 +70,7 @@ pub(super) fn components() -> Map<String, Value> {
     components
 }
 
-/// The headers of the answers with a status.
+/// The headers of the answers with this status.
 fn headers(status: u16) -> Option<Value> {
     match status {
         401 => Some(json!({

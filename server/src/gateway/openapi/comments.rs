@@ -34,7 +34,7 @@ pub(super) fn first_sentence(comment: &str) -> &str {
     comment.find(". ").or_else(|| comment.find(".\n")).map_or(comment, |end| &comment[..=end])
 }
 
-/// Adds a description to an object, unless it is empty.
+/// Adds a description to an object, unless the description is empty.
 pub(super) fn describe(object: &mut Value, description: impl Into<String>) {
     let description = description.into();
     if !description.is_empty() {

@@ -1,4 +1,4 @@
-//! The messages and enums of the protocol as JSON Schema, in their JSON form.
+//! JSON Schemas for the JSON form of the protocol's messages and enums.
 
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::comments::{Comments, describe};
 use crate::gateway::wide::WIDE;
 
-/// The schemas of all messages and enums that were requested, and of those inside them.
+/// The schemas of all messages and enums that were requested, and of the messages and enums that they contain.
 pub(super) struct Schemas<'c> {
     comments: &'c Comments<'c>,
     made: Map<String, Value>,

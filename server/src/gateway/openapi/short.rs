@@ -21,7 +21,7 @@ struct Short {
     parameters: &'static [Parameter],
 }
 
-/// A parameter of a short path, and the field of the method's request that it sets.
+/// A parameter of a short path, and the field that it sets in the method's request.
 struct Parameter {
     name: &'static str,
     place: Place,

@@ -46,7 +46,7 @@ async fn contents(store: &MemoryStore) -> BTreeMap<Key, Vec<u8>> {
     scanned.into_iter().map(|(key, versioned)| (key, versioned.value)).collect()
 }
 
-/// Starts a replica that grants once: it raises a counter under its version.
+/// Starts a replica that grants once: it raises a counter with a commit that compares the counter's version.
 async fn start_and_grant(store: &MemoryStore) -> Result<ClusterKey, LoadError> {
     let (key, _) = load_or_found(store, &SystemEntropy).await?;
     loop {

@@ -1,4 +1,4 @@
-//! How far a counter can have advanced when its store was lost.
+//! How far a counter may have advanced by the time its store was lost.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,8 +14,8 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// An older backup from which another store was restored. It bounds what the restored store issued; a newer backup does
-/// not.
+/// An older backup from which another store was restored. What the restored store issued can be bounded with this
+/// backup, but not with a newer one.
 #[derive(Debug)]
 pub(crate) struct OlderBackup {
     /// When the backup was created.
@@ -41,7 +41,7 @@ impl OlderBackup {
         Lapse::begin(self.taken)
     }
 
-    /// Returns the highest value that a counter of the other store can have reached at the time `until`, or `None` if
+    /// Returns the highest value that a counter of the other store may have reached at the time `until`, or `None` if
     /// this backup does not bound the counter.
     pub(super) fn bounds(&self, key: &Key, until: UnixNanos, kind: &CounterKind) -> Result<Option<Count>, Malformed> {
         let read = self.records.get(key).map(|value| stored::decode_counter(value)).transpose()?;
@@ -60,14 +60,14 @@ impl OlderBackup {
     }
 }
 
-/// The properties of a counter that bound it.
+/// The properties of a counter that limit how far it can advance.
 #[derive(Clone, Debug)]
 pub(super) struct CounterKind {
     pub(super) first: Count,
     pub(super) pace: Pace,
     pub(super) capacity: Count,
     pub(super) order: Order,
-    /// The key of its region's record; `None` for a series.
+    /// The key of the region's record; `None` for a series.
     pub(super) record: Option<Key>,
 }
 

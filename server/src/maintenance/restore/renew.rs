@@ -1,4 +1,5 @@
-//! Turns the records of an old store into those of a new one: counters move, slots are reserved, regions are sealed.
+//! Turns the records of an old store into the records of a new store: counters move, slots are reserved, regions are
+//! sealed.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,7 +21,7 @@ use crate::{
 /// The minimum distance by which fences, revisions and region numbers move, which is assumed to exceed what a store
 /// used since its backup.
 pub(super) const LEAP: u64 = 1_000_000;
-/// The longest time by which a timestamp issued before the restore can be ahead of the restore.
+/// The maximum duration by which a timestamp issued before the restore can be ahead of the time of the restore.
 const AHEAD: Duration = Duration::from_secs(2);
 
 impl Restore {
@@ -214,8 +215,8 @@ impl Restore {
         Ok(())
     }
 
-    /// Reserves every slot, even one without a record, until the time of the restore, and gives it a fence that was
-    /// never used.
+    /// Reserves every slot, even one without a record, until the time of the restore, and gives the slot a fence that
+    /// was never used.
     fn reserve_slots(&mut self, now: UnixNanos, entropy: &dyn Entropy) -> Result<(), Malformed> {
         for slot in Slot::all() {
             let key = keys::slot(slot);
@@ -241,9 +242,9 @@ impl Restore {
     }
 }
 
-/// Returns a fence or a revision after a restore: above what the lost store used since its backup, and above that of an
-/// earlier restore of the same backup. A store has less than one start or edit per microsecond, so the microseconds
-/// since 1970 exceed both.
+/// Returns a fence or a revision after a restore: above what the lost store used since its backup, and above what an
+/// earlier restore of the same backup used. A store has less than one start or edit per microsecond, so the
+/// microseconds since 1970 exceed both.
 pub(super) fn advanced(known: u64, now: UnixNanos) -> u64 {
     known.saturating_add(LEAP).max(u64::try_from(now.get() / 1000).unwrap_or(0))
 }

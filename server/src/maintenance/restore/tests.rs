@@ -97,7 +97,7 @@ fn ok_a_restore_skips_what_the_lost_store_or_an_earlier_restore_issued_with_any_
     let reserved =
         |counter: &Counter| i128::try_from(counter.reserved.get().expect("not all")).expect("less than 2^127");
     let burst = i128::try_from(BURST.as_nanos()).expect("short");
-    // The value of a counter that moves at its pace until a clock says `until`.
+    // The value of a counter that moves at its pace until a clock shows `until`.
     let comes_to = |from: &Counter, until: UnixNanos| {
         reserved(from) + (until.offset(burst).get() - from.paid.get()) / SECOND * pace
     };
@@ -551,7 +551,7 @@ fn ok_a_later_restore_of_a_backup_has_higher_fences_and_revisions() {
     let (earlier, later) = (marks(TAKEN.offset(HOUR)), marks(TAKEN.offset(HOUR + SECOND)));
     // The difference covers all starts and edits that the earlier store may make within a second.
     assert!(later.0 >= earlier.0 + 100_000 && later.1 >= earlier.1 + 100_000, "{earlier:?} {later:?}");
-    // Even with a wrong clock, fences and revisions exceed those of the backup.
+    // Even with a wrong clock, fences and revisions exceed those in the backup.
     assert_eq!(advanced(7, UnixNanos::new(-1)), 7 + LEAP);
     assert_eq!(advanced(u64::MAX, TAKEN), u64::MAX);
 }

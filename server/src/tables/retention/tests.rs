@@ -302,7 +302,7 @@ async fn ok_a_forgotten_series_continues_where_it_was() {
 
 const SPACE: &str = "spaces/default";
 
-/// Renames the only region from its name of the previous round to its name of this round.
+/// Renames the only region from its name in the previous round to its name in this round.
 async fn rename(node: &Node, round: u64, request_id: &str) -> Result<u64, Status> {
     let rename = RenameRegionRequest {
         name: format!("{SPACE}/regions/r{}", round - 1),

@@ -48,8 +48,8 @@ struct Level<'a> {
 }
 
 impl Space {
-    /// Runs `act` with a region's facts and first name while the table and those of the outer spaces are locked, so
-    /// that no edit is applied meanwhile.
+    /// Runs `act` with a region's facts and first name while the table and the tables of the outer spaces are locked,
+    /// so that no edit is applied meanwhile.
     pub(crate) fn with_facts<T>(&self, region: &str, act: impl FnOnce(Option<(RegionFacts, &str)>) -> T) -> T {
         let (around, state) = (self.lock_around(), self.state());
         act(state.table.named(region).ok().map(|region| (state.facts(region, &around), region.first_name())))
@@ -63,8 +63,8 @@ impl Space {
 
     /// Returns the facts of a region, and the records that a commit must compare so that it fails if the region has
     /// been sealed since, directly or by a region around it. These are the records of the region and of all regions
-    /// that contain it. If two or more regions of its space contain the region, the space's record replaces theirs,
-    /// because a transaction can compare only a few records.
+    /// that contain it. If two or more regions of the same space contain the region, the space's record replaces their
+    /// records, because a transaction can compare only a few records.
     pub(crate) fn guarded_facts(&self, number: RegionNumber) -> Option<(RegionFacts, Vec<(Key, Version)>)> {
         let (around, state) = (self.lock_around(), self.state());
         let facts = state.facts(state.table.get(number)?, &around);
@@ -157,7 +157,7 @@ impl State {
             expandable_bits: region.expandable_bits(),
             limit: region.limit(),
             is_capped: region.policy.cap.is_some_and(|cap| cap <= region.capacity()),
-            // Positions have 128 bits, so the last suffix of a region of 2^128 cannot be granted.
+            // Positions have 128 bits, so the last suffix of a region with 2^128 suffixes cannot be granted.
             capacity: Position::new(region.limit().get().unwrap_or(u128::MAX)),
             pace: region.pace,
         }

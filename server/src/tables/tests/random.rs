@@ -171,7 +171,8 @@ async fn grant(node: &Node, dice: &mut Dice, kept: &mut Kept) {
     *kept.made.entry("grant").or_default() += 1;
 }
 
-/// Picks the space `s` or the space of a delegated region in it, and a name, usually that of an existing region there.
+/// Picks the space `s` or the space of a delegated region in it, and a name, usually the name of an existing region
+/// there.
 async fn pick(node: &Node, dice: &mut Dice) -> (String, &'static str) {
     let name = |region: &Region| NAMES.into_iter().find(|name| region.name.ends_with(&format!("/{name}")));
     let mut space = "s".to_owned();
