@@ -1,7 +1,7 @@
 //! Grants blocks from formats, series and regions.
 //!
-//! [`Grants::try_grant`] does no I/O: it grants, rejects the request, or returns the event that the caller must wait for.
-//! [`Grants::finish`] waits and tries again until the caller's deadline.
+//! [`Grants::try_grant`] does no I/O: it grants, rejects the request, or returns the event that the caller must wait
+//! for. [`Grants::finish`] waits and tries again until the caller's deadline.
 
 pub(crate) mod outcome;
 mod regions;
@@ -252,8 +252,8 @@ impl Grants {
         }
     }
 
-    /// Waits before another attempt after a conflict with another replica. The random delay grows with the number of attempts, so
-    /// that no replica loses every time.
+    /// Waits before another attempt after a conflict with another replica. The random delay grows with the number of
+    /// attempts, so that no replica loses every time.
     async fn back_off(&self, attempt: u32) {
         // The second attempt has no delay, because it usually finds the chunk that the first one reserved.
         if attempt > 1 {

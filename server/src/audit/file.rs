@@ -1,5 +1,5 @@
-//! A file that rotates by size: `audit.jsonl` is renamed to `audit.jsonl.1`, which is renamed to `audit.jsonl.2`, and so on.
-//! The oldest file is removed.
+//! A file that rotates by size: `audit.jsonl` is renamed to `audit.jsonl.1`, which is renamed to `audit.jsonl.2`, and
+//! so on. The oldest file is removed.
 //!
 //! Existing crates hide errors: file-rotate loses lines if the file cannot be opened, and rolling-file writes its
 //! errors to standard error.

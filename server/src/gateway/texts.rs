@@ -1,5 +1,5 @@
-//! Identifiers as text, for the answers to `Allocate` on the HTTP port. They are written directly from the block, because
-//! encoding and decoding a message would take longer than the grant.
+//! Identifiers as text, for the answers to `Allocate` on the HTTP port. They are written directly from the block,
+//! because encoding and decoding a message would take longer than the grant.
 
 use kent_proto::model::{fence, for_each_text};
 

@@ -217,7 +217,8 @@ impl RegionGrants {
         }
     }
 
-    /// Expands a region if its policy requires it for `count` more suffixes. Returns true if this or another replica expanded it.
+    /// Expands a region if its policy requires it for `count` more suffixes. Returns true if this or another replica
+    /// expanded it.
     async fn expand(&self, space: &Space, number: RegionNumber, count: NonZeroU64) -> bool {
         // The region may have been renamed since the request, and its old name may now be another region's.
         let due = space.read(|table| {

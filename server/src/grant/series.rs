@@ -318,8 +318,8 @@ impl SeriesGrants {
         self.lock().entry(series.clone()).or_insert_with(fresh).clone()
     }
 
-    /// Reads the listing of a series again after it changed. If the series is no longer listed, the rest of its chunk becomes a
-    /// gap.
+    /// Reads the listing of a series again after it changed. If the series is no longer listed, the rest of its chunk
+    /// becomes a gap.
     async fn refresh_listing(&self, series: &Series, before: Version) -> Result<(), StoreFailure> {
         let present = self.listed(series).await?;
         let mut known = self.lock();

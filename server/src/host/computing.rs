@@ -40,8 +40,8 @@ impl Computing {
         }
     }
 
-    /// Runs `work` when a permit is free and no other thread needs the processor. The work must not hold a lock that grants or
-    /// edits need. Work that has begun continues when its caller disconnects, and keeps its permit.
+    /// Runs `work` when a permit is free and no other thread needs the processor. The work must not hold a lock that
+    /// grants or edits need. Work that has begun continues when its caller disconnects, and keeps its permit.
     ///
     /// # Errors
     ///
@@ -89,8 +89,8 @@ async fn outcome<T>(work: JoinHandle<T>) -> Result<T, Busy> {
     }
 }
 
-/// Yields the processor regularly. Otherwise the kernel may let work run for a millisecond while a grant waits, even on a thread
-/// with idle priority.
+/// Yields the processor regularly. Otherwise the kernel may let work run for a millisecond while a grant waits, even on
+/// a thread with idle priority.
 #[derive(Debug)]
 pub(crate) struct YieldEvery {
     each: u32,

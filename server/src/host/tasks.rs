@@ -89,7 +89,8 @@ impl Tasks {
         }
     }
 
-    /// Spawns a task of the daemon. It must run until [`Tasks::stopping`] is canceled; if it ends earlier, the daemon stops.
+    /// Spawns a task of the daemon. It must run until [`Tasks::stopping`] is canceled; if it ends earlier, the daemon
+    /// stops.
     pub(crate) fn spawn<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,

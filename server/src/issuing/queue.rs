@@ -140,8 +140,8 @@ impl PendingGrant {
     }
 }
 
-/// Answers the requests that shared a commit, a few at a time, so that the first callers can send new requests while the others are
-/// answered.
+/// Answers the requests that shared a commit, a few at a time, so that the first callers can send new requests while
+/// the others are answered.
 pub(crate) async fn answer_in_batches(waiters: Vec<Waiter>, outcomes: Vec<Outcome>) {
     for (number, (mut waiter, outcome)) in waiters.into_iter().zip(outcomes).enumerate() {
         if number > 0 && number.is_multiple_of(ANSWER_BATCH) {

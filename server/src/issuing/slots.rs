@@ -47,8 +47,8 @@ pub(crate) struct Slots {
     state: Mutex<State>,
     /// Notified by a grant that finds no slot or no window left.
     wanted: Notify,
-    /// Notified when the keeper has a new slot or window. Waiters wake in the order in which they began to wait, so that a
-    /// simulated run is repeatable.
+    /// Notified when the keeper has a new slot or window. Waiters wake in the order in which they began to wait, so
+    /// that a simulated run is repeatable.
     supplied: Notify,
 }
 
@@ -71,8 +71,8 @@ pub(crate) struct HeldSlot {
 }
 
 impl Slots {
-    /// Creates the state without a slot. `founded` is the version of the cluster key's record, `restored_until` the end of the wait after
-    /// a restore.
+    /// Creates the state without a slot. `founded` is the version of the cluster key's record, `restored_until` the end
+    /// of the wait after a restore.
     pub(crate) fn new(
         environment: Environment,
         policy: ClockPolicy,
@@ -113,8 +113,8 @@ impl Slots {
         Ok((granted?, reading.steady))
     }
 
-    /// Waits up to `wait_limit` for the clock or the slot, whichever `refusal` names. Returns a block if one can be granted
-    /// before the wait begins.
+    /// Waits up to `wait_limit` for the clock or the slot, whichever `refusal` names. Returns a block if one can be
+    /// granted before the wait begins.
     ///
     /// # Errors
     ///
@@ -318,8 +318,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Returns the time if the clock is trusted. The first call compares the clock with the recorded times and with the other
-    /// replicas' clocks.
+    /// Returns the time if the clock is trusted. The first call compares the clock with the recorded times and with the
+    /// other replicas' clocks.
     fn start_clock(&self, records: &[(Slot, Stored<SlotRecord>)], others: Option<UnixNanos>) -> Option<UnixNanos> {
         let mut state = self.lock();
         let is_refused = state.trusted.quarantine().is_some_and(|quarantine| quarantine.instead.is_none());

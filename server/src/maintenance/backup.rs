@@ -1,7 +1,7 @@
 //! Backups: the records of a store as of one moment, with the time, the store's identity and a check of completeness.
 //!
-//! The file is the stream of `Admin.Backup`, each message preceded by its length (protobuf's delimited form): a beginning, the
-//! records in parts, and an end with their count and checksum.
+//! The file is the stream of `Admin.Backup`, each message preceded by its length (protobuf's delimited form): a
+//! beginning, the records in parts, and an end with their count and checksum.
 
 use std::{
     fs::File,

@@ -220,8 +220,8 @@ impl Migration {
         source.onto(Arc::new(target), witness, SystemClock::new().wall(), Arc::new(SystemEntropy)).await
     }
 
-    /// Like [`Migration::plan`], for two stores that the caller has opened, with the caller's time and random bits. `to` is the
-    /// address of the target, which the source records.
+    /// Like [`Migration::plan`], for two stores that the caller has opened, with the caller's time and random bits.
+    /// `to` is the address of the target, which the source records.
     ///
     /// # Errors
     ///

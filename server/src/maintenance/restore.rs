@@ -58,12 +58,12 @@ use bound::OlderBackup;
   kentd restore --archive /mnt/other/kent-archive --data /var/lib/kent-new --yes
   kentd restore /old/kent-data --data /var/lib/kent-new --floor region:invoices=4712 --yes")]
 pub struct RestoreArgs {
-    /// A backup file, a data directory that no daemon is using, or an archive; without --archive, an archive is treated as a
-    /// backup.
+    /// A backup file, a data directory that no daemon is using, or an archive; without --archive, an archive is treated
+    /// as a backup.
     #[arg(value_name = "FILE|DIR")]
     pub source: PathBuf,
-    /// Restore DIR as an archive (kentd --archive DIR): nothing is lost, skipped or sealed. The archived store cannot be started or
-    /// restored again.
+    /// Restore DIR as an archive (kentd --archive DIR): nothing is lost, skipped or sealed. The archived store cannot
+    /// be started or restored again.
     #[arg(long, conflicts_with_all = ["clock_error", "floor", "restored_before", "table_unchanged"])]
     pub archive: bool,
     /// The identity of the store, if DIR contains the archives of several stores.

@@ -1,9 +1,9 @@
-//! The witness: a record, outside the store, of how many times each store was started. If a store counts fewer starts than its
-//! witness, the store is an old copy, and the daemon refuses to issue from it.
+//! The witness: a record, outside the store, of how many times each store was started. If a store counts fewer starts
+//! than its witness, the store is an old copy, and the daemon refuses to issue from it.
 //!
-//! A witness is a directory with one small file for each store, named after the store's identity. Daemons on different stores may
-//! share it, and files are never removed. A witness does not detect a copy that was made after the last start, because it counts
-//! starts and not grants.
+//! A witness is a directory with one small file for each store, named after the store's identity. Daemons on different
+//! stores may share it, and files are never removed. A witness does not detect a copy that was made after the last
+//! start, because it counts starts and not grants.
 //!
 //! While a daemon serves an embedded store, it locks a file in the witness ([`Claim`]), so that no other process can
 //! serve a copy of the store at the same time.
@@ -170,8 +170,8 @@ impl StateDirs {
 }
 
 impl Witness {
-    /// Returns the witness in the directory that a setting names, or else the default witness of a store in a directory. A store on
-    /// etcd has no default witness, because a replica stores nothing on its disk.
+    /// Returns the witness in the directory that a setting names, or else the default witness of a store in a
+    /// directory. A store on etcd has no default witness, because a replica stores nothing on its disk.
     pub(crate) fn of(named: Option<&Path>, data: Option<&Path>) -> Option<Self> {
         let named = named.map(|dir| Self { dir: path::absolute(dir).unwrap_or_else(|_| dir.to_owned()) });
         named.or_else(|| data.map(Self::default_for))
@@ -222,7 +222,8 @@ impl Witness {
         Ok(Claim { _locks: locks })
     }
 
-    /// Compares the store with the witness, and counts the start in both, first in the store. `place` is the location of the store.
+    /// Compares the store with the witness, and counts the start in both, first in the store. `place` is the location
+    /// of the store.
     ///
     /// # Errors
     ///
@@ -299,7 +300,8 @@ impl Witness {
     ///
     /// # Errors
     ///
-    /// [`WitnessError::StoreGone`], or an error if the store cannot be read. A witness that cannot be read counts as empty.
+    /// [`WitnessError::StoreGone`], or an error if the store cannot be read. A witness that cannot be read counts as
+    /// empty.
     pub(crate) async fn check_new(&self, store: &dyn Store, place: &str) -> Result<(), WitnessError> {
         let is_started = store.get(&keys::BOOTS).await.map_err(StoreFailure::from)?.is_some();
         // A restored store has slots before its first start.

@@ -208,7 +208,8 @@ impl Directory {
         Ok(spaces.entry(key.to_owned()).or_insert_with(made).clone())
     }
 
-    /// Reads a region's counter from the store. After a restore that may have lost edits, the position of a missing counter is unknown.
+    /// Reads a region's counter from the store. After a restore that may have lost edits, the position of a missing
+    /// counter is unknown.
     pub(crate) async fn read_counter(&self, space: &Space, number: RegionNumber) -> Result<Counter, StoreFailure> {
         let read = space.refresh_reserved(&*self.store, number).await?;
         Ok(if read.version == 0 { Counter::of_region(Count::ZERO, &self.restores) } else { read.value })

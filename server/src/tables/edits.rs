@@ -329,8 +329,8 @@ impl Directory {
         Ok(last.is_some_and(|(entry, version)| entry.declared.is_some() && version.get() == counter.version))
     }
 
-    /// Records the request ID of an edit that changes nothing, so that a retry changes nothing either. Returns `None` if another
-    /// edit changed the table meanwhile.
+    /// Records the request ID of an edit that changes nothing, so that a retry changes nothing either. Returns `None`
+    /// if another edit changed the table meanwhile.
     async fn record_unchanged(
         &self,
         space: &Space,

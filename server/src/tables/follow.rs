@@ -107,8 +107,8 @@ impl Directory {
         Ok(is_awaited)
     }
 
-    /// Applies one edit of another replica. Returns whether that replica may be waiting for our confirmation, or `None` if the edit
-    /// cannot be applied.
+    /// Applies one edit of another replica. Returns whether that replica may be waiting for our confirmation, or `None`
+    /// if the edit cannot be applied.
     async fn step(&self, space: &Space, revision: Revision, facts: &SpaceFacts) -> Result<Option<bool>, LoadError> {
         let Some((entry, version)) = history::versioned(&*self.store, space, revision).await? else { return Ok(None) };
         if entry.follows.is_some() {

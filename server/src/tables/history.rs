@@ -1,4 +1,5 @@
-//! The history of edits: one record for each revision, written in the commit of the edit. The last `--history-keep` edits are kept.
+//! The history of edits: one record for each revision, written in the commit of the edit. The last `--history-keep`
+//! edits are kept.
 //!
 //! The revision up to which edits are forgotten is stored before their records are removed, so a missing record always
 //! has a known reason.

@@ -1,7 +1,7 @@
 //! Checks the permissions of callers for regions and spaces.
 //!
-//! A name is looked up only to find the number to which rights are bound. A caller without a right gets the same answer for a region
-//! that exists and for one that does not.
+//! A name is looked up only to find the number to which rights are bound. A caller without a right gets the same answer
+//! for a region that exists and for one that does not.
 
 use kent_access::{Action, Resource, Target};
 use kent_regions::{Change, Donate, Edit, Patch, Place, Plan, Refusal, Region, Table};
@@ -42,8 +42,8 @@ impl Directory {
         self.may_region(caller, Action::Edit, space, region)
     }
 
-    /// Fails if the caller may not create a region of this name. The refusal names a pattern, because a permission for one region can
-    /// be given only after the region exists.
+    /// Fails if the caller may not create a region of this name. The refusal names a pattern, because a permission for
+    /// one region can be given only after the region exists.
     pub(super) fn check_creation(&self, caller: &Caller, space: &str, region: &str) -> Result<(), Denied> {
         match self.may_create(caller, space, region) {
             true => Ok(()),

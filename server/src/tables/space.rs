@@ -124,8 +124,8 @@ impl Space {
         read(&self.state().table)
     }
 
-    /// Runs `read` with the table as if these regions' counters had these values, so that a plan uses exactly the counters that its
-    /// commit compares.
+    /// Runs `read` with the table as if these regions' counters had these values, so that a plan uses exactly the
+    /// counters that its commit compares.
     pub(crate) fn read_as_if<T>(&self, counters: &[(RegionNumber, Count)], read: impl FnOnce(&Table) -> T) -> T {
         if counters.is_empty() {
             return self.read(read);

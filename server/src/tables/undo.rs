@@ -60,7 +60,8 @@ impl Directory {
             }
             let base = space.read(Table::revision);
             let edit = self.reversal(&space, command, base).await?;
-            // The author wants to revert the edit that was the last one at the time of the request, not a later one, such as a seal.
+            // The author wants to revert the edit that was the last one at the time of the request, not a later one,
+            // such as a seal.
             let (undoes, expected) = *first.get_or_insert((edit.undoes, base));
             if edit.undoes != undoes {
                 return Err(EditError::Stale { space: space.name(), expected: expected.0, present: base });
@@ -130,7 +131,8 @@ impl Directory {
         Ok(EditCommand { space: name, number: None, edit, options, principal, caller, undoes })
     }
 
-    /// The last edit of a table or of one region, and its revision; for a region that no longer exists, the edit that deleted it.
+    /// The last edit of a table or of one region, and its revision; for a region that no longer exists, the edit that
+    /// deleted it.
     async fn last_edit(&self, space: &Space, region: Option<&str>) -> Result<(Revision, HistoryEntry), EditError> {
         let number = region.and_then(|name| space.read(|table| table.named(name).map(|region| region.number)).ok());
         let is_sought = |entry: &HistoryEntry| match (region, number) {

@@ -1,5 +1,5 @@
-//! Runtimes with one thread each, among which connections are divided. A connection stays on its thread, so no work is passed between
-//! processors.
+//! Runtimes with one thread each, among which connections are divided. A connection stays on its thread, so no work is
+//! passed between processors.
 
 use std::{
     future::Future,

@@ -160,7 +160,8 @@ enum Piece {
     End,
 }
 
-/// Passes an answer on piece by piece, as fast as the connection accepts it, with a pause after every `pause_each` bytes.
+/// Passes an answer on piece by piece, as fast as the connection accepts it, with a pause after every `pause_each`
+/// bytes.
 async fn carry(body: Body, pieces: mpsc::Sender<Piece>, pause_each: usize) {
     let (mut body, mut unpaused) = (pin!(body), 0);
     let hand_over = async |piece| pieces.send_timeout(piece, READ_TIMEOUT).await.is_ok();

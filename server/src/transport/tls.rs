@@ -336,7 +336,8 @@ impl Tls {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files again when they change, and on SIGHUP, until `stop` is canceled. Files that cannot be used change nothing.
+    /// Reads the files again when they change, and on SIGHUP, until `stop` is canceled. Files that cannot be used
+    /// change nothing.
     pub(crate) async fn follow_files(self, clock: Arc<dyn Clock>, stop: CancellationToken) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut rejected = None;

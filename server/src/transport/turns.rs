@@ -61,7 +61,8 @@ impl Queue {
 }
 
 impl Turns {
-    /// Gives the waiting connections their turns, one after the other. Before each turn, the thread does all its other work.
+    /// Gives the waiting connections their turns, one after the other. Before each turn, the thread does all its other
+    /// work.
     pub(super) async fn run(&self) -> Infallible {
         loop {
             // The runtime first runs the tasks that are ready, and then looks at all sockets.

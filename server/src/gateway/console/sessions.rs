@@ -1,7 +1,8 @@
 //! Sessions of browsers. A session has a token, which the browser exchanged for a cookie.
 //!
-//! The cookie is a random number, which is invalid on another daemon and after a restart. The token never reaches the browser's disk.
-//! The daemon makes the calls of a session with the token, so a revoked or expired token ends its sessions at once.
+//! The cookie is a random number, which is invalid on another daemon and after a restart. The token never reaches the
+//! browser's disk. The daemon makes the calls of a session with the token, so a revoked or expired token ends its
+//! sessions at once.
 
 use std::{
     collections::HashMap,
@@ -120,7 +121,8 @@ impl Sessions {
         is_valid.then_some(key)
     }
 
-    /// Returns the value of `set-cookie`. The path is `/`, because a proxy may have added a prefix that the daemon does not know.
+    /// Returns the value of `set-cookie`. The path is `/`, because a proxy may have added a prefix that the daemon does
+    /// not know.
     fn cookie(&self, value: &str, life: Duration, headers: &HeaderMap) -> Option<HeaderValue> {
         // A proxy that terminates TLS sets this header. A forged header only keeps the cookie off connections without
         // TLS.

@@ -1,4 +1,5 @@
-//! Deletions on several daemons: a deletion and a concurrent reservation cannot both succeed, and no number or key is used twice.
+//! Deletions on several daemons: a deletion and a concurrent reservation cannot both succeed, and no number or key is
+//! used twice.
 
 use futures_util::future::join;
 use kent_proto::v1::{

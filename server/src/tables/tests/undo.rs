@@ -144,8 +144,8 @@ async fn err_the_request_id_of_the_undo_of_another_region() {
     assert!(refused.message().contains("was used before"), "{refused}");
 }
 
-/// An operator seals a subregion on another daemon just before the reversal of the subdivision is committed. The last edit is then the
-/// seal, which the author of the reversal does not know.
+/// An operator seals a subregion on another daemon just before the reversal of the subdivision is committed. The last
+/// edit is then the seal, which the author of the reversal does not know.
 #[tokio::test]
 async fn err_an_edit_that_comes_before_the_reversal_is_not_reverted_in_its_place() {
     let sub = || "spaces/default/regions/sub".to_owned();
