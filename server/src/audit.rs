@@ -1,7 +1,7 @@
 //! The audit log: who changed what, and who was refused, as JSON lines in a separate file or on standard error.
 //!
 //! The daemon records an [`Event`] as a `tracing` event with the target `audit`. The layer [`Audit`] writes each event
-//! as a line, and counts repeated refusals. Without the setting `audit` there is no layer, and an event costs only a
+//! as a line, and counts repeated refusals. Without the setting `audit`, there is no layer, and an event costs only a
 //! comparison.
 
 mod event;

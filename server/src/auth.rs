@@ -64,8 +64,8 @@ impl<'c> Credentials<'c> {
     }
 }
 
-/// The time after which a caller is identified again. This bounds how long a cached caller stays valid after its token
-/// expires, if the wall clock steps forward.
+/// The time after which a caller is identified again. If the wall clock steps forward, this bounds how long a cached
+/// caller stays valid after its token expires.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
 impl Auth {

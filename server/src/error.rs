@@ -203,7 +203,7 @@ pub(crate) enum AllocateError {
          from regions until the store answers"
     )]
     OutOfTouch,
-    /// The request ID was used before, with another count.
+    /// The request ID was used before, with a different count.
     #[error("was used before for {}: use a new one", counted(count, "identifier"))]
     Reused {
         /// The number of identifiers granted under the request ID.
@@ -364,7 +364,7 @@ pub(crate) enum EditError {
     NothingToUndo {
         /// The space.
         space: String,
-        /// The region whose last edit the request would revert; `None` for the last edit of the table.
+        /// The region whose last edit should be reverted; `None` for the last edit of the table.
         region: Option<String>,
         /// The oldest revision in the history.
         oldest: Revision,
@@ -383,7 +383,7 @@ pub(crate) enum EditError {
         /// The region that the edit deleted.
         deleted: Option<Box<Deleted>>,
     },
-    /// After a restore, a region that was lost may have had one of the prefixes that the reversal would join.
+    /// A restore may have lost a region with one of the prefixes that the reversal would join.
     #[error(
         "revision {revision} ({operation}) cannot be undone: the store was restored, and lost regions may have had the freed prefixes; \
          create regions there instead (kent space free)"
@@ -509,8 +509,8 @@ pub(crate) enum EditError {
     },
 }
 
-/// Returns the end of a refusal's message: a command that helps, or an empty string. If an edit helps, the suggestion
-/// of the refusal contains it, and the string is empty.
+/// Returns the end of a refusal's message: a command that helps, or an empty string. If an edit helps, the refusal
+/// already suggests it, and the string is empty.
 pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
     match refusal {
         TableRefusal::NoSuchRegion { .. } => format!(" in space {space:?} (kent region ls --space {space})"),
@@ -520,8 +520,8 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
         TableRefusal::PrefixConflict { region, .. } => {
             format!(" (kent region show {}; kent space free {space})", arguments(region, space))
         }
-        // If `most` is positive, the suggestion is a smaller shrink. Without `most`, the region is new, and no command
-        // can change it.
+        // If `most` is positive, the refusal suggests a smaller shrink. Without `most`, the region is new, and no
+        // command can change it.
         TableRefusal::SuffixInUse { most: None | Some(1..), .. } | TableRefusal::SuffixTooNarrow { most: 1.., .. } => {
             String::new()
         }

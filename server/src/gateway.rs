@@ -1,7 +1,7 @@
 //! The API on the HTTP port, for shells and browsers: JSON, gRPC-Web, and short paths for people.
 //!
-//! The gateway passes each call to the dispatch of the gRPC port, within the process. The checks, limits, audit log and
-//! metrics of the gRPC port therefore apply, with the real peer of the connection.
+//! The gateway passes each call to the dispatcher of the gRPC port, within the process. The checks, limits, audit log
+//! and metrics of the gRPC port therefore apply, with the real peer of the connection.
 
 mod browser;
 mod bytes;
@@ -49,7 +49,7 @@ use crate::{
     transport::{peer::Peer, port::Port},
 };
 
-/// The dispatch of the gRPC port.
+/// The dispatcher of the gRPC port.
 pub(crate) type GrpcPort = Port<AllocatorServer<AllocatorService>>;
 
 /// The API on the HTTP port.

@@ -66,8 +66,7 @@ pub(crate) struct Limits {
 /// The maximum number of identifiers in one reply that contains them as text.
 pub(crate) const TEXTS_MAX: u64 = 10_000;
 
-/// The minimum number of attempts at a grant before it fails because of conflicts; attempts continue until the caller's
-/// deadline.
+/// The number of attempts after which conflicts make a grant fail, if the caller's deadline has also passed.
 const ATTEMPTS: u32 = 16;
 
 /// The upper bound of the backoff doubles from 2 ms to 64 ms; a commit takes about 1 ms.

@@ -99,7 +99,7 @@ impl<'a> Event<'a> {
         Self { revision, ..self }
     }
 
-    /// The gRPC code and the reason of a refusal.
+    /// The gRPC code and the reason for a refusal.
     pub fn refusal(self, code: &'a str, reason: &'a str) -> Self {
         Self { code, reason, ..self }
     }

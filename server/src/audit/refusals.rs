@@ -1,5 +1,5 @@
-//! Deduplicates refusals: writes the first at once, then one line per minute that counts the repetitions. A flood of
-//! refusals therefore neither fills the disk nor rotates other events away.
+//! Deduplicates refusals: writes the first refusal at once, then one line per minute with the number of repetitions. A
+//! flood of refusals therefore neither fills the disk nor rotates other events away.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,7 +15,7 @@ const KINDS_MAX: usize = 200;
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     kinds: HashMap<Kind, Repeated>,
-    /// The count of refusals of all kinds beyond [`KINDS_MAX`].
+    /// The refusals of all further kinds, once [`KINDS_MAX`] kinds are counted separately.
     others: Option<Repeated>,
 }
 

@@ -13,8 +13,7 @@ use super::{
 /// The last caller of a connection, cached so that its token is hashed and its rights are compiled once, not for each
 /// call.
 ///
-/// The `Mutex` of parking_lot needs about thirty instructions less than the standard library's, which checks for
-/// poisoning.
+/// parking_lot's `Mutex` needs about thirty instructions less than the standard library's, which checks for poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCaller(Mutex<Option<Remembered>>);
 
@@ -60,7 +59,7 @@ impl KnownCaller {
 }
 
 /// Compares headers in constant time, because several callers may share a connection through a proxy. The loop compares
-/// 16 bytes at a time, because it runs in each call.
+/// 16 bytes at a time, because it runs for each call.
 #[inline]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -84,7 +83,7 @@ fn is_same_text(one: &[u8], other: &[u8]) -> bool {
     };
     let ((words, _), (other_words, _)) = (one.as_chunks(), other.as_chunks());
     // Combine all bytes without a branch. One barrier at the end keeps the compiler from adding branches. The crate
-    // subtle has a barrier for each comparison, which is slower.
+    // `subtle` uses a barrier for each comparison, which is slower.
     let mut differing = u128::from_ne_bytes(*tail) ^ u128::from_ne_bytes(*other_tail);
     // `zip` would compile to a function call.
     let mut other_words = other_words.iter();

@@ -81,7 +81,7 @@ pub(crate) struct DeniedTo {
 /// The facts about a call that the audit log needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// The method, such as `kent.v1.Regions/CreateRegion`; empty if there is no such method.
+    /// The method, such as `kent.v1.Regions/CreateRegion`; empty if the method does not exist.
     pub(crate) method: &'static str,
     /// The unverified name that the caller gives itself.
     pub(crate) on_behalf_of: String,

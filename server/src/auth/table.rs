@@ -43,7 +43,7 @@ pub(crate) struct AccessTable {
 /// The tokens, roles and budgets at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
-    /// The version of the record `access/version`: all changes up to this version are included.
+    /// The version of the record `access/version`. The snapshot includes all changes up to this version.
     version: Version,
     tokens: BTreeMap<TokenId, Arc<Token>>,
     roles: BTreeMap<String, Arc<Role>>,
@@ -99,7 +99,7 @@ impl Snapshot {
         self.budgets.range(first..).take_while(move |((of, _), _)| of == holder).map(|(_, budget)| budget)
     }
 
-    /// The writes that remove all budgets of a holder, for the change that removes the holder.
+    /// The writes that remove all budgets of a holder, as part of the change that removes the holder.
     pub(crate) fn no_budgets_of(&self, holder: &Holder) -> impl Iterator<Item = Write> {
         self.budgets_of(holder).map(|budget| Write::NoBudget(holder.clone(), budget.id()))
     }

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::NoSuchSpace;
 use crate::{auth::Denied, records::failure::StoreFailure};
 
-/// Why a request for a region is not stored, found or closed.
+/// Why a request for a region cannot be stored, found or closed.
 #[derive(Debug, Error)]
 pub(crate) enum AskError {
     /// The caller may not do this.

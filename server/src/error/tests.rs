@@ -4,7 +4,7 @@ use kent_regions::Count;
 
 use super::*;
 
-/// The error of a full region `r` of 16 numbers, of which 14 are issued.
+/// The error for the region `r`, which has issued 14 of its 16 numbers.
 fn full(space: &str, requested: u64, cap: Option<u128>, expandable_bits: u8) -> AllocateError {
     AllocateError::Exhausted(Box::new(Exhausted {
         space: space.to_owned(),

@@ -101,7 +101,7 @@ fn quoted(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// Advice on what to do instead of the reversal.
+/// Returns advice on what to do instead of the reversal.
 pub(super) fn hint(space: &str, reason: &NotUndone, deleted: Option<&Deleted>) -> String {
     let NotUndone::Refused(refusal) = reason else { return String::new() };
     match (refusal, deleted) {

@@ -42,8 +42,8 @@ pub(super) fn cors(origins: &Origins) -> CorsLayer {
         .max_age(REMEMBERED)
 }
 
-/// Refuses requests from pages of other origins. A browser sends simple requests without a preflight and hides only
-/// their responses, but each request would use up identifiers.
+/// Refuses requests from pages of other origins. A browser sends simple requests without a preflight, and hides only
+/// their responses from the page. Each such request would use up identifiers.
 pub(super) async fn refuse_strangers(State(origins): State<Arc<Origins>>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| request.uri().authority().map(|authority| authority.as_str()));

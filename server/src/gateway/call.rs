@@ -88,7 +88,7 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// The status of a call beyond the limit.
+    /// The status for a call beyond the limit.
     pub(super) fn begin(&self) -> Result<OwnedSemaphorePermit, Status> {
         self.permits.clone().try_acquire_owned().map_err(|_| status::too_many("HTTP", CALLS_MAX))
     }
@@ -97,7 +97,7 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// The status of a body that is too large or too slow.
+    /// The status for a body that is too large or arrives too slowly.
     pub(super) async fn read(&self, body: Body) -> Result<Bytes, Status> {
         match time::timeout(REQUEST_TIMEOUT, body::to_bytes(body, self.bytes_max)).await {
             Ok(Ok(bytes)) => Ok(bytes),
@@ -142,7 +142,7 @@ impl Calls {
         }
         // No limit is needed, because the answer comes from this process, which limits the size of its answers.
         let mut grpc = Grpc::new(self.port.clone()).max_decoding_message_size(usize::MAX);
-        // OK because the dispatch is always ready.
+        // OK because the dispatcher is always ready.
         let _ = grpc.ready().await;
         grpc.unary(request, path, BytesCodec).await
     }

@@ -52,7 +52,7 @@ pub(super) fn router() -> Router<Arc<Shared>> {
         .route("/console/{*file}", get(assets::file))
 }
 
-/// Marks a request that carries the token of its session, which ends after `left`.
+/// Marks a request that carries the token of its session. The session ends after `left`.
 #[derive(Clone, Copy, Debug)]
 struct InSession {
     left: Duration,

@@ -1,4 +1,4 @@
-//! Errors as answers of the HTTP port, in the forms of Connect and of AIP-193, or as text.
+//! Formats errors as answers of the HTTP port: in the format of Connect or AIP-193, or as text.
 
 use std::collections::BTreeMap;
 
@@ -65,13 +65,13 @@ pub(super) fn answer(status: &Status, form: Form, pool: &DescriptorPool) -> Resp
     response
 }
 
-/// The fields of a message in the details of an error.
+/// The fields of a message from an error's details.
 fn fields(detail: &prost_types::Any, pool: &DescriptorPool) -> Option<Value> {
     let descriptor = pool.get_message_by_name(detail.type_url.rsplit('/').next()?)?;
     json::value(&DynamicMessage::decode(descriptor, &*detail.value).ok()?)
 }
 
-/// The HTTP status code for a gRPC code, by the mapping of Connect.
+/// The HTTP status code for a gRPC code, as defined by Connect.
 fn http_code(code: Code) -> StatusCode {
     match code {
         Code::Ok => StatusCode::OK,

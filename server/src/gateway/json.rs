@@ -1,4 +1,4 @@
-//! Messages as JSON, by the mapping of Protobuf (ProtoJSON), with 128-bit numbers as decimal strings.
+//! Converts messages from and to JSON, as ProtoJSON defines it, but with 128-bit numbers as decimal strings.
 
 use bytes::Bytes;
 use prost::Message;

@@ -167,7 +167,7 @@ async fn classify(
         let id = kent_codec::parse_id(&text).map_err(bad_id)?;
         let space = query.space.as_deref().unwrap_or(SPACE);
         if id.is_uuid {
-            // Check the width of the space, because the number of a UUID may happen to fit into fewer bits.
+            // Check the width of the space, because the value of a UUID may happen to fit into a narrower space.
             let ask = GetSpaceRequest { name: space_name(space) };
             let Space { bits, .. } = shared.calls.typed("/kent.v1.Regions/GetSpace", from.clone(), &ask).await?;
             id.within(space, bits).map_err(bad_id)?;

@@ -87,7 +87,7 @@ fn visit<E>(
     Ok(())
 }
 
-/// Returns the fields of an object that are not null.
+/// Returns the non-null fields of an object.
 fn present(object: &mut Map<String, Value>) -> impl Iterator<Item = (&String, &mut Value)> {
     object.iter_mut().filter(|(_, value)| !value.is_null())
 }

@@ -192,7 +192,8 @@ impl RegionGrants {
         // Edits treat the suffixes of a chunk as issued, so a block outside the region is a bug and must not be
         // granted.
         let block = Block::region(facts.constants, first, count.get()).map(Some).or_else(|_| {
-            // An edit may have expanded the region since we read it, and the counter may have passed the old end.
+            // An edit may have expanded the region since we read it, and the counter may have passed the region's old
+            // end.
             match granting(space, facts.number) {
                 Some(facts) => {
                     Block::region(facts.constants, first, count.get()).map(Some).map_err(AllocateError::Broken)

@@ -89,8 +89,8 @@ async fn outcome<T>(work: JoinHandle<T>) -> Result<T, Busy> {
     }
 }
 
-/// Yields the processor regularly. Otherwise the kernel may let work run for a millisecond while a grant waits, even on
-/// a thread with idle priority.
+/// Yields the processor regularly. Otherwise, the kernel may let work run for a millisecond while a grant waits, even
+/// on a thread with idle priority.
 #[derive(Debug)]
 pub(crate) struct YieldEvery {
     each: u32,

@@ -247,7 +247,7 @@ pub fn log() {
     }
 }
 
-/// Adds a panic hook that writes the events to the log after the message of the panic.
+/// Adds a panic hook that writes the events to the log after the panic message.
 pub fn log_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -32,7 +32,7 @@ impl ProcessUse {
     }
 }
 
-/// Raises the maximum number of open files as far as the system allows, and returns it, or `None` if there is no limit.
+/// Raises the limit on open files as far as the system allows, and returns the new limit, or `None` if there is none.
 pub(crate) fn open_files_max() -> Option<usize> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

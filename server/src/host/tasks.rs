@@ -40,7 +40,7 @@ use super::{call, flight};
 pub(crate) struct Tasks {
     /// The runtime for the daemon's own tasks.
     runtime: Handle,
-    /// The runtime for calls, and for work that outlives them.
+    /// The runtime for calls, and for work that outlives calls.
     calls: Handle,
     handshakes: Handle,
     /// The runtime for work that keeps a processor busy.
@@ -57,7 +57,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Creates an empty set of tasks, which all run on the current runtime.
+    /// Creates an empty set of tasks. All tasks run on the current runtime.
     pub(crate) fn new() -> Self {
         let (stop, failed) = <(CancellationToken, CancellationToken)>::default();
         let runtime = Handle::current();
@@ -89,8 +89,8 @@ impl Tasks {
         }
     }
 
-    /// Spawns a task of the daemon. It must run until [`Tasks::stopping`] is canceled; if it ends earlier, the daemon
-    /// stops.
+    /// Spawns a task of the daemon. The task must run until [`Tasks::stopping`] is canceled; if it ends earlier, the
+    /// daemon stops.
     pub(crate) fn spawn<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -112,7 +112,7 @@ impl Tasks {
     }
 
     /// Spawns work that ends by itself, such as a commit that must not be abandoned midway. The work continues when the
-    /// handle is dropped, and [`Tasks::stop`] waits for it. Its log lines name the call that spawned it.
+    /// handle is dropped, and [`Tasks::stop`] waits for it. The log lines of the work name the call that spawned it.
     pub(crate) fn spawn_work<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -166,9 +166,9 @@ impl Tasks {
         AbortOnDropHandle::new(self.busy.spawn(task))
     }
 
-    /// Spawns work that ends by itself and keeps a processor busy. It runs when no other thread needs the processor, or
-    /// immediately if busy work does not have its own threads. The work must not hold a lock that grants or edits need:
-    /// it may be suspended for a long time.
+    /// Spawns work that ends by itself and keeps a processor busy. The work runs when no other thread needs the
+    /// processor, or immediately if busy work does not have its own threads. The work must not hold a lock that grants
+    /// or edits need: it may be suspended for a long time.
     pub(crate) fn spawn_busy<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         self.spawn_blocking(work, &self.busy)
     }
@@ -203,7 +203,7 @@ impl Tasks {
     /// Stops the daemon because an invariant does not hold.
     pub(crate) fn fail_broken(&self, broken: &dyn Error) {
         if self.broken.swap(true, Ordering::SeqCst) {
-            // The first caller stops the daemon after its lines are in the log.
+            // The first caller of this method stops the daemon, once its messages are in the log.
             return;
         }
         error!(%broken, "an invariant is broken; no more identifiers are issued");

@@ -19,7 +19,7 @@ pub(crate) struct Touch {
     /// The start of the last complete refresh, in milliseconds on the steady clock.
     steady: AtomicU64,
     /// The start of the last complete refresh, in milliseconds on the wall clock. Both times are needed: while the
-    /// machine is paused, either of its clocks may stop, but the time of the other replicas continues.
+    /// machine is paused, either of its clocks may stop, but time continues for the other replicas.
     wall: AtomicI64,
 }
 

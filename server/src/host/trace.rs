@@ -50,7 +50,7 @@ pub(crate) struct Trace {
     tracer: SdkTracer,
 }
 
-/// A part of a traced call, which ends when this value is dropped.
+/// A part of a traced call. The part ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Part(Span);
 

@@ -64,7 +64,7 @@ impl Pacing {
         }
     }
 
-    /// Returns the bound of a reservation from a counter whose pace is used up until the time `paid`.
+    /// Returns the bound for a reservation from a counter that has used its pace until the time `paid`.
     pub(crate) fn bound(&self, capacity: Position, pace: Pace, paid: UnixNanos) -> Bound {
         let (wall, steady) = (self.slots.trusted_now(), self.clock.steady());
         let mut time = self.time.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,7 +36,8 @@ pub(crate) struct QueuedRequest {
     pub(crate) count: NonZeroU64,
     /// The request ID, if there is one.
     pub(crate) request: Option<Request>,
-    /// What the request has taken from the caller's budgets. It is returned unless the grant may have been committed.
+    /// What the request has taken from the caller's budgets. The charge is returned unless the grant may have been
+    /// committed.
     pub(crate) charge: Charge,
 }
 
@@ -83,7 +84,7 @@ impl Queue {
         self.gathering.is_some().then_some(receiver)
     }
 
-    /// Adds a request. Returns its future answer, and whether the caller must start a leader.
+    /// Adds a request. Returns the pending answer, and whether the caller must start a leader.
     pub(crate) fn add(&mut self, request: QueuedRequest, wait_limit: WaitLimit) -> (PendingGrant, bool) {
         let (answer, receiver) = oneshot::channel();
         self.waiting.push_back((request, Waiter { answer: Some(answer), wait_limit }));

@@ -11,7 +11,7 @@ pub(crate) struct Rate {
 
 /// The duration of a step.
 const STEP: Duration = Duration::from_secs(10);
-/// The number of steps in the mean, which cover five minutes.
+/// The number of steps that the mean covers: five minutes.
 const STEPS: u64 = 30;
 
 impl Rate {

@@ -23,7 +23,7 @@ use crate::{
 /// A request ID for a region's grants or a space's edits.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// The key of the record of the grant or edit.
+    /// The key of the record that stores the grant or edit.
     pub(crate) key: Key,
     pub(crate) kind: RequestKind,
     /// The identity of the caller. A request ID belongs to the caller that used it first.
@@ -35,7 +35,7 @@ pub(crate) struct Request {
 pub(crate) enum RequestKind {
     /// The ID is kept until the floor passes it.
     Dated(DatedRequest),
-    /// The ID is kept permanently. The key is that of the record that counts undated request IDs.
+    /// The ID is kept permanently. The key belongs to the record that counts undated request IDs.
     Undated(Key),
 }
 

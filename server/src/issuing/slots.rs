@@ -71,8 +71,8 @@ pub(crate) struct HeldSlot {
 }
 
 impl Slots {
-    /// Creates the state without a slot. `founded` is the version of the cluster key's record, `restored_until` the end
-    /// of the wait after a restore.
+    /// Creates the state without a slot. `founded` is the version of the cluster key's record, and `restored_until` is
+    /// the end of the wait after a restore.
     pub(crate) fn new(
         environment: Environment,
         policy: ClockPolicy,
@@ -168,7 +168,7 @@ impl Slots {
     /// The reason why the wall clock is not trusted.
     pub(crate) fn quarantine(&self) -> Option<Quarantine> {
         let mut state = self.lock();
-        // OK because only the state that the reading updates matters.
+        // OK because only the updated state matters here.
         let _ = self.now(&mut state);
         state.trusted.quarantine()
     }
@@ -260,7 +260,8 @@ impl Slots {
     async fn supply(&self) -> Result<(), StoreFailure> {
         let extension = {
             let mut state = self.lock();
-            // Every reading is accepted before the first slot is taken, because `take` checks the clock first.
+            // Until the first slot is taken, every reading is accepted, because `take` checks the clock before it takes
+            // a slot.
             match self.now(&mut state) {
                 Ok(now) => {
                     if let Some(back) = state.issuer.observe(now) {
@@ -459,7 +460,8 @@ fn trusted_time(state: &mut State, reading: Reading) -> Result<UnixNanos, Refusa
     now.ok_or(Refusal::Quarantined { ahead: after.map(|quarantine| quarantine.ahead).unwrap_or_default() })
 }
 
-/// The interval at which the keeper checks whether an extension is due; the first windows last two seconds.
+/// The interval at which the keeper checks whether an extension is due. It is short, because the first windows last
+/// only two seconds.
 const KEEPER_INTERVAL: Duration = Duration::from_millis(250);
 
 const HOUR_NANOS: i128 = 3_600_000_000_000;

@@ -192,8 +192,8 @@ fn find(dir: &Path, store: Option<&str>) -> Result<PathBuf, NotRestored> {
     }
 }
 
-/// Rejects an archive that has ended, because it lacks the later commits, unless `into` contains an interrupted
-/// restore.
+/// Rejects an archive that has ended, unless `into` contains an interrupted restore: an ended archive lacks later
+/// commits.
 fn check_not_ended(dir: &Path, archived: &Archived, into: &Path) -> Result<(), NotRestored> {
     let dir = dir.to_owned();
     match &archived.ending {
@@ -207,7 +207,8 @@ fn check_not_ended(dir: &Path, archived: &Archived, into: &Path) -> Result<(), N
 }
 
 impl FromArchive {
-    /// Records in the archive that this store replaces the old one, before anything is written to the store.
+    /// Records in the archive that the store `into` replaces the archived store. Called before anything is written to
+    /// `into`.
     pub(crate) fn hand_over(&self, into: StoreId, data: &Path) -> Result<(), NotRestored> {
         let place = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
         match &self.lock {

@@ -26,7 +26,7 @@ use crate::{
     records::{failure::StoreFailure, keys, schema::schema_in_force},
 };
 
-/// After each page the backup pauses for this multiple of the time that reading the page took, so that it uses at most
+/// After each page, the backup pauses for this multiple of the time that reading the page took, so that it uses at most
 /// a quarter of the store's time.
 const PAUSE_FACTOR: u32 = 3;
 /// The maximum number of records in one message. Other calls on the connection's thread wait while a message is
@@ -90,7 +90,7 @@ struct BackupInProgress {
     engine: Arc<Engine>,
     /// The records, or `None` before the first message is sent.
     pages: Option<Box<dyn Pages>>,
-    /// The records of the last page that are not sent yet.
+    /// The records of the last page that have not been sent yet.
     read: vec::IntoIter<backup_part::Record>,
     count: u64,
     sum: crc32fast::Hasher,

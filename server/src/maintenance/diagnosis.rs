@@ -78,7 +78,7 @@ pub(crate) async fn measure(engine: &Arc<Engine>) -> Measured {
     }
 }
 
-/// The setting of the directory of a sled store.
+/// The setting that names the directory of a sled store.
 const DATA: &str = "data";
 
 /// Measures the directories, one caller at a time, on a separate thread because a disk may hang.

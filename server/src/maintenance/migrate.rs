@@ -1,7 +1,7 @@
 //! Migrates a store from a directory to etcd, permanently.
 //!
-//! The migration opens the directory as a daemon does, so that no daemon can be using the directory. First the store on
-//! etcd is marked as incomplete ([`filling`]), then the directory is marked as moved, and only then are records
+//! The migration opens the directory as a daemon does, so that no daemon can be using the directory. First, the store
+//! on etcd is marked as incomplete ([`filling`]), then the directory is marked as moved, and only then are records
 //! written. After the second mark, no daemon starts on either store until the store on etcd is complete. The same
 //! command finishes an interrupted migration.
 

@@ -131,7 +131,7 @@ pub struct Skip {
     pub source: String,
     /// Its value in the backup.
     pub from: Count,
-    /// Its value after the restore; `None` if it issues nothing until an operator names a floor.
+    /// The counter's value after the restore; `None` if the counter issues nothing until an operator names a floor.
     pub to: Option<Count>,
 }
 
@@ -293,7 +293,8 @@ impl Restore {
             let new_id = entropy::bytes(&SystemEntropy);
             let options = SledOptions { dir: args.data.clone(), new_id };
             let store = SledStore::open_archived(options, Archiving::ReadOnly).map_err(|error| match error {
-                // The error of a store in use advises to stop the daemon, which would interrupt a service for nothing.
+                // The error for a store in use suggests stopping the daemon, which would interrupt a service for
+                // nothing.
                 OpenError::InUse { .. } => not_empty(args),
                 error => error.into(),
             })?;
@@ -400,7 +401,7 @@ impl Restore {
 }
 
 fn not_empty(args: &RestoreArgs) -> RestoreError {
-    // Iterating over the components removes a slash at the end, because the message appends `-new` to the path.
+    // Collect the components to drop a slash at the end, because the message appends `-new` to the path.
     RestoreError::NotEmpty { dir: args.data.components().collect() }
 }
 

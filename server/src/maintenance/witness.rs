@@ -304,7 +304,7 @@ impl Witness {
     /// empty.
     pub(crate) async fn check_new(&self, store: &dyn Store, place: &str) -> Result<(), WitnessError> {
         let is_started = store.get(&keys::BOOTS).await.map_err(StoreFailure::from)?.is_some();
-        // A restored store has slots before its first start.
+        // A restored store has slot records before its first start.
         if is_started || !store.scan(&keys::SLOTS).await.map_err(StoreFailure::from)?.is_empty() {
             return Ok(());
         }

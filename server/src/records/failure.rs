@@ -28,7 +28,7 @@ pub enum StoreFailure {
 }
 
 impl StoreFailure {
-    /// The failure for a counter whose record holds a smaller value than the daemon has already seen.
+    /// The failure for a counter whose record is below what this daemon has granted or reserved.
     pub(crate) fn rolled_back(key: &Key, broken: RolledBack) -> Self {
         Self::Replaced { found: format!("{key}: {broken}") }
     }

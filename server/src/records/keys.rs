@@ -33,10 +33,10 @@ pub(crate) const PRESENT: Key = Key::from_static("present/");
 
 /// All tokens, roles and budgets, and their version.
 pub(crate) const ACCESS: Key = Key::from_static("access/");
-/// The record that every change of tokens, roles and budgets rewrites. Its key sorts after all their keys.
+/// The record that every change to tokens, roles and budgets rewrites. Its key sorts after all their keys.
 pub(crate) const ACCESS_VERSION: Key = Key::from_static("access/version");
 
-/// The subject of a key that begins with [`ACCESS`].
+/// What a key that begins with [`ACCESS`] refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AccessKey<'k> {
     Token(TokenId),
@@ -222,7 +222,7 @@ pub(crate) fn fits(space: &str) -> bool {
 /// The longest key that contains a space's key is the key of a dated request ID: 56 bytes plus the space's key.
 const SPACE_BYTES_MAX: usize = 180;
 
-/// The record that every change of a space's requests for regions rewrites.
+/// The record that every change to a space's requests for regions rewrites.
 pub(crate) fn asks(space: &str) -> Key {
     valid(format!("asks/{space}"))
 }

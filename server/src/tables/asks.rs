@@ -204,7 +204,7 @@ impl Directory {
     }
 
     async fn read_asks(&self, space: &Space) -> Result<Present, StoreFailure> {
-        // If the requests change during the scan, the commit of a plan fails, because it compares this version.
+        // If the requests change during the scan, the commit of a plan fails, because the commit compares this version.
         let (next, version) = match self.last_change(space).await? {
             Some((asks, version)) => (asks.next, version),
             None => (FIRST, Version::ABSENT),
@@ -260,7 +260,8 @@ impl Present {
         txn.expect(key.clone(), self.version).put(key, stored::encode_asks(Asks { next, last_change }))
     }
 
-    /// Adds to the commit a request that is being closed, and removes closed requests that are too old or too many.
+    /// Adds a request that is being closed to the commit, and removes closed requests that are too old or exceed the
+    /// maximum.
     fn close(&self, txn: Txn, space: &str, number: u64, ask: &Ask) -> Txn {
         let txn = txn.put(keys::ask(space, number), stored::encode_ask(ask));
         let now = ask.closed.as_ref().map_or(0, |closed| closed.at);

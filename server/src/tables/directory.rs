@@ -152,7 +152,7 @@ impl Directory {
         }
     }
 
-    /// Fails if the maximum number of spaces exists, unless the new space takes the place of a deleted one.
+    /// Fails if the maximum number of spaces already exists, unless the new space takes the place of a deleted one.
     pub(super) fn check_spaces(&self, key: &str) -> Result<(), EditError> {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner).len();
         let deleted = self.deleted.read().unwrap_or_else(PoisonError::into_inner);

@@ -321,7 +321,7 @@ impl Directory {
         }
     }
 
-    /// Whether the table's last edit declared these numbers as issued, and no replica has reserved any since.
+    /// Whether the table's last edit declared these numbers as issued, and no replica has reserved numbers since.
     async fn is_just_declared(&self, space: &Space, plan: &Plan) -> Result<bool, EditError> {
         let Some(number) = plan.subject().map(|region| region.number) else { return Ok(false) };
         let counter = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
@@ -537,8 +537,8 @@ impl Directory {
             txn = txn.expect(key.clone(), version);
             let Some(after) = &change.after else {
                 // The commit compares the counter, so nothing has been reserved since it was read. Every reservation
-                // compares the region's record, so nothing is reserved later. The counter's record, if there is one,
-                // stays, like the records of all counters.
+                // compares the region's record, so nothing is reserved later. The counter's record, if any, is kept:
+                // counters are never deleted.
                 txn = txn.delete(key);
                 continue;
             };
@@ -569,8 +569,8 @@ impl Directory {
                 let declared = stored::Counter { reserved: declared, unsure: false, ..settled.value };
                 txn = txn.put(keys::counter(id, number.0), stored::encode_counter(&declared));
             }
-            // A restore may have lost regions in the delegated region's space, which may have issued the region's
-            // suffixes.
+            // A restore may have lost regions in the delegated region's space, and these regions may have issued the
+            // delegated region's suffixes.
             let unsure = stored::Counter { unsure: true, ..settled.value };
             let is_undelegated = matches!(command.edit, Edit::Undelegate { .. });
             if is_undelegated && self.may_have_lost_edits() && settled.version != 0 {
@@ -597,7 +597,7 @@ impl Directory {
     }
 }
 
-/// Sets the counters of changed regions to the current ones.
+/// Sets the counters of changed regions to their current values.
 fn set_counters(space: &Space, changes: &mut [Change]) {
     space.read(|table| {
         for region in changes.iter_mut().flat_map(Change::sides_mut) {

@@ -41,8 +41,8 @@ impl Directory {
         self.reload(space).await
     }
 
-    /// Applies a space record that another replica has written: a new space, edits of a space, or its deletion. Returns
-    /// true if another replica may be waiting for our confirmation.
+    /// Applies a space record that another replica has written: a new space, edits of a space, or the deletion of a
+    /// space. Returns true if another replica may be waiting for our confirmation.
     pub(crate) async fn follow(&self, key: &Key, record: &Versioned) -> Result<bool, LoadError> {
         let key = keys::parse_space(key).map_err(StoreFailure::from)?;
         let facts = stored::decode_space(&record.value).map_err(StoreFailure::from)?;

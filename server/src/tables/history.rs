@@ -86,7 +86,7 @@ pub(crate) async fn expected(
     Err(StoreFailure::from(Malformed { what: "the record of an edit is missing" }).into())
 }
 
-/// Fails unless all edits after a revision are kept, so that the table can be shown and watched from there.
+/// Fails unless all edits after a revision are kept, so that the table can be shown and watched from that revision.
 pub(crate) async fn check(store: &dyn Store, space: &Space, after: Revision) -> Result<(), HistoryError> {
     let oldest = oldest(store, space).await?;
     if after < oldest { Err(ForgottenRevision { oldest }.into()) } else { Ok(()) }

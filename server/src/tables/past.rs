@@ -106,7 +106,7 @@ impl Drop for PastTable {
 /// The number of regions to process before yielding: about 20 microseconds of work.
 const STEPS: u32 = 512;
 
-/// Computes the table at a revision by undoing the edits since then, last one first.
+/// Computes the table at a revision by undoing the later edits, last one first.
 async fn make(
     store: &dyn Store,
     computing: &Computing,

@@ -1,7 +1,7 @@
 //! Checks the permissions of callers for regions and spaces.
 //!
-//! A name is looked up only to find the number to which rights are bound. A caller without a right gets the same answer
-//! for a region that exists and for one that does not.
+//! Rights are bound to a region's number, so a name is looked up only to find the number. A caller without a right gets
+//! the same answer for a region that exists and for one that does not.
 
 use kent_access::{Action, Resource, Target};
 use kent_regions::{Change, Donate, Edit, Patch, Place, Plan, Refusal, Region, Table};
@@ -103,7 +103,7 @@ impl Directory {
             Edit::Create { place: Place::Chosen { donor: Donate::Named(donor), .. }, .. } => {
                 self.check_region(caller, Action::Edit, space, donor)
             }
-            // Otherwise an editor of one region could take a name that others use for another region.
+            // Otherwise, an editor of one region could take a name that others use for another region.
             Edit::Update { patch: Patch { name: Some(name), .. }, .. } => {
                 self.check_region(caller, Action::Edit, space, name)
             }

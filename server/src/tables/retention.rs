@@ -35,7 +35,7 @@ struct Edits(HashMap<String, Forgotten>);
 
 /// The maximum interval between two checks; a short retention is checked more often.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
-/// After each page the task pauses for this multiple of the time that the page took.
+/// After each page, the task pauses for this multiple of the time that the page took.
 const PAUSE_FACTOR: u32 = 3;
 
 impl Retention {

@@ -25,7 +25,7 @@ pub(super) struct Expiry(Vec<File>);
 struct File {
     setting: &'static str,
     path: PathBuf,
-    /// When the first of its certificates or lists expires, as a time since 1970.
+    /// When the first certificate or list in the file expires, as a time since 1970.
     end: Duration,
 }
 

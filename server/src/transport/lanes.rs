@@ -77,7 +77,7 @@ impl Lane {
         Self { runtime }
     }
 
-    /// Moves a socket to the runtime of the thread. The runtime then waits for the socket's bytes.
+    /// Moves a socket to the runtime of this thread. The runtime then waits for the socket's bytes.
     ///
     /// # Errors
     ///

@@ -106,9 +106,9 @@ impl Socket {
     /// Sets the options of a connection.
     pub(crate) fn set_up(&self) -> io::Result<()> {
         let Self::Tcp(connection) = self else { return Ok(()) };
-        // Without TCP_NODELAY a small reply waits for the delayed acknowledgment of the previous reply: 40 ms.
+        // Without TCP_NODELAY, a small reply waits for the delayed acknowledgment of the previous reply: 40 ms.
         connection.set_nodelay(true)?;
-        // TCP keepalive removes connections to dead machines. HTTP/2's ping would do so too, but it reads the clock
+        // TCP keepalive removes connections to dead machines. HTTP/2 pings would do the same, but they read the clock
         // with every frame.
         set_socket_keepalive(connection, true)?;
         set_tcp_keepidle(connection, KEEPALIVE_IDLE)?;

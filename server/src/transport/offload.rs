@@ -44,7 +44,7 @@ use crate::{
     status,
 };
 
-/// The maximum number of concurrent calls of one service. Each may hold an answer of several megabytes in memory.
+/// The maximum number of concurrent calls of one service. Each call may hold an answer of several megabytes in memory.
 const CALLS_MAX: usize = 256;
 
 /// The time within which the whole request must arrive. Otherwise, callers that never finish their requests would take

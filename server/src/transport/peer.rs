@@ -79,7 +79,7 @@ pub(crate) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
 /// Returns the unverified name that a caller gives in `kent-principal`.
 pub(crate) fn on_behalf_of(headers: &HeaderMap) -> String {
     let bytes = headers.get("kent-principal").map(HeaderValue::as_bytes).unwrap_or_default();
-    // Control characters could change the terminal of a person who reads the history.
+    // Control characters could manipulate the terminal of a person who reads the history.
     let visible = String::from_utf8_lossy(bytes).chars().filter(|symbol| !symbol.is_control()).collect::<String>();
     visible.chars().take(PRINCIPAL_CHARS_MAX).collect()
 }
@@ -87,7 +87,7 @@ pub(crate) fn on_behalf_of(headers: &HeaderMap) -> String {
 /// The maximum length of the name that a caller gives, in characters.
 const PRINCIPAL_CHARS_MAX: usize = 100;
 
-/// Whether this is the user of the daemon, or root, which can become that user.
+/// Whether `uid` is the daemon's user, or root, who can become any user.
 fn is_own_user(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
@@ -97,7 +97,7 @@ fn is_own_user(uid: u32) -> bool {
 pub(crate) struct Certificate {
     /// The name of the caller: the first URI of the subject's alternative names, as in SPIFFE, else the first DNS name.
     pub(crate) name: Option<String>,
-    /// The end of its validity, since the Unix epoch.
+    /// The end of the certificate's validity, as a time since the Unix epoch.
     pub(crate) not_after: Duration,
 }
 

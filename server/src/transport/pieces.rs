@@ -1,7 +1,7 @@
 //! Large answers, which are created piece by piece as the caller reads them.
 //!
 //! A connection holds a limited number of pieces in memory, so callers that do not read their answers cost little.
-//! Between two pieces the thread serves its other connections.
+//! Between two pieces, the thread serves its other connections.
 
 use std::{
     convert::Infallible,

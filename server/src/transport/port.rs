@@ -52,10 +52,10 @@ pub(crate) struct Port<S> {
     traces: Option<Traces>,
 }
 
-/// The future answer to a call. The answer of the frequent service is not boxed.
+/// The future answer to a call. The answer of the frequently used service is not boxed.
 type Dispatched<F> = Either<Answer<F>, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
 
-/// The frequent method, whose service identifies the callers itself.
+/// The frequently called method, whose service identifies the callers itself.
 const FREQUENT: &str = "/Allocate";
 
 /// The health service, which needs no credentials because load balancers call it.

@@ -110,7 +110,7 @@ pub enum TlsError {
     Setup(#[from] rustls::Error),
 }
 
-/// The interval at which the files are compared with what is in use.
+/// The interval at which the files are compared with the configuration in use.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
 
 /// The certificates in use, and the connected callers that have certificates.

@@ -45,7 +45,7 @@ struct Entry {
 }
 
 impl Workers {
-    /// Starts `count` threads, each with its own transport and service. After `stop` is canceled, they end when
+    /// Starts `count` threads, each with its own transport and service. After `stop` is canceled, the threads end when
     /// the calls in flight are answered and `work`, which outlives calls, is done.
     ///
     /// # Errors

@@ -124,7 +124,7 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// A number as a string in decimal, with up to `more` digits after the first.
+/// The schema of a decimal number in a string, with up to `more` digits after the first.
 fn decimal(more: u32, is_signed: bool) -> Value {
     let sign = if is_signed { "-?" } else { "" };
     json!({"type": "string", "pattern": format!("^(0|{sign}[1-9][0-9]{{0,{more}}})$")})

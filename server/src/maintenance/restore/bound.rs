@@ -14,8 +14,8 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// An older backup from which another store was restored. What the restored store issued can be bounded with this
-/// backup, but not with a newer one.
+/// An older backup from which another store was restored. This backup limits what the restored store may have issued; a
+/// newer backup does not.
 #[derive(Debug)]
 pub(crate) struct OlderBackup {
     /// When the backup was created.

@@ -107,7 +107,7 @@ fn ok_a_restore_skips_what_the_lost_store_or_an_earlier_restore_issued_with_any_
         let lost = Counter { paid: known.paid.max(TAKEN.offset(-HOUR)), ..known };
         for second in errors {
             let now = TAKEN.offset(9 * HOUR);
-            // The clock of the host of the second restore is behind all other clocks by its `--clock-error`.
+            // The clock of the second restoring host is behind all other clocks by its `--clock-error`.
             let later = reserved(&planned(&known, second, now.offset(-second * SECOND)));
             assert!(later >= comes_to(&lost, now), "{second}: {later}");
             for first in errors {
@@ -300,7 +300,7 @@ fn ok_a_restore_moves_counters_that_may_have_issued_and_seals_regions_that_may_h
     }
 }
 
-/// The advice to use an empty directory, which suits a new store, would not help here.
+/// The error must not advise to use an empty directory, which suits a new store but would not help here.
 #[tokio::test]
 async fn err_a_directory_without_a_store_is_not_a_source() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -453,7 +453,7 @@ fn ok_a_region_that_the_older_backup_knows_without_a_counter_is_bounded() {
     let newer = complete(&at(500, TAKEN), TAKEN, &[]);
     let mut older = complete(&at(0, TAKEN), TAKEN, &[]);
     older.records.retain(|(key, _)| *key != keys::counter("default", 0));
-    // A backup of the same time counts as older.
+    // A backup with the same time counts as older.
     let older = OlderBackup::of(Path::new("older"), older, &newer).expect("as old");
     let kind = CounterKind {
         first: Count::ZERO,

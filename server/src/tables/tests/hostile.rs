@@ -27,7 +27,8 @@ async fn roll_back(disk: &MemoryStore, number: u64, reserved: u128) {
     disk.commit(Txn::new().put(key, kent_proto::stored::encode_counter(&lower))).await.expect("committed");
 }
 
-/// A strict region keeps no chunk, but the daemon knows what it has granted, including while the region was not strict.
+/// A strict region keeps no chunk, but the daemon knows what it has granted, even from the time when the region was not
+/// strict.
 #[tokio::test]
 async fn err_a_strict_region_does_not_continue_below_what_its_daemon_has_granted() {
     for (before, after) in [(true, true), (true, false), (false, true)] {
