@@ -272,7 +272,7 @@ pub(crate) enum AllocateError {
     /// An invariant is broken.
     #[error("an invariant of the daemon is broken: {0}")]
     Broken(kent_ids::BlockError),
-    /// An invariant broke earlier, and the daemon stops.
+    /// An invariant was broken earlier, and the daemon is stopping.
     #[error("this daemon has stopped issuing because an invariant is broken; see its log")]
     Stopped,
 }

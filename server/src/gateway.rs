@@ -176,7 +176,7 @@ impl Gateway {
     }
 }
 
-/// Whether a request is for identifiers. Such a request takes microseconds.
+/// Whether a request asks for identifiers. Such a request takes microseconds.
 fn is_brief(path: &str) -> bool {
     path == paths::ALLOCATE.path() || path.starts_with("/v1/alloc/")
 }
@@ -202,7 +202,7 @@ enum Encoding {
     Other,
 }
 
-/// Answers a call of a method.
+/// Answers a call to a method.
 async fn dispatch(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     match encoding(request.headers()) {
         Encoding::GrpcWeb => match Service::call(&mut shared.web.clone(), request.map(tonic::body::Body::new)).await {

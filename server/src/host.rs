@@ -23,8 +23,8 @@ pub(crate) mod watched;
 pub struct Environment {
     /// The store that holds the daemon's state.
     pub store: Arc<dyn Store>,
-    /// Its clocks.
+    /// The daemon's clocks.
     pub clock: Arc<dyn clock::Clock>,
-    /// Its source of random bits.
+    /// The daemon's source of random bits.
     pub entropy: Arc<dyn entropy::Entropy>,
 }

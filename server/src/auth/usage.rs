@@ -54,7 +54,7 @@ pub(crate) struct Open {
     kind: OpenKind,
 }
 
-/// The kinds of [`Open`].
+/// What an [`Open`] counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OpenKind {
     Stream,

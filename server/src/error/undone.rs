@@ -9,7 +9,7 @@ use super::{arguments, refusal_hint};
 pub(crate) struct Deleted {
     /// The region before it was deleted.
     region: Region,
-    /// The name and the prefix of its parent.
+    /// The name and the prefix of the region's parent.
     parent: Option<(String, Prefix)>,
 }
 

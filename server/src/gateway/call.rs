@@ -1,4 +1,4 @@
-//! Calls of the gRPC services within the process.
+//! Calls the gRPC services within the process.
 
 use std::{sync::Arc, time::Duration};
 

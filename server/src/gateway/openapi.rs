@@ -65,7 +65,7 @@ pub(super) fn document(pool: &DescriptorPool) -> Value {
     })
 }
 
-/// The operation of a method.
+/// Returns the OpenAPI operation for a method.
 fn operation(method: &MethodDescriptor, comments: &Comments<'_>, schemas: &mut Schemas<'_>) -> Value {
     let service = method.parent_service();
     let comment = comments.at(&method.parent_file(), method.path());

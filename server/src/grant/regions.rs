@@ -631,7 +631,7 @@ struct Cut {
 /// The account whose share on this replica is too small, and the number of the region if it is strict.
 type TooSmall = (Arc<Account>, Option<RegionNumber>);
 
-/// The name of a region as a source.
+/// Formats a region as a source.
 fn subject(space: &Space, region: &str) -> String {
     Source::Region { name: region.to_owned(), space: space.name() }.to_string()
 }

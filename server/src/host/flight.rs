@@ -179,7 +179,7 @@ pub(crate) struct Recorded {
     pub(crate) happened: Happened,
 }
 
-/// The ring. The first event allocates its memory.
+/// The ring. The memory of the ring is allocated with the first event.
 struct Ring {
     events: Vec<Recorded>,
     /// The number of events since the process started.

@@ -135,7 +135,7 @@ impl Tasks {
         self.local_work.spawn_on(work, &Handle::current())
     }
 
-    /// The tracker of [`Tasks::spawn_work_local`].
+    /// The tracker of the work that [`Tasks::spawn_work_local`] spawns.
     pub(crate) fn local_work(&self) -> &TaskTracker {
         &self.local_work
     }

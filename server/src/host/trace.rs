@@ -80,7 +80,7 @@ impl Traces {
             KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
             KeyValue::new("service.instance.id", instance.to_owned()),
         ]);
-        // The variable OTEL_SERVICE_NAME has priority.
+        // The environment variable OTEL_SERVICE_NAME has priority.
         let resource = match std::env::var_os("OTEL_SERVICE_NAME") {
             Some(_) => resource.build(),
             None => resource.with_service_name("kentd").build(),

@@ -34,7 +34,7 @@ pub struct FromArchive {
     lock: Option<ArchiveLock>,
 }
 
-/// Why an archive is not restored.
+/// Why an archive cannot be restored.
 #[derive(Debug, Error)]
 pub enum NotRestored {
     /// The archive cannot be used.

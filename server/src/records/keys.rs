@@ -33,7 +33,8 @@ pub(crate) const PRESENT: Key = Key::from_static("present/");
 
 /// All tokens, roles and budgets, and their version.
 pub(crate) const ACCESS: Key = Key::from_static("access/");
-/// The record that every change to tokens, roles and budgets rewrites. Its key sorts after all their keys.
+/// The record that every change to tokens, roles and budgets rewrites. Its key sorts after the keys of all tokens,
+/// roles and budgets.
 pub(crate) const ACCESS_VERSION: Key = Key::from_static("access/version");
 
 /// What a key that begins with [`ACCESS`] refers to.

@@ -68,7 +68,7 @@ impl Directory {
         }
     }
 
-    /// Deletes an outermost space. Returns false if another edit changed it first.
+    /// Deletes an outermost space. Returns false if another edit changed the space first.
     async fn try_delete(&self, space: &Arc<Space>) -> Result<bool, EditError> {
         let (key, edit) = (keys::space(space.key()), self.new_edit());
         let facts = deleted(space, edit);

@@ -345,7 +345,7 @@ impl State {
         Self { table, version, region_versions, counter_versions, last_edit, scramble_key, text_form }
     }
 
-    /// Reads a space from the store and checks it. Returns `None` if it is deleted.
+    /// Reads a space from the store and checks it. Returns `None` if the space is deleted.
     pub(crate) async fn load(store: &dyn Store, name: &str) -> Result<Option<Self>, LoadError> {
         let missing = Malformed { what: "the record of a space is missing" };
         loop {

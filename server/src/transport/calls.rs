@@ -22,7 +22,7 @@ use tonic::{
 use super::methods;
 use crate::host::clock::Clock;
 
-/// The metrics of the calls of all ports.
+/// The metrics of calls, for all ports.
 #[derive(Clone, Debug)]
 pub(crate) struct CallMetrics(Family<CallLabel, Histogram, fn() -> Histogram>);
 

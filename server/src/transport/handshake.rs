@@ -34,7 +34,7 @@ use crate::{
     },
 };
 
-/// The maximum number of concurrent handshakes of a port. Each takes about 40 KB of memory.
+/// The maximum number of concurrent handshakes of a port. Each handshake takes about 40 KB of memory.
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
 
 /// The longest time that a handshake may take.
@@ -211,8 +211,8 @@ const UNREAD_BYTES_MAX: usize = 16 * 1024;
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This port speaks TLS: use https:// (curl --cacert FILE, kent --ca FILE).\n";
 
-/// Answers a caller that speaks HTTP/1.1 without TLS. TLS does not begin with a letter. HTTP/2 begins with `PRI`, and
-/// its callers would not understand the answer, so they get none.
+/// Answers a caller that speaks HTTP/1.1 without TLS. A TLS handshake does not begin with a letter. HTTP/2 begins with
+/// `PRI`, and its callers would not understand the answer, so they get none.
 async fn expect_tls(mut socket: TcpStream) -> Result<TcpStream, Broken> {
     let mut first = [0; 3];
     socket.peek(&mut first).await?;

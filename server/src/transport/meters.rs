@@ -6,7 +6,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// The metrics of one port. They exist before the daemon can serve metrics.
+/// The metrics of one port. They are created before the daemon can serve metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortMetrics {
     pub(crate) open: Gauge,

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::LazyLock};
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
-/// The methods, as `SERVICE/METHOD`. They live as long as the process.
+/// The methods, as `SERVICE/METHOD`. The names live as long as the process.
 static METHODS: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
     let sets = [
         kent_proto::DESCRIPTORS,

@@ -106,7 +106,7 @@ impl Certificate {
     ///
     /// # Errors
     ///
-    /// If it is not an X.509 certificate.
+    /// If the bytes are not an X.509 certificate.
     pub(crate) fn read(der: &CertificateDer<'_>) -> Result<Self, nom::Err<X509Error>> {
         let (_, certificate) = parse_x509_certificate(der)?;
         let names = certificate.subject_alternative_name().ok().flatten();

@@ -70,7 +70,7 @@ pub enum TlsError {
         setting: &'static str,
         /// What the file should contain.
         needed: &'static str,
-        /// The problem with its contents.
+        /// What is wrong with the file's contents.
         source: Unfit,
     },
     /// The certificate and the key do not belong together, or rustls does not support them.
@@ -105,7 +105,7 @@ pub enum TlsError {
     /// The CAs or the list of revoked certificates cannot be used.
     #[error("the CAs of tls-client-ca and the revoked certificates of tls-crl cannot be used")]
     Verifier(#[from] VerifierBuilderError),
-    /// The protocol versions of TLS are not supported.
+    /// The TLS protocol versions are not supported.
     #[error("TLS cannot be set up")]
     Setup(#[from] rustls::Error),
 }
@@ -336,8 +336,8 @@ impl Tls {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files again when they change, and on SIGHUP, until `stop` is canceled. Files that cannot be used
-    /// change nothing.
+    /// Reads the files again when they change, and on SIGHUP, until `stop` is canceled. If the files cannot be used,
+    /// nothing changes.
     pub(crate) async fn follow_files(self, clock: Arc<dyn Clock>, stop: CancellationToken) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut rejected = None;

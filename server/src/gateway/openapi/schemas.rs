@@ -17,12 +17,12 @@ impl<'c> Schemas<'c> {
         Self { comments, made: Map::new() }
     }
 
-    /// The schemas by their names.
+    /// Returns the schemas, keyed by name.
     pub(super) fn finish(self) -> Map<String, Value> {
         self.made
     }
 
-    /// The schema of a message. For most messages it is a reference.
+    /// The schema of a message. For most messages, the schema is a reference.
     pub(super) fn message(&mut self, message: &MessageDescriptor) -> Value {
         let name = message.full_name();
         match name {

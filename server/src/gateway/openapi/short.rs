@@ -16,7 +16,7 @@ struct Short {
     name: &'static str,
     service: &'static str,
     method: &'static str,
-    /// The message of the answer.
+    /// The message type of the answer.
     answer: &'static str,
     parameters: &'static [Parameter],
 }

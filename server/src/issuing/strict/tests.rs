@@ -213,7 +213,7 @@ async fn ok_a_grant_under_a_dated_request_id_compares_the_floor() {
 #[tokio::test]
 async fn ok_only_dated_request_ids_below_the_floor_are_forgotten() {
     let region = Region::new().await;
-    // One millisecond before now.
+    // One millisecond before `NOW`.
     let before = "01a3185c-4fff-7000-8000-000000000000";
     let requests = [named(1, before, 1), named(2, DATED[0], 1)];
     assert_eq!(describe(&region.attempt(&requests, None).await), ["from 0", "from 1"]);
