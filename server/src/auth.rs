@@ -45,7 +45,7 @@ pub(crate) struct Auth {
 pub(crate) struct Credentials<'c> {
     /// The `authorization` header.
     pub(crate) header: Option<&'c [u8]>,
-    /// The name in the caller's certificate, which is signed by a CA from `--tls-client-ca`.
+    /// The name in the caller's certificate. A CA from `--tls-client-ca` has signed the certificate.
     pub(crate) certificate: Option<&'c str>,
     /// Whether the caller has a certificate with neither a URI nor a DNS name.
     pub(crate) is_nameless: bool,

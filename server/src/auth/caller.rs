@@ -120,7 +120,8 @@ impl Caller {
         }
     }
 
-    /// The name under which the caller owns its request IDs. It is empty if the daemon does not require credentials.
+    /// The name under which the caller owns its request IDs. The name is empty if the daemon does not require
+    /// credentials.
     pub(crate) fn identity(&self) -> &str {
         match &self.who {
             Who::Daemon | Who::Local => self.name(),

@@ -33,7 +33,7 @@ struct Refusals([AtomicU64; LimitKind::ALL.len()]);
 #[derive(Debug, Default)]
 struct Known {
     by_name: HashMap<String, Arc<Usage>>,
-    /// The number of principals that triggers the next sweep, which forgets idle principals.
+    /// The number of principals that triggers the next sweep. A sweep forgets idle principals.
     sweep_at: usize,
 }
 

@@ -1,7 +1,7 @@
 //! The console: its files, and the sessions of browsers.
 //!
 //! A browser sends its cookie with every request, even with requests that another site causes. So the daemon accepts a
-//! cookie only with the header `kent-console: 1`, which other sites cannot add.
+//! cookie only together with the header `kent-console: 1`, because other sites cannot add this header.
 
 mod assets;
 mod sessions;

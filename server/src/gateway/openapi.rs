@@ -1,8 +1,7 @@
-//! The OpenAPI document of the HTTP port, generated from the descriptors of the protocol, which include the comments of
-//! the .proto files.
+//! The OpenAPI document of the HTTP port, generated from the protocol's descriptors and their comments.
 //!
-//! The document is built from serde_json values, because most of it is JSON Schema, which the OpenAPI crates support
-//! only in part. Schemathesis checks the document against a running daemon (`server/tests/it/openapi.rs`).
+//! The document is built from serde_json values: most of it is JSON Schema, and the OpenAPI crates support only a part
+//! of JSON Schema. Schemathesis checks the document against a running daemon (`server/tests/it/openapi.rs`).
 
 mod answers;
 mod comments;

@@ -18,8 +18,8 @@ struct Usual<'t> {
     request_id: &'t str,
 }
 
-/// Encodes a request in its usual spelling. Returns `None` for other spellings and for invalid requests, which
-/// reflection then parses or explains.
+/// Encodes a request in its usual spelling. Returns `None` for other spellings and for invalid requests; reflection
+/// then parses the request or explains the problem.
 pub(super) fn encode(text: &[u8]) -> Option<Bytes> {
     let Usual { source, count, encoding, request_id } = serde_json::from_slice(text).ok()?;
     let encoding = encoding.map_or(Some(Encoding::default()), Encoding::from_str_name)?;

@@ -1,4 +1,4 @@
-//! Identifiers as text, for the answers to `Allocate` on the HTTP port. They are written directly from the block,
+//! Identifiers as text, for the answers to `Allocate` on the HTTP port. The text is written directly from the block,
 //! because encoding and decoding a message would take longer than the grant.
 
 use kent_proto::model::{fence, for_each_text};

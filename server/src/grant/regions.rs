@@ -354,9 +354,9 @@ impl RegionGrants {
         }
     }
 
-    /// Waits briefly until a quarter of the callers that were just answered have sent another request. This saves
-    /// commits, because a commit costs the same for one request as for many. The other callers can queue while the
-    /// commit is in progress.
+    /// Waits briefly until a quarter of the callers that were just answered have sent another request. Gathering
+    /// requests saves commits, because a commit costs the same for one request as for many. The other callers can queue
+    /// while the commit is in progress.
     async fn gather(cell: &Cell, answered: usize) {
         if let Some(gathered) = cell.with_queue(|queue| queue.gather(answered / 4)) {
             // OK because later requests share the following commit.

@@ -144,7 +144,7 @@ async fn err_a_strict_grant_of_unknown_outcome_is_unknown() {
     assert_eq!(refused.code(), Code::Unknown, "{refused}");
 }
 
-/// During the wait after a restore, every source refuses immediately with the same reason, which the status also shows.
+/// During the wait after a restore, every source refuses immediately, and the status shows the same reason.
 #[tokio::test]
 async fn err_the_wait_after_a_restore_is_one_reason_for_all_sources() {
     let second = |ahead: i128| FixedClock.wall().offset(ahead * 1_000_000_000);

@@ -1,4 +1,4 @@
-//! The clocks. This is the only file of the daemon that reads them.
+//! The clocks. This is the only file of the daemon that reads the clocks.
 
 use std::{
     fmt::Debug,
@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The daemon's source of time. Tests and the simulator have their own implementations.
 pub trait Clock: Debug + Send + Sync + 'static {
-    /// The wall clock, for the timestamps in identifiers. It may step in either direction at any moment.
+    /// The wall clock, for the timestamps in identifiers. The wall clock may step in either direction at any moment.
     fn wall(&self) -> UnixNanos;
 
     /// A clock that never goes back and keeps running while the machine sleeps; its zero is an arbitrary moment in the

@@ -62,7 +62,7 @@ impl Computing {
         outcome(self.tasks.spawn_locking(self.with_permits(work).await?)).await
     }
 
-    /// Returns the work with its permits, which the work holds until it is done.
+    /// Returns the work together with its permits; the work holds the permits until it is done.
     async fn with_permits<T, W>(&self, work: W) -> Result<impl FnOnce() -> T + Send + use<T, W>, Busy>
     where
         W: FnOnce() -> T + Send + 'static,

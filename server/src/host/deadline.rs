@@ -12,7 +12,7 @@ pub(crate) struct WaitLimit {
 
 /// The longest wait of a request without a deadline, or with a distant one.
 ///
-/// It equals `max_ahead`, because a grant that is possible at all never has to wait longer than that for the clock.
+/// The maximum equals `max_ahead`, because a grant that is possible at all never has to wait longer for the clock.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The time reserved for sending the answer, so that the answer arrives before the deadline. If half of the remaining

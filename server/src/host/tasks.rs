@@ -1,4 +1,4 @@
-//! Tasks. This is the only file of the daemon that spawns them.
+//! Tasks. This is the only file of the daemon that spawns tasks.
 //!
 //! Tasks run on four runtimes. The daemon's own tasks (slot keeper, heartbeat, health reporter) have a runtime that no
 //! gRPC call uses. Calls that may take a long time run on a second runtime with low priority. TLS handshakes run on a
@@ -120,9 +120,9 @@ impl Tasks {
         self.tracker.spawn_on(call::inherited(work), &self.calls)
     }
 
-    /// Like [`Tasks::spawn_work`], but on the caller's thread, which saves waking another thread. The caller's thread
-    /// must wait for [`Tasks::local_work`] before it ends. Other calls may wait for the result, so the daemon stops if
-    /// the work panics.
+    /// Like [`Tasks::spawn_work`], but on the caller's thread, so that no other thread has to be woken. The caller's
+    /// thread must wait for [`Tasks::local_work`] before it ends. Other calls may wait for the result, so the daemon
+    /// stops if the work panics.
     pub(crate) fn spawn_work_local<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Traces: the spans of calls, which go to an OpenTelemetry collector over OTLP.
+//! Traces: sends the spans of calls to an OpenTelemetry collector over OTLP.
 //!
 //! A call has a span if its header `traceparent` (W3C Trace Context) is sampled, or if it has no such header and
 //! belongs to the configured share of calls. Spans wait in a bounded queue. A separate thread sends them, so a slow or

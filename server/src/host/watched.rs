@@ -30,7 +30,7 @@ pub(crate) struct Watched {
     commit: Work,
 }
 
-/// The metrics of all operations of a store. They are created before the daemon can serve metrics.
+/// The metrics of all operations of a store. The metrics are created before the daemon can serve them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreMetrics {
     duration: Family<WorkLabel, StoreLatency>,

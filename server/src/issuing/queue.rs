@@ -48,7 +48,7 @@ pub(crate) struct Waiter {
     wait_limit: WaitLimit,
 }
 
-/// The answer to a request, which arrives within the caller's deadline.
+/// The pending answer to a request. The answer arrives within the caller's deadline.
 #[derive(Debug)]
 #[must_use = "dropping it abandons the request"]
 pub(crate) struct PendingGrant(oneshot::Receiver<Outcome>);

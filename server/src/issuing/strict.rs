@@ -54,7 +54,7 @@ pub(crate) enum Granted {
 }
 
 /// Attempts several grants in one commit, which moves the counter of `cell` and records each grant that has a request
-/// ID. `last` is the state after the last commit, which saves a read of the store.
+/// ID. `last` is the state after the last commit, if it is known; it saves a read of the store.
 pub(crate) async fn grant(
     store: &dyn Store,
     (cell, record): (&Cell, &Record),

@@ -1,9 +1,9 @@
 //! Fills a new store with the records of another store, in such a way that a commit that arrives late cannot change
 //! the new store.
 //!
-//! First, the store is marked with the key `restoring`. This fails if a daemon has initialized the store. The mark
-//! contains the attempt and the number of its current step. Each step compares the version of the mark and writes the
-//! mark again, so a late commit of this attempt or of an interrupted one changes nothing. The last step removes the
+//! First, the store is marked with the key `restoring`. The marking fails if a daemon has initialized the store. The
+//! mark contains the attempt and the number of its current step. Each step compares the version of the mark and writes
+//! the mark again, so a late commit of this attempt or of an interrupted one changes nothing. The last step removes the
 //! mark and writes `cluster`, which completes the store.
 
 use std::collections::BTreeMap;
@@ -127,7 +127,8 @@ impl<'s> Filling<'s> {
     }
 
     /// Checks that the store contains only the mark and, if this attempt continues an earlier one, records of the
-    /// earlier attempt. Returns the history records among them. Nothing else can be added to a marked store.
+    /// earlier attempt. Returns the history records of the earlier attempt. Nothing else can be added to a marked
+    /// store.
     async fn check_alone(&self) -> Result<Vec<Key>, FillError> {
         let present = self.store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?;
         let is_ours = |key: &Key| *key == keys::RESTORING || (self.is_resumed && self.records.contains_key(key));

@@ -129,7 +129,7 @@ fn parse_floor(text: &str) -> Result<Floor, String> {
 pub struct Skip {
     /// The source of the counter.
     pub source: String,
-    /// Its value in the backup.
+    /// The counter's value in the backup.
     pub from: Count,
     /// The counter's value after the restore; `None` if the counter issues nothing until an operator names a floor.
     pub to: Option<Count>,
@@ -293,7 +293,7 @@ impl Restore {
             let new_id = entropy::bytes(&SystemEntropy);
             let options = SledOptions { dir: args.data.clone(), new_id };
             let store = SledStore::open_archived(options, Archiving::ReadOnly).map_err(|error| match error {
-                // The error for a store in use suggests stopping the daemon, which would interrupt a service for
+                // The error for a store in use suggests stopping the daemon, but that would interrupt a service for
                 // nothing.
                 OpenError::InUse { .. } => not_empty(args),
                 error => error.into(),

@@ -1,4 +1,4 @@
-//! The keys of the daemon's records. They are stored, so their spelling must not change.
+//! The keys of the daemon's records. The keys are stored, so their spelling must not change.
 
 use kent_access::{BudgetId, Holder, TokenId};
 use kent_ids::{Series, Slot, Uuid};
@@ -33,7 +33,7 @@ pub(crate) const PRESENT: Key = Key::from_static("present/");
 
 /// All tokens, roles and budgets, and their version.
 pub(crate) const ACCESS: Key = Key::from_static("access/");
-/// The record that every change to tokens, roles and budgets rewrites. Its key sorts after the keys of all tokens,
+/// The record that every change to tokens, roles and budgets rewrites. The key sorts after the keys of all tokens,
 /// roles and budgets.
 pub(crate) const ACCESS_VERSION: Key = Key::from_static("access/version");
 

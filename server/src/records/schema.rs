@@ -5,7 +5,7 @@ use kent_store::{Store, Version};
 
 use super::{failure::StoreFailure, keys};
 
-/// Reads the schema with which replicas write records, and the version of its record.
+/// Reads the schema that replicas use to write records, and the version of the schema's record.
 pub(crate) async fn schema_in_force(store: &dyn Store) -> Result<(u16, Version), StoreFailure> {
     let Some(record) = store.get(&keys::IN_FORCE).await? else { return Ok((1, Version::ABSENT)) };
     let malformed = |_| stored::Malformed { what: "the schema in force" };

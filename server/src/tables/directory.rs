@@ -165,7 +165,7 @@ impl Directory {
         self.by_key(space.key()).is_some_and(|current| Arc::ptr_eq(&current, space))
     }
 
-    /// Removes a space whose record marks the space as deleted at this revision.
+    /// Removes a space from memory after its record was marked as deleted at `revision`.
     pub(super) fn remove(&self, space: &Space, revision: Revision) {
         let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
         // Another space of this name may have been created meanwhile.

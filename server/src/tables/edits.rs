@@ -1,8 +1,8 @@
 //! Edits of tables.
 //!
 //! An edit is first planned on the table in memory. Then the daemon returns the rest of its chunk, reads the counter
-//! that the edit depends on, and plans the edit again. It commits the edit as the next revision, together with every
-//! region that the edit changes. Only then does it apply the edit to the table in memory. An edit that depends on
+//! that the edit depends on, and plans the edit again. Then it commits the edit as the next revision, together with
+//! every region that the edit changes. Only then does it apply the edit to the table in memory. An edit that depends on
 //! issued suffixes holds the lock of the region's counter from before the first plan until after the commit.
 
 use std::{borrow::Cow, sync::Arc};
@@ -702,7 +702,7 @@ mod tests {
         };
         assert_eq!(planned(None).expect("by name"), busy);
         assert_eq!(planned(Some(busy)).expect("by number"), busy);
-        // The policy required the expansion of another region, which had the name `busy` at that time.
+        // The policy required the expansion of another region, whose name was `busy` at that time.
         assert!(matches!(planned(Some(other)), Err(EditError::Refused { .. })));
     }
 }

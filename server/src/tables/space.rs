@@ -50,7 +50,7 @@ pub(crate) struct Space {
     indexing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The number of counters or regions to list while their lock is held. This takes about ten microseconds.
+/// The number of counters or regions to list while their lock is held. Listing this many takes about ten microseconds.
 const CELLS_PER_LOCK: usize = 256;
 const REGIONS_PER_LOCK: usize = 1024;
 /// The maximum number of attempts to list a table in parts. If the table keeps changing, it is then listed as a whole.

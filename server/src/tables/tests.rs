@@ -145,8 +145,8 @@ async fn ok_no_chunk_is_reserved_after_a_region_became_strict() {
     for _ in 0..10 {
         task::yield_now().await;
     }
-    // The edit is committed and applied. Its answer waits for the lock, because the chunk is given back before the
-    // answer.
+    // The edit is committed and applied. The edit's answer waits for the lock, because the chunk is given back before
+    // the answer.
     let mut setting = pin!(set(&one, Policy { strict: true, ..Policy::default() }));
     while space.facts_of(number).is_none_or(|facts| facts.chunk != ChunkPolicy::Strict) {
         time::timeout(Duration::from_millis(1), setting.as_mut()).await.expect_err("it waits");

@@ -33,7 +33,7 @@ pub(crate) struct UndoCommand {
     pub(crate) caller: Caller,
 }
 
-/// The maximum number of edits to read in search of the last edit of a region.
+/// The maximum number of edits to read when searching for the last edit of a region.
 const SCAN_MAX: usize = 20_000;
 
 impl Directory {
@@ -83,8 +83,8 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// The edit that reverts the last edit of a table or of one region. It is valid only for the revision `base` of the
-    /// table.
+    /// The edit that reverts the last edit of a table or of one region. The edit is valid only for the revision `base`
+    /// of the table.
     async fn reversal(
         &self,
         space: &Arc<Space>,
@@ -102,8 +102,8 @@ impl Directory {
             rests.push((*number, cell.rest_of(read)));
         }
         let edit = match entry.follows {
-            // A restore seals the regions, because edits may be lost. Only an operator may unseal them, to confirm that
-            // the table is correct.
+            // A restore seals the regions, because edits may have been lost. Only an operator may unseal them, to
+            // confirm that the table is correct.
             Some(_) => Err(NotUndone::NoEdit),
             None => space.read_as_if(&rests, |table| table.undo(&changes, entry.declared.is_some())),
         };

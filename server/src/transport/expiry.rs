@@ -1,4 +1,4 @@
-//! When certificates and lists of revoked certificates expire: metrics and warnings.
+//! Metrics and warnings about the expiry of certificates and revocation lists.
 
 use std::{
     path::{Path, PathBuf},
@@ -96,7 +96,7 @@ fn first_end(pem: &[u8]) -> Option<Duration> {
     certificates.filter_map(|certificate| Some(Certificate::read(&certificate).ok()?.not_after)).min()
 }
 
-/// When the first of these lists of revoked certificates expires.
+/// When the first of these revocation lists expires.
 fn first_update(pem: &[u8]) -> Option<Duration> {
     let lists = CertificateRevocationListDer::pem_slice_iter(pem).filter_map(Result::ok);
     let updates = lists.filter_map(|list| {

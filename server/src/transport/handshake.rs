@@ -128,8 +128,8 @@ impl Secure {
             self.running.retain(|handshake| !handshake.is_finished());
         }
         if self.running.len() >= HANDSHAKES_MAX {
-            // Abort the oldest handshake, which has made the least progress. If new sockets were refused instead, idle
-            // clients could block all new connections.
+            // Abort the oldest handshake, which is the most likely to have stalled. If new sockets were refused
+            // instead, idle clients could block all new connections.
             self.running.pop_front();
         }
         let config = match self.port {

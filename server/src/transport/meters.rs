@@ -6,7 +6,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// The metrics of one port. They are created before the daemon can serve metrics.
+/// The metrics of one port. The metrics are created before the daemon can serve them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortMetrics {
     pub(crate) open: Gauge,
@@ -50,7 +50,7 @@ struct HandshakeLabel {
 }
 
 impl PortsMetrics {
-    /// Returns the metrics of a port, which has this maximum number of connections.
+    /// Returns the metrics of a port with a maximum of `open_max` connections.
     pub(crate) fn port(&self, port: &'static str, open_max: usize) -> PortMetrics {
         self.open_max.get_or_create(&PortLabel { port }).set(i64::try_from(open_max).unwrap_or(i64::MAX));
         let handshakes = |result| self.handshakes.get_or_create(&HandshakeLabel { port, result }).clone();

@@ -211,7 +211,7 @@ impl http_body::Body for StreamedBody {
     }
 }
 
-/// The body of a request, which must arrive within [`REQUEST_TIMEOUT`].
+/// The body of a request. The whole body must arrive within [`REQUEST_TIMEOUT`].
 struct TimelyBody {
     body: Body,
     /// The timeout is created on the first wait, because most bodies arrive together with the headers.

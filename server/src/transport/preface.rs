@@ -1,4 +1,4 @@
-//! The first bytes of a connection of the gRPC port, which show whether the caller speaks HTTP/2.
+//! The first bytes of a connection to the gRPC port. They show whether the caller speaks HTTP/2.
 
 use std::io;
 
@@ -16,9 +16,9 @@ const SPEAK_HTTP2: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plai
     This port speaks gRPC, which needs HTTP/2. For curl, use the HTTP port (kentd --http; by default port 7601): \
     curl -X POST http://127.0.0.1:7601/v1/alloc/uuidv7\n";
 
-/// Returns the connection for an HTTP/2 server, which reads the first bytes again. If the first bytes begin a request
-/// of HTTP/1, answers the caller in HTTP/1 and returns an error. The server ends a connection that uses any other
-/// protocol.
+/// Returns the connection for an HTTP/2 server; the server reads the first bytes again. If the first bytes begin a
+/// request of HTTP/1, answers the caller in HTTP/1 and returns an error. The server ends a connection that uses any
+/// other protocol.
 pub(super) async fn expect_http2(mut connection: Connection) -> io::Result<Connection> {
     let (mut first, mut timeout) = ([0; 3], preface_timeout());
     tokio::select! {

@@ -102,7 +102,7 @@ pub enum TlsError {
         /// The subject of the certificate.
         subject: String,
     },
-    /// The CAs or the list of revoked certificates cannot be used.
+    /// The CAs or the revocation list cannot be used.
     #[error("the CAs of tls-client-ca and the revoked certificates of tls-crl cannot be used")]
     Verifier(#[from] VerifierBuilderError),
     /// The TLS protocol versions are not supported.
@@ -210,7 +210,7 @@ impl Loaded {
     }
 }
 
-/// The verifiers of the gRPC port, which requires certificates, and of the HTTP port, which does not.
+/// The verifiers of the gRPC port, which requires client certificates, and of the HTTP port, which does not.
 type Verifiers = (Arc<dyn ClientCertVerifier>, Arc<dyn ClientCertVerifier>);
 
 fn verifiers(

@@ -126,7 +126,7 @@ fn ok_a_restore_uses_the_latest_time_of_any_counter() {
     let counter = at(5000, latest.offset(burst));
     let refused = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(2 * HOUR - SECOND)).expect_err("behind");
     assert!(matches!(refused, RestoreError::ClockBehind { latest: known, .. } if known == latest), "{refused}");
-    // A clock that is behind within `--clock-error` is accepted, and the later time is used.
+    // A clock that is behind by at most `--clock-error` is accepted, and the later time is used.
     let restore = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(2 * HOUR)).expect("planned");
     assert_eq!(lapse_of(&restore).until, latest.offset(HOUR));
     let restore = planned(&["--clock-error", "1h"], &counter, TAKEN.offset(4 * HOUR)).expect("planned");

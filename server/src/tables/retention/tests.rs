@@ -256,7 +256,8 @@ async fn err_invented_symbols_do_not_lock_out_operators() {
         }
         check_refused(lease(node, "serial:X5", 1).await, Code::ResourceExhausted, "TOO_MANY_SERIES");
     }
-    // An operator creates a series, and takes over one that a request created. Then requests can create one more.
+    // An operator creates a series, and takes over one that a request created. Requests can then create one more
+    // series.
     make_series(&other, "serial:X5").await;
     lease(&one, "serial:X5", 1).await.expect("made");
     make_series(&other, "serial:X4").await;

@@ -91,7 +91,7 @@ async fn start_late(disk: &MemoryStore, faults: &mut Dice) -> Node {
     }
 }
 
-/// The width of the space `s`. It is small, so that prefixes and numbers are soon reused.
+/// The width of the space `s`. The width is small, so that prefixes and numbers are soon reused.
 const BITS: u32 = 14;
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const RUNS: u64 = 10;

@@ -79,8 +79,8 @@ async fn ok_a_region_opens_again_after_a_daemon_with_a_chunk_of_it_has_stopped()
     assert!(draw_from(&one, "r").await > first);
 }
 
-/// Another daemon applies the reversal from the history, which does not contain counters. It need not read the whole
-/// table again, which would drop its chunks.
+/// Another daemon applies the reversal from the history, which does not contain counters. The daemon need not read the
+/// whole table again, which would drop its chunks.
 #[tokio::test]
 async fn ok_a_reversal_drops_no_chunk_of_another_region() {
     let disk = disk();
