@@ -148,10 +148,10 @@ pub(crate) enum AllocateError {
         space: String,
         /// The region.
         region: String,
-        /// The names of the sealed region and its space; `None` if the caller may not know them.
+        /// The names of the sealed region and of the region's space; `None` if the caller may not know them.
         by: Option<(String, String)>,
     },
-    /// The region is external: users choose its values.
+    /// The region is external: users choose the region's values.
     #[error(
         "region {region:?} of space {space:?} is external: users choose its values, and `kent region id {} VALUE` turns them into identifiers",
         arguments(region, space)
@@ -191,7 +191,7 @@ pub(crate) enum AllocateError {
     Unsure {
         /// The source.
         subject: String,
-        /// The names of the region and its space; `None` for a series.
+        /// The names of the region and of the region's space; `None` for a series.
         region: Option<(String, String)>,
     },
     /// The wait after a restore is not over.
@@ -510,7 +510,7 @@ pub(crate) enum EditError {
 }
 
 /// Returns the end of a refusal's message: a command that helps, or an empty string. If an edit helps, the refusal
-/// already suggests it, and the string is empty.
+/// already suggests the edit, and the string is empty.
 pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
     match refusal {
         TableRefusal::NoSuchRegion { .. } => format!(" in space {space:?} (kent region ls --space {space})"),

@@ -57,7 +57,7 @@ pub(crate) type GrpcPort = Port<AllocatorServer<AllocatorService>>;
 pub(crate) struct Gateway {
     routes: Router,
     tasks: Tasks,
-    /// Whether callers of the API need a certificate. On the gRPC port, the handshake already requires it.
+    /// Whether callers of the API need a certificate. On the gRPC port, the handshake already requires the certificate.
     needs_certificate: bool,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Options {
     pub(crate) origins: Origins,
     /// The maximum size of a request in bytes.
     pub(crate) bytes_max: usize,
-    /// Whether callers of the API need a certificate. On the gRPC port, the handshake already requires it.
+    /// Whether callers of the API need a certificate. On the gRPC port, the handshake already requires the certificate.
     pub(crate) needs_certificate: bool,
     /// Whether the HTTP port uses TLS.
     pub(crate) is_secure: bool,

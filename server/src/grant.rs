@@ -254,7 +254,7 @@ impl Grants {
     /// Waits before another attempt after a conflict with another replica. The random delay grows with the number of
     /// attempts, so that no replica loses every time.
     async fn back_off(&self, attempt: u32) {
-        // The second attempt has no delay, because it usually finds the chunk that the first one reserved.
+        // The second attempt has no delay, because it usually finds the chunk that the first attempt reserved.
         if attempt > 1 {
             let most = BACK_OFF_MIN_MICROS << attempt.min(BACK_OFF_DOUBLINGS);
             time::sleep(Duration::from_micros(entropy::number(&*self.entropy) % most)).await;
@@ -278,7 +278,7 @@ impl Grants {
     /// The text form of a source's numbers. Only spaces have forms other than decimal.
     pub(crate) fn text_form(&self, source: &Source) -> TextForm {
         match source {
-            // If the space was deleted after the grant, its identifiers are written as decimal numbers.
+            // If the space was deleted after the grant, the identifiers are written as decimal numbers.
             Source::Region { space, .. } => self.regions.text_form(space).unwrap_or_default(),
             Source::Format(_) | Source::Series(_) => TextForm::Decimal,
         }

@@ -18,7 +18,7 @@ pub(crate) mod touch;
 pub(crate) mod trace;
 pub(crate) mod watched;
 
-/// The store, the clock and the random bits that a daemon uses; the simulator supplies its own.
+/// The store, the clock and the random bits that a daemon uses; the simulator supplies its own implementations.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// The store that holds the daemon's state.

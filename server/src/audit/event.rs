@@ -34,7 +34,7 @@ pub enum Outcome {
     Unchanged,
     /// The change was already made under the same request ID.
     Again,
-    /// The action has begun; another event says how it ended.
+    /// The action has begun; another event says how the action ended.
     Begun,
     /// A rule forbids the action, or the action failed without effect.
     Refused,

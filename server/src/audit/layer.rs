@@ -40,7 +40,7 @@ struct State {
     refusals: Refusals,
     /// The number of events lost since the last successful write.
     lost: u64,
-    /// The error of the last failed write, until it is logged.
+    /// The error of the last failed write, until the error is logged.
     failure: Option<io::Error>,
 }
 
@@ -50,7 +50,7 @@ enum Output {
     File(RotatingFile),
 }
 
-/// How many lines this process has written to its audit log, and how many it has lost.
+/// How many lines this process has written to its audit log, and how many lines it has lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuditCounts {
     pub(crate) written: u64,

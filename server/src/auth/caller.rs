@@ -18,7 +18,8 @@ use crate::{
 pub(crate) struct Principal {
     /// `token:ID (NAME)` or `certificate:NAME`.
     pub(crate) name: String,
-    /// `token:ID` or `certificate:NAME`, which owns the principal's request IDs. Rotating the token does not change it.
+    /// `token:ID` or `certificate:NAME`. The principal's request IDs belong to this identity. Rotating the token does
+    /// not change the identity.
     pub(crate) identity: String,
     pub(crate) rights: Rights,
     /// The names of the principal's roles.
@@ -26,7 +27,7 @@ pub(crate) struct Principal {
     /// When the token expires, in milliseconds since 1970.
     pub(crate) expires: Option<i64>,
     pub(crate) limits: Limits,
-    /// The usage that counts against the principal's limits, on all its connections.
+    /// The principal's usage on all its connections, which counts against the principal's limits.
     pub(super) usage: Arc<Usage>,
     /// The budgets, which limit how many identifiers the principal may take in total.
     pub(crate) purse: Purse,

@@ -1,4 +1,4 @@
-//! The error of a region with too few suffixes left, with the command that expands the region.
+//! The error for a region with too few suffixes left, with the command that expands the region.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The error of a caller whose budget is used up.
+//! The error for a caller whose budget is used up.
 
 use kent_access::Holder;
 use kent_ids::{Source, counted, grouped};

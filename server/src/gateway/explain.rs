@@ -1,4 +1,4 @@
-//! Explains what is wrong with a JSON request: the field, and what it must be.
+//! Explains what is wrong with a JSON request: which field is wrong, and what its value must be.
 
 use kent_proto::model::range;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};

@@ -90,7 +90,7 @@ fn http_code(code: Code) -> StatusCode {
     }
 }
 
-/// The HTTP status codes of errors, each with its gRPC codes.
+/// The HTTP status codes of errors, each with the gRPC codes that map to it.
 pub(super) fn statuses() -> BTreeMap<u16, Vec<Code>> {
     let mut statuses = BTreeMap::<_, Vec<_>>::new();
     // The codes range from 0, which is OK, to 16.

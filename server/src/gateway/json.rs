@@ -29,7 +29,7 @@ pub(super) fn encode(text: &[u8], message: &MessageDescriptor, has_wide: bool) -
     parsed.map(|message| message.encode_to_vec().into())
 }
 
-/// Parses a message. An error names the field and what it must be.
+/// Parses a message. An error names the field and what its value must be.
 fn parse<'de, D>(message: &MessageDescriptor, json: D) -> Result<DynamicMessage, String>
 where
     D: serde::Deserializer<'de, Error = serde_json::Error>,

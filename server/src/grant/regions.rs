@@ -176,7 +176,7 @@ impl RegionGrants {
         cut?.map_err(|reason| refused(space, region.to_owned(), reason, caller))
     }
 
-    /// Makes a block of the cut suffixes, if there are any, and returns it with the time of the grant.
+    /// Makes a block of the cut suffixes, if there are any, and returns the block with the time of the grant.
     fn grant_from_chunk(
         &self,
         space: &Arc<Space>,
@@ -218,8 +218,8 @@ impl RegionGrants {
         }
     }
 
-    /// Expands a region if its policy requires it for `count` more suffixes. Returns true if this or another replica
-    /// expanded it.
+    /// Expands a region if its policy requires an expansion for `count` more suffixes. Returns true if this replica or
+    /// another one expanded the region.
     async fn expand(&self, space: &Space, number: RegionNumber, count: NonZeroU64) -> bool {
         // The region may have been renamed since the request, and its old name may now be another region's.
         let due = space.read(|table| {
@@ -263,8 +263,8 @@ impl RegionGrants {
         }
     }
 
-    /// Expands a region if its policy requires it for these requests: for all of them together or, if the region can
-    /// never hold that many, for one of them.
+    /// Expands a region if its policy requires an expansion for these requests: for all of them together or, if the
+    /// region can never hold that many suffixes, for one of them.
     async fn expand_for(&self, space: &Space, number: RegionNumber, requests: &[QueuedRequest]) -> bool {
         let total = requests.iter().fold(0, |total: u64, request| total.saturating_add(request.count.get()));
         for count in iter::once(total).chain(requests.iter().map(|request| request.count.get())) {
@@ -290,7 +290,7 @@ impl RegionGrants {
         let (pending, must_lead) =
             cell.with_queue(|queue| queue.add(QueuedRequest { count, request, charge }, wait_limit));
         if must_lead {
-            // The leader continues if its caller disconnects, because others wait for it.
+            // The leader continues if its caller disconnects, because other callers wait for the leader's commits.
             let leader = self.clone().commit_for_all(space.clone(), facts.number, cell.clone());
             self.tasks.spawn_work_local(leader);
         }
@@ -345,7 +345,7 @@ impl RegionGrants {
                     }
                     requests.iter().map(|_| Err(failure.clone().into())).collect()
                 }
-                // Each request gets the reason when it tries again.
+                // Each request gets the reason when the request tries again.
                 Err(_) => requests.iter().map(|_| Ok(None)).collect(),
             };
             // The next commit can begin while the answers are sent.
@@ -383,12 +383,12 @@ impl RegionGrants {
             return try_again();
         }
         let reserving = cell.reserving.lock().await;
-        // The commit compares the versions of the records that this check has read, so it fails if the region is sealed
-        // meanwhile.
+        // The commit compares the versions of the records that this check has read, so the commit fails if the region
+        // is sealed meanwhile.
         let guarded = space.guarded_facts(number).filter(|(facts, _)| facts.granting.is_ok());
         let Some((facts, guards)) = guarded else { return try_again() };
-        // Return the rest of a chunk that was reserved before the region became strict, so that it does not become a
-        // gap.
+        // Return the rest of a chunk that was reserved before the region became strict, so that the rest does not
+        // become a gap.
         space.give_back(&*self.store, facts.number, cell).await;
         let wall = i64::try_from(self.clock.wall().get()).unwrap_or(i64::MAX);
         let last = cell.with_queue(Queue::take_last);

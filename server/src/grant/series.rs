@@ -1,10 +1,10 @@
 //! Grants from series: sources with a durable counter and no region.
 //!
 //! Except for the built-in series, only *listed* series issue identifiers. A request for a series that is not listed
-//! lists it, unless requests have already created `--series-on-demand` series. Operators can list more series, and can
-//! forget any listed series. Forgetting removes only the listing: the counter's record stays, so a series that is
-//! listed again continues where it stopped. A reservation compares the version of the listing, so that other replicas
-//! notice a change.
+//! adds the series to the list, unless requests have already added `--series-on-demand` series. Operators can list more
+//! series, and can forget any listed series. Forgetting removes only the listing: the counter's record stays, so a
+//! series that is listed again continues where it stopped. A reservation compares the version of the listing, so that
+//! other replicas notice a change.
 
 use std::{
     collections::BTreeMap,
@@ -312,14 +312,14 @@ impl SeriesGrants {
         self.lock().get(series).cloned()
     }
 
-    /// Adds a series to those in memory, unless another call has added it.
+    /// Adds a series to the series in memory, unless another call has added it.
     fn insert(&self, series: &Series, listed: Version) -> Known {
         let fresh = || Known { cell: Arc::new(Cell::new(self.chunk)), listed };
         self.lock().entry(series.clone()).or_insert_with(fresh).clone()
     }
 
-    /// Reads the listing of a series again after it changed. If the series is no longer listed, the rest of its chunk
-    /// becomes a gap.
+    /// Reads the listing of a series again after the listing has changed. If the series is no longer listed, the rest
+    /// of its chunk becomes a gap.
     async fn refresh_listing(&self, series: &Series, before: Version) -> Result<(), StoreFailure> {
         let present = self.listed(series).await?;
         let mut known = self.lock();

@@ -19,7 +19,7 @@ pub(crate) struct Call {
     pub(crate) peer: Option<Address>,
     /// The ID of the request, once the message is read.
     request_id: OnceLock<String>,
-    /// The span of the call, if it is traced.
+    /// The span of the call, if the call is traced.
     trace: Option<Trace>,
 }
 

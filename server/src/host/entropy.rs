@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use rand::Rng;
 
-/// The daemon's source of random bits. The simulator has its own, so that a run is repeatable.
+/// The daemon's source of random bits. The simulator has its own source, so that a run is repeatable.
 pub trait Entropy: Debug + Send + Sync + 'static {
     /// Fills `bytes` with random bits of cryptographic quality.
     fn fill(&self, bytes: &mut [u8]);

@@ -211,7 +211,7 @@ impl Tasks {
         self.failed.cancel();
     }
 
-    /// Whether an invariant is broken. If so, the daemon issues nothing more, although it still serves calls.
+    /// Whether an invariant is broken. If so, the daemon issues nothing more, although the daemon still serves calls.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::SeqCst)
     }

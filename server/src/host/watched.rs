@@ -62,7 +62,7 @@ impl Watched {
         Self { store, clock, read, scan, commit }
     }
 
-    /// Measures an operation. Returns its answer, and how long it took.
+    /// Measures an operation. Returns the operation's answer and duration.
     async fn measured<T, E: fmt::Display>(
         &self,
         work: &Work,

@@ -178,8 +178,8 @@ impl Cell {
                 Ok(Attempt::Reserved(Stored { version, value: counter.reserved }))
             }
             Err(CommitError::Conflict { key, .. }) => Ok(Attempt::Conflict(key)),
-            // If a commit with an unknown outcome succeeded, its chunk becomes a gap, because the next attempt reads
-            // the counter again.
+            // If a commit with an unknown outcome succeeded, the reserved chunk becomes a gap, because the next attempt
+            // reads the counter again.
             Err(error) => {
                 if let CommitError::Unknown(unknown) = &error {
                     warn!(key = %record.key, %unknown, "the outcome of a reservation is unknown; the reservation may leave a gap");

@@ -67,7 +67,7 @@ impl QueuedRequest {
 }
 
 impl Queue {
-    /// Takes the state after the last commit, if it is known; the next commit sets it again.
+    /// Takes the state after the last commit, if it is known; the next commit stores a new state.
     pub(crate) fn take_last(&mut self) -> Option<StrictState> {
         self.last.take()
     }

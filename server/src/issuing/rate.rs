@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 /// The counts of the last five minutes, in steps of [`STEP`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rate {
-    /// The number of each step, and the count of events in it.
+    /// The number of each step, and the count of events in the step.
     steps: VecDeque<(u64, f64)>,
 }
 

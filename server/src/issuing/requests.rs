@@ -49,7 +49,7 @@ pub(crate) struct Requests {
 }
 
 impl Request {
-    /// Returns the request ID, or `None` if it is empty.
+    /// Returns the request ID, or `None` if `request_id` is empty.
     pub(crate) fn new(request_id: &str, requested: RequestScope<'_>, caller: &str) -> Option<Self> {
         if request_id.is_empty() {
             return None;

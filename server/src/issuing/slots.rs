@@ -436,7 +436,8 @@ impl Slots {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // OK because no method of the issuer leaves it inconsistent; a panic inside one is a bug, and stops the daemon.
+        // OK because no method of the issuer leaves the state inconsistent; a panic inside a method is a bug, and stops
+        // the daemon.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -460,8 +461,8 @@ fn trusted_time(state: &mut State, reading: Reading) -> Result<UnixNanos, Refusa
     now.ok_or(Refusal::Quarantined { ahead: after.map(|quarantine| quarantine.ahead).unwrap_or_default() })
 }
 
-/// The interval at which the keeper checks whether an extension is due. It is short, because the first windows last
-/// only two seconds.
+/// The interval at which the keeper checks whether an extension is due. The interval is short, because the first
+/// windows last only two seconds.
 const KEEPER_INTERVAL: Duration = Duration::from_millis(250);
 
 const HOUR_NANOS: i128 = 3_600_000_000_000;

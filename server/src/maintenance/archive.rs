@@ -3,8 +3,8 @@
 //!
 //! An archive contains every acknowledged commit (`kent_store::Archiving`), so a restore from it is exact and does not
 //! depend on clocks or tables. The old daemon must not continue after the restore. The restore therefore locks the
-//! archive and records in it which store replaces the old one. From then on, the old store is rejected. An archive can
-//! be restored once; afterward it serves as a backup.
+//! archive and records in it which store replaces the archived store. From then on, the archived store is rejected. An
+//! archive can be restored once; afterward, the archive serves as a backup.
 
 use std::{
     fmt,

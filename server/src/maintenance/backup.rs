@@ -1,7 +1,7 @@
 //! Backups: the records of a store as of one moment, with the time, the store's identity and a check of completeness.
 //!
 //! The file is the stream of `Admin.Backup`, each message preceded by its length (protobuf's delimited form): a
-//! beginning, the records in parts, and an end with their count and checksum.
+//! beginning, the records in parts, and an end with the count and the checksum of the records.
 
 use std::{
     fs::File,
@@ -56,7 +56,7 @@ pub enum BadBackup {
     /// The backup was created by a newer version.
     #[error("its records have schema {found}, which needs a newer kentd")]
     Newer {
-        /// The schema of its records.
+        /// The schema of the backup's records.
         found: u32,
     },
     /// The backup is truncated.
@@ -147,7 +147,7 @@ fn part(part: backup_part::Part) -> BackupPart {
     BackupPart { part: Some(part) }
 }
 
-/// Begins the checksum of a backup, with its header.
+/// Begins the checksum of a backup with the backup's header.
 fn sum_of(begin: &backup_part::Begin) -> crc32fast::Hasher {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&begin.encode_to_vec());

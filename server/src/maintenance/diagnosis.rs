@@ -115,7 +115,7 @@ async fn directories(engine: &Arc<Engine>) -> Vec<Directory> {
 impl Disk {
     fn measure(path: &Path, clock: &dyn Clock) -> io::Result<Self> {
         let space = statvfs(path)?;
-        // If the file system allows it, the file has no name, so a crash leaves nothing behind.
+        // If the file system allows unnamed files, the file has no name, so a crash leaves nothing behind.
         let file = tempfile::tempfile_in(path)?;
         let sync = || {
             file.write_all_at(&[0; BLOCK_BYTES], 0)?;

@@ -30,7 +30,7 @@ pub(crate) struct Filling<'s> {
     version: Version,
     /// Whether this attempt continues an interrupted one.
     is_resumed: bool,
-    /// The history records of an earlier attempt, whose revisions depend on its time.
+    /// The history records of an earlier attempt. Their revisions depend on the time of that attempt.
     left_over: Vec<Key>,
 }
 

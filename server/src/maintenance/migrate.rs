@@ -120,7 +120,7 @@ pub enum MigrateError {
         /// The reason.
         source: NotWhole,
     },
-    /// The store was moved earlier, either to another address or to this address, where it no longer exists.
+    /// The store was moved earlier: to another address, or to this address, where the store no longer exists.
     #[error(
         "{} was moved to {to} earlier, and only that store knows what has been issued since: start replicas with kentd --store {to}",
         dir.display()

@@ -4,10 +4,10 @@
 //! A backup does not contain what was issued after it was taken, but the pace of each counter limits how far the
 //! counter may have advanced. The restore moves every counter past that limit; if fewer numbers are left, the counter
 //! issues nothing until an operator names a floor. The restore reserves every slot until the time of the restore, and
-//! raises each slot's fence far above its old value. It seals the regions, unless the operator confirms that no table
-//! was edited after the backup. If another store was restored earlier from an older backup, the restore also skips what
-//! that store may have issued. The clocks of lost hosts may have been ahead of this host's clock by `--clock-error`, so
-//! the new store issues nothing for that long. The new store gets a new identity.
+//! raises each slot's fence far above its old value. The restore seals the regions, unless the operator confirms that
+//! no table was edited after the backup. If another store was restored earlier from an older backup, the restore also
+//! skips what that store may have issued. The clocks of lost hosts may have been ahead of this host's clock by
+//! `--clock-error`, so the new store issues nothing for that long. The new store gets a new identity.
 
 mod bound;
 mod budgets;
@@ -338,7 +338,7 @@ impl Restore {
         plan(args, checked(&args.source, backup::decode(backup).map_err(bad)?)?, None, now, entropy)
     }
 
-    /// Writes the new store. No daemon starts on it until it is complete.
+    /// Writes the new store. No daemon starts on the new store until the store is complete.
     ///
     /// # Errors
     ///
@@ -380,7 +380,7 @@ impl Restore {
     }
 
     /// Checks that the target is empty, or that this restore continues an interrupted one. Only a restore from an
-    /// archive can be continued: the archive names the new store, and no other store can be restored from it.
+    /// archive can be continued: the archive names the new store, and no other store can be restored from the archive.
     async fn check_target(&self, store: &dyn Store, args: &RestoreArgs) -> Result<(), RestoreError> {
         // Read the mark after the records, because the mark of an interrupted attempt may arrive in between.
         let is_empty = store.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty();

@@ -2,8 +2,8 @@
 //! than its witness, the store is an old copy, and the daemon refuses to issue from it.
 //!
 //! A witness is a directory with one small file for each store, named after the store's identity. Daemons on different
-//! stores may share it, and files are never removed. A witness does not detect a copy that was made after the last
-//! start, because it counts starts and not grants.
+//! stores may share a witness, and files are never removed. A witness does not detect a copy that was made after the
+//! last start, because it counts starts and not grants.
 //!
 //! While a daemon serves an embedded store, it locks a file in the witness ([`Claim`]), so that no other process can
 //! serve a copy of the store at the same time.
@@ -320,7 +320,7 @@ impl Witness {
         Ok(())
     }
 
-    /// Writes the file, unless it already records more starts.
+    /// Writes the file, unless the file already records more starts.
     async fn write(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         // The lock is held until the end, because replicas on one machine may start at the same time.
@@ -328,7 +328,8 @@ impl Witness {
         self.replace(file, record)
     }
 
-    /// Replaces the file atomically and durably, unless it already records more starts. The caller holds the lock.
+    /// Replaces the file atomically and durably, unless the file already records more starts. The caller holds the
+    /// lock.
     fn replace(&self, file: &Path, record: &StartRecord) -> io::Result<()> {
         let before = read(file)?;
         if before.as_ref().is_some_and(|seen| seen.starts >= record.starts) {
@@ -405,7 +406,8 @@ pub(crate) struct Claim {
 /// on its data directory.
 const CLAIM_WAIT: Duration = Duration::from_secs(1);
 
-/// Locks a file and describes this process in it. If another process has locked it, returns the content of the file.
+/// Locks a file and describes this process in it. If another process has locked the file, returns the content of the
+/// file.
 async fn claim(path: &Path, place: &str) -> io::Result<Result<File, String>> {
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     if locked(&file, CLAIM_WAIT).await?.is_none() {

@@ -41,8 +41,8 @@ pub enum NotWhole {
     Empty,
 }
 
-/// Reads the cluster key and the version of its record. In a new store, draws the key and stores it before anything
-/// else. The record never changes, so a different version means that the store was replaced.
+/// Reads the cluster key and the version of its record. In a new store, draws the key and stores the key before
+/// anything else. The record never changes, so a different version means that the store was replaced.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub(crate) async fn load_or_found(
         let drawn = stored::encode_cluster(&ClusterKey::new(entropy::bytes(entropy)));
         let unmarked = Txn::new().expect(keys::CLUSTER, Version::ABSENT).expect(keys::RESTORING, Version::ABSENT);
         match store.commit(unmarked.put(keys::CLUSTER, drawn)).await {
-            // Read the key again: it is ours or another replica's, unless the store is marked.
+            // Read the key again: this daemon or another replica has written it, unless the store is marked.
             Ok(_) | Err(CommitError::Conflict { .. } | CommitError::Unknown(_)) => {}
             Err(error) => return Err(StoreFailure::from(error).into()),
         }

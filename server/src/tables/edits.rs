@@ -57,7 +57,7 @@ pub(crate) struct EditCommand {
 }
 
 impl EditCommand {
-    /// Returns the command with these texts for the region that it creates.
+    /// Returns the command with these texts for the region that the command creates.
     fn with_texts(&self, texts: &Texts) -> Self {
         let mut command = self.clone();
         if let Edit::Create { start, .. } = &mut command.edit {
@@ -76,7 +76,8 @@ pub(crate) struct Edited {
     pub(crate) again: bool,
 }
 
-/// The creation of a delegated region's space at the start of the delegation, or its deletion at the end.
+/// The creation of a delegated region's space when the delegation starts, or the deletion of the space when the
+/// delegation ends.
 enum Inner {
     Made { key: String, place: Vacant, table: Box<Table>, constants: (ClusterKey, TextForm) },
     Deleted { space: Arc<Space>, version: Version, facts: SpaceFacts },
@@ -105,7 +106,7 @@ enum CommitOutcome {
 pub(super) const ATTEMPTS: u32 = 5;
 
 impl Directory {
-    /// Plans an edit and, unless it is a dry run, commits it. With a request ID, the edit is made only once.
+    /// Plans an edit and, unless this is a dry run, commits the edit. With a request ID, the edit is made only once.
     pub(crate) async fn edit(&self, command: &EditCommand) -> Result<Edited, EditError> {
         self.check_named(&command.caller, &command.space, &command.edit)?;
         let space = self.find(&command.space)?;
@@ -536,9 +537,9 @@ impl Directory {
             let (_, version) = space.versions(change.number);
             txn = txn.expect(key.clone(), version);
             let Some(after) = &change.after else {
-                // The commit compares the counter, so nothing has been reserved since it was read. Every reservation
-                // compares the region's record, so nothing is reserved later. The counter's record, if any, is kept:
-                // counters are never deleted.
+                // The commit compares the counter, so nothing has been reserved since the counter was read. Every
+                // reservation compares the region's record, so nothing is reserved later. The counter's record, if any,
+                // is kept: counters are never deleted.
                 txn = txn.delete(key);
                 continue;
             };

@@ -38,7 +38,7 @@ pub(crate) struct ForgottenRevision {
     pub(crate) oldest: Revision,
 }
 
-/// Adds the record of an edit to its commit.
+/// Adds the record of an edit to the commit of the edit.
 pub(crate) fn record(txn: Txn, space: &Space, revision: Revision, entry: &HistoryEntry) -> Txn {
     stored::encode_history(entry).into_iter().zip(0..).fold(txn, |txn, (part, number)| {
         let key = keys::history(space.key(), revision.0, number);
@@ -117,7 +117,7 @@ pub(crate) async fn forget(store: &dyn Store, space: &Space, keep: u64) -> Resul
     for (key, part) in &page {
         let (revision, number) = keys::parse_history(key)?;
         if revision > after.through {
-            // The first part of an edit's record contains the revision that it follows.
+            // The first part of an edit's record contains the revision before the edit.
             if number != 0 || after.excess(present, keep) == 0 {
                 break;
             }

@@ -85,7 +85,7 @@ impl Past {
         Ok(made)
     }
 
-    /// Returns the table if it is kept, and marks it as the most recently requested one.
+    /// Returns the table if it is kept, and marks the table as the most recently requested one.
     fn kept(&self, space: &Space, revision: Revision) -> Option<Arc<PastTable>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|table| table.space == space.key() && table.revision == revision)?;

@@ -53,7 +53,8 @@ pub(crate) struct Space {
 /// The number of counters or regions to list while their lock is held. Listing this many takes about ten microseconds.
 const CELLS_PER_LOCK: usize = 256;
 const REGIONS_PER_LOCK: usize = 1024;
-/// The maximum number of attempts to list a table in parts. If the table keeps changing, it is then listed as a whole.
+/// The maximum number of attempts to list a table in parts. If the table keeps changing, the table is then listed as a
+/// whole.
 const LISTING_ATTEMPTS: usize = 3;
 
 /// A table, and the versions of the records that it came from.
@@ -206,7 +207,7 @@ impl Space {
     }
 
     /// Returns the rest of a region's chunk to the store; see [`Cell::give_back`]. The counter of a closed region does
-    /// not change, because its heir has inherited it, and an undo compares the two counters.
+    /// not change, because the region's heir has inherited the counter, and an undo compares the two counters.
     pub(crate) async fn give_back(&self, store: &dyn Store, number: RegionNumber, cell: &Cell) {
         if self.read(|table| table.get(number).is_some_and(|region| region.kind == Kind::Closed)) {
             return;
@@ -484,7 +485,7 @@ mod tests {
         assert_eq!(heard(7, 100), Some(Count::Below(100)));
         assert_eq!(heard(6, 80), Some(Count::Below(100)), "a watch reports it late");
         assert_eq!(heard(8, 90), Some(Count::Below(90)), "a chunk was returned");
-        // A declared counter has the version of the edit.
+        // A counter that an edit declares gets the version of the edit.
         let next = Patch { next: Some(Count::Below(200)), ..Patch::default() };
         let plan = space.read(|table| table.plan(&Edit::Update { name: "r".to_owned(), patch: next })).expect("legal");
         space.apply(&plan, Version::new(12), EditId::default()).expect("applied");

@@ -37,8 +37,8 @@ pub(crate) struct UndoCommand {
 const SCAN_MAX: usize = 20_000;
 
 impl Directory {
-    /// Reverts the last edit and, unless it is a dry run, commits the reversal. With a request ID, the reversal is made
-    /// only once.
+    /// Reverts the last edit and, unless this is a dry run, commits the reversal. With a request ID, the reversal is
+    /// made only once.
     pub(crate) async fn undo(&self, command: &UndoCommand) -> Result<Edited, EditError> {
         match &command.region {
             Some(region) => self.check_region(&command.caller, Action::Edit, &command.space, region)?,
@@ -96,7 +96,7 @@ impl Directory {
         let (mut rests, mut changes) = (Vec::new(), entry.changes.clone());
         let _reserving = lock_all(&counters).await;
         for (number, cell) in &counters {
-            // Plan as if the rest of this daemon's chunk were returned, because the edit returns it.
+            // Plan as if the rest of this daemon's chunk were returned, because the edit returns the rest.
             let read = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;
             set_inherited(&mut changes, *number, read.value.reserved);
             rests.push((*number, cell.rest_of(read)));

@@ -1,6 +1,6 @@
 //! The duration of calls, by port, method and code.
 //!
-//! `Allocator/Allocate` is left out, because it has metrics by source.
+//! `Allocator/Allocate` is left out, because there are metrics by source for this method.
 
 use std::{convert::Infallible, future::Future, time::Duration};
 

@@ -54,7 +54,7 @@ const PREFACE_BYTES: usize = 24;
 /// The time within which the preface must arrive.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Starts the wait for the preface. Call it within a runtime.
+/// Starts the wait for the preface. Must be called within a runtime.
 pub(super) fn preface_timeout() -> Pin<Box<Sleep>> {
     Box::pin(sleep(PREFACE_TIMEOUT))
 }
@@ -99,8 +99,8 @@ impl Connection {
         self
     }
 
-    /// Makes the connection fail if its first bytes, which show the version of HTTP, do not arrive in time. Call it
-    /// within a runtime.
+    /// Makes the connection fail if its first bytes, which show the version of HTTP, do not arrive in time. Must be
+    /// called within a runtime.
     pub(crate) fn expecting_http(self) -> Self {
         self.beginning(Bytes::new(), preface_timeout())
     }

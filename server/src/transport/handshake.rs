@@ -202,8 +202,8 @@ pub(super) async fn close(mut socket: impl AsyncRead + AsyncWrite + Unpin) {
     let _ = time::timeout(CLOSE_TIMEOUT, unread).await;
 }
 
-/// The longest time that a caller may take to read the last answer, and the maximum number of bytes that it may send
-/// meanwhile.
+/// The longest time that a caller may take to read the last answer, and the maximum number of bytes that the caller may
+/// send meanwhile.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const UNREAD_BYTES_MAX: usize = 16 * 1024;
 

@@ -11,7 +11,7 @@ pub(crate) struct TakesIssued;
 #[derive(Clone, Debug)]
 pub(crate) struct Issued {
     pub(crate) block: Block,
-    /// The text form of the block's space, if it has one.
+    /// The text form of the block's space; the default if the block does not belong to a space.
     pub(crate) form: TextForm,
     pub(crate) clock_epoch: u64,
 }

@@ -122,7 +122,7 @@ fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     tags.any(|known| known == "*" || known.as_bytes() == tag.as_bytes())
 }
 
-/// The content type of a file, by the extension of its name.
+/// The content type of a file, derived from the extension of the file's name.
 fn kind(name: &str) -> &'static str {
     match name.rsplit('.').next().unwrap_or_default() {
         "html" => "text/html; charset=utf-8",

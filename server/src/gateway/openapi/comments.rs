@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The comments of all files.
 pub(super) struct Comments<'p> {
-    /// Each key is the name of a file and a path within it.
+    /// Each key is the name of a file and a path within the file.
     by_place: HashMap<(&'p str, &'p [i32]), &'p str>,
 }
 
@@ -21,7 +21,7 @@ impl<'p> Comments<'p> {
         Self { by_place: places.filter(|(_, comment)| !comment.is_empty()).collect() }
     }
 
-    /// The comment above an item; empty if it has none.
+    /// The comment above an item; empty if the item has none.
     pub(super) fn at(&self, file: &FileDescriptor, path: &[i32]) -> String {
         let comment = self.by_place.get(&(file.name(), path)).copied().unwrap_or_default();
         let lines: Vec<&str> = comment.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();

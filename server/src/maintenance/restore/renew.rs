@@ -90,7 +90,7 @@ impl Restore {
         if let Some(older) = copy.older {
             lost.lapse.since = lost.lapse.since.min(older.since());
             // The new entry covers all restores since the older backup, because none of them applied to the other
-            // store. Their lapses may have begun before the older backup.
+            // store. The lapses of these restores may have begun before the older backup.
             let (before, since): (Vec<_>, Vec<_>) =
                 restores.into_iter().partition(|restored| older.restores.contains(restored));
             for replaced in since {

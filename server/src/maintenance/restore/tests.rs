@@ -107,7 +107,8 @@ fn ok_a_restore_skips_what_the_lost_store_or_an_earlier_restore_issued_with_any_
         let lost = Counter { paid: known.paid.max(TAKEN.offset(-HOUR)), ..known };
         for second in errors {
             let now = TAKEN.offset(9 * HOUR);
-            // The clock of the second restoring host is behind all other clocks by its `--clock-error`.
+            // The clock of the second restoring host is behind all other clocks by the `--clock-error` of the second
+            // restore.
             let later = reserved(&planned(&known, second, now.offset(-second * SECOND)));
             assert!(later >= comes_to(&lost, now), "{second}: {later}");
             for first in errors {

@@ -106,7 +106,7 @@ impl Space {
     }
 
     /// Locks the tables of the outer spaces, outermost first, as all code that locks several tables does. Returns each
-    /// table with its delegated region that contains this space.
+    /// table together with the delegated region that contains this space.
     fn lock_around(&self) -> Vec<Level<'_>> {
         let Some((outer, region)) = &self.outer else { return Vec::new() };
         let mut around = outer.lock_around();

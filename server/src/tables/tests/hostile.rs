@@ -260,8 +260,8 @@ async fn err_a_restore_is_not_undone() {
     assert!(get(&node).await.sealed);
 }
 
-/// The answer to an edit that depends on the counter is lost, so the table is read again. The region has a cap, so its
-/// chunk is then returned. Returning the chunk must not block the edit or later edits of the space.
+/// The answer to an edit that depends on the counter is lost, so the table is read again. The region has a cap, so the
+/// daemon then returns its chunk. Returning the chunk must not block the edit or later edits of the space.
 #[tokio::test]
 async fn ok_an_edit_of_a_capped_region_without_an_answer_ends() {
     let disk = disk();

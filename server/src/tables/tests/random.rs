@@ -19,7 +19,7 @@ use tonic::async_trait;
 use super::*;
 use crate::{host::tasks::Tasks, records::failure::LoadError};
 
-/// A store that applies some commits late, after it has reported their outcome as unknown.
+/// A store that applies some commits late, after it has reported the outcome of these commits as unknown.
 #[derive(Debug)]
 struct Late {
     disk: Arc<MemoryStore>,
