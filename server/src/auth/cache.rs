@@ -13,7 +13,7 @@ use super::{
 /// The last caller of a connection, cached so that its token is hashed and its rights are compiled once, not for each
 /// call.
 ///
-/// parking_lot's `Mutex` needs about thirty instructions less than the standard library's, which checks for poisoning.
+/// parking_lot's `Mutex` needs about thirty fewer instructions than the standard library's, which checks for poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct KnownCaller(Mutex<Option<Remembered>>);
 

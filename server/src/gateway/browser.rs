@@ -63,8 +63,8 @@ fn is_allowed(origins: &Origins, origin: &HeaderValue, host: Option<&str>) -> bo
     origins.headers().contains(origin) || host.is_some_and(|host| is_own(origin, host))
 }
 
-/// Whether an origin is the daemon itself. The origin must be an IP address or `localhost`, because the owner of
-/// another site can make its domain name resolve to this machine.
+/// Whether an origin belongs to the daemon itself. The origin must be an IP address or `localhost`, because the owner
+/// of another site can make its domain name resolve to this machine.
 fn is_own(origin: &HeaderValue, host: &str) -> bool {
     let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
     let name = Uri::try_from(host).ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();

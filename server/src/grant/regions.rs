@@ -505,7 +505,7 @@ impl RegionGrants {
             return Ok(());
         }
         cell.with(|counter| counter.set_policy(chunk(facts.chunk, self.chunk)));
-        // An edit may have set a cap inside the chunk before the chunk was known to be durable.
+        // An edit may have set a cap below the end of the chunk before this daemon knew that the chunk was durable.
         space.give_back_forbidden_of(&*self.store, number, &cell).await;
         if cell.with(|counter| counter.left()) >= count.get().into() {
             return Ok(());

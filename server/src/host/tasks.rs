@@ -112,7 +112,8 @@ impl Tasks {
     }
 
     /// Spawns work that ends by itself, such as a commit that must not be abandoned midway. The work continues when the
-    /// handle is dropped, and [`Tasks::stop`] waits for it. The log lines of the work name the call that spawned it.
+    /// handle is dropped, and [`Tasks::stop`] waits for it. The work's log lines contain the call that spawned the
+    /// work.
     pub(crate) fn spawn_work<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,

@@ -45,7 +45,7 @@ pub(crate) struct Directory {
     deleted: RwLock<BTreeSet<String>>,
     /// Held during the creation of a space.
     pub(super) making: Mutex<()>,
-    /// Held during a change of requests for regions.
+    /// Held while requests for regions are changed.
     pub(super) asking: Mutex<()>,
 }
 

@@ -253,7 +253,7 @@ impl Space {
         self.state_mut().table.set_index(index);
     }
 
-    /// Replaces the table with one read from the store.
+    /// Replaces the table with a table read from the store.
     pub(crate) fn replace(&self, state: State) {
         let revision = state.table.revision();
         let old = mem::replace(&mut *self.state_mut(), state);

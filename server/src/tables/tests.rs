@@ -138,7 +138,7 @@ async fn ok_no_chunk_is_reserved_after_a_region_became_strict() {
     let space = one.engine().directory().find("default").expect("there");
     let number = space.read(|table| table.named("r").map(|region| region.number)).expect("there");
     let cell = space.cell(number, Chunk::default());
-    // Simulate another reservation, or an edit that depends on the counter, in progress.
+    // Simulate that another reservation, or an edit that depends on the counter, is in progress.
     let held = cell.reserving.lock().await;
     let mut asked = pin!(draw(&one));
     assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());

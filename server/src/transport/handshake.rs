@@ -95,8 +95,8 @@ impl Handshakes {
         Self { admission, secure: tls.map(secure) }
     }
 
-    /// Passes the connection to `pass_on` when it is ready. A socket beyond the limits of the port, or whose handshake
-    /// fails, is closed.
+    /// Passes the connection to `pass_on` when it is ready. A socket is closed if it exceeds the limits of the port or
+    /// its handshake fails.
     pub(crate) fn begin(
         &mut self,
         socket: Socket,

@@ -43,7 +43,7 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// The CAs that sign the certificates of callers. If they are set, every caller of the gRPC port needs a
+    /// The CAs that sign the certificates of callers. If this is set, every caller of the gRPC port needs a
     /// certificate.
     pub client_ca: Option<PathBuf>,
     /// The certificates that these CAs have revoked.
@@ -358,7 +358,8 @@ impl Tls {
         }
     }
 
-    /// Uses the files if they have changed. `rejected` is the last problem, so that each problem is logged once.
+    /// Uses the files if they have changed. `rejected` is the problem that was logged last, so that each problem is
+    /// logged only once.
     fn reload(&self, clock: &dyn Clock, rejected: &mut Option<String>, by_signal: bool) {
         let loaded = match self.files.read() {
             Ok(contents) if contents == self.current().contents => {
@@ -477,7 +478,7 @@ mod tests {
         let own = tls.clone();
         let check = move || own.end_rejected(SystemClock::new().wall());
         match tls.callers.try_lock() {
-            // The first check does not hold the lock, so the second check can end within the first one.
+            // The first check does not hold the lock, so the second check can end during the first one.
             Ok(unlocked) => {
                 drop(unlocked);
                 check();
