@@ -155,7 +155,7 @@ impl Usage {
         Limited { kind, limit, wait }
     }
 
-    /// Whether the principal uses nothing, so that its usage can be forgotten.
+    /// Whether the principal has nothing open and its buckets are full, so that its usage can be forgotten.
     fn is_idle(&self, now: Duration) -> bool {
         let open = self.streams.load(Relaxed) + self.connections.load(Relaxed);
         open == 0 && self.ids.is_full(now) && self.calls.is_full(now)

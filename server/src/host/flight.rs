@@ -142,7 +142,7 @@ impl Happened {
         }
     }
 
-    /// The details of the event, with their names.
+    /// The names and values of the event's details.
     pub(crate) fn figures(&self) -> Vec<(&'static str, String)> {
         let millis = |duration: &Duration| format!("{:.3}", duration.as_secs_f64() * 1e3);
         match self {

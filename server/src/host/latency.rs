@@ -1,5 +1,5 @@
-//! A histogram of durations whose values can be read back, for the statistics of each second. An observation costs two
-//! atomic additions.
+//! A histogram of durations whose values can be read back for per-second statistics. An observation costs two atomic
+//! additions.
 
 use std::{
     array, fmt,
@@ -111,7 +111,7 @@ impl<const FIRST: u64> EncodeMetric for Latency<FIRST> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
         let observed = self.observed();
         let bounds = exponential_buckets(FIRST as f64 * 1e-6, 4.0, BOUNDS);
-        // A bucket for Prometheus counts the durations above the previous bound.
+        // Each bucket passed to Prometheus counts only the durations above the previous bound.
         let up_to =
             |at: usize| -> u64 { observed.buckets[(at * STEP).saturating_sub(STEP - 1)..=at * STEP].iter().sum() };
         let mut buckets: Vec<(f64, u64)> = bounds.enumerate().map(|(at, bound)| (bound, up_to(at))).collect();

@@ -95,8 +95,8 @@ impl Queue {
         (PendingGrant(receiver), !mem::replace(&mut self.is_led, true))
     }
 
-    /// Removes and returns the requests that share the next commit, without abandoned ones. If none are left, the
-    /// leader is done.
+    /// Removes and returns the requests that share the next commit, and drops abandoned requests. If no request is
+    /// left, the leader is done.
     pub(crate) fn next(&mut self, now: Duration) -> (Vec<QueuedRequest>, Vec<Waiter>) {
         self.expire(now);
         let shared: (Vec<_>, Vec<_>) = self.waiting.drain(..self.waiting.len().min(SHARED_MAX)).unzip();

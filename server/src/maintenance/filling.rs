@@ -59,7 +59,7 @@ struct Mark {
     step: u64,
 }
 
-/// The number of records in one step, because etcd accepts at most 1.5 MiB in a request.
+/// The number of records in one step. The number is small, because etcd accepts at most 1.5 MiB in a request.
 const BATCH: usize = 60;
 const _: () =
     assert!((BATCH + 1) * (VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX) <= TXN_BYTES_MAX, "a step fits a transaction");

@@ -242,8 +242,8 @@ impl Witness {
         let file = self.file(store.store_id());
         let unusable = |problem: String| WitnessError::Unusable { path: file.clone(), problem };
         let earlier = self.earlier(store).await?;
-        // Read the witness before the store. A replica counts its start first in the store, so a start between the two
-        // reads does not make the store look old.
+        // Read the witness before the store. A replica counts its start in the store before it counts the start in the
+        // witness, so a start between the two reads does not make the store look old.
         let mut seen =
             read(&file).map_err(|problem| unusable(problem.to_string()))?.map(|record| (record.starts, &file));
         let of_earlier: Vec<_> = earlier.iter().map(|witness| witness.file(store.store_id())).collect();

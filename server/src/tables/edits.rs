@@ -670,7 +670,7 @@ fn plan((space, key): (&str, &str), table: &Table, command: &EditCommand) -> Res
 /// not read.
 fn nearest(table: &Table, key: &str, command: &EditCommand, refusal: &Refusal) -> Option<Edit> {
     let (edit, plan) = table.nearest(&command.edit, refusal)?;
-    // The place of a new region reveals that no other region is there.
+    // A suggested place for a new region reveals that no other region is there.
     let is_placed = matches!(edit, Edit::Create { .. });
     let may_know = !is_placed || command.caller.may(Action::Read, Target::Table { space: key });
     (may_know && may_make(key, &command.caller, &plan)).then_some(edit)

@@ -1,13 +1,13 @@
-//! Extensions with which a caller in this process gets a block instead of a message with the identifiers.
+//! Extensions that let a caller in this process get a block instead of a message with the identifiers.
 
 use kent_ids::Block;
 use kent_proto::stored::TextForm;
 
-/// An extension of a request for identifiers as text: the caller accepts [`Issued`].
+/// A request extension for identifiers as text, which tells the service that the caller accepts [`Issued`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TakesIssued;
 
-/// An extension of a response whose message is empty: the contents that replace the message.
+/// A response extension with the contents that replace the response's empty message.
 #[derive(Clone, Debug)]
 pub(crate) struct Issued {
     pub(crate) block: Block,

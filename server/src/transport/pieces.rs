@@ -23,7 +23,7 @@ use tonic::{
     codegen::http::{HeaderMap, HeaderValue, Response},
 };
 
-/// An extension of a response: the message that replaces its body.
+/// A response extension with the message that replaces the response's body.
 #[derive(Clone, Debug)]
 pub(crate) struct Large {
     pieces: Pieces,

@@ -301,7 +301,7 @@ fn ok_a_restore_moves_counters_that_may_have_issued_and_seals_regions_that_may_h
     }
 }
 
-/// The error must not advise to use an empty directory, which suits a new store but would not help here.
+/// The error must not advise using an empty directory, which suits a new store but would not help here.
 #[tokio::test]
 async fn err_a_directory_without_a_store_is_not_a_source() {
     let dir = tempfile::tempdir().expect("a directory");

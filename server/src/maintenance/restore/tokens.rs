@@ -10,7 +10,7 @@ use crate::records::{
 };
 
 impl Restore {
-    /// Disables the tokens, unless they are kept.
+    /// Disables the tokens, unless `--keep-tokens` is set.
     pub(super) fn disable_tokens(mut self, args: &RestoreArgs) -> Result<Self, RestoreError> {
         if args.keep_tokens {
             return Ok(self);
