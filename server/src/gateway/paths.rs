@@ -214,7 +214,7 @@ impl Shared {
     }
 }
 
-/// JSON, ended by a newline for terminals.
+/// Answers with JSON that ends with a newline, for terminals.
 fn json_line(json: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json + "\n").into_response()
 }

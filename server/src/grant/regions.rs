@@ -577,7 +577,7 @@ fn record(space: &Space, facts: &RegionFacts) -> Record {
     }
 }
 
-/// The chunk sizes of a region, by its policy.
+/// The chunk sizes of a region, according to its policy.
 const fn chunk(policy: ChunkPolicy, default: Chunk) -> Chunk {
     match policy {
         ChunkPolicy::Within { min, max } => Chunk { min, max },

@@ -58,7 +58,7 @@ struct Known {
     listed: Version,
 }
 
-/// A listed series, for operators.
+/// A listed series, as operators see it.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedSeries {
     pub(crate) series: Series,

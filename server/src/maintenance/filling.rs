@@ -162,8 +162,9 @@ impl<'s> Filling<'s> {
         self.finish(cluster).await
     }
 
-    /// Commits writes under the mark exactly once. If no answer arrives, the mark shows whether the writes were
-    /// committed. A retry compares the same version of the mark, so that only one of the two commits succeeds.
+    /// Commits `writes` exactly once, provided that the mark has not changed. If no answer arrives, the mark shows
+    /// whether the writes were committed. A retry compares the same version of the mark, so that only one of the two
+    /// commits succeeds.
     async fn step(&mut self, writes: Txn) -> Result<(), FillError> {
         let next = Mark { step: self.mark.step + 1, ..self.mark };
         let txn = writes.expect(keys::RESTORING, self.version).put(keys::RESTORING, next.encode());

@@ -244,7 +244,7 @@ pub(crate) fn parse_ask(key: &Key) -> Result<u64, Malformed> {
     u64::from_str_radix(digits, 16).map_err(|_| Malformed { what: "the number of a request for a region" })
 }
 
-/// One part of the record of the edit that made a revision.
+/// One part of a revision's edit record.
 pub(crate) fn history(space: &str, revision: u64, part: u32) -> Key {
     valid(format!("history/{space}/{revision:016x}/{part:04x}"))
 }
@@ -272,7 +272,7 @@ pub(crate) fn oldest(space: &str) -> Key {
     valid(format!("oldest/{space}"))
 }
 
-/// All parts of the record of the edit that made a revision.
+/// All parts of a revision's edit record.
 pub(crate) fn history_parts(space: &str, revision: u64) -> Key {
     valid(format!("history/{space}/{revision:016x}/"))
 }

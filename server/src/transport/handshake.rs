@@ -71,8 +71,8 @@ impl Handshakes {
         Self { admission: Admission::unlimited(), secure: None }
     }
 
-    /// Creates handshakes with TLS on a gRPC port without a daemon, for measurements. The handshakes run on the
-    /// caller's runtime.
+    /// Creates handshakes with TLS for a gRPC port without a daemon, for benchmarks. The handshakes run on the caller's
+    /// runtime.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Services whose calls may take a long time: they run on the runtime for calls, not on the thread of the connection.
 //!
 //! A thread of the gRPC port answers each grant within microseconds, one after the other. A page of a table or ten
-//! thousand classifications would delay all grants on its connections. The runtime for calls therefore computes such
-//! answers, and passes them to the connection in small pieces, as fast as the connection sends them.
+//! thousand classifications would delay all grants on the thread's connections. The runtime for calls therefore
+//! computes such answers, and passes them to the connection in small pieces, as fast as the connection sends them.
 
 use std::{
     convert::Infallible,

@@ -13,7 +13,8 @@ use tonic::{Code, Status, body::Body, codegen::http::Response};
 
 use crate::host::trace::Trace;
 
-/// Makes an answer end the span of its call. The span ends at the status, which follows the last message.
+/// Ends the span of a call together with the answer to the call. The span ends when the status is sent, after the last
+/// message.
 pub(super) async fn traced(
     trace: Trace,
     answer: impl Future<Output = Result<Response<Body>, Infallible>>,

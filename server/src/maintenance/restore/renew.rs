@@ -21,7 +21,7 @@ use crate::{
 /// The minimum distance by which fences, revisions and region numbers move, which is assumed to exceed what a store
 /// used since its backup.
 pub(super) const LEAP: u64 = 1_000_000;
-/// The maximum duration by which a timestamp issued before the restore can be ahead of the time of the restore.
+/// How far a timestamp that was issued before the restore can be ahead of the time of the restore.
 const AHEAD: Duration = Duration::from_secs(2);
 
 impl Restore {
