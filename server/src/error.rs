@@ -63,7 +63,7 @@ pub(crate) struct NoSuchRegion {
     }
 )]
 pub(crate) struct RestoreWait {
-    /// The time from which identifiers are issued.
+    /// The time at which identifiers are issued again.
     pub(crate) until: UnixNanos,
     /// The current time, if the clock is trusted.
     pub(crate) now: Option<UnixNanos>,

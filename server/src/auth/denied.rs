@@ -145,7 +145,7 @@ impl Denied {
         }
     }
 
-    /// The gRPC code and the reason of the refusal.
+    /// The gRPC code and the reason for the refusal.
     pub(crate) const fn code(&self) -> (Code, &'static str) {
         match self {
             Self::NoCredential(_) | Self::NamelessCertificate(_) => (Code::Unauthenticated, "NO_CREDENTIAL"),

@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 8;
 pub(crate) struct Occupied {
     /// Its name.
     pub(crate) space: String,
-    /// The region whose delegation created the space, if the request is to end the delegation.
+    /// The region whose delegation created the space, if the request would end this delegation.
     delegated: Option<String>,
     /// The number of regions in the space.
     regions: usize,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::status;
 
-/// The encoding of the messages of a call.
+/// The encoding of a call's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
     Json,

@@ -9,7 +9,7 @@ use super::wide::WIDE;
 /// The maximum number of characters that a message quotes from an unknown name.
 const SHOWN_MAX: usize = 80;
 
-/// The message about a value of the wrong type at `path` in a request. `error` is the message of the parser.
+/// The message about a value of the wrong type at `path` in a request. `error` is the parser's message.
 pub(super) fn wrong_value(message: &MessageDescriptor, path: &Path, error: &str) -> String {
     let field = find(message, path);
     if let Some((_, rest)) = error.split_once("unrecognized field name '") {

@@ -41,8 +41,8 @@ impl Methods {
     /// If the descriptors are not valid.
     pub(super) fn of_api() -> Result<Self, DescriptorError> {
         let mut pool = DescriptorPool::decode(kent_proto::DESCRIPTORS)?;
-        // Add the messages in the details of errors, without google.rpc.Status, of which the API has its own copy.
-        // Decoding them succeeds, because tonic-types encoded them.
+        // Add the messages of error details, except google.rpc.Status, because the API has its own copy of that
+        // message. Decoding them succeeds, because tonic-types encoded them.
         let details = FileDescriptorSet::decode(tonic_types::pb::FILE_DESCRIPTOR_SET).unwrap_or_default().file;
         pool.add_file_descriptor_protos(details.into_iter().filter(|file| !file.name().ends_with("status.proto")))?;
         let mut by_path = HashMap::new();

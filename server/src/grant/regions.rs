@@ -202,8 +202,8 @@ impl RegionGrants {
             }
         })?;
         let Some(block) = block else { return Ok(None) };
-        // Check again, because this thread may have been paused after it read the region. If so, the cut suffixes
-        // become a gap.
+        // Check again, because this thread may have been paused after it read the region. If the check fails, the cut
+        // suffixes become a gap.
         self.check_touch()?;
         let now = self.clock.steady();
         cell.granted(count.get(), now);
@@ -345,7 +345,7 @@ impl RegionGrants {
                     }
                     requests.iter().map(|_| Err(failure.clone().into())).collect()
                 }
-                // Each request gets the reason when the request tries again.
+                // Each request gets the reason in its next attempt.
                 Err(_) => requests.iter().map(|_| Ok(None)).collect(),
             };
             // The next commit can begin while the answers are sent.

@@ -312,7 +312,7 @@ impl SeriesGrants {
         self.lock().get(series).cloned()
     }
 
-    /// Adds a series to the series in memory, unless another call has added it.
+    /// Stores a series in memory, unless another call has already stored it.
     fn insert(&self, series: &Series, listed: Version) -> Known {
         let fresh = || Known { cell: Arc::new(Cell::new(self.chunk)), listed };
         self.lock().entry(series.clone()).or_insert_with(fresh).clone()

@@ -19,7 +19,7 @@ use super::{
 /// The number of events that are kept.
 const EVENTS_MAX: usize = 4096;
 
-/// The target of the events in the log. The log never suppresses them as repetitions.
+/// The target of the recorder's events in the log. The log never suppresses these events as repetitions.
 pub(crate) const TARGET: &str = "kentd::flight";
 
 /// A grant that waits at least this long is notable. Strict grants always wait for a commit, but a commit takes less

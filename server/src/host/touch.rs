@@ -41,7 +41,8 @@ impl Touch {
         self.ago().is_some_and(|ago| ago < self.window)
     }
 
-    /// The time since the last refresh began, on the clock that shows the longer time, or `None` before the first one.
+    /// The time since the last refresh began, on the clock that shows the longer time, or `None` before the first
+    /// refresh.
     pub(crate) fn ago(&self) -> Option<Duration> {
         let reached = self.steady.load(Ordering::Acquire);
         if reached == NEVER {

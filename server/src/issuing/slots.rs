@@ -256,7 +256,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Takes a slot if the daemon holds none. Otherwise extends the window if an extension is due.
+    /// Takes a slot if the daemon holds none. Otherwise, extends the window if an extension is due.
     async fn supply(&self) -> Result<(), StoreFailure> {
         let extension = {
             let mut state = self.lock();

@@ -134,8 +134,8 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// Reads the archive of the chosen store, from which `into` is to be restored. Locks the archive unless this is a dry
-/// run. Writes nothing.
+/// Reads the archive of the chosen store for a restore into `into`. Locks the archive unless this is a dry run. Writes
+/// nothing.
 pub(crate) fn open(
     dir: &Path,
     store: Option<&str>,

@@ -221,7 +221,7 @@ impl Migration {
     }
 
     /// Like [`Migration::plan`], for two stores that the caller has opened, with the caller's time and random bits.
-    /// `to` is the address of the target, which the source records.
+    /// `to` is the address of the target. The source records this address.
     ///
     /// # Errors
     ///
@@ -303,7 +303,7 @@ impl Source {
     }
 }
 
-/// Reads the records of the directory, and the address that it was moved to, if any.
+/// Reads the records of the directory, and the address that the store was moved to, if any.
 async fn records(source: &dyn Store) -> Result<(Vec<(Key, Vec<u8>)>, Option<String>), StoreFailure> {
     let records = source.scan(&Key::ROOT).await?.into_iter().map(|(key, versioned)| (key, versioned.value));
     let (moved, records): (Vec<_>, Vec<_>) = records.partition(|(key, _)| *key == keys::MOVED);

@@ -260,8 +260,7 @@ impl Present {
         txn.expect(key.clone(), self.version).put(key, stored::encode_asks(Asks { next, last_change }))
     }
 
-    /// Adds a request that is being closed to the commit, and removes closed requests that are too old or exceed the
-    /// maximum.
+    /// Adds the closed request to the commit, and removes closed requests that are too old or exceed the maximum.
     fn close(&self, txn: Txn, space: &str, number: u64, ask: &Ask) -> Txn {
         let txn = txn.put(keys::ask(space, number), stored::encode_ask(ask));
         let now = ask.closed.as_ref().map_or(0, |closed| closed.at);

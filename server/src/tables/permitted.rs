@@ -59,7 +59,7 @@ impl Directory {
         self.check_by_key(caller, action, space, |key| Target::Table { space: key })
     }
 
-    /// Fails if the caller may not take this action on any region of a space.
+    /// Fails unless the caller may take this action on at least one region of a space.
     pub(crate) fn check_some(&self, caller: &Caller, action: Action, space: &str) -> Result<(), Denied> {
         self.check_by_key(caller, action, space, |key| Target::Some { space: key })
     }

@@ -185,7 +185,7 @@ impl Space {
         self.newest.send_replace(revision);
     }
 
-    /// Stores the value that a region's counter had at a version, unless a newer one is known.
+    /// Stores the value that a region's counter had at a version, unless a newer value is known.
     pub(crate) fn set_reserved(&self, number: RegionNumber, reserved: Stored<Count>) {
         let (version, mut state) = (Version::new(reserved.version), self.state_mut());
         let known = state.counter_versions.entry(number).or_insert(version);

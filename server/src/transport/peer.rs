@@ -50,7 +50,7 @@ impl Peer {
         &self.connection.known
     }
 
-    /// The permits for the pieces of large answers of the connection.
+    /// The permits for pieces of large answers on the connection.
     pub(crate) fn unread(&self) -> Arc<Semaphore> {
         self.connection.unread.clone()
     }

@@ -45,7 +45,7 @@ pub(super) fn replace(mut response: Response<Body>) -> Response<Body> {
     }
 }
 
-/// The answer of a unary call, in which a large message is created piece by piece.
+/// The answer to a unary call, in which a large message is created piece by piece.
 #[derive(Debug)]
 pub(crate) struct Answer<F>(pub(super) F);
 

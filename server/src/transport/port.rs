@@ -38,8 +38,8 @@ use crate::{
     status,
 };
 
-/// The frequently used service and the router for the others. The frequently used service identifies the callers of its
-/// unary calls and counts the calls itself.
+/// The frequently used service, and the router for the other services. The frequently used service identifies the
+/// callers of its unary calls and counts the calls itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<S> {
     allocator: S,
@@ -52,7 +52,7 @@ pub(crate) struct Port<S> {
     traces: Option<Traces>,
 }
 
-/// The future answer to a call. The answer of the frequently used service is not boxed.
+/// A future of the answer to a call. The answer of the frequently used service is not boxed.
 type Dispatched<F> = Either<Answer<F>, BoxFuture<'static, Result<Response<Body>, Infallible>>>;
 
 /// The frequently called method, whose service identifies the callers itself.
@@ -71,13 +71,13 @@ impl<S> Port<S> {
         Self { allocator, others: others.prepare(), auth, clock, name: "grpc", metrics, traces }
     }
 
-    /// The same services for calls that come through the HTTP port.
+    /// Returns the same services, for calls that come through the HTTP port.
     pub(crate) fn through_http(self) -> Self {
         Self { name: "http", ..self }
     }
 
-    /// Adds the caller to a call, or rejects the call. Even a new service that checks nothing itself therefore rejects
-    /// unknown callers.
+    /// Identifies the caller and attaches it to the call, or rejects the call. Even a new service that checks nothing
+    /// itself therefore rejects unknown callers.
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Denied> {
         if !self.auth.is_required() || is_of(OPEN, request.uri().path()) {
             return Ok(());

@@ -19,7 +19,7 @@ use tokio::{sync::Notify, task};
 /// The bytes that a connection reads in one turn: about eight small calls.
 const READ_BYTES: usize = 768;
 
-/// The bytes that a connection writes in one turn. Encrypting them takes about as long as answering ten calls.
+/// The bytes that a connection writes in one turn. Encrypting these bytes takes about as long as answering ten calls.
 const WRITE_BYTES: usize = 32 * 1024;
 
 /// The turns of one thread.

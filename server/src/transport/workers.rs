@@ -1,7 +1,7 @@
 //! Threads that serve connections, each with its own runtime.
 //!
-//! A connection stays on one thread, which reads, answers and writes its calls, so nothing is passed between
-//! processors. Connections go to the threads in turn, so that two connections of one client use two processors.
+//! A connection stays on one thread, which reads and answers its calls, so nothing is passed between processors.
+//! Connections go to the threads in turn, so that two connections of one client use two processors.
 
 use std::{convert::Infallible, future, io, sync::Arc, thread, time::Duration};
 

@@ -104,7 +104,7 @@ fn named(count: u64, request_id: &str, number: u64) -> QueuedRequest {
     named_by("", count, request_id, number)
 }
 
-/// Like `named`, for a caller.
+/// Like `named`, but with a caller.
 fn named_by(caller: &str, count: u64, request_id: &str, number: u64) -> QueuedRequest {
     let requested = keys::RequestScope { space: "default", number: Some(RegionNumber(number)) };
     QueuedRequest {

@@ -18,8 +18,8 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// The minimum distance by which fences, revisions and region numbers move, which is assumed to exceed what a store
-/// used since its backup.
+/// The minimum distance by which fences, revisions and region numbers move. The distance is assumed to exceed what a
+/// store used since its backup.
 pub(super) const LEAP: u64 = 1_000_000;
 /// How far a timestamp that was issued before the restore can be ahead of the time of the restore.
 const AHEAD: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! The facts about a region that a grant needs, including the seals in the outer spaces.
 //!
 //! A seal of a delegated region, or of a region around it, also covers the delegated region's space. So a grant from
-//! this space locks the tables of all outer spaces, and no seal is applied to any of them in the middle of a grant.
+//! this space locks the tables of all outer spaces, and no seal is applied to any of these tables during a grant.
 
 use std::{
     iter,

@@ -97,7 +97,7 @@ const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const RUNS: u64 = 10;
 const STEPS: u32 = 120;
 
-/// A sequence of random numbers that a seed determines.
+/// A seeded random number generator.
 #[derive(Debug)]
 struct Dice(u64);
 
