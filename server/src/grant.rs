@@ -213,7 +213,7 @@ impl Grants {
     }
 
     /// Waits for a share of a budget. If too little is left in the budget, returns the block that was granted earlier
-    /// under the same request ID, if any, because a repeated request takes nothing from the budget.
+    /// under the same request ID, if any. A repeated request takes nothing from the budget.
     async fn reserve_budget(
         &self,
         request: &AllocateInput,

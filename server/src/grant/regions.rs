@@ -263,8 +263,8 @@ impl RegionGrants {
         }
     }
 
-    /// Expands a region if its policy requires an expansion for these requests: for all of them together or, if the
-    /// region can never hold that many suffixes, for one of them.
+    /// Expands a region if its policy requires an expansion, first for all these requests together, and otherwise for
+    /// one of them.
     async fn expand_for(&self, space: &Space, number: RegionNumber, requests: &[QueuedRequest]) -> bool {
         let total = requests.iter().fold(0, |total: u64, request| total.saturating_add(request.count.get()));
         for count in iter::once(total).chain(requests.iter().map(|request| request.count.get())) {

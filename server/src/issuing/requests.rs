@@ -2,8 +2,8 @@
 //!
 //! Dated request IDs (version 7 UUIDs) are kept for the retention time; the others are kept permanently, up to a
 //! maximum number. Records of dated request IDs are removed only below the *floor*, a stored time. Every commit under a
-//! dated request ID compares the floor's version, so a removed request is never made again, even by a replica that does
-//! not know of the removal or whose clock is wrong.
+//! dated request ID compares the floor's version, so a removed request is never made again. This holds even if a
+//! replica does not know of the removal or has a wrong clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,8 +1,9 @@
 //! Grants time-based identifiers from an issuer behind a lock. A task, the keeper, supplies the issuer with a slot and
 //! a window.
 //!
-//! A grant does no I/O. Only the keeper accesses the store: it takes a slot, extends its window before the window ends,
-//! takes another slot when the clock goes back or the slot is lost, and returns the rest of the window when it stops.
+//! A grant does no I/O. Only the keeper accesses the store. It takes a slot, and extends its window before the window
+//! ends. It takes another slot when the clock goes back or the slot is lost, and returns the rest of the window when it
+//! stops.
 
 use std::{
     num::NonZeroU64,

@@ -1,7 +1,7 @@
 //! Backups: the records of a store as of one moment, with the time, the store's identity and a check of completeness.
 //!
-//! The file is the stream of `Admin.Backup`, each message preceded by its length (protobuf's delimited form): a
-//! beginning, the records in parts, and an end with the count and the checksum of the records.
+//! The file is the stream of `Admin.Backup`, in protobuf's delimited form: each message is preceded by its length. The
+//! messages are a beginning, the records in parts, and an end with the count and the checksum of the records.
 
 use std::{
     fs::File,

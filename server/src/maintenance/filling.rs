@@ -3,8 +3,8 @@
 //!
 //! First, the store is marked with the key `restoring`. The marking fails if a daemon has initialized the store. The
 //! mark contains the attempt and the number of its current step. Each step compares the version of the mark and writes
-//! the mark again, so a late commit of this attempt or of an interrupted one changes nothing. The last step removes the
-//! mark and writes `cluster`, which completes the store.
+//! the mark again, so a late commit changes nothing, whether it comes from this attempt or from an interrupted one. The
+//! last step removes the mark and writes `cluster`, which completes the store.
 
 use std::collections::BTreeMap;
 

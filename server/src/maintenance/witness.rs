@@ -177,8 +177,9 @@ impl Witness {
         named.or_else(|| data.map(Self::default_for))
     }
 
-    /// Returns the default witness of the store in `data`: in a state directory, if possible on another device, because
-    /// a snapshot of the data's device would include the witness. Logs a message if the witness is on the same device.
+    /// Returns the default witness of the store in `data`. It is in a state directory, if possible on another device,
+    /// because a snapshot of the data's device would include the witness. Logs a message if the witness is on the same
+    /// device.
     fn default_for(data: &Path) -> Self {
         let data = fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
         let candidates: Vec<_> = StateDirs::of_process().candidates().iter().map(|dir| resolved(dir)).collect();
@@ -197,8 +198,9 @@ impl Witness {
         self.dir.join(format!("{id}.toml"))
     }
 
-    /// Claims an embedded store for this process, in this witness and in the earlier ones that the store records,
-    /// because a copy may be started in another environment. Replicas share their store, so they do not claim it.
+    /// Claims an embedded store for this process. The claim covers this witness and the earlier ones that the store
+    /// records, because a copy may be started in another environment. Replicas share their store, so they do not claim
+    /// it.
     ///
     /// # Errors
     ///
@@ -243,7 +245,7 @@ impl Witness {
         let unusable = |problem: String| WitnessError::Unusable { path: file.clone(), problem };
         let earlier = self.earlier(store).await?;
         // Read the witness before the store. A replica counts its start in the store before it counts the start in the
-        // witness, so a start between the two reads does not make the store look old.
+        // witness. So a start between the two reads does not make the store look old.
         let mut seen =
             read(&file).map_err(|problem| unusable(problem.to_string()))?.map(|record| (record.starts, &file));
         let of_earlier: Vec<_> = earlier.iter().map(|witness| witness.file(store.store_id())).collect();
@@ -356,8 +358,8 @@ pub(crate) struct Outdated {
     pub(crate) witness: PathBuf,
 }
 
-/// Returns `Some` if the records come from an old copy of the store, according to the witnesses that the records name
-/// or to the default witnesses of this machine. A witness that cannot be read counts as empty.
+/// Returns `Some` if the records come from an old copy of the store. This is decided by the witnesses that the records
+/// name and by the default witnesses of this machine. A witness that cannot be read counts as empty.
 pub(crate) fn outdated(records: &[(Key, Vec<u8>)], store: StoreId) -> Option<Outdated> {
     let value = |key: &Key| records.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_slice());
     // `attest` writes the count to the store first, so the count is never behind the witness.
@@ -448,8 +450,8 @@ fn read(file: &Path) -> io::Result<Option<StartRecord>> {
     }
 }
 
-/// Returns the first candidate on a different device from the data, or else the first candidate outside the data, or
-/// else a directory next to the data. Also returns whether the chosen directory is on another device.
+/// Returns the first candidate on a different device from the data, else the first candidate outside the data, else a
+/// directory next to the data. Also returns whether the chosen directory is on another device.
 fn choose(data: &Path, candidates: &[PathBuf], device: impl Fn(&Path) -> Option<u64>) -> (PathBuf, bool) {
     let outside: Vec<&PathBuf> = candidates.iter().filter(|dir| !dir.starts_with(data)).collect();
     let of_data = device(data);

@@ -138,9 +138,9 @@ impl Directory {
         Err(EditError::Contended { attempts: ATTEMPTS })
     }
 
-    /// Checks that the numbers declared by a repeated command already count as issued: the numbers of new regions and,
-    /// if the earlier edit changed nothing, all other declared numbers. The earlier edit's record does not contain its
-    /// declared numbers, but counters never go back, so these numbers still count as issued.
+    /// Checks that the numbers declared by a repeated command already count as issued. These are the numbers of new
+    /// regions and, if the earlier edit changed nothing, all other declared numbers. The earlier edit's record does not
+    /// contain its declared numbers, but counters never go back, so these numbers still count as issued.
     async fn check_declared(
         &self,
         space: &Arc<Space>,
@@ -361,9 +361,9 @@ impl Directory {
         unsure.map_or(Ok(plan), |region| Err(EditError::Unsure { space: space.name(), region }))
     }
 
-    /// Returns the rest of this daemon's chunks, so that the edit depends on the issued suffixes and not on the
-    /// reserved ones, and plans the edit again. The plan uses exactly the counter that its commit compares, not a later
-    /// value that a watch reports meanwhile.
+    /// Returns the rest of this daemon's chunks, and plans the edit again. The edit then depends on the issued suffixes
+    /// and not on the reserved ones. The plan uses exactly the counter that its commit compares, not a later value that
+    /// a watch reports meanwhile.
     async fn settle(
         &self,
         space: &Space,

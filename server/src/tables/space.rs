@@ -35,8 +35,8 @@ use crate::{
 /// One space.
 #[derive(Debug)]
 pub(crate) struct Space {
-    /// The key of the space's records, which never changes: the name of the space or, for a delegated region's space,
-    /// the key of the outer space and the region's number.
+    /// The key of the space's records, which never changes. It is the name of the space or, for a delegated region's
+    /// space, the key of the outer space and the region's number.
     key: String,
     /// The outer space of a delegated region's space, and the region there.
     outer: Option<(Arc<Space>, RegionNumber)>,
@@ -236,8 +236,8 @@ impl Space {
         }
     }
 
-    /// Drops a chunk that was reserved before an edit at this version declared the chunk's numbers as issued, because
-    /// the numbers may be in use elsewhere.
+    /// Drops a chunk that was reserved before an edit at this version declared the chunk's numbers as issued. The
+    /// numbers may be in use elsewhere.
     pub(crate) fn drop_chunk(&self, number: RegionNumber, declared: Version) {
         let cell = self.counters().get(&number).cloned();
         cell.iter().for_each(|cell| cell.with(|counter| counter.drop_before(declared.get())));

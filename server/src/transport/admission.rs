@@ -35,8 +35,8 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// The number of connections, except those over Unix sockets, so that a flood from the network does not lock out
-    /// the users of this machine.
+    /// The number of connections. Connections over Unix sockets are not counted, so that a flood from the network does
+    /// not lock out the users of this machine.
     total: usize,
     /// The number of connections from each host.
     hosts: HashMap<Host, usize>,

@@ -239,8 +239,8 @@ fn verifiers(
     Ok((builder.clone().build()?, builder.allow_unauthenticated().build()?))
 }
 
-/// Rejects a certificate that is not a CA certificate, such as a caller's. rustls does not check this for the
-/// certificates that it trusts, so the caller could sign certificates with the names of others.
+/// Rejects a certificate that is not a CA certificate, such as a caller's. rustls does not check the certificates that
+/// it trusts, so such a caller could sign certificates with the names of others.
 fn check_ca(path: &Path, ca: &CertificateDer<'_>) -> Result<(), TlsError> {
     match parse_x509_certificate(ca) {
         // Certificates of version 1 do not say whether they are CA certificates.

@@ -23,8 +23,8 @@ impl Form {
     }
 }
 
-/// The statuses of refusals that the port sends as plain text, before it looks up the method: 401 without a client
-/// certificate, and 403 for requests from pages of other origins.
+/// The statuses of refusals that the port sends as plain text before it looks up the method. They are 401 without a
+/// client certificate, and 403 for requests from pages of other origins.
 const AS_TEXT: [u16; 2] = [401, 403];
 
 /// The status of a call whose content type is not supported.

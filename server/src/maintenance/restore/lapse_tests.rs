@@ -187,8 +187,8 @@ async fn take(node: &Node, count: u64) -> Result<u64, Status> {
     Ok(lease.first.expect("a number").low)
 }
 
-/// Tests a daemon, its backup and its restore with a host clock that safety.md allows: never ahead of the restoring
-/// host's clock by more than `--clock-error`, and never behind the clock of the backup.
+/// Tests a daemon, its backup and its restore with a host clock that safety.md allows. This clock is never ahead of the
+/// restoring host's clock by more than `--clock-error`, and never behind the clock of the backup.
 #[tokio::test]
 async fn ok_a_restored_store_issues_nothing_that_a_host_with_a_stepped_clock_issued() {
     let dir = tempfile::tempdir().expect("a directory");

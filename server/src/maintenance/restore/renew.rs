@@ -242,8 +242,8 @@ impl Restore {
     }
 }
 
-/// Returns a fence or a revision after a restore: above what the lost store used since its backup, and above what an
-/// earlier restore of the same backup used. A store has less than one start or edit per microsecond, so the
+/// Returns a fence or a revision after a restore. The result exceeds what the lost store used since its backup, and
+/// what an earlier restore of the same backup used. A store has less than one start or edit per microsecond, so the
 /// microseconds since 1970 exceed both.
 pub(super) fn advanced(known: u64, now: UnixNanos) -> u64 {
     known.saturating_add(LEAP).max(u64::try_from(now.get() / 1000).unwrap_or(0))

@@ -232,8 +232,8 @@ fn region_of(records: &BTreeMap<Key, Vec<u8>>, space: &str, number: u64) -> Regi
     stored::decode_region(&records[&keys::region(space, number)], RegionNumber(number), Count::ZERO).expect("a region")
 }
 
-/// A region of each kind, all with a counter, even those that need none: name, space, region, and whether a restore
-/// moves its counter and seals it.
+/// A region of each kind, all with a counter, even those that need none. Each entry has the source, the space and the
+/// region, and whether a restore moves its counter and seals it.
 fn regions_of_all_kinds() -> Vec<(&'static str, String, Region, bool, bool)> {
     let mixed = region_of(&backup(&at(0, TAKEN)).records.into_iter().collect(), "default", 0);
     let open = Region { order: Order::Sequential, zone: 10, suffix: 50, pace: Pace::for_bits(50), ..mixed };

@@ -159,8 +159,8 @@ async fn err_a_refused_caller_costs_the_same_operations_whether_a_name_exists_or
         let absent = daemon.costs(&by, "absent", "0123456789ab").await;
         assert_eq!(present, absent, "{permissions:?}");
         assert!(present.iter().all(|(_, code, _)| *code == Code::PermissionDenied), "{present:#?}");
-        // A refused edit or grant reads nothing. A change of tokens first reads whether another replica has changed
-        // them.
+        // A refused edit or grant reads nothing. A change of tokens first reads whether another replica has changed the
+        // tokens.
         let has_admin = permissions[0].starts_with("admin:");
         for (method, _, operations) in present {
             let is_read = operations.iter().all(|it| it == "get access/version");

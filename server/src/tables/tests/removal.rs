@@ -69,8 +69,8 @@ async fn ok_a_deletion_that_commits_first_prevents_a_reservation_of_another_repl
     deleted.expect("nothing was reserved");
     assert_eq!(drawn.expect_err("deleted").code(), Code::NotFound);
     disk.plan(|_| Fault::None);
-    // The prefix is used again, but the region's number is not, not even by the replica that learns of the deletion
-    // late.
+    // The prefix is used again, but the region's number is not. This also holds for the replica that learns of the
+    // deletion late.
     make(&other, 20, 4).await;
     settle().await;
     assert_eq!(get(&other).await.number, number + 1);
