@@ -112,8 +112,8 @@ impl Directory {
     }
 }
 
-/// Fails unless the caller may edit all regions that a plan changes. They include new regions, donors, and the regions
-/// of an edit that was made earlier.
+/// Fails unless the caller may edit all regions that a plan changes. These regions include new regions, donors, and the
+/// regions of an edit that was made earlier.
 pub(super) fn check_plan(space: &Space, caller: &Caller, plan: &Plan) -> Result<(), Denied> {
     match may_make(space.key(), caller, plan) {
         true => Ok(()),

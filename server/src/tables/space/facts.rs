@@ -62,7 +62,7 @@ impl Space {
     }
 
     /// Returns the facts of a region, and the records that a commit must compare. The commit then fails if the region
-    /// has been sealed since, directly or by a region around it. These are the records of the region and of all regions
+    /// has been sealed since, directly or by a region around it. The records are those of the region and of all regions
     /// that contain it. If two or more enclosing regions are in the same space, the space's record replaces their
     /// records, because a transaction can compare only a few records.
     pub(crate) fn guarded_facts(&self, number: RegionNumber) -> Option<(RegionFacts, Vec<(Key, Version)>)> {
