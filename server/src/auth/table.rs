@@ -50,7 +50,7 @@ pub(crate) struct Snapshot {
     budgets: BTreeMap<(Holder, BudgetId), Arc<Budget>>,
 }
 
-/// A part of a change.
+/// A write that is part of a change.
 #[derive(Clone, Debug)]
 pub(crate) enum Write {
     Token(Box<Token>),

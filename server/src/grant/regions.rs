@@ -482,8 +482,8 @@ impl RegionGrants {
     }
 
     /// Reserves a chunk of at least `count` suffixes, unless another call did so in the meantime. The number identifies
-    /// the region, because its name may now be another region's. If the region does not grant, each caller gets the
-    /// reason when it tries again.
+    /// the region, because its name may now be another region's. If the region does not grant suffixes, each caller
+    /// gets the reason when it tries again.
     pub(super) async fn reserve(
         self,
         space: Arc<Space>,
@@ -565,7 +565,7 @@ impl RegionGrants {
 }
 
 /// The counter of a region, guarded by the region's record: a reservation fails if the region's capacity changes. A
-/// seal of an enclosing region does not fail a reservation, because each grant from the chunk checks for seals.
+/// seal of an enclosing region does not make a reservation fail, because each grant from the chunk checks for seals.
 fn record(space: &Space, facts: &RegionFacts) -> Record {
     Record {
         key: keys::counter(space.key(), facts.number.0),
@@ -585,20 +585,20 @@ const fn chunk(policy: ChunkPolicy, default: Chunk) -> Chunk {
     }
 }
 
-/// Returns the facts of the region if it grants. The reason for a refusal is left to [`refused`], which reveals only
-/// what the caller may know.
+/// Returns the facts of the region if the region grants suffixes. The reason for a refusal is left to [`refused`],
+/// which reveals only what the caller may know.
 fn granting(space: &Space, number: RegionNumber) -> Option<RegionFacts> {
     check(space.facts_of(number)).ok()
 }
 
-/// Checks that a region exists and grants.
+/// Checks that a region exists and grants suffixes.
 fn check(found: Option<RegionFacts>) -> Result<RegionFacts, Option<NotGranting>> {
     let facts = found.ok_or(None)?;
     facts.granting.map(|()| facts).map_err(Some)
 }
 
-/// The error for a region that does not grant or does not exist. The error does not name other regions that the caller
-/// may not know. The function locks tables to look up names, so the caller must not hold a table's lock.
+/// The error for a region that does not exist or does not grant suffixes. The error does not name other regions that
+/// the caller may not know. The function locks tables to look up names, so the caller must not hold a table's lock.
 fn refused(space: &Space, region: String, reason: Option<NotGranting>, caller: &Caller) -> AllocateError {
     let name = space.name();
     match reason {

@@ -44,7 +44,7 @@ pub(crate) struct SeriesGrants {
     on_demand_max: u64,
     tasks: Tasks,
     pacing: Arc<Pacing>,
-    /// Ordered, so that a simulated run is repeatable.
+    /// Ordered by series, so that a simulated run is repeatable.
     known: Arc<Mutex<BTreeMap<Series, Known>>>,
     /// Held while this daemon changes the listing.
     listing: Arc<tokio::sync::Mutex<()>>,

@@ -100,7 +100,7 @@ pub(crate) enum Happened {
     SlowCommit { key: Name, took: Duration },
     /// A commit was rejected because the record `key` had changed.
     Conflict { key: Name },
-    /// The clock went back beyond the tolerance.
+    /// The clock went back by more than the tolerance.
     ClockBack { by: Duration },
     /// The clock is too far ahead to be trusted.
     ClockAhead { by: Duration },

@@ -60,7 +60,7 @@ struct State {
     trusted: TrustedClock,
 }
 
-/// The slot that this daemon holds, for reports.
+/// The slot that this daemon holds, as reports show it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldSlot {
     /// The slot.
@@ -119,7 +119,7 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// The refusal, after the wait limit, or immediately if waiting does not help.
+    /// The refusal, if the wait limit passes or waiting does not help.
     pub(crate) async fn wait(
         &self,
         format: Format,
@@ -219,7 +219,7 @@ impl Slots {
         trusted_time(state, self.reading())
     }
 
-    /// The number of clock steps beyond the tolerance since the daemon started.
+    /// The number of clock steps since the daemon started that exceeded the tolerance.
     pub(crate) fn clock_epoch(&self) -> u64 {
         self.lock().issuer.clock().epoch()
     }

@@ -366,7 +366,7 @@ impl Restore {
         if let Some(archive) = &self.archive {
             archive.hand_over(store.store_id(), &args.data)?;
         }
-        // Without an archive the origin is random, so that no other attempt continues this one.
+        // Without an archive, the origin is random, so that no other attempt continues this one.
         let origin = self.archive.as_ref().map(|archive| archive.store);
         let origin = origin.unwrap_or_else(|| StoreId::new(entropy::bytes(entropy)));
         let filled = match Filling::begin(store, origin, self.records, entropy).await {

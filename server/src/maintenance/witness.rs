@@ -582,7 +582,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let witness = at(dir.path().to_owned());
         let store = MemoryStore::new(ID);
-        // Each operation takes place one poll later, so both replicas have read before either of them commits.
+        // Each operation takes place one poll later, so both replicas have read the counts before either of them
+        // commits.
         store.plan(|_| Fault::DelayBefore(Box::pin(tokio::task::yield_now())));
         let (one, other) = tokio::join!(witness.attest(&store, "one"), witness.attest(&store, "one"));
         one.expect("counted");

@@ -297,8 +297,8 @@ impl Directory {
         if counters.is_empty() {
             return self.check_sure(space, plan);
         }
-        // A declaration that changes no number is still an edit if it confirms a counter that is unsure after a
-        // restore.
+        // A declaration that changes no number is still an edit if it confirms a counter whose position is unknown
+        // after a restore.
         if !command.edit.names_a_floor() || is_unsure || !plan.changes_nothing() {
             return Ok(plan);
         }
@@ -435,7 +435,8 @@ impl Directory {
         }
     }
 
-    /// Applies the outcome of the commit in memory. Returns `None` if the edit was not made and can be tried again.
+    /// Applies the outcome of the commit to the table in memory. Returns `None` if the edit was not made and can be
+    /// tried again.
     async fn adopt(
         &self,
         space: &Space,

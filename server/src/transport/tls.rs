@@ -1,4 +1,4 @@
-//! The certificates of the ports: read as one configuration, and read again when their files change.
+//! The certificates of the ports. They are read as one configuration, and read again when their files change.
 //!
 //! Sessions are not resumed. rustls does not look at the caller's certificate again when a session is resumed, so a
 //! certificate that has expired or was revoked in the meantime would still be accepted. gRPC connections are

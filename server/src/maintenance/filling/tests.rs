@@ -166,7 +166,7 @@ async fn ok_a_commit_of_unknown_outcome_is_made_once_and_changes_nothing_if_it_a
         assert_eq!(contents(&store).await, records(100), "{faulty}, {:?}", fault());
         store.plan(|_| Fault::None);
         assert_eq!(start_and_grant(&store).await.expect("the store is complete"), ClusterKey::new([9; 16]));
-        // All commits arrive again, after a replica has granted.
+        // All commits arrive again, after a replica has granted a number.
         let granted = contents(&store).await;
         let sent: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
         // A step that has already been committed is not sent again.

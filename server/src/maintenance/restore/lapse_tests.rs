@@ -101,7 +101,7 @@ fn ok_naming_an_older_backup_never_lowers_a_series_that_the_backup_lacks() {
         Restored { lapse: Lapse { since: Lapse::begin(monday), until: monday.offset(7 * DAY) }, tables_edited: false };
     let (series, token): (kent_ids::Series, _) = ("serial:LATE".parse().expect("a series"), "serial:LATE");
     let (pace, capacity) = (kent_issue::series_pace(&series), Count::Below(series.end().get()));
-    // The lost store had created the series on Monday, and issued at full pace until the backup on Saturday.
+    // The lost store had created the series on Monday, and issued numbers at full pace until the backup on Saturday.
     let issued = u128::from(pace.get()) * u128::try_from(5 * DAY / SECOND).expect("positive");
     let saturday = monday.offset(5 * DAY);
     let of_lost = Counter { reserved: Count::Below(issued), paid: saturday, unsure: false };
@@ -223,7 +223,7 @@ async fn ok_a_restored_store_issues_nothing_that_a_host_with_a_stepped_clock_iss
     let restore = Restore::plan_in_memory(&flags, &bytes, clock.wall(), &SystemEntropy).expect("planned");
     let new = open(&dir.path().join("new"), 4);
     restore.write_to(&*new, &flags, &SystemEntropy).await.expect("written");
-    // The new store may issue once the wait after the restore is over.
+    // The new store may issue numbers once the wait after the restore is over.
     clock.pass(2000 * SECOND);
     let node = start(&new, &clock).await;
     let next = take(&node, 1).await.expect("granted");

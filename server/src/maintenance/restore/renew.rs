@@ -168,7 +168,7 @@ impl Restore {
                 names.insert(keys::inner_space(id, number.0), format!("{space}/{}", region.name));
             }
             if region.kind != Kind::Closed && region.order != Order::External && !region.delegated {
-                // Even a region without a counter may have issued since the backup.
+                // Even a region without a counter may have issued numbers since the backup.
                 let source = Source::Region { name: region.name.clone(), space: space.clone() };
                 let (first, capacity, record) = (Count::ZERO, region.capacity(), Some(key.clone()));
                 let kind = CounterKind { first, pace: region.pace, capacity, order: region.order, record };
@@ -205,7 +205,7 @@ impl Restore {
         Ok(())
     }
 
-    /// Counts the skipped revisions, so that the same number of edits is kept as before.
+    /// Records how many revisions are skipped, so that the same number of edits is kept as before.
     fn pass_over(&mut self, id: &str, before: Revision, after: Revision) -> Result<(), Malformed> {
         let key = keys::oldest(id);
         let known = self.records.get(&key).map(|record| stored::decode_forgotten(record)).transpose()?;

@@ -22,7 +22,7 @@ pub(crate) struct RegionFacts {
     pub(crate) number: RegionNumber,
     /// The version of the region's record.
     pub(crate) version: Version,
-    /// Whether the region grants.
+    /// Whether the region grants suffixes.
     pub(crate) granting: Result<(), NotGranting>,
     pub(crate) chunk: ChunkPolicy,
     /// Whether the region's policy may expand the region.

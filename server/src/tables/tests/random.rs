@@ -344,7 +344,7 @@ async fn import(
     ("import", node.regions().import_table(Request::new(import)).await.is_ok())
 }
 
-/// Seals a region, checks that neither the region nor any region inside it grants, and unseals the region.
+/// Seals a region, checks that neither the region nor any region inside it grants numbers, and unseals the region.
 async fn seal(nodes: [&Node; 2], dice: &mut Dice, kept: &mut Kept) {
     let sealed = dice.of(&NAMES);
     let request = || Request::new(SealRegionRequest { name: resource("s", sealed), ..Default::default() });
