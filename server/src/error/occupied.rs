@@ -1,4 +1,4 @@
-//! The error for deleting a space that still has regions, with the command to run first.
+//! The error for an attempt to delete a space that still has regions, with the command to run first.
 
 use std::fmt;
 

@@ -91,7 +91,7 @@ fn wanted(field: &FieldDescriptor, path: &Path) -> String {
     }
 }
 
-/// The form of a message in JSON, with a field as an example.
+/// Describes the JSON form of a message, with a field as an example.
 fn object(message: &MessageDescriptor) -> String {
     match message.fields().next() {
         Some(field) => format!("an object, such as {{\"{}\": ...}}", field.json_name()),

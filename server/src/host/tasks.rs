@@ -242,8 +242,8 @@ fn run_when_idle() {
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy);
 }
 
-/// The runtimes for calls, handshakes and busy work. Dropping them does not wait: their work has ended by then, or is
-/// abandoned.
+/// The runtimes for calls, handshakes and busy work. Dropping the runtimes does not wait: their work has ended by then,
+/// or is abandoned.
 #[derive(Debug)]
 pub(crate) struct Calls {
     calls: Background,

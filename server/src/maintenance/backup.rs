@@ -38,7 +38,7 @@ const PART_PAUSE: Duration = Duration::from_millis(1);
 /// A complete backup, read from a file.
 #[derive(Debug)]
 pub(crate) struct Backup {
-    /// The time of the backup, by the daemon's clock, in nanoseconds since 1970.
+    /// The time of the backup on the daemon's clock, in nanoseconds since 1970.
     pub(crate) unix_nanos: i64,
     /// All records, by key.
     pub(crate) records: Vec<(Key, Vec<u8>)>,

@@ -180,7 +180,7 @@ pub(crate) fn parse_counter(key: &Key) -> Option<(&str, RegionNumber)> {
     Some((space, RegionNumber(u64::from_str_radix(digits, 16).ok()?)))
 }
 
-/// The announcement of a replica, by its name.
+/// The announcement of the replica with this name.
 pub(crate) fn present(name: &str) -> Key {
     valid(format!("present/{name}"))
 }

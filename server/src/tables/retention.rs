@@ -29,7 +29,7 @@ pub(crate) struct Retention {
     pub(crate) history_keep: u64,
 }
 
-/// The edits of each table that were forgotten as of the last check, by the key of the space.
+/// The forgotten part of each table's history as of the last check, by the key of the space.
 #[derive(Debug, Default)]
 struct Edits(HashMap<String, Forgotten>);
 

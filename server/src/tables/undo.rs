@@ -1,4 +1,4 @@
-//! Reverts the last edit of a table or of one region, by another edit.
+//! Reverts the last edit of a table or of one region with another edit.
 
 use std::sync::Arc;
 

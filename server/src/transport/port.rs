@@ -155,7 +155,7 @@ where
     }
 }
 
-/// Whether a request is a gRPC call, by its content type, because browsers and curl may speak HTTP/2 as well.
+/// Whether a request is a gRPC call. The content type decides this, because browsers and curl may speak HTTP/2 as well.
 fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }

@@ -137,7 +137,7 @@ fn ok_of_two_floors_of_one_source_the_higher_counts_or_both_are_refused() {
 /// A host whose oscillator is 111 ppm fast, and whose wall clock is stepped back to true time every hour.
 #[derive(Debug)]
 struct Stepped {
-    /// Nanoseconds since 1970 by the wall clock, and since boot.
+    /// Nanoseconds since 1970 on the wall clock, and nanoseconds since boot.
     shown: Mutex<(i128, i128)>,
 }
 
