@@ -194,7 +194,7 @@ pub(crate) enum AllocateError {
         /// The names of the region and of the region's space; `None` for a series.
         region: Option<(String, String)>,
     },
-    /// The wait after a restore is not over.
+    /// The wait after a restore is not over yet.
     #[error(transparent)]
     Restored(#[from] RestoreWait),
     /// The store was unreachable for longer than the window, so edits of other replicas may be missing.

@@ -68,7 +68,7 @@ impl Methods {
         self.by_path.get(path)
     }
 
-    /// The descriptors, including those of the details of errors.
+    /// The descriptors, including those of error details.
     pub(super) fn pool(&self) -> &DescriptorPool {
         &self.pool
     }

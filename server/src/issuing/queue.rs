@@ -53,7 +53,7 @@ pub(crate) struct Waiter {
 #[must_use = "dropping it abandons the request"]
 pub(crate) struct PendingGrant(oneshot::Receiver<Outcome>);
 
-/// A block, or `None` if another attempt is needed; or an error.
+/// The granted block, `None` if another attempt is needed, or an error.
 pub(crate) type Outcome = Result<Option<Block>, AllocateError>;
 
 impl QueuedRequest {

@@ -184,7 +184,7 @@ impl Slots {
     }
 
     /// Fails until the wait after a restore is over (`--clock-error`): a lost host whose clock was ahead may have
-    /// issued identifiers up to that time.
+    /// issued identifiers with times up to the end of the wait.
     pub(crate) fn check_restored(&self) -> Result<(), RestoreWait> {
         let Some(until) = self.restored_until else { return Ok(()) };
         match self.trusted_now() {

@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     stream: Take<Stream>,
     /// Set on a thread that serves several connections.
     turn: Option<Turn>,
-    /// The wait for the first bytes, until they have arrived.
+    /// The wait for the first bytes; `None` once they have arrived.
     beginning: Option<Box<Beginning>>,
     _seat: Seat,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Connection {
 /// The deadline for the first bytes of a connection.
 #[derive(Debug)]
 struct Beginning {
-    /// Bytes that were read before, for the server of the connection to read again.
+    /// Bytes that were already read, and that the connection's server reads again.
     again: Bytes,
     bytes_left: usize,
     timeout: Pin<Box<Sleep>>,

@@ -125,8 +125,8 @@ impl State {
         Seal::over(iter::once((&self.table, region)).chain(outward))
     }
 
-    /// Adds the records that change when a region of this table is sealed, directly or by a region around it: see
-    /// [`Space::guarded_facts`].
+    /// Adds to `guards` the records that change when a region of this table is sealed, directly or by a region around
+    /// it: see [`Space::guarded_facts`].
     fn guard(&self, space: &str, number: RegionNumber, guards: &mut Vec<(Key, Version)>) {
         let region = |number: RegionNumber| (keys::region(space, number.0), self.region_version(number));
         guards.push(region(number));
