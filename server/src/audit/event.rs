@@ -10,7 +10,7 @@ pub struct By {
     /// The identity that the caller proved with a token, a certificate or the Unix socket. Empty if the daemon does not
     /// require credentials.
     pub principal: String,
-    /// The name that the caller claims, which is not verified.
+    /// The unverified name that the caller claims.
     pub on_behalf_of: String,
     /// The caller's address.
     pub peer: String,

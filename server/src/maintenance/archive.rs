@@ -143,7 +143,7 @@ pub(crate) fn open(
     is_held: bool,
 ) -> Result<(FromArchive, Records), NotRestored> {
     let dir = find(dir, store)?;
-    // A dry run may read an archive that a daemon writes to.
+    // A dry run may read an archive that a daemon is writing to.
     let lock = if is_held { Some(ArchiveLock::take(&dir)?) } else { None };
     let archived = Archived::read(&dir)?;
     check_not_ended(&dir, &archived, into)?;

@@ -358,8 +358,8 @@ pub(crate) struct Outdated {
     pub(crate) witness: PathBuf,
 }
 
-/// Returns `Some` if the records come from an old copy of the store. This is decided by the witnesses that the records
-/// name and by the default witnesses of this machine. A witness that cannot be read counts as empty.
+/// Returns `Some` if the records come from an old copy of the store. Checks the witnesses that the records name, and
+/// the default witnesses of this machine. A witness that cannot be read counts as empty.
 pub(crate) fn outdated(records: &[(Key, Vec<u8>)], store: StoreId) -> Option<Outdated> {
     let value = |key: &Key| records.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_slice());
     // `attest` writes the count to the store first, so the count is never behind the witness.

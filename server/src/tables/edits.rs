@@ -90,7 +90,7 @@ struct Draft {
     edit: EditId,
     /// The counters that the edit depends on, and that its commit compares.
     counters: Vec<(RegionNumber, Stored<stored::Counter>)>,
-    /// The spaces that delegations create, or the space that the end of a delegation deletes.
+    /// The spaces that the edit creates for delegations, or the space that it deletes at the end of a delegation.
     inner: Vec<Inner>,
 }
 
@@ -495,7 +495,7 @@ impl Directory {
         true
     }
 
-    /// The spaces that delegations create, or the space that the end of a delegation deletes.
+    /// The spaces that the edit creates for delegations, or the space that it deletes at the end of a delegation.
     async fn inner_of(&self, space: &Space, command: &EditCommand, plan: &Plan) -> Result<Vec<Inner>, EditError> {
         if let (Edit::Undelegate { .. }, Some(region)) = (&command.edit, plan.subject()) {
             let key = keys::inner_space(space.key(), region.number.0);

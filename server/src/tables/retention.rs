@@ -33,7 +33,7 @@ pub(crate) struct Retention {
 #[derive(Debug, Default)]
 struct Edits(HashMap<String, Forgotten>);
 
-/// The maximum interval between two checks; a short retention is checked more often.
+/// The maximum interval between two checks; with a short retention, checks are more frequent.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// After each page, the task pauses for this multiple of the time that the page took.
 const PAUSE_FACTOR: u32 = 3;
