@@ -1,7 +1,7 @@
 //! Changes to tokens, roles and budgets on behalf of callers.
 //!
-//! A caller can give only rights for which it has `admin` permission. A token therefore never allows anything that its
-//! creator may not do. A token also never outlives the credential of its creator.
+//! A caller can give others only rights for which it has `admin` permission. A token therefore never allows anything
+//! that its creator may not do. A token also never outlives the credential of its creator.
 
 mod budgets;
 
@@ -77,7 +77,7 @@ impl RoleParts {
 /// Why tokens, roles or budgets were not changed.
 #[derive(Debug, Error)]
 pub(crate) enum AccessError {
-    /// The caller may not do this.
+    /// The caller may not make this change.
     #[error(transparent)]
     Denied(#[from] Denied),
     /// A field of the request is invalid.
@@ -136,7 +136,7 @@ pub(crate) enum AccessError {
     /// The store failed.
     #[error("the change was not stored: {0}")]
     Store(#[from] StoreFailure),
-    /// The change was interrupted; whether it was made is not known.
+    /// The change was interrupted, and may or may not have been stored.
     #[error("the change was interrupted; list the tokens or roles to see whether it was made")]
     Abandoned,
 }
@@ -227,7 +227,7 @@ impl Access {
             let revoked = Token { refused, outdated: None, ..Token::clone(token) };
             // Revoking a token again writes nothing, but the caller still learns which replicas know of the revocation.
             let writes = if revoked == **token { Vec::new() } else { vec![Write::Token(Box::new(revoked))] };
-            // The budgets of the token end with it.
+            // The token's budgets are removed with the token.
             Ok(writes.into_iter().chain(present.no_budgets_of(&Holder::Token(id))).collect())
         });
         change.await
@@ -318,7 +318,7 @@ impl Access {
             Ok(vec![Write::Role(role)])
         });
         let version = change.await?;
-        // After conflicts, this holds the role of the attempt that was committed.
+        // Each attempt sets `made`, so it now holds the role of the attempt that was committed.
         let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok((made.unwrap_or(role), version))
     }
@@ -333,7 +333,7 @@ impl Access {
         let change = self.auth.table().change(|present| {
             find_role(present, caller, name)?;
             let mut writes = vec![Write::NoRole(name.to_owned())];
-            // The budgets of the role end with it.
+            // The role's budgets are removed with the role.
             writes.extend(present.no_budgets_of(&Holder::Role(name.to_owned())));
             Ok(writes)
         });
@@ -354,7 +354,7 @@ impl Access {
         Ok(tokens.filter(|token| covers_token(&snapshot, caller, token)).take(most).cloned().collect())
     }
 
-    /// Returns the roles that the caller may manage, by name.
+    /// Returns the roles that the caller may manage, ordered by name.
     pub(crate) fn roles(&self, caller: &Caller) -> Result<Vec<Arc<Role>>, Denied> {
         check_admin(caller)?;
         let snapshot = self.auth.table().snapshot();
@@ -386,13 +386,15 @@ impl Access {
         described.split_once(':').map_or(described.clone(), |(_, resource)| resource.to_owned())
     }
 
-    /// Parses permissions, binds their names to the current spaces and regions, and checks that the caller may give them.
+    /// Parses permissions, binds their names to the current spaces and regions, and checks that the caller may give
+    /// them.
     fn rights(&self, caller: &Caller, texts: &[String]) -> Result<Vec<Right>, AccessError> {
         check_count("permissions", texts.len())?;
         let right = |text: &String| {
             let permission: Permission = text.parse().map_err(|bad| Invalid::new("permissions", bad))?;
             let (right, missing) = self.bind(permission).map_err(|bad| Invalid::new("permissions", bad))?;
-            // Check this first, so that a caller learns nothing about regions that it may not manage.
+            // Check the caller's rights before reporting a missing name, so that a caller learns nothing about regions
+            // that it may not manage.
             check_covers(caller, std::slice::from_ref(&right))?;
             match missing {
                 None => Ok(right),
@@ -477,13 +479,14 @@ fn check_covers(caller: &Caller, rights: &[Right]) -> Result<(), Denied> {
     }
 }
 
-/// Whether the caller may manage a token: the caller must be allowed to give every right of the token.
+/// Whether the caller may manage a token, because it may give others every right of the token.
 fn covers_token(present: &Snapshot, caller: &Caller, token: &Token) -> bool {
     let mut roles = token.roles.iter().filter_map(|name| present.role(name));
     check_covers(caller, &token.rights).is_ok() && roles.all(|role| check_covers(caller, &role.rights).is_ok())
 }
 
-/// Finds a token that the caller may manage. Only a caller that may manage all tokens learns that a token does not exist.
+/// Finds a token that the caller may manage. Only a caller that may manage all tokens learns that a token does not
+/// exist.
 fn find_token<'p>(present: &'p Snapshot, caller: &Caller, id: TokenId) -> Result<&'p Arc<Token>, AccessError> {
     match present.token(id).filter(|token| covers_token(present, caller, token)) {
         Some(token) => Ok(token),

@@ -51,15 +51,16 @@ pub enum Command {
     /// Create a new store from a backup, or from an old copy of a data directory.
     ///
     /// A backup does not contain the identifiers issued after it was taken. The restore therefore moves every counter
-    /// past the highest position that its pace allows it to have reached since then. If too few positions are left, the
-    /// counter issues nothing until --floor or `set --next` says where it continues. The restore also seals all
-    /// regions, because it does not know which regions were created, split, subdivided or expanded after the backup.
-    /// Repeat those edits and unseal the regions, or pass --table-unchanged if there were none.
+    /// past the highest position that the counter can have reached at its pace since then. If too few positions are
+    /// left, the counter issues nothing until --floor or `set --next` says where it continues. The restore also seals
+    /// all regions, because it does not know which regions were created, split, subdivided or expanded after the
+    /// backup. Repeat those edits and unseal the regions, or pass --table-unchanged if there were none.
     Restore(RestoreArgs),
     /// Move a store from a directory to etcd.
     ///
-    /// No daemon may be using the directory. The move marks the directory as moved, and no daemon starts on it again. Its counters
-    /// are therefore exact, and continue where they stopped. To finish an interrupted move, run the same command again.
+    /// The directory must not be in use by a daemon. The move marks the directory as moved, so that no daemon starts on
+    /// it again. The counters are therefore exact, and continue where they stopped. To finish an interrupted move, run
+    /// the same command again.
     Migrate(MigrateArgs),
     /// Write the manual pages of kentd to a directory.
     #[command(after_help = "Example: kentd man /usr/local/share/man/man1")]
@@ -124,8 +125,9 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_negative_numbers)
 }
 
-/// Lets a later setting override an earlier one, for scripts that append options. A command that writes a store takes each option once.
-/// kentd takes a list only once, because a user who repeats a list means both values.
+/// Lets the last occurrence of a setting override the earlier ones, for scripts that append options. A list cannot be
+/// repeated, because the user probably means both values. The options of commands that write a store cannot be
+/// repeated, either.
 fn last_counts(arg: clap::Arg) -> clap::Arg {
     match arg.get_action() {
         ArgAction::Set | ArgAction::SetTrue if !is_list(&arg) => {

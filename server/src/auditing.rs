@@ -7,7 +7,8 @@ use kentd::{
     telemetry::{self, NoLogs},
 };
 
-/// Runs a command, and records its start and its outcome in the audit log. If the log cannot be opened, the command does not run.
+/// Runs a command, and records its start and its outcome in the audit log. If the log cannot be opened, the command
+/// does not run.
 pub(super) async fn audited<T, E>(
     args: &AuditArgs,
     (action, note): (&str, &str),
@@ -29,7 +30,7 @@ pub(super) async fn audited<T, E>(
     Ok(made)
 }
 
-/// Returns the user of the process, and the name in its environment, which is not verified.
+/// Returns the user that runs the process, and an unverified user name from the environment.
 fn user() -> By {
     let name = ["KENT_PRINCIPAL", "SUDO_USER", "USER"].into_iter().find_map(|name| env::var(name).ok());
     let uid = rustix::process::getuid().as_raw();

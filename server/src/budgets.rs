@@ -36,7 +36,7 @@ pub(crate) struct Budgets {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     accounts: Mutex<BTreeMap<BudgetId, Arc<Account>>>,
-    /// Notified when this replica holds a share.
+    /// Notified when this replica has reserved a share.
     reserved: Notify,
 }
 
@@ -63,7 +63,7 @@ impl Budgets {
         Arc::new(Self { store, clock, accounts: Mutex::default(), reserved: Notify::new() })
     }
 
-    /// Returns the account of a budget that was read at `version` of the tokens, roles and budgets.
+    /// Returns the account of `budget`, which was read when the tokens, roles and budgets were at `version`.
     pub(crate) fn account(&self, budget: &Arc<Budget>, version: Version) -> Arc<Account> {
         let mut accounts = self.lock();
         let account = accounts.entry(budget.id()).or_insert_with(|| Arc::new(Account::new(budget.clone(), version)));
@@ -116,7 +116,7 @@ impl Budgets {
                 self.reserved.notify_one();
                 Ok(())
             }
-            // The caller tries again later.
+            // The call still finds too few identifiers, and tries again.
             Err(CommitError::Conflict { .. }) => {
                 account.share.keep_recalled(returned);
                 Ok(())
@@ -207,7 +207,7 @@ impl Budgets {
         Ok(left.collect())
     }
 
-    /// Returns unused shares to the store until `stop`. `is_known` says whether a budget still exists.
+    /// Returns unused shares to the store until `stop` is canceled. `is_known` says whether a budget still exists.
     pub(crate) async fn keep(self: Arc<Self>, is_known: impl Fn(&Budget) -> bool, stop: CancellationToken) {
         loop {
             // The order is fixed (biased), so that a simulated run is repeatable.

@@ -3,9 +3,9 @@
 //! The store's commits by themselves guarantee that no identifier is issued twice. This module adds two things: tables
 //! that follow other replicas' edits quickly, and a bound on how long a replica grants without hearing of such edits. A
 //! replica grants suffixes of regions only while less than a window has passed since its last refresh of all tables
-//! began. Its announcement lasts longer than a window. When an edit stops grants, as a seal does, the replica that
-//! makes the edit therefore waits for all announced replicas to confirm it. Afterward, no replica makes a grant that
-//! the edit forbids.
+//! began. Its announcement in the store outlasts the window. When an edit stops grants, as a seal does, the replica
+//! that makes the edit therefore waits for all announced replicas to confirm it. Afterward, no replica makes a grant
+//! that the edit forbids.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -66,7 +66,7 @@ pub(crate) struct Cluster {
 struct State {
     /// The tables contain every edit up to this version.
     applied: Version,
-    /// The version of this replica's edit that other replicas may expect in its announcement.
+    /// The version of an edit of this replica that other replicas may be waiting to see in its announcement.
     awaited: Option<Version>,
     /// The number of edits that could not be applied or may have been missed.
     missed: u64,
@@ -196,7 +196,8 @@ impl Cluster {
         self.clock.steady().saturating_sub(replica.heard)
     }
 
-    /// Waits up to [`CONFIRM_WITHIN`] for every replica to apply the edits up to `version`, and returns those that have not.
+    /// Waits up to [`CONFIRM_WITHIN`] for every replica to apply the edits up to `version`, and returns those that have
+    /// not.
     pub(crate) async fn confirm(&self, version: Version) -> Unconfirmed {
         self.announce_from(version);
         self.confirmed(|note| note.applied >= version.get()).await
@@ -240,8 +241,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the announcements of the replicas that have not confirmed. Reads the store, because a replica that has just started may not be
-    /// known here yet.
+    /// Returns the announcements of the replicas that have not confirmed. Reads the store, because a replica that has
+    /// just started may not be known here yet.
     async fn unconfirmed(&self, confirms: impl Fn(&ReplicaNote) -> bool) -> Result<Vec<ReplicaNote>, StoreFailure> {
         let mut notes = Vec::new();
         for (key, versioned) in self.store.scan(&keys::PRESENT).await? {
@@ -263,7 +264,7 @@ impl Cluster {
         announced.map_err(ReadError::from)?;
         let (refresh_began, wall) = (self.clock.steady(), self.touch.wall_millis());
         if refresh_began.saturating_sub(began) > REFRESH_WITHIN {
-            // The announcement may expire before the period that it should cover is over.
+            // The announcement took so long that it may expire before the window of a refresh that begins now.
             return Ok(());
         }
         self.agree_on_schema(peers).await?;
@@ -273,7 +274,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes this replica write records in the schema in force, and puts a newer schema in force once all replicas know it.
+    /// Makes this replica write records in the schema in force, and puts a newer schema in force once all replicas know
+    /// it.
     async fn agree_on_schema(&self, peers: &dyn Peers) -> Result<(), StoreFailure> {
         let (in_force, version) = schema_in_force(&*self.store).await?;
         if in_force > self.schema {
@@ -329,7 +331,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Announces this replica and refreshes all tables every few seconds until `stop`.
+    /// Announces this replica and refreshes all tables every few seconds until `stop` is canceled.
     pub(crate) async fn keep(self: Arc<Self>, stop: CancellationToken) {
         let Some(peers) = self.store.peers() else { return stop.cancelled().await };
         let interval = HEARTBEAT.min(self.touch.window() / 4);
@@ -355,7 +357,7 @@ impl Cluster {
         peers.withdraw().await;
     }
 
-    /// Applies other replicas' changes until `stop`.
+    /// Applies other replicas' changes until `stop` is canceled.
     pub(crate) async fn follow(self: Arc<Self>, mut watches: Watches, stop: CancellationToken) {
         let Watches { spaces, access, counters, present } = &mut watches;
         // Each watch has its own loop, because an event on one watch must not interrupt another watch that is
@@ -427,7 +429,8 @@ impl Cluster {
         self.progress.notify_one();
     }
 
-    /// Records how far another replica has reserved. This is for display only, because a reservation reads the record.
+    /// Records how far another replica has reserved. The value is only displayed, because a reservation reads the
+    /// record itself.
     fn counter_changed(&self, change: Change) {
         if let Change::Put(key, versioned) = change
             && let Some((space, number)) = keys::parse_counter(&key)

@@ -1,4 +1,4 @@
-//! Configuration: a TOML file, then `KENT_*` variables, then flags. All of it is checked before anything is opened.
+//! Configuration: a TOML file, then `KENT_*` variables, then flags. All settings are checked before anything is opened.
 
 mod error;
 mod etcd;
@@ -56,7 +56,7 @@ pub struct Config {
     pub threads: usize,
     /// The directory that records how many times each store was started, if a setting names one.
     pub witness: Option<PathBuf>,
-    /// Whether a new store may be created at a location where the witness has recorded another one.
+    /// Whether a new store may be created at a location where the witness has recorded another store.
     pub new_store: bool,
     /// Whether and where the embedded store is archived.
     pub archiving: Archiving,
@@ -209,7 +209,8 @@ fn check_advertised(address: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// Rejects an address that other machines can reach, unless connections are encrypted and callers are authenticated.
+/// Rejects an address that other machines can reach, unless `is_allowed`: the daemon uses TLS, authenticates callers,
+/// or runs with --insecure.
 fn check_exposure(setting: &'static str, address: SocketAddr, is_allowed: bool) -> Result<(), ConfigError> {
     match is_allowed || address.ip().is_loopback() {
         true => Ok(()),

@@ -61,7 +61,7 @@ use crate::{
 pub struct Daemon {
     node: Node,
     store: Arc<dyn Store>,
-    /// Keeps other processes on this machine from serving a copy of an embedded store.
+    /// Keeps other processes on this machine from serving a copy of the embedded store.
     _claim: Option<Claim>,
     /// The traces of calls, if they are sent to a collector.
     traces: Option<Traces>,
@@ -71,9 +71,9 @@ pub struct Daemon {
     /// The configured addresses of the gRPC port.
     grpc: String,
     http: SocketAddr,
-    /// The threads of calls, which live as long as the daemon.
+    /// The threads that run calls. They live as long as the daemon.
     _calls: Calls,
-    /// The threads of the HTTP port, which may still finish work for calls that have ended.
+    /// The threads that serve the HTTP port. They may still be finishing work for calls that have ended.
     _lanes: Arc<Lanes>,
 }
 
@@ -156,10 +156,10 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 /// The time for which a start waits for the first slot before the daemon serves without one.
 const FIRST_SLOT: Duration = Duration::from_secs(5);
 
-/// The timeout of the store: thousands of times the duration of a commit.
+/// The timeout of an operation of the store, which is thousands of times as long as a usual commit.
 const STORE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a start pauses in total while it retries etcd, and the pause between two attempts.
+/// The total length of the pauses while a start retries etcd, and the length of each pause.
 const ETCD_START: Duration = Duration::from_secs(30);
 const ETCD_PAUSE: Duration = Duration::from_secs(1);
 
@@ -173,8 +173,8 @@ const CALLS_MAX: u32 = 128;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const CALL_WINDOW: u32 = 256 << 10;
 
-/// The maximum size of a request for identifiers, in bytes; it contains names and a request ID. Each open call may keep
-/// one request in memory.
+/// The maximum size of a request for identifiers, in bytes. Such a request contains only names and a request ID. Each
+/// open call may keep one request in memory.
 const ALLOCATE_BYTES_MAX: usize = 16 << 10;
 
 /// The maximum size of the headers of a request, in bytes.
@@ -188,8 +188,8 @@ const RESETS_PENDING_MAX: usize = 20;
 const RESETS_LOCAL_MAX: usize = 1024;
 
 impl Daemon {
-    /// Opens the store, loads and checks the state, takes a slot, and serves. The HTTP port serves from the beginning. Dropping the
-    /// future aborts the start, with the effect of a crash at that moment.
+    /// Opens the store, loads and checks the state, takes a slot, and serves. The HTTP port serves from the beginning.
+    /// Dropping the future aborts the start, and has the same effect as a crash at that moment.
     ///
     /// # Errors
     ///
@@ -236,7 +236,8 @@ impl Daemon {
         let claim = attest_opened(&config, &opened, &*entropy).await?;
         let Opened { store, kind, location, is_archived } = opened;
         let store = match config.archiving {
-            // An archive begins only now: that of an old copy would later be mistaken for that of the newer store.
+            // Begin an archive only after the check that the store is not an old copy. The archive of an old copy would
+            // later be mistaken for the archive of the newer store.
             Archiving::To { .. } if !is_archived => {
                 store.close().await;
                 let again = open_store(&config, &stage, &config.archiving).await?.store;
@@ -481,8 +482,8 @@ async fn count_start(
     Ok(witness.attest(store, place).await?)
 }
 
-/// Counts a start in the store and in the witness in the directory `witness`, as a daemon does before it starts a [`Node`]. The
-/// simulator calls this.
+/// Counts a start in the store and in the witness in the directory `witness`, as a daemon does before it starts a
+/// [`Node`]. The simulator calls this.
 ///
 /// # Errors
 ///

@@ -458,7 +458,7 @@ impl Engine {
     }
 }
 
-/// Stops the daemon if the store is replaced or rolled back, because reservations may be lost.
+/// Stops the daemon if the store is replaced or rolled back, because reservations may have been lost.
 async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
     let Some(peers) = store.peers() else { return tasks.stopping().cancelled().await };
     tokio::select! {

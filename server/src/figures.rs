@@ -1,6 +1,7 @@
-//! The figures of every second in the last fifteen minutes, for consoles that show the daemon live.
+//! The daemon's metrics for every second of the last fifteen minutes, called figures, for consoles that show live
+//! charts.
 //!
-//! They are kept in memory only. The module `recording` adds each second.
+//! The figures are kept in memory only. The module `recording` adds each second.
 
 use std::{
     collections::VecDeque,
@@ -14,9 +15,10 @@ use tokio::sync::watch;
 
 use crate::{host::latency::Observed, metrics::GRANT_LATENCY_FIRST};
 
-/// The number of seconds that are kept: fifteen minutes. With eight sources and a few replicas, they need about a megabyte.
+/// The number of seconds that are kept: fifteen minutes. With eight sources and a few replicas, they need about a
+/// megabyte.
 const KEPT: usize = 900;
-/// The number of seconds that a note sums up. A replica writes a note every five seconds.
+/// The number of seconds that an announcement sums up. A replica announces itself every five seconds.
 const NOTED: usize = 5;
 
 /// The figures of the last fifteen minutes.
@@ -51,11 +53,11 @@ pub(crate) struct OwnFigures {
     pub(crate) latency: Observed,
     /// The durations of the commits.
     pub(crate) commits: Observed,
-    /// The slot, and the time for which identifiers can be issued through it.
+    /// The slot, and the time for which it can issue identifiers without the store.
     pub(crate) slot: Option<(Slot, Duration)>,
 }
 
-/// The figures of another replica, from its latest note.
+/// The figures of another replica, from its latest announcement.
 #[derive(Clone, Debug)]
 pub(crate) struct OtherFigures {
     pub(crate) name: String,
@@ -107,7 +109,7 @@ impl Figures {
         self.newest.send_replace(number);
     }
 
-    /// Sums up the last seconds for the other replicas.
+    /// Sums up the last [`NOTED`] seconds, for the announcement to the other replicas.
     pub(crate) fn noted(&self) -> NoteFigures {
         let ring = self.lock();
         let last = || ring.iter().rev().take(NOTED).map(|second| &second.own);
@@ -138,7 +140,7 @@ fn whole(micros: f64) -> u64 {
 }
 
 impl OwnFigures {
-    /// Returns the latency that this share of the grants does not exceed, in microseconds, or `None` without grants.
+    /// Returns the quantile `share` of the grants' latencies, in microseconds, or `None` without grants.
     pub(crate) fn grant_micros(&self, share: f64) -> Option<f64> {
         self.latency.quantile(share, GRANT_LATENCY_FIRST)
     }

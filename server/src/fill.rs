@@ -25,7 +25,7 @@ pub(crate) struct Fill {
     /// The number of identifiers that the region may issue in total.
     pub(crate) capacity: Count,
     pub(crate) issued: Count,
-    /// Like `issued`, with the chunks of all replicas.
+    /// Like `issued`, plus what is left of the chunks of all replicas.
     pub(crate) reserved: Count,
     /// The seconds until the region is full at the recent rate: 0 if it is already full, `None` if it has granted
     /// nothing recently.
@@ -80,7 +80,7 @@ impl Fill {
     fn new(space: &Space, region: &Region, now: Duration) -> Self {
         let usage = space.usage(region.number, now);
         let issued = usage.issued(region.issued);
-        // A region that is already full is full in 0 seconds at every rate.
+        // Only a region that is already full has 0 seconds left, whatever the rate.
         let is_full = region.full_in(issued, 1.0) == Some(0.0);
         Self {
             source: Source::Region { name: region.name.clone(), space: space.name() },
@@ -163,7 +163,7 @@ fn search(space: &Space, patterns: &[&Pattern]) -> (Vec<RegionNumber>, usize) {
                 first.push(region.number);
             }
         }
-        // A grant may be waiting for the processor.
+        // Let a waiting grant run.
         thread::yield_now();
     }
 }

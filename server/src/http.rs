@@ -142,7 +142,7 @@ pub(crate) async fn serve(
     lanes.finish().await;
 }
 
-/// Answers the requests of a connection, and after `stop` only the one in flight.
+/// Answers the requests of a connection. After `stop` is canceled, answers only the request in flight.
 async fn answer(connection: Connection, routes: Router, stop: CancellationToken) {
     let mut server = auto::Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES_MAX);
@@ -202,7 +202,7 @@ async fn api(State(reports): State<Arc<Reports>>, request: Request) -> Response 
         Reached::Serving(_, None) => {
             (StatusCode::NOT_FOUND, "this port serves /livez, /readyz and /metrics\n").into_response()
         }
-        // Do not show the reason, which may be private, as on /readyz.
+        // Do not show the reason here, because it may be private. /readyz shows it, unless reports need a credential.
         Reached::Starting(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: see /readyz\n").into_response(),
     }
 }
@@ -242,7 +242,7 @@ impl Reports {
                 Ok(()) => Ok(engine),
                 Err(denied) => Err(Box::new(refuse(&denied))),
             },
-            // Tokens are not known yet.
+            // The tokens have not been read yet, so no caller can be authenticated.
             Reached::Starting(_) if self.asks => Err(Box::new(not_ready("not ready\n".to_owned()))),
             Reached::Starting(doing) => Err(Box::new(not_ready(format!("not ready\nreason: {doing}\n")))),
         }

@@ -31,7 +31,7 @@
 //! | `causes` | an error with its causes, as text |
 //! | `host` | the only files that read clocks, draw random bits and spawn tasks |
 //!
-//! The imports form no cycle; `tests/it/imports.rs` checks this.
+//! The imports between modules form no cycle; `tests/it/imports.rs` checks this.
 
 mod access;
 mod args;

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
                     () = toggle_debug() => ExitCode::FAILURE, // never returns either
                 }
             });
-            // Do not wait for a thread that may still look up the name of a host.
+            // Do not wait for a thread that may still be resolving a host name.
             runtime.shutdown_background();
             audit.iter().for_each(Audit::report_rest);
             repeats.report_rest();
@@ -113,7 +113,8 @@ fn check(config: &Config, misspelt: &[(String, String)]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Threads for the daemon's own tasks; no gRPC call runs on them. Two of these tasks can read large tables at the same time.
+/// Threads for the daemon's own tasks; no gRPC call runs on them. Two of these tasks can read large tables at the same
+/// time.
 const DAEMON_THREADS: usize = 4;
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {

@@ -1,7 +1,7 @@
 //! The daemon's metrics, for Prometheus.
 //!
-//! The counters of a source are looked up once and then kept, so that a grant costs a few atomic additions and no map lookup.
-//! `docs/metrics.md` lists all metrics; a test compares it with the metrics of a real daemon.
+//! The counters of a source are looked up once and then kept, so that a grant costs a few atomic additions and no map
+//! lookup. `docs/metrics.md` lists all metrics; a test compares it with the metrics of a real daemon.
 
 mod budgets;
 mod disks;
@@ -66,10 +66,10 @@ pub(crate) struct SourceMetrics {
     latency: GrantLatency,
 }
 
-/// The bounds of its buckets go from 1 microsecond to 4 seconds.
+/// A histogram of grant latencies, with bucket bounds from 1 microsecond to 4 seconds.
 type GrantLatency = Latency<GRANT_LATENCY_FIRST>;
 
-/// The first bound of the latencies of grants, in microseconds.
+/// The first bucket bound of the grant latencies, in microseconds.
 pub(crate) const GRANT_LATENCY_FIRST: u64 = 1;
 
 /// What a source has granted since the daemon started.
@@ -86,7 +86,7 @@ pub(crate) struct SourceTotals {
 pub(crate) struct Gauges {
     /// The time for which time-based identifiers can be issued without the store, in seconds.
     pub(crate) window_left: Level,
-    /// The time of the last refresh of all tables, in seconds since 1970; without a value if the store is not shared.
+    /// The time of the last refresh of all tables, in seconds since 1970; absent if the store is not shared.
     store_last_reached: Family<NoLabel, Level>,
     /// The slot that the daemon holds, or -1.
     pub(crate) slot: Gauge,

@@ -1,4 +1,4 @@
-//! Entry points for measurements: parts of the daemon that cannot be called alone through a port.
+//! Entry points for benchmarks: parts of the daemon that cannot be called separately through a port.
 
 use std::{net::SocketAddr, num::NonZeroU64, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     transport::peer::Peer,
 };
 
-/// A clock that stands still, because valgrind does not support the clock of the machine.
+/// A clock that never advances. Valgrind does not support the clock of the machine.
 #[derive(Debug)]
 struct Standing;
 
@@ -99,7 +99,7 @@ impl Authorizing {
         Ok(Self { auth, request, series })
     }
 
-    /// Identifies the caller of a unary call, and decides whether it may take numbers of its region. Returns the
+    /// Identifies the caller of a unary call, and decides whether it may take identifiers of its region. Returns the
     /// decision.
     pub fn authorize(&self) -> bool {
         let Ok(caller) = identify(&self.auth, &self.request, Duration::ZERO) else { return false };
@@ -131,7 +131,7 @@ impl Authorizing {
     }
 }
 
-/// Counts a call for one identifier.
+/// Counts a call for one identifier, and returns whether it is within the limits.
 fn is_within_limits(caller: &Caller) -> bool {
     caller.charge_call(Duration::ZERO).is_ok() && caller.charge_ids(NonZeroU64::MIN, Duration::ZERO).is_ok()
 }

@@ -1,5 +1,5 @@
-//! Records the figures of each second: the differences of counters that grants and commits update anyway. The figures of other
-//! replicas come from their notes.
+//! Records the figures of each second: the differences of counters that grants and commits update anyway. The figures
+//! of other replicas come from their announcements.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

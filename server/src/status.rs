@@ -1,8 +1,8 @@
-//! Translates the daemon's errors to `google.rpc.Status`. This is the only file of the daemon that creates a
+//! Translates the daemon's errors into `google.rpc.Status`. This is the only file of the daemon that creates a
 //! `tonic::Status`.
 //!
-//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. An edit or a strict grant whose outcome is
-//! not known is `UNKNOWN`. (If a chunk may have been reserved, the only possible effect is a gap.)
+//! `UNAVAILABLE` and `RESOURCE_EXHAUSTED` mean that the call had no effect. If the outcome of an edit or a strict grant
+//! is not known, the code is `UNKNOWN`. (A chunk that may have been reserved can only leave a gap.)
 
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ pub(crate) fn bad_page_token() -> Status {
     from_invalid(&Invalid::new("page_token", "is not a token that this method returned"))
 }
 
-/// The status of a request for a region that was not stored, found or closed.
+/// The status of a request for a region that could not be stored, found or closed.
 pub(crate) fn from_ask(error: &AskError) -> Status {
     let message = error.to_string();
     match error {
@@ -149,7 +149,7 @@ pub(crate) fn from_ask(error: &AskError) -> Status {
     }
 }
 
-/// The status of a series that was not created or forgotten.
+/// The status of a failed attempt to create or forget a series.
 pub(crate) fn from_series(error: &SeriesError) -> Status {
     let message = error.to_string();
     match error {
@@ -311,7 +311,7 @@ pub(crate) fn compressed() -> Status {
     with_reason(Code::Unimplemented, "COMPRESSED", message.to_owned())
 }
 
-/// The status for a path without a method.
+/// The status for a path at which nothing is served.
 pub(crate) fn no_such_path(path: &str) -> Status {
     let shown: String = path.chars().take(PATH_CHARS_SHOWN).collect();
     let message = format!("there is nothing at {shown}; / lists what is served, and docs/api.md lists all methods");
@@ -321,7 +321,7 @@ pub(crate) fn no_such_path(path: &str) -> Status {
 /// The maximum number of characters that a message quotes from a path.
 const PATH_CHARS_SHOWN: usize = 100;
 
-/// The status for a client of gRPC that has reached the HTTP port.
+/// The status for a gRPC client that has connected to the HTTP port.
 pub(crate) fn grpc_on_http_port() -> Status {
     let message =
         "this is the HTTP port of kentd: use its gRPC port, by default 7600, as in `kent status --endpoint HOST:7600`";
@@ -466,8 +466,8 @@ fn from_refusal(space: &str, refusal: &Refusal) -> Status {
     let reason_name = rule(refusal);
     let mut details = reason(&reason_name, [("space", space)]);
     if let Refusal::NoFreePrefix(help) = refusal {
-        // Facts for programs: the free blocks, the regions that could be split to free a prefix, each with its zone, and the widest suffix
-        // that fits now.
+        // Facts for programs: the free blocks, the regions that could be split to free a prefix, each with its zone,
+        // and the widest suffix that fits now.
         let blocks: Vec<String> = help.free.iter().map(ToString::to_string).collect();
         let donors: Vec<String> = help.donors.iter().map(|donor| format!("{}:{}", donor.region, donor.zone)).collect();
         let widest = help.widest_suffix().map(|bits| bits.to_string()).unwrap_or_default();

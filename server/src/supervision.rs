@@ -21,8 +21,8 @@ pub(crate) fn report_stopping() {
     report(sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("draining")]));
 }
 
-/// Reports twice per watchdog interval that the daemon works, and whether it can grant. A daemon that hangs reports nothing, so the
-/// manager restarts it. This function never returns.
+/// Reports twice per watchdog interval that the daemon works, and whether it can grant. A daemon that hangs reports
+/// nothing, so the manager restarts it. This function never returns.
 pub(crate) async fn report_alive(daemon: &Daemon) {
     let Some(interval) = sd_notify::watchdog_enabled() else { return future::pending().await };
     let mut ticks = time::interval((interval / 2).max(Duration::from_millis(1)));

@@ -91,7 +91,8 @@ pub fn start(config: &Config) -> Result<(Repeats, Option<Audit>), NoLogs> {
     Ok((repeats, audit))
 }
 
-/// Opens the audit log of a command that is not a daemon, and writes it until the process ends.
+/// Opens the audit log for a command such as `kentd restore`, which does not start the daemon. Events are written until
+/// the process ends.
 ///
 /// # Errors
 ///
@@ -115,7 +116,7 @@ pub fn toggle_debug() {
 /// Parses a filter. A word without a level is refused: `Targets` would read it as a module, so a misspelled level would
 /// silence the log.
 fn parse_filter(filter: &str) -> Result<Targets, BadFilter> {
-    // An empty string parses as a level.
+    // An empty string would parse as a level.
     let is_level = |part: &str| {
         part.rsplit('=').next().is_some_and(|level| !level.is_empty() && level.parse::<LevelFilter>().is_ok())
     };
@@ -126,7 +127,7 @@ fn parse_filter(filter: &str) -> Result<Targets, BadFilter> {
     }
 }
 
-/// The command that helps if the directory of the audit log does not exist.
+/// Returns the hint to create the directory of the audit log, if it does not exist.
 fn hint(file: &str, error: &io::Error) -> String {
     let dir = Path::new(file).parent().filter(|_| error.kind() == io::ErrorKind::NotFound);
     dir.map_or_else(String::new, |dir| format!("; its directory does not exist (mkdir -p {})", dir.display()))

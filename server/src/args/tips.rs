@@ -1,4 +1,5 @@
-//! Tips for wrong command lines of `kentd`: Kent's name for an option of another tool, the help of an option, and an example.
+//! Tips for wrong command lines of `kentd`: Kent's name for an option of another tool, the help of an option, and an
+//! example.
 
 use std::{env, ffi::OsString};
 
@@ -14,7 +15,7 @@ use crate::config::is_list;
 struct Habit {
     /// The command that the tip applies to; empty for all commands.
     of: &'static str,
-    /// Its names, without hyphens.
+    /// The names of the option or command, without hyphens.
     names: &'static [&'static str],
     /// What Kent has instead.
     tip: &'static str,
@@ -288,7 +289,7 @@ pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Comma
     error
 }
 
-/// Returns the tip that a command's options follow its name, and the command line in that order.
+/// Returns the tip that a command's options must follow its name, and the reordered command line.
 fn command_first(words: &[OsString], inner: &Command, command: &Command) -> (Vec<String>, Option<String>) {
     let name = inner.get_name();
     let rest: Vec<_> = words.iter().filter(|word| *word != name).cloned().collect();
@@ -351,7 +352,7 @@ fn of_option(error: &clap::Error, inner: &Command, command: &Command) -> (Vec<St
         .find(|habit| habit.names.contains(&typed) && (habit.of.is_empty() || habit.of == inner.get_name()));
     match habit {
         Some(habit) => (vec![habit.tip.to_owned()], Some(habit.command.to_owned())),
-        // All settings have variables.
+        // An option with an environment variable is a setting of the daemon.
         None if command.get_arguments().any(|arg| arg.get_long() == Some(typed) && arg.get_env().is_some()) => {
             let name = inner.get_name();
             (

@@ -85,7 +85,7 @@ pub enum ConfigError {
         /// The address.
         address: SocketAddr,
     },
-    /// The address is not loopback, and the daemon has no TLS.
+    /// The address is not a loopback address, and the daemon neither uses TLS nor authenticates callers.
     #[error(
         "{setting} is {address}, which other machines can reach, but this daemon has no TLS and does not authenticate callers; use a \
          loopback address, set --tls-cert and --tls-key or --auth required, or add --insecure to allow it"

@@ -39,7 +39,7 @@ pub struct EtcdSettings {
 }
 
 impl EtcdSettings {
-    /// Merges two sets of settings: a value here overrides the one in `below`.
+    /// Merges two sets of settings: a value in `self` overrides the one in `below`.
     pub(super) fn over(self, below: Self) -> Self {
         Self {
             store_ca: self.store_ca.or(below.store_ca),
@@ -50,7 +50,7 @@ impl EtcdSettings {
         }
     }
 
-    /// Reads the files that the settings name, for the etcd at `address`.
+    /// Reads the files that the settings name, for the etcd cluster at `address`.
     pub(crate) fn read(
         &self,
         address: &EtcdAddress,
@@ -113,7 +113,7 @@ impl EtcdSettings {
     fn credentials(&self) -> Result<Option<EtcdCredentials>, ConfigError> {
         match (&self.store_user, &self.store_password_file) {
             (Some(user), Some(path)) => {
-                // Read the file here too, so that a daemon without a password does not start.
+                // Read the file now as well, so that the daemon does not start if the file is missing.
                 file("store-password-file", path)?;
                 Ok(Some(EtcdCredentials { user: user.clone(), password: EtcdPassword::File(path.clone()) }))
             }

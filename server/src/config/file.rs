@@ -1,4 +1,4 @@
-//! Reads a file of settings, and says what is wrong with it: the place, the setting, and what is allowed.
+//! Reads a settings file. An error names the place in the file, the setting, and what is allowed.
 
 use std::path::Path;
 
@@ -21,12 +21,12 @@ impl Settings {
     }
 }
 
-/// The error for a file that is not valid, on one line.
+/// Returns the error for an invalid file. Its message is one line.
 fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let unexplained = || {
         let problem = error.message().lines().collect::<Vec<_>>().join("; ");
         let problem = match &*problem {
-            // A file in another format, such as YAML.
+            // The file is in another format, such as YAML.
             "key with no value, expected `=`" => {
                 format!("{problem}: this file is TOML, with lines such as threads = 4")
             }
@@ -46,8 +46,8 @@ fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     ConfigError::Malformed { path: path.to_owned(), line, column: column + 1, problem }
 }
 
-/// Returns the offset of a string without quotes in which the parser stopped at `at`, and the message about it. The
-/// parser's own message is often about numbers, because addresses begin like one.
+/// If the parser stopped at `at` in a string without quotes, returns the offset of the string and a message about it.
+/// The parser's own message is often about a number, because an address begins like a number.
 fn unquoted(text: &str, at: usize) -> Option<(usize, String)> {
     let begin = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
     let line = text.get(begin..)?.lines().next()?;
@@ -64,7 +64,7 @@ fn unquoted(text: &str, at: usize) -> Option<(usize, String)> {
     (is_bare && is_string).then(|| (value_at, format!("string values must be quoted: {quoted}")))
 }
 
-/// The first key or value that is wrong, with its offset. `None` if the text is not TOML.
+/// Returns the offset of the first wrong key or value, and the message about it; `None` if the text is not TOML.
 fn first_problem(text: &str) -> Option<(usize, String)> {
     let file = DeTable::parse(text).ok()?;
     let mut entries: Vec<_> = file.get_ref().iter().collect();
@@ -112,7 +112,7 @@ fn wrong(setting: &Arg, key: &str, written: &str, wanted: Option<String>, error:
     format!("{key} is {shown}{more}, but must be {wanted}{help}")
 }
 
-/// Returns how to write an array as the string that a setting with a list must be.
+/// Describes the string with which to replace an array, because a list is written as one string.
 fn as_list(key: &str, value: &DeValue<'_>) -> Option<String> {
     let items: Option<Vec<_>> = value.as_array()?.iter().map(|item| item.get_ref().as_str()).collect();
     let items = items.filter(|items| !items.is_empty()).map(|items| toml::Value::from(items.join(",")));
@@ -120,7 +120,7 @@ fn as_list(key: &str, value: &DeValue<'_>) -> Option<String> {
     Some(format!("one string with commas{example}"))
 }
 
-/// Returns what a setting must be, for an error from serde that names a Rust type.
+/// Returns what a setting must be, in words, if the error from serde names a Rust type.
 fn wanted(error: &str) -> Option<String> {
     let expected = error.rsplit_once("expected ").map_or(error, |(_, expected)| expected);
     Some(match expected {

@@ -157,7 +157,7 @@ pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Describes the port of an address if only the port is wrong.
+/// Returns an error message about the port of an address, if only the port is wrong.
 pub(super) fn bad_port(address: &str) -> Option<String> {
     let (host, port) = address.rsplit_once(':')?;
     let is_host_right = format!("{host}:0").parse::<SocketAddr>().is_ok();
@@ -195,7 +195,7 @@ pub struct BadSpan;
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() / DAY_SECONDS {
-            // A month of humantime is a twelfth of a year, so it would write 31 days as "1month 13h 26m 24s".
+            // humantime's month is a twelfth of a year, so 31 days would be written as "1month 13h 26m 24s".
             days @ 1.. if self.0 == Duration::from_secs(days * DAY_SECONDS) => write!(f, "{days}d"),
             _ => humantime::format_duration(self.0).fmt(f),
         }

@@ -30,7 +30,8 @@ pub(super) fn known(key: &str) -> Option<Arg> {
     options().find(|arg| arg.get_long() == Some(key))
 }
 
-/// Returns those of the variables that neither program reads, each with the known variable that was probably meant.
+/// Returns the misspelled variables: those that neither program reads but that resemble a known one. Each comes with
+/// the known variable that was probably meant.
 pub fn misspelt_variables(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
     let settings = options().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()));
     let known: Vec<String> = settings.chain(OTHER_VARIABLES.map(ToOwned::to_owned)).collect();
@@ -48,7 +49,7 @@ pub(crate) fn is_list(arg: &Arg) -> bool {
     arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.ends_with(",...")))
 }
 
-/// Returns the nearest name, if at most a third of its letters differ. The prefix of variables is not compared.
+/// Returns the nearest name, if at most a third of its letters differ. The prefix `KENT_` of variables is not compared.
 fn near(typed: &str, known: &[String]) -> Option<String> {
     let bare = |name: &str| name.trim_start_matches("KENT_").to_owned();
     let distance = |name: &&String| strsim::damerau_levenshtein(&bare(name), &bare(typed));

@@ -31,7 +31,7 @@ fn is_path(parser: &ValueParser) -> bool {
     [TypeId::of::<PathBuf>(), TypeId::of::<AuditTo>()].iter().any(|id| parser.type_id() == *id)
 }
 
-/// Returns what the path of a setting must name, a directory or a file, and an example.
+/// Returns the words for what a path must name, a directory or a file, and an example.
 fn kind(arg: &Arg) -> (&'static str, &'static str) {
     match arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DIR")) {
         true => ("a directory", "/var/lib/kent"),

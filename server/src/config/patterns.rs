@@ -30,7 +30,8 @@ impl RegionPatterns {
 
 /// The characters of a pattern for the names of regions, other than letters and digits.
 const REGION_SYMBOLS: &str = "-_.*?[]!";
-/// The characters of a pattern for spaces; the name of a delegated region's space is a path.
+/// Like [`REGION_SYMBOLS`], for the names of spaces: `/` is allowed, because the name of a delegated region's space is
+/// a path.
 const SPACE_SYMBOLS: &str = "-_./*?[]!";
 
 /// Checks the characters of a pattern. `text` is the setting with all patterns.
@@ -38,7 +39,7 @@ fn check_symbols(pattern: &str, symbols: &str, text: &str) -> Result<(), String>
     let is_allowed = |symbol: &char| symbol.is_ascii_alphanumeric() || symbols.contains(*symbol);
     let Some(other) = pattern.chars().find(|symbol| !is_allowed(symbol)) else { return Ok(()) };
     let allowed: Vec<_> = symbols.chars().map(String::from).collect();
-    // Another separator than the comma is the likeliest mistake.
+    // The likeliest mistake is a separator other than a comma.
     let listed = text.split([';', '|', ' ', ',']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",");
     let is_meant = listed != text && listed.parse::<RegionPatterns>().is_ok();
     let example = if is_meant { listed.as_str() } else { "orders-*,*@parts" };

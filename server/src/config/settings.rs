@@ -1,5 +1,6 @@
-//! The table of all settings: name, type, default, bounds, variable and help. The TOML file, the environment variables, the flags,
-//! `--check-config` and the checks are generated from it.
+//! The table of all settings: name, type, default, bounds, variable and help. The parsers for the TOML file, the
+//! environment variables and the flags are generated from this table, as are the checks and the output of
+//! `--check-config`.
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
@@ -25,7 +26,7 @@ macro_rules! settings {
         $(#[$more:meta])*
         $name:ident: $type:ty $(= $default:literal)? $([$min:literal to $max:literal])?, $env:literal $value:literal: $help:literal;
     )*})*) => {
-        /// All settings, each optional, as the file, the environment and the flags give them.
+        /// All settings, each optional, as given in the file, in the environment or by flags.
         #[derive(Clone, Debug, Default, Deserialize, Serialize, clap::Args)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case")]
         pub struct Settings {
@@ -63,7 +64,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// Merges two sets of settings: a value here overrides the one in `below`.
+            /// Merges two sets of settings: a value in `self` overrides the one in `below`.
             pub(crate) fn over(self, below: Self) -> Self {
                 Self { $($($name: self.$name.or(below.$name),)*)* etcd: self.etcd.over(below.etcd), tls: self.tls.over(below.tls) }
             }

@@ -21,7 +21,8 @@ pub struct TlsSettings {
     #[arg(long, env = "KENT_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// PEM file with the CAs of callers: every caller of the gRPC port then needs a certificate that one of them has signed.
+    /// PEM file with the CAs of callers: every caller of the gRPC port then needs a certificate that one of them has
+    /// signed.
     #[arg(long, env = "KENT_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
@@ -32,7 +33,7 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// Merges two sets of settings: a value here overrides the one in `below`.
+    /// Merges two sets of settings: a value in `self` overrides the one in `below`.
     pub(super) fn over(self, below: Self) -> Self {
         Self {
             tls_cert: self.tls_cert.or(below.tls_cert),

@@ -205,7 +205,8 @@ impl Replies {
     }
 }
 
-/// The caller's last source, kept because the next request is likely to name it again; this saves lookups.
+/// The source of a stream's last request. It is kept to save lookups, because the next request is likely to name it
+/// again.
 struct Known {
     source: String,
     input: Arc<AllocateInput>,
@@ -364,7 +365,7 @@ fn check_streamed(input: &AllocateInput) -> Result<(), Invalid> {
     }
 }
 
-/// Returns the refusal of a unary call. Only refusals get the name of the method, because most calls are granted.
+/// Returns the refusal of a unary call. The name of the method is added only here, because most calls are granted.
 fn refuse_unary(call: Call<'_>, request: &Request<AllocateRequest>, error: AllocateError) -> Status {
     match error {
         AllocateError::Denied(denied) => call.refuse(&denied.of_call(asked(request)).into()),

@@ -14,7 +14,8 @@ use crate::{
 /// The maximum number of seconds in one message.
 const PART: usize = 60;
 
-/// Sends the kept seconds and then each new second, until the daemon stops. A slow reader gets several seconds in one message.
+/// Sends the kept seconds and then each new second, until the daemon stops. A slow reader gets several seconds in one
+/// message.
 pub(super) fn watch(engine: Arc<Engine>, watching: OwnedSemaphorePermit) -> impl Stream<Item = WatchFiguresResponse> {
     let newest = engine.figures().newest();
     let start = (engine, newest, 0, watching);

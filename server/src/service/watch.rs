@@ -3,8 +3,8 @@
 //! Sealing a region around a delegated space stops the grants of the space without changing its table. The daemon
 //! therefore also tells a watcher of such a space which region around the space is sealed, whenever this changes.
 //!
-//! Changes are read from the history, so a slow watcher delays nothing and costs no memory. A watcher that is too slow, or too far
-//! behind, gets an error with the revision after which to resume.
+//! Changes are read from the history, so a slow watcher delays nothing and costs no memory. A watcher that is too slow,
+//! or too far behind, gets an error with the revision after which to resume.
 
 use std::{future, sync::Arc, time::Duration};
 

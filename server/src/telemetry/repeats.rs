@@ -26,7 +26,7 @@ use crate::host::{
     flight,
 };
 
-/// The time between two messages from one place in the code.
+/// The minimum time between two messages from one place in the code.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The target of the messages about repetitions. These messages are not limited themselves.
@@ -141,7 +141,7 @@ where
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         match self.repeats.admit(event, self.repeats.clock.steady()) {
-            // If the line stays empty, nothing is written to the log.
+            // The line stays empty, so nothing is written to the log.
             None => Ok(()),
             Some(held) => {
                 let fields = call::fields();

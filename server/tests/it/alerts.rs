@@ -118,7 +118,8 @@ async fn nothing() {}
 async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
     let (dir, ca, mut etcd) = (data_dir(), Ca::new("kent"), Etcd::start(1));
     let [data, guarded_data, far_data] = ["data", "guarded", "far"].map(|name| dir.path().join(name));
-    // A daemon with a wrong clock, an audit log that cannot be written, an old certificate, and regions that become full.
+    // A daemon with a wrong clock, an audit log that cannot be written, an old certificate, and regions that become
+    // full.
     let (clock, audit) = (dir.path().join("clock"), dir.path().join("audit"));
     fs::write(&clock, "+0").expect("written");
     fs::create_dir(&audit).expect("created");

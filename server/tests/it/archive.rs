@@ -119,7 +119,8 @@ impl Acknowledged {
         clients
     }
 
-    /// Waits after a temporary refusal, because a restored store has no slot for two seconds. After the kill, any error is allowed.
+    /// Waits after a temporary refusal, because a restored store has no slot for two seconds. After the kill, any error
+    /// is allowed.
     async fn pause_after(&self, status: &Status) {
         let is_over = self.is_over.load(Ordering::SeqCst);
         let codes = [Code::Unavailable, Code::Unknown, Code::Cancelled, Code::Internal];

@@ -1,5 +1,5 @@
-//! Chaos test: three replicas on three etcd members, eighteen clients, an operator, and all kinds of faults in turn. No identifier
-//! may be issued twice, no edit may be lost, and all replicas must have the same history.
+//! Chaos test: three replicas on three etcd members, eighteen clients, an operator, and all kinds of faults in turn. No
+//! identifier may be issued twice, no edit may be lost, and all replicas must have the same history.
 
 mod edits;
 mod etcd;

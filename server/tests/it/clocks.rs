@@ -51,8 +51,8 @@ impl Faked {
         status.clock.expect("a clock").unix_nanos.into()
     }
 
-    /// Allocates from several sources, and checks for duplicates and for timestamps that match the reported clock plus `off`
-    /// nanoseconds.
+    /// Allocates from several sources, and checks for duplicates and for timestamps that match the reported clock plus
+    /// `off` nanoseconds.
     async fn allocate(&mut self, off: i128) {
         let mut client = self.daemon.allocator();
         let before = self.clock().await + off;

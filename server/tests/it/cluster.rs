@@ -1,4 +1,5 @@
-//! Replicas on a real etcd: they share tables and slots, take over from each other, and continue for a while without etcd.
+//! Replicas on a real etcd: they share tables and slots, take over from each other, and continue for a while without
+//! etcd.
 
 use std::time::Duration;
 

@@ -83,7 +83,8 @@ fn ok_names_are_completed_from_the_daemon() {
 #[test]
 fn ok_bash_completes_words_that_it_splits_itself() {
     let operator = operator();
-    // Each row has a command line, its words as bash splits them at COMP_WORDBREAKS, and the completions of the last word.
+    // Each row has a command line, its words as bash splits them at COMP_WORDBREAKS, and the completions of the last
+    // word.
     for (line, words, expected) in [
         ("kent region show inv", &["kent", "region", "show", "inv"][..], "invoices"),
         ("kent alloc region:inv", &["kent", "alloc", "region", ":", "inv"], "invoices"),

@@ -26,7 +26,8 @@ pub(crate) struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts a disk of 12 MiB at `at`. Only processes started by [`SmallDisk::run`] see it. Returns `None` if that is not allowed.
+    /// Mounts a disk of 12 MiB at `at`. Only processes started by [`SmallDisk::run`] see it. Returns `None` if that is
+    /// not allowed.
     pub(crate) fn mount(at: &Path) -> Option<Self> {
         let script = format!("mount -t tmpfs -o size=12m none {} && echo mounted && exec cat", at.display());
         let mut command = Command::new("unshare");

@@ -1,11 +1,11 @@
 //! Runs the commands that README and docs show against real daemons, and compares the output with the pages.
 //!
-//! A ```` ```console ```` block continues the session of the block before it. Lines that begin with `$ ` are commands, which run in
-//! one directory and share exported variables. The other lines are the expected output. Values that differ between runs, such as
-//! times, are masked, and the widths of columns are ignored.
+//! A ```` ```console ```` block continues the session of the block before it. Lines that begin with `$ ` are commands,
+//! which run in one directory and share exported variables. The other lines are the expected output. Values that differ
+//! between runs, such as times, are masked, and the widths of columns are ignored.
 //!
-//! A page begins with a session that has one daemon. The comments of [`SESSIONS`] before a block begin another session. A command
-//! `kentd` starts a daemon on free ports, which the other commands reach by the addresses on the page.
+//! A page begins with a session that has one daemon. The comments of [`SESSIONS`] before a block begin another session.
+//! A command `kentd` starts a daemon on free ports, which the other commands reach by the addresses on the page.
 
 use std::{
     fmt::Write,

@@ -1,4 +1,5 @@
-//! Edits under load: clients request identifiers, with one chunk per grant, while the region is expanded, split and subdivided.
+//! Edits under load: clients request identifiers, with one chunk per grant, while the region is expanded, split and
+//! subdivided.
 
 use std::{
     collections::HashMap,
@@ -94,7 +95,8 @@ async fn draw(mut client: kent_proto::v1::allocator_client::AllocatorClient<Chan
     }
 }
 
-/// Expands and splits the top-level region, then subdivides the innermost region, whose identifiers go to the all-zero subregion.
+/// Expands and splits the top-level region, then subdivides the innermost region, whose identifiers go to the all-zero
+/// subregion.
 async fn edit(mut client: RegionsClient<Channel>, world: &World) -> Result<(), tonic::Status> {
     for generation in 0..GENERATIONS {
         let inner = world.region();

@@ -1,5 +1,5 @@
-//! Mutations of valid requests against the ports of a real daemon: no panic, no internal error, no hang, bounded memory,
-//! and the daemon continues to serve.
+//! Mutations of valid requests against the ports of a real daemon: no panic, no internal error, no hang, bounded
+//! memory, and the daemon continues to serve.
 
 use std::{
     fs::{self, File},

@@ -28,8 +28,8 @@ async fn take(daemon: &Daemon, ledger: &mut Ledger) {
     ledger.record("region:orders", identifiers(reply.get_ref()));
 }
 
-/// A script declares two different numbers under the same request ID. The daemon must not answer the second declaration with the
-/// result of the first. Strict grants also refuse a repeated request ID with another count.
+/// A script declares two different numbers under the same request ID. The daemon must not answer the second declaration
+/// with the result of the first. Strict grants also refuse a repeated request ID with another count.
 #[tokio::test]
 async fn err_a_request_id_of_an_edit_is_not_used_again_for_another_number() {
     let dir = data_dir();
@@ -49,8 +49,8 @@ async fn err_a_request_id_of_an_edit_is_not_used_again_for_another_number() {
     }
 }
 
-/// An operator copies an archive to a larger disk, and configures the daemon to use the copy. The old directory lacks all later
-/// commits, but does not record that. A later restore from the old directory must not treat it as complete.
+/// An operator copies an archive to a larger disk, and configures the daemon to use the copy. The old directory lacks
+/// all later commits, but does not record that. A later restore from the old directory must not treat it as complete.
 #[tokio::test]
 async fn err_an_archive_that_the_daemon_has_left_for_a_copy_is_not_restored_as_complete() {
     let dir = data_dir();
@@ -167,8 +167,8 @@ async fn err_a_replica_does_not_continue_in_another_store_under_the_same_prefix(
     }
 }
 
-/// A running replica reads a counter below the numbers that it has issued, because the records were deleted, or because etcd was
-/// rolled back and the replica has not detected it yet.
+/// A running replica reads a counter below the numbers that it has issued, because the records were deleted, or because
+/// etcd was rolled back and the replica has not detected it yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn err_a_replica_does_not_reserve_below_what_it_has_issued() {
     let (dir, etcd) = (data_dir(), Etcd::start(1));

@@ -1,5 +1,5 @@
-//! Migrations of a store from a data directory to etcd. A migration keeps the table, the history and the counters, and makes the directory
-//! unusable.
+//! Migrations of a store from a data directory to etcd. A migration keeps the table, the history and the counters, and
+//! makes the directory unusable.
 
 use std::{path::Path, process::Command};
 

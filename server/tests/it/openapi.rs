@@ -1,5 +1,5 @@
-//! The OpenAPI document against a running daemon: Schemathesis makes thousands of valid and invalid requests from it, and
-//! checks the answers.
+//! The OpenAPI document against a running daemon: Schemathesis makes thousands of valid and invalid requests from it,
+//! and checks the answers.
 
 use std::{path::Path, process::Command};
 

@@ -193,8 +193,8 @@ fn ok_section_3_2_an_existing_region_is_split_if_no_prefix_is_free() {
     operator.kent("region create c --suffix 60 --zone 2");
     operator.check_table(&["c 00 2 60", "b 01 12 50", "a 1 0 63"]);
     let issued = operator.draw("b");
-    // "When the existing prefixes are 1, 01, and 00, no other independent prefix can be added": regions b and c could be
-    // split.
+    // "When the existing prefixes are 1, 01, and 00, no other independent prefix can be added": regions b and c could
+    // be split.
     let refusal = operator.refused("region create d --suffix 50 --zone 1", "NO_FREE_PREFIX");
     assert!(refusal.contains("\"b\" (of 12 bits), \"c\" (of 2 bits)"), "the refusal lists donors: {refusal}");
     assert!(refusal.contains("kent region create d --suffix 50 --zone 1 --space default --split-donor b"), "{refusal}");

@@ -1,4 +1,5 @@
-//! `kent` in pipelines: it answers each line as it arrives, an invalid line does not affect the others, and `-` means standard output.
+//! `kent` in pipelines: it answers each line as it arrives, an invalid line does not affect the others, and `-` means
+//! standard output.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -1,4 +1,5 @@
-//! Only the owner can read a store, its archive, its witness or a backup; a daemon changes no directory that is not a store.
+//! Only the owner can read a store, its archive, its witness or a backup; a daemon changes no directory that is not a
+//! store.
 
 use std::{
     fs::{self, Permissions},

@@ -296,7 +296,8 @@ async fn ok_valid_callers_lose_no_call_and_revoked_ones_get_none_while_a_cluster
             assert!(stream.is_err() && watch.is_err(), "a call is still open: {stream:?} {watch:?}");
         }
         old = next;
-        // Revoke a token that has calls open on each replica. The stream and the unary call end with their next request.
+        // Revoke a token that has calls open on each replica. The stream and the unary call end with their next
+        // request.
         let token = cluster.token(round).await;
         let held = cluster.open(&cluster.operator, &token).await;
         let revoke = RevokeTokenRequest { id: token.id.clone() };

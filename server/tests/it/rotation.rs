@@ -1,5 +1,5 @@
-//! Certificates that are replaced while programs run: those of clients, of the command line, of the daemon as a client of etcd, and
-//! of a daemon under load.
+//! Certificates that are replaced while programs run: those of clients, of the command line, of the daemon as a client
+//! of etcd, and of a daemon under load.
 
 use std::{
     fs::{self, File},

@@ -1,5 +1,5 @@
-//! Edits that stop grants: seals, which cover all regions inside, and caps, which also limit chunks that daemons hold. Once the
-//! response says that all replicas have confirmed, no replica makes a grant that the edit forbids.
+//! Edits that stop grants: seals, which cover all regions inside, and caps, which also limit chunks that daemons hold.
+//! Once the response says that all replicas have confirmed, no replica makes a grant that the edit forbids.
 
 use std::{
     sync::{
@@ -188,8 +188,8 @@ async fn ok_a_seal_covers_subregions_and_delegated_spaces() {
 /// A grant that was requested after a seal was confirmed, or an unexpected error.
 type Broken = String;
 
-/// Draws from one source of one replica until `ends`. A request that is sent and answered during one seal must be refused. `sealed`
-/// is odd during a seal.
+/// Draws from one source of one replica until `ends`. A request that is sent and answered during one seal must be
+/// refused. `sealed` is odd during a seal.
 async fn draw_until(
     daemon: Arc<Daemon>,
     source: &'static str,

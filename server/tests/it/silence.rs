@@ -9,7 +9,8 @@ use std::{
 
 use super::harness::{Daemon, data_dir};
 
-/// The kernel must probe silent clients. Otherwise, the connection of a client whose machine has crashed would stay open forever.
+/// The kernel must probe silent clients. Otherwise, the connection of a client whose machine has crashed would stay
+/// open forever.
 #[test]
 fn ok_the_kernel_probes_silent_clients() {
     const ESTABLISHED: &str = "01";

@@ -20,7 +20,8 @@ const SETUP: [&str; 8] = [
 
 const SPACES: [&str; 3] = ["default", "parts", "other"];
 
-/// A refused command about a region of space S, the first command that its message suggests, and a command that works after that.
+/// A refused command about a region of space S, the first command that its message suggests, and a command that works
+/// after that.
 const REFUSED: [(&str, &str, &str); 16] = [
     ("alloc region:full@S -n 17", "region expand full --space S --by 1", "alloc region:full@S -n 17"),
     ("alloc region:capped@S -n 9", "region set capped --space S --cap 9", "alloc region:capped@S -n 9"),

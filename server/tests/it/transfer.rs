@@ -111,7 +111,8 @@ fn ok_an_imported_table_equals_the_exported_one_and_continues_its_counters() {
     assert!(again.starts_with("0 to create"), "{again}");
 }
 
-/// After a restore, only the operator knows the last invoice number. An import must not treat the number in the backup as known.
+/// After a restore, only the operator knows the last invoice number. An import must not treat the number in the backup
+/// as known.
 #[test]
 fn err_a_region_that_needs_a_floor_needs_one_after_an_import() {
     let (operator, dir) = (Operator::new(), data_dir());

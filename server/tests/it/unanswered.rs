@@ -1,5 +1,5 @@
-//! Daemons and stores that hang: `kent` names the endpoint, explains how to find out whether an edit was made, and reports that etcd is
-//! unreachable.
+//! Daemons and stores that hang: `kent` names the endpoint, explains how to find out whether an edit was made, and
+//! reports that etcd is unreachable.
 
 use std::{process::Stdio, thread, time::Duration};
 

@@ -101,7 +101,8 @@ async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
     put_back(&data, &data, |command| _ = command.arg("--witness").arg(&witness), |_| {}).await;
 }
 
-/// A snapshot of the data's disk is mounted next to it, and the daemon is started on the snapshot with unchanged settings.
+/// A snapshot of the data's disk is mounted next to it, and the daemon is started on the snapshot with unchanged
+/// settings.
 #[tokio::test]
 async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
     let (dir, other) = (data_dir(), tempfile::tempdir_in("/dev/shm").expect("another file system"));
@@ -110,7 +111,8 @@ async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
     put_back(&dir.path().join("data"), &other.path().join("snapshot"), usual, usual).await;
 }
 
-/// Issues in several starts of a daemon on `data`, of which the first makes the region. Returns a copy of the store after the first.
+/// Issues in several starts of a daemon on `data`, of which the first makes the region. Returns a copy of the store
+/// after the first.
 async fn start_repeatedly(data: &Path, witness: &Path, starts: usize, ledger: &mut Ledger) -> PathBuf {
     let kept = data.with_file_name("copy");
     for start in 0..starts {
@@ -127,8 +129,8 @@ async fn start_repeatedly(data: &Path, witness: &Path, starts: usize, ledger: &m
     kept
 }
 
-/// A new archive of an old copy would look like that of the newer store, which would be refused, and the restored archive would
-/// issue what the newer store has issued.
+/// A new archive of an old copy would look like that of the newer store, which would be refused, and the restored
+/// archive would issue what the newer store has issued.
 #[tokio::test]
 async fn err_an_old_copy_begins_no_archive() {
     let dir = data_dir();
@@ -194,8 +196,8 @@ fn restore_archive(archive: &Path, into: &Path) -> Output {
     command.output().expect("the command runs")
 }
 
-/// A copy of the directory from before a move must be refused on the same machine. The daemon runs as a systemd service, as in
-/// deploy/debian/kentd.service, and the operator runs `kentd migrate` in a shell.
+/// A copy of the directory from before a move must be refused on the same machine. The daemon runs as a systemd
+/// service, as in deploy/debian/kentd.service, and the operator runs `kentd migrate` in a shell.
 #[tokio::test(flavor = "multi_thread")]
 async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     let dir = data_dir();
@@ -229,7 +231,8 @@ async fn err_an_old_copy_is_refused_after_a_move_that_was_made_by_hand() {
     }
 }
 
-/// The data disk is not mounted after a reboot, so its mount point is an empty directory. An archive detects the same mistake.
+/// The data disk is not mounted after a reboot, so its mount point is an empty directory. An archive detects the same
+/// mistake.
 #[tokio::test]
 async fn err_an_empty_mount_point_is_not_a_new_store() {
     let dir = data_dir();

@@ -16,7 +16,8 @@ use crate::it::{
     tls::{Ca, Files, client, is_accepted},
 };
 
-/// The action, the reason, the principal and the method of each denial, with the number of denials that the line sums up.
+/// The action, the reason, the principal and the method of each denial, with the number of denials that the line sums
+/// up.
 fn denials(audit: &Path) -> Vec<(String, u64)> {
     let text = fs::read_to_string(audit).expect("the log is there");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));

@@ -1,4 +1,5 @@
-//! Callers cannot guess names: every call refuses a caller without rights in the same way, whether the name exists or not.
+//! Callers cannot guess names: every call refuses a caller without rights in the same way, whether the name exists or
+//! not.
 
 use std::collections::{BTreeMap, HashMap};
 
