@@ -1,4 +1,5 @@
-//! Checks that each alert has a test and a runbook, and that a real Prometheus fires it for a real daemon in trouble.
+//! Checks that each alert has a test and a runbook, and that a real Prometheus fires it when a real daemon has the
+//! problem.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -174,7 +175,7 @@ async fn ok_alerts_fire_for_daemons_in_trouble_and_for_no_other() {
         .await;
     fs::remove_dir_all(&audit).expect("removed");
     scene.until_fires("KentAuditLost", of_troubled, async || kent(&local, "region set full --label a=b")).await;
-    // The test cannot fill the machine's disk, so it uses a threshold at which the alert holds for any disk.
+    // The test cannot fill the machine's disk, so it uses a threshold at which the alert fires for any disk.
     for alert in ["KentDiskNearlyFull", "KentDiskFull"] {
         let (parts, _) = scene.alerts[alert].rsplit_once("< ").expect("a threshold");
         let expression = format!("{parts} < 1.1");
@@ -288,7 +289,7 @@ async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
         for _ in 0..20 {
             let mut ask = Request::new(request("uuidv7", 1, Encoding::Lease));
             ask.metadata_mut().insert("authorization", bearer.clone());
-            // OK because most calls are refused.
+            // OK because the daemon is expected to refuse most calls.
             let _ = limited.allocator().allocate(ask).await;
         }
     };

@@ -31,7 +31,7 @@ const ROUNDS_LONG: usize = 60;
 /// The number of clients of the strict region. Each has one request in flight.
 const STRICT_CLIENTS: usize = 3;
 
-/// The command line of a daemon whose archive starts over, with all records, after every second segment.
+/// The command line of a daemon whose archive gets a new full copy of all records after every second segment.
 fn archived(data: &Path, archive: &Path) -> Command {
     let mut command = kentd(data);
     command.arg("--archive").arg(archive).args(["--archive-base-bytes", "131072"]);
@@ -128,7 +128,7 @@ impl Acknowledged {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
-    /// Checks that every region whose creation was acknowledged exists, and that none is sealed.
+    /// Checks that every region whose creation was acknowledged exists, and that no region is sealed.
     async fn check(&self, daemon: &Daemon) {
         let (mut listed, mut page_token) = (BTreeSet::new(), String::new());
         loop {
@@ -267,7 +267,7 @@ async fn until_granted(daemon: &Daemon, source: &str) -> Vec<u128> {
     }
 }
 
-/// The test simulates a restore that was killed after it recorded in the archive which store continues.
+/// Simulates a restore that was killed after it had recorded in the archive which store continues from it.
 #[tokio::test]
 async fn ok_an_interrupted_restore_is_finished() {
     let dir = data_dir();

@@ -89,7 +89,8 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
 
     let daemon = Daemon::start(&at("new"));
     let running = restore(&at("backup"), &at("new"), &["--dry-run"]);
-    // Advice to stop the daemon would be for nothing, because the directory holds a store.
+    // The message must not advise stopping the daemon: the restore would still be refused, because the directory holds
+    // a store.
     assert!(!running.status.success() && said(&running).contains("already holds a store"), "{}", said(&running));
     assert!(!said(&running).contains("stop it"), "{}", said(&running));
     assert!(!said(&running).contains("region:orders"), "no plan is shown: {}", said(&running));
@@ -126,7 +127,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
     let get = GetRegionRequest { name: "spaces/default/regions/orders".to_owned() };
     regions.get_region(get).await.expect("there");
 
-    // A clean restart of the restored store is a normal restart.
+    // A clean restart of the restored store needs no further steps.
     daemon.signal("TERM");
     assert!(daemon.wait().await.success());
     let daemon = Daemon::start(&at("new"));

@@ -1,4 +1,4 @@
-//! Real daemons whose clocks are changed by libfaketime. The time since boot is that of the machine.
+//! Real daemons whose clocks are changed by libfaketime. The time since boot is not changed.
 
 use std::{
     fs,

@@ -267,8 +267,8 @@ async fn ok_a_replica_paused_beyond_its_window_repeats_nothing() {
     }
 }
 
-/// A replica may hold a chunk below a declared number, so a declaration can have an effect even if the counter is
-/// already there.
+/// A replica may hold a chunk below a declared number, so a declaration can have an effect even if the counter has
+/// already reached the number.
 #[tokio::test(flavor = "multi_thread")]
 async fn ok_a_declared_number_makes_all_replicas_drop_lower_ones_and_changes_nothing_when_repeated() {
     let etcd = Etcd::start(1);

@@ -66,7 +66,7 @@ async fn ok_a_map_shows_regions_free_space_and_counters() {
         (inner.cells[0].inside.clone(), inner.cells[0].kinds.clone()),
         (orders.clone(), vec![Kind::Zone as i32])
     );
-    // The map marks a sealed region. An earlier revision has no counters.
+    // The map marks a sealed region. A map of an earlier revision has no counters.
     let seal = SealRegionRequest { name: orders.clone(), ..SealRegionRequest::default() };
     regions.seal_region(seal).await.expect("sealed");
     let now = regions.map_regions(map("01", 9, 0)).await.expect("a map").into_inner();
@@ -186,7 +186,7 @@ async fn ok_a_refused_edit_suggests_one_that_works() {
     let refused = regions.create_region(at("parts", "011")).await.expect_err("refused");
     let Some(Edit::Create(request)) = suggested(&refused) else { panic!("{refused}") };
     assert_eq!(request.prefix.as_deref(), Some("000"));
-    // A page finds the suggested edit in the JSON of the error.
+    // A web page finds the suggested edit in the JSON form of the error.
     let body = json!({"parent": SPACE, "regionId": "parts", "suffixBits": 20, "prefix": "011"});
     let answer = send(&daemon, "POST", "/kent.v1.Regions/CreateRegion", &[JSON], &body.to_string()).json();
     let details = answer["details"].as_array().expect("details");

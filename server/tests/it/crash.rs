@@ -53,7 +53,7 @@ async fn crash_repeatedly(rounds: u32) {
         let mut clients = JoinSet::new();
         for (index, (source, count, encoding)) in LOAD.into_iter().enumerate() {
             let (client, ledger) = (daemon.allocator(), ledger.clone());
-            // Half of the clients pipeline requests, the others send one at a time.
+            // Half of the clients pipeline requests. The others send one request at a time.
             if index % 2 == round as usize % 2 {
                 clients.spawn(stream(client, source, count, encoding, ledger));
             } else {

@@ -43,7 +43,7 @@ async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: imp
     replicas[0].regions().create_region(orders).await.expect("created");
     let mut ledger = Ledger::default();
     let kept = keep(&mut etcd);
-    // Draw so much that both replicas reserve many chunks.
+    // Draw enough identifiers to make both replicas reserve many chunks.
     for _ in 0..20 {
         for daemon in &replicas {
             draw(daemon, &mut ledger, 5000).await;

@@ -1,4 +1,4 @@
-//! Floods: hostile connections cost the daemon a bounded amount of memory, and other callers are served.
+//! Floods: hostile connections cost the daemon a bounded amount of memory, and other callers are still served.
 
 use std::{
     fs,
@@ -60,7 +60,7 @@ pub(super) fn header(name: &str, value: &str) -> Vec<u8> {
     [vec![0], length(name), name.into(), length(value), value.into()].concat()
 }
 
-/// The headers of a call of `Allocate`, and additional ones.
+/// The headers of an `Allocate` call, followed by additional headers.
 fn call(others: &[(&str, &str)]) -> Vec<u8> {
     let own = [
         (":method", "POST"),
@@ -266,7 +266,7 @@ fn large_windows() -> Vec<u8> {
     .concat()
 }
 
-/// A call of `Allocate` with this message.
+/// An `Allocate` call with this message.
 fn unary(stream_id: u32, message: &AllocateRequest) -> Vec<u8> {
     let message = message.encode_to_vec();
     let prefix = [0, 0, 0, 0, u8::try_from(message.len()).expect("small")];

@@ -228,7 +228,7 @@ async fn raw(address: &str, bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// A clock, which only decides when a long run ends.
+/// Reads the clock, which only decides when a long run ends.
 #[expect(clippy::disallowed_methods, reason = "a test outside the daemon")]
 fn now() -> Instant {
     Instant::now()

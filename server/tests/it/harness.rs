@@ -30,7 +30,8 @@ pub(crate) fn built(name: &str) -> PathBuf {
     let binary = tests.ancestors().nth(2).expect("in the target directory").join(name);
     let modified = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
     let built = modified(&binary).unwrap_or_else(|| panic!("{} is missing: run `cargo it`", binary.display()));
-    // `cargo build` lists the sources in this file. `cargo test` does not, but has just built the binary.
+    // `cargo build` lists the sources in the `.d` file. `cargo test` does not write that file, but has just built the
+    // binary.
     let sources = fs::read_to_string(binary.with_extension("d")).unwrap_or_default();
     let newer = sources.split_whitespace().skip(1).find(|source| modified(Path::new(source)) > Some(built));
     assert_eq!(newer, None, "{} is older than its source: run `cargo it`", binary.display());
@@ -64,7 +65,7 @@ pub(crate) fn kentd_in_memory() -> Command {
 
 fn kentd_on(store: &str) -> Command {
     let mut command = Command::new(kentd_binary());
-    // A test may add --listen, which can be given only once and overrides the variable.
+    // The address is set by the variable, because a test may add --listen, which can be given only once.
     command.env("KENT_LISTEN", "127.0.0.1:0");
     command.args(["--http", "127.0.0.1:0", "--log", "warn", "--store", store]);
     keep_home(&mut command);

@@ -1,4 +1,4 @@
-//! The API on the HTTP port: JSON, gRPC-Web, short paths, credentials, and pages of other origins.
+//! The API on the HTTP port: JSON, gRPC-Web, short paths, credentials, and cross-origin requests.
 
 use std::{
     io::{Read, Write},
@@ -359,7 +359,7 @@ async fn err_a_caller_of_the_grpc_port_that_does_not_speak_grpc_learns_of_the_ht
     let dir = data_dir();
     let daemon = Daemon::start(&dir.path().join("data"));
     let url = format!("http://{}/v1/alloc/uuidv7", daemon.grpc_address());
-    // Without the option, curl speaks HTTP/1.1.
+    // Without `--http2-prior-knowledge`, curl uses HTTP/1.1.
     let calls = [
         (&["-X", "POST"][..], 400),
         (&["--http2-prior-knowledge"], 415),

@@ -121,8 +121,8 @@ impl Modules {
         levels
     }
 
-    /// Describes the cycles between sibling modules: for each module, the shortest cycle through it. `folder` has the
-    /// `lib.rs` or `main.rs` of the crate.
+    /// Describes the cycles between sibling modules: for each module, the shortest cycle through it. `folder` contains
+    /// the `lib.rs` or `main.rs` of the crate.
     fn cycles(&self, folder: &Path) -> Vec<String> {
         let mut found = Vec::new();
         for (level, siblings) in self.siblings() {

@@ -326,7 +326,7 @@ fn err_an_undo_that_is_refused_says_why_and_what_to_do() {
     );
     kent("region delete e");
     kent("region create e --prefix 1001 --suffix 4");
-    // An earlier region `x` was deleted.
+    // The edit that adds `y` prevents an undo of the edit that adds `x`.
     kent("region subdivide s --by 1 --new x:2:1");
     kent("region subdivide s --by 1 --new y::0");
     let message = refused("x");

@@ -19,7 +19,7 @@ fn full(name: &str) -> String {
     format!("{SPACE}/regions/{name}")
 }
 
-/// A region of the default space that has issued its suffixes below 1000. Its prefix is this number in 8 bits.
+/// A region of the default space that has issued its suffixes below 1000. Its prefix is `number` in 8 bits.
 fn region(name: &str, number: u32) -> Region {
     Region {
         name: full(name),

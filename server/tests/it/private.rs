@@ -14,7 +14,7 @@ use super::{
     operator::kent_binary,
 };
 
-/// Lists which of the path and the files and directories below it other users can access in any way.
+/// Lists the files and directories at `path` and below that other users can access in any way.
 fn open_to_others(path: &Path) -> Vec<PathBuf> {
     let metadata = fs::symlink_metadata(path).expect("there");
     let own = (metadata.permissions().mode() & 0o077 != 0).then(|| path.to_owned());

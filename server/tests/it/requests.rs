@@ -1,5 +1,5 @@
-//! Requests for regions: who may make, see, decline and approve them, how many there can be, and that a request and its
-//! region are stored together.
+//! Requests for regions: who may make, see, decline and approve a request, how many requests can be open, and that an
+//! approval is stored together with the region.
 
 use kent_proto::v1::{
     CloseRegionRequestRequest, CreateRegionRequest, CreateSpaceRequest, EditResponse, GetRegionRequest,

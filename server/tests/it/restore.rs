@@ -150,8 +150,8 @@ async fn ok_a_host_with_a_clock_an_hour_behind_issues_nothing_until_it_catches_u
         assert_eq!(refusal(&daemon, source).await, (Code::Unavailable, "RESTORED".to_owned()));
     }
     daemon.kill();
-    // The clock of the restoring host was behind the time of the backup, so the hour counts from that time. Now the
-    // clock is past that hour.
+    // The clock of the restoring host was behind the time of the backup, so the hour is counted from the time of the
+    // backup. Now the clock is past that hour.
     let mut command = kentd(&at("new"));
     faked(command.args(["--log", "off"]), "+3700s");
     let daemon = Daemon::spawn(&mut command);
@@ -226,7 +226,7 @@ async fn ok_a_region_created_after_a_restore_may_reuse_the_prefix_of_a_lost_one(
     for source in ["region:another", "region:moved"] {
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, UNKNOWN.to_owned()), "{source}");
     }
-    // Subregions of such a region need a floor as well, including the one that inherits the counter.
+    // Subregions of a region that needs a floor need one as well, including the subregion that inherits the counter.
     let half = |extension: &str| NewRegion {
         region_id: format!("half-{extension}"),
         suffix_bits: Some(40),
@@ -328,8 +328,8 @@ async fn ok_shrinking_and_delegating_are_repeated_with_a_floor() {
         assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, "SEALED".to_owned()), "{source}");
     }
     daemon.kill();
-    // The edits prove bounds: a delegated region had issued nothing, and a shrunk region no more than its capacity. The
-    // backup counts the rest of the daemon's chunk as reserved, and a floor must not be below that.
+    // The edits imply bounds: a delegated region had issued nothing, and a shrunk region had issued no more than its
+    // capacity. The backup counts the rest of the daemon's chunk as reserved, and a floor must not be below that.
     let refused = restore(&at("backup"), &at("new"), &["--yes", "--floor", "region:cut=200"]);
     assert!(said(&refused).contains("is below 1_024, the counter's position in the backup"), "{}", said(&refused));
     let floors = ["--floor", "region:given=0", "--floor", "region:cut=1024"];
@@ -399,7 +399,8 @@ async fn ok_a_newer_backup_is_restored_after_an_older_one() {
     sleep(Duration::from_secs(5)).await;
     backup(&daemon, &at("newer")).await;
     daemon.kill();
-    // Only the older backup bounds the identifiers that this store issues.
+    // Restore the older backup, and issue identifiers. The newer backup does not account for them, so a later restore
+    // from it must name the older backup.
     let done = restore(&at("older"), &at("one"), &KNOWN[..4]);
     assert!(done.status.success() && said(&done).contains("pass --restored-before FILE"), "{}", said(&done));
     let daemon = Daemon::start(&at("one"));

@@ -1,5 +1,5 @@
-//! Data that grows with requests: series, request IDs and edits. Each kind of data has a limit or expires, and a
-//! refusal says that data has expired.
+//! Data that grows with requests: series, request IDs and edits. Each kind of data has a limit or expires. If a request
+//! needs expired data, the refusal says so.
 
 use std::{path::Path, process::Command, time::Duration};
 

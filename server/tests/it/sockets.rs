@@ -1,4 +1,4 @@
-//! Unix sockets: who can connect, what happens to their files, and clients that use them.
+//! Unix sockets: who can connect, what happens to the socket files, and which clients can use them.
 
 use std::{
     fs,

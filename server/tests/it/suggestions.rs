@@ -6,7 +6,8 @@ use regex::Regex;
 
 use super::operator::{Operator, run_in};
 
-/// Commands that create regions that refuse requests. The tests run them in each space.
+/// Commands that create regions of which some refuse requests, because they are full, closed or sealed, for example.
+/// The tests run the commands in each space.
 const SETUP: [&str; 8] = [
     "region create full --suffix 4 --zone 4",
     "region create shut --suffix 4",

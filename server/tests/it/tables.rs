@@ -187,7 +187,7 @@ async fn ok_scrambled_suffixes_fill_their_octaves_and_classify_as_issued() {
         let issued = copy.read(|table| table.classify(id).expect("of the space").issued());
         assert_eq!(issued, Some(set.contains(&id)), "{id}");
     }
-    // The all-zero subregion of `s` continues in the middle of a power of two.
+    // The all-zero subregion of `s` continues the counter, which is not at a power of two.
     let heir = NewRegion { region_id: "heir".to_owned(), extension: Some("0".to_owned()), ..NewRegion::default() };
     let close = AddSubregionsRequest {
         name: name("s"),

@@ -54,7 +54,8 @@ async fn put_back(data: &Path, back: &Path, as_usual: impl Fn(&mut Command), the
     }
 }
 
-/// A copy of a running daemon's directory that is made after the last start records the same number of starts.
+/// A copy of a running daemon's directory records the same number of starts as the original, if it was made after the
+/// last start.
 #[tokio::test]
 async fn err_a_copy_is_not_served_beside_its_original() {
     let dir = data_dir();
@@ -129,8 +130,8 @@ async fn start_repeatedly(data: &Path, witness: &Path, starts: usize, ledger: &m
     kept
 }
 
-/// A new archive of an old copy would look like that of the newer store, which would be refused, and the restored
-/// archive would issue what the newer store has issued.
+/// If an old copy began an archive, that archive would be mistaken for the archive of the newer store. A store restored
+/// from it would issue identifiers that the newer store has already issued.
 #[tokio::test]
 async fn err_an_old_copy_begins_no_archive() {
     let dir = data_dir();
@@ -159,7 +160,7 @@ async fn err_an_old_copy_begins_no_archive() {
     take(&daemon, &mut ledger).await;
 }
 
-/// While the witness is away, an old copy begins an archive. Then the witness is back.
+/// While the witness is unavailable, an old copy begins an archive. Then the witness becomes available again.
 #[tokio::test]
 async fn err_the_archive_of_an_old_copy_is_not_restored() {
     let dir = data_dir();
@@ -249,7 +250,8 @@ async fn err_an_empty_mount_point_is_not_a_new_store() {
     }
 }
 
-/// A lock that another process holds, such as one on a share, must not keep the daemon from stopping.
+/// If another process holds the lock on the witness, for example on a network share, the daemon must still stop on a
+/// signal.
 #[test]
 fn ok_a_daemon_that_waits_for_its_witness_stops_on_a_signal() {
     let dir = data_dir();

@@ -130,9 +130,9 @@ async fn err_no_call_tells_whether_a_name_exists() {
 
 /// A record of a request ID belongs to one caller
 /// ([`err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit`] and
-/// `err_a_request_id_belongs_to_the_caller_who_used_it_first`). Changes of tokens, roles and budgets keep no such
+/// `err_a_request_id_belongs_to_the_caller_who_used_it_first`). Changes to tokens, roles and budgets keep no such
 /// records, so a caller can neither learn a secret by repeating another caller's request, nor prevent a revocation by
-/// using its request ID first.
+/// using the revocation's request ID first.
 #[test]
 fn ok_only_grants_and_edits_have_request_ids() {
     let has_id = |request: &DescriptorProto| request.field.iter().any(|field| field.name() == "request_id");
@@ -150,7 +150,7 @@ async fn err_the_id_of_anothers_request_gets_neither_its_result_nor_an_edit() {
     let again = guarded.daemon.regions().create_region(guarded.admin.send(new())).await.expect("answered again");
     assert_eq!(again.into_inner().revision, 1);
     let stranger = guarded.token(&["edit:region:default/team-*", "read:region:default/team-*"]).await;
-    // The stranger repeats the edit, and then uses the edit's request ID for another edit, which it may make.
+    // The stranger repeats the edit, and then uses the edit's request ID for a different edit that it may make.
     let repeated = guarded.daemon.regions().create_region(stranger.send(new())).await;
     assert_eq!(super::missing(repeated), "edit:region:default/orders*");
     let own = kent_proto::v1::CreateRegionRequest { request_id: "r1".to_owned(), ..super::create("team-a") };

@@ -103,7 +103,7 @@ async fn err_a_token_without_rights_gets_nothing_from_any_method() {
         // These methods return only facts about the caller or the API, or facts that every client needs.
         let open = ["/grpc.", "/kent.v1.Access/WhoAmI", "/kent.v1.Admin/GetStatus", "/kent.v1.Regions/ListSpaces"];
         let is_open = open.iter().any(|open| method.starts_with(open));
-        // An empty stream or request may be refused for its form.
+        // An empty stream is answered, and an empty request may be refused as invalid before the permission check.
         let is_stream = method == "/kent.v1.Allocator/AllocateStream";
         match answer {
             Ok(()) => assert!(is_open || is_stream, "{method}"),
@@ -125,7 +125,7 @@ async fn err_a_caller_cannot_tell_whether_a_region_exists() {
     guarded.create(&guarded.admin, "secret").await.expect("created");
     guarded.create(&guarded.admin, "team-a-1").await.expect("created");
     let other = guarded.token(&["admin:region:default/team-a-*", "allocate:uuidv7"]).await;
-    // However a region is named, the refusals for an existing region and for an absent one differ only in the name.
+    // In every kind of request, the refusals for an existing region and for an absent one differ only in the name.
     let mut answers = Vec::new();
     for region in ["secret", "absent"] {
         let source = format!("region:{region}");

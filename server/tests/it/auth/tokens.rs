@@ -260,8 +260,8 @@ async fn ok_a_revocation_reaches_all_replicas() {
     crate::it::cluster::eventually("the token works again", async || draw(&one, &token).await.is_ok()).await;
 }
 
-/// Without this rule, two services that number their requests 1, 2, 3 would get the same identifiers, and an edit would
-/// silently not be made.
+/// Without this rule, two services that number their requests 1, 2, 3 would get the same identifiers, and the edit of
+/// one service would silently not be made.
 #[tokio::test]
 async fn err_a_request_id_belongs_to_the_caller_who_used_it_first() {
     let dir = data_dir();

@@ -72,7 +72,7 @@ pub(super) async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<Wo
         };
         let (kind, region) = (requested.kind, &requested.region);
         match answer {
-            // The edit was already in effect: for example, the region was sealed.
+            // The edit was already in effect: for example, the region was already sealed.
             Ok(edited) if edited.revision == edited.base_revision => {}
             Ok(edited) => {
                 let twice = acknowledged.edits.insert(edited.revision, requested.request_id);
