@@ -90,12 +90,12 @@ pub(crate) struct Replica {
     ahead: VecDeque<i128>,
 }
 
-/// The replicas that have not confirmed an edit that stops grants.
+/// The replicas that have not confirmed a change, and may still make grants that the change forbids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unconfirmed {
     /// The addresses of the replicas.
     pub(crate) replicas: Vec<String>,
-    /// The time after which none of these replicas makes a grant that the edit forbids.
+    /// The time after which none of these replicas makes such a grant.
     pub(crate) within: Duration,
 }
 
@@ -264,7 +264,8 @@ impl Cluster {
         announced.map_err(ReadError::from)?;
         let (refresh_began, wall) = (self.clock.steady(), self.touch.wall_millis());
         if refresh_began.saturating_sub(began) > REFRESH_WITHIN {
-            // The announcement took so long that it may expire before the window of a refresh that begins now.
+            // The announcement took so long that it may expire before the window of a refresh that begins now has
+            // ended.
             return Ok(());
         }
         self.agree_on_schema(peers).await?;
@@ -529,7 +530,7 @@ impl Replica {
         self.ahead.iter().copied().max().unwrap_or_default()
     }
 
-    /// Whether the clocks differ by more than [`CLOCKS_DIFFER`].
+    /// Whether the clocks differ by more than [`CLOCKS_DIFFER`]. False until enough announcements have arrived.
     pub(crate) fn clocks_differ(&self) -> bool {
         self.ahead.len() >= SAMPLES && self.ahead_nanos().unsigned_abs() > CLOCKS_DIFFER.as_nanos()
     }

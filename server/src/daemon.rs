@@ -420,7 +420,7 @@ fn connection_limits(config: &Config) -> (Limits, Limits) {
     let Values { connections, connections_per_address, .. } = config.set;
     let handshakes = if config.tls.is_some() { 2 * HANDSHAKES_MAX } else { 0 };
     let reserved = FILES_OF_DAEMON + handshakes;
-    // If the system allows very few files, use three quarters of them.
+    // If the system allows very few files, use three quarters of them for connections.
     let possible = open_files_max().map_or(usize::MAX, |files| files.saturating_sub(reserved).max(files / 4 * 3));
     if possible < connections {
         warn!(

@@ -25,7 +25,7 @@ pub(crate) struct Fill {
     /// The number of identifiers that the region may issue in total.
     pub(crate) capacity: Count,
     pub(crate) issued: Count,
-    /// Like `issued`, plus what is left of the chunks of all replicas.
+    /// The number of identifiers that are issued, or reserved in the chunks of replicas.
     pub(crate) reserved: Count,
     /// The seconds until the region is full at the recent rate: 0 if it is already full, `None` if it has granted
     /// nothing recently.

@@ -11,7 +11,7 @@ use kentd::{FromArchive, Restore, RestoreArgs, RestoreError, Skip};
 
 use super::{auditing::audited, fail};
 
-/// The maximum number of counters to list; the rest are only counted.
+/// The maximum number of known and of unknown counters to list; the rest are only counted.
 const LISTED_MAX: usize = 40;
 
 pub(super) async fn run(args: &RestoreArgs) -> ExitCode {
@@ -131,7 +131,8 @@ pub(super) fn list_skips(restore: &Restore) {
         "time-based sources: every slot is reserved until {}",
         restore.reserved_until.nanos().rfc3339(0).unwrap_or_default()
     );
-    // Sources that need an operator's decision come first, so that they are always listed.
+    // Sources that need an operator's decision come first and have their own maximum, so that many other sources cannot
+    // hide them.
     let (known, unsure): (Vec<&Skip>, Vec<&Skip>) = restore.skips.iter().partition(|skip| skip.to.is_some());
     for Skip { source, from, .. } in unsure.iter().take(LISTED_MAX) {
         println!(

@@ -54,7 +54,7 @@ impl From<StoreKind> for String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthMode {
-    /// Anyone may do everything.
+    /// Callers need no credential, and may do everything.
     Off,
     /// Callers need a credential.
     Required,

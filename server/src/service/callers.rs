@@ -47,7 +47,7 @@ pub(crate) fn identify<T>(auth: &Auth, request: &Request<T>, now: Duration) -> R
     }
 }
 
-/// Identifies a caller that the connection does not remember.
+/// Identifies a caller whose identity the connection has not cached.
 #[cold]
 fn identify_anew(auth: &Auth, header: Option<&[u8]>, peer: Option<&Peer>, now: Duration) -> Result<Caller, Denied> {
     auth.identify(&shown(header, peer), now)
@@ -113,7 +113,7 @@ pub(super) fn on_behalf_of<T>(request: &Request<T>) -> String {
     peer::on_behalf_of(request.metadata().as_ref())
 }
 
-/// The longest time after which a long call identifies its caller again.
+/// The maximum time between two identifications of the caller of a long call.
 const RENEW_WITHIN: Duration = Duration::from_secs(1);
 
 /// The caller of a long call. The daemon identifies the caller again when tokens or roles change, and when the caller's

@@ -19,7 +19,7 @@ use crate::{
 
 /// The number of identifiers to classify under one lock.
 const PART: usize = 256;
-/// After this many attempts, a table that keeps changing is locked for all identifiers.
+/// After this many attempts, a table that keeps changing is locked while all identifiers are classified.
 const ATTEMPTS: usize = 3;
 /// The minimum number of regions for an index; a smaller table is about as fast without one.
 const INDEXED_REGIONS_MIN: usize = 256;
@@ -71,7 +71,7 @@ fn classify_part(directory: &Directory, caller: &Caller, space: &Space, name: &s
     (answers.collect(), revision)
 }
 
-/// Starts building an index, unless there is one or the table is small.
+/// Starts building an index, unless the table is small or already has one.
 fn index(engine: &Engine, space: &Arc<Space>) {
     let wanted = space.read(|table| table.index().is_none() && table.len() >= INDEXED_REGIONS_MIN);
     let Some(indexing) = wanted.then(|| space.begin_indexing()).flatten() else { return };

@@ -56,7 +56,7 @@ enum End {
     Status(Box<Status>),
 }
 
-/// Watches a space's table after this revision; with 0, starts with a snapshot.
+/// Watches a space's table after the revision `after`; 0 starts with a snapshot.
 pub(super) fn watch(
     engine: Arc<Engine>,
     space: Arc<Space>,

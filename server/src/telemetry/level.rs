@@ -14,7 +14,7 @@ use tracing_subscriber::{
 use super::{BadFilter, parse_filter};
 use crate::audit;
 
-/// The filters of the log: the one in force, the one before a change, and that of the settings.
+/// The filters of the log: the one in force, the one before the change, and the one in the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filters {
     pub(crate) present: String,
@@ -43,7 +43,7 @@ struct Control {
 /// The filter in force, and the one that SIGUSR1 has replaced.
 struct State {
     present: String,
-    /// Set while the level `debug` of SIGUSR1 is in force.
+    /// Set while the level `debug` that SIGUSR1 has set is in force.
     replaced: Option<String>,
 }
 

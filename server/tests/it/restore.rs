@@ -1,4 +1,5 @@
-//! Restores skip everything that may have been issued since the backup; counters without a bound issue nothing.
+//! Restores skip everything that may have been issued since the backup; a counter that may have issued an unknown
+//! number of identifiers issues nothing.
 
 use std::{path::Path, process::Command, time::Duration};
 

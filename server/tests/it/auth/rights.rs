@@ -166,7 +166,7 @@ async fn err_an_editor_edits_only_its_own_regions() {
     let by_admin = SealRegionRequest { name: region("team-b-1"), request_id: "once".to_owned(), ..Default::default() };
     guarded.daemon.regions().seal_region(admin.send(by_admin.clone())).await.expect("sealed");
     missing(guarded.daemon.regions().seal_region(team.send(by_admin)).await);
-    // A dry run needs the same rights.
+    // A dry run needs the same rights as the edit.
     let dry = DeleteRegionRequest { name: region("orders"), validate_only: true, ..Default::default() };
     missing(guarded.daemon.regions().delete_region(team.send(dry)).await);
     let attribute = UpdateRegionRequest { name: region("orders"), owner: Some("me".to_owned()), ..Default::default() };
