@@ -404,7 +404,8 @@ impl Access {
         texts.iter().map(right).collect()
     }
 
-    /// Binds a permission. If its space or region does not exist, returns a right that allows nothing, and the problem.
+    /// Binds a permission. If its space or region does not exist, returns a right that allows nothing, and a
+    /// description of the problem.
     fn bind(&self, permission: Permission) -> Result<(Right, Option<String>), kent_access::Unbound> {
         let mut missing = None;
         let bound = match permission.needs() {
@@ -438,7 +439,7 @@ impl Access {
                         permission.action()
                     ));
                     let key = self.directory.find(space).map_or_else(|_| space.to_owned(), |space| space.key().to_owned());
-                    // No region has this number.
+                    // No region has the number `u64::MAX`.
                     Place { space: key, number: u64::MAX, first_name: name.to_owned() }
                 }))
             }
@@ -479,7 +480,7 @@ fn check_covers(caller: &Caller, rights: &[Right]) -> Result<(), Denied> {
     }
 }
 
-/// Whether the caller may manage a token, because it may give others every right of the token.
+/// Whether the caller may manage a token: it must be allowed to give others every right of the token.
 fn covers_token(present: &Snapshot, caller: &Caller, token: &Token) -> bool {
     let mut roles = token.roles.iter().filter_map(|name| present.role(name));
     check_covers(caller, &token.rights).is_ok() && roles.all(|role| check_covers(caller, &role.rights).is_ok())

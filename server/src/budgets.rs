@@ -1,8 +1,8 @@
 //! Budgets of callers: how many identifiers each caller may take in total from all replicas.
 //!
-//! An [`Account`] holds this replica's share of a budget. Grants take from it in memory, and a call that finds too few
-//! identifiers waits for [`Budgets::reserve`], which reserves another share in the store. [`Budgets::keep`] returns
-//! shares that are no longer used. The rules are those of [`kent_access::Spent`].
+//! An [`Account`] holds this replica's share of a budget. Grants take identifiers from the share in memory, and a call
+//! that finds too few identifiers waits for [`Budgets::reserve`], which reserves another share in the store.
+//! [`Budgets::keep`] returns shares that are no longer used. The rules are those of [`kent_access::Spent`].
 
 mod account;
 mod purse;
@@ -176,7 +176,7 @@ impl Budgets {
     ///
     /// # Errors
     ///
-    /// If the store does not answer, or the record is malformed.
+    /// The store does not answer, or the record is malformed.
     pub(crate) async fn spent(&self, id: BudgetId) -> Result<Spent, StoreFailure> {
         let read = async || decode(self.store.get(&keys::spent(id)).await?.map(|read| read.value));
         let account = self.lock().get(&id).cloned();
@@ -193,7 +193,7 @@ impl Budgets {
     ///
     /// # Errors
     ///
-    /// If the store does not answer, or a record is malformed.
+    /// The store does not answer, or a record is malformed.
     pub(crate) async fn left(&self, budgets: &[Arc<Budget>]) -> Result<Vec<u64>, StoreFailure> {
         let mut spent = HashMap::new();
         for (key, record) in self.store.scan(&keys::SPENT).await? {
@@ -210,7 +210,7 @@ impl Budgets {
     /// Returns unused shares to the store until `stop` is canceled. `is_known` says whether a budget still exists.
     pub(crate) async fn keep(self: Arc<Self>, is_known: impl Fn(&Budget) -> bool, stop: CancellationToken) {
         loop {
-            // The order is fixed (biased), so that a simulated run is repeatable.
+            // `biased` polls the branches in a fixed order, so that a simulated run is repeatable.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

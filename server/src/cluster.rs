@@ -128,7 +128,7 @@ impl Watches {
     ///
     /// # Errors
     ///
-    /// If the store is not available.
+    /// The store is not available.
     pub(crate) async fn begin(peers: &dyn Peers) -> Result<Self, StoreFailure> {
         Ok(Self {
             spaces: peers.watch(&keys::SPACES).await?,
@@ -154,7 +154,7 @@ impl Cluster {
         Self { store, clock, directory, slots, name, address, schema, state, touch, access, progress }
     }
 
-    /// Whether this replica may grant regions' suffixes: only if it has refreshed all tables within the window.
+    /// Whether this replica may grant suffixes of regions, which requires a refresh of all tables within the window.
     pub(crate) fn is_in_touch(&self) -> bool {
         self.touch.is_recent()
     }
@@ -337,7 +337,7 @@ impl Cluster {
         let Some(peers) = self.store.peers() else { return stop.cancelled().await };
         let interval = HEARTBEAT.min(self.touch.window() / 4);
         loop {
-            // The order is fixed (biased), so that a simulated run is repeatable.
+            // `biased` polls the branches in a fixed order, so that a simulated run is repeatable.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,

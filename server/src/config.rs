@@ -184,7 +184,7 @@ impl Config {
         Rotation { bytes: self.set.audit_bytes, files: self.set.audit_files }
     }
 
-    /// Returns the retention of request IDs, and the maximum number of those that do not expire.
+    /// Returns the retention of request IDs, and the maximum number of request IDs that do not expire.
     pub fn requests(&self) -> RequestPolicy {
         RequestPolicy { retention: self.set.request_retention.0, undated_max: self.set.requests_max }
     }

@@ -533,7 +533,7 @@ struct Opened {
     is_archived: bool,
 }
 
-/// Opens the store of the settings.
+/// Opens the store that the settings name.
 async fn open_store(config: &Config, stage: &Stage, archiving: &Archiving) -> Result<Opened, StartError> {
     let new_id = entropy::bytes(&SystemEntropy);
     match &config.set.store {

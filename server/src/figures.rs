@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use crate::{host::latency::Observed, metrics::GRANT_LATENCY_FIRST};
 
-/// The number of seconds that are kept: fifteen minutes. With eight sources and a few replicas, they need about a
-/// megabyte.
+/// The number of seconds that are kept: fifteen minutes. With eight sources and a few replicas, the figures need about
+/// a megabyte.
 const KEPT: usize = 900;
 /// The number of seconds that an announcement sums up. A replica announces itself every five seconds.
 const NOTED: usize = 5;

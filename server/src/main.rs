@@ -113,8 +113,8 @@ fn check(config: &Config, misspelt: &[(String, String)]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Threads for the daemon's own tasks; no gRPC call runs on them. Two of these tasks can read large tables at the same
-/// time.
+/// The number of threads for the daemon's own tasks. No gRPC call runs on these threads. Two of these tasks can read
+/// large tables at the same time.
 const DAEMON_THREADS: usize = 4;
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {

@@ -95,7 +95,7 @@ pub(crate) struct Gauges {
     pub(crate) clock_quarantined: Gauge,
     /// The number of identifiers left in each chunk that the daemon holds.
     chunk_left: Family<SourceLabel, Level>,
-    /// 1 if the daemon can grant from every source.
+    /// 1 if the daemon can grant from every source, otherwise 0.
     pub(crate) ready: Gauge,
     /// The number of open `AllocateStream` calls.
     pub(crate) streams: Gauge,
@@ -137,7 +137,7 @@ struct EditLabel {
     outcome: &'static str,
 }
 
-/// The label that names a kind of limits.
+/// The label that names a kind of limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitLabel {
     limit: &'static str,
@@ -380,7 +380,8 @@ impl Gauges {
         usize::try_from(open).is_ok_and(|open| open < max).then_some(guard)
     }
 
-    /// Sets the number of identifiers left in each chunk, and removes the metrics of chunks that are gone.
+    /// Sets the number of identifiers left in each chunk, and removes the metrics of chunks that the daemon no longer
+    /// holds.
     pub(crate) fn set_chunks<'c>(&self, chunks: impl Iterator<Item = (&'c Source, u128)>) {
         self.chunk_left.clear();
         for (source, left) in chunks {

@@ -43,7 +43,7 @@ impl Authorizing {
     ///
     /// # Errors
     ///
-    /// If the store in memory fails.
+    /// The store in memory fails.
     pub async fn begin() -> Result<Self, StoreFailure> {
         Self::within(Limits::default()).await
     }
@@ -52,7 +52,7 @@ impl Authorizing {
     ///
     /// # Errors
     ///
-    /// If the store in memory fails.
+    /// The store in memory fails.
     pub async fn limited() -> Result<Self, StoreFailure> {
         let limit = NonZeroU64::new(LIMIT_MAX);
         Self::within(Limits::default().with(LimitKind::Calls, limit).with(LimitKind::Ids, limit)).await

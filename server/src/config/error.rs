@@ -10,7 +10,7 @@ use crate::transport::tls::TlsError;
 /// Why the settings are rejected.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// The file cannot be read.
+    /// The settings file cannot be read.
     #[error("the configuration file {} cannot be read", path.display())]
     Unreadable {
         /// The path of the file.
@@ -18,7 +18,7 @@ pub enum ConfigError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// The file is not valid TOML, or names an unknown setting.
+    /// The settings file is not valid TOML, names an unknown setting, or has a value of the wrong type.
     #[error("{}:{line}:{column}: {problem} (kentd --check-config prints every setting)", path.display())]
     Malformed {
         /// The path of the file.

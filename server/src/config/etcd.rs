@@ -50,7 +50,7 @@ impl EtcdSettings {
         }
     }
 
-    /// Reads the files that the settings name, for the etcd cluster at `address`.
+    /// Reads the files that the settings name for the etcd cluster at `address`.
     pub(crate) fn read(
         &self,
         address: &EtcdAddress,

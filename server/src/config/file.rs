@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::{ConfigError, Settings, misspelt};
 
 impl Settings {
-    /// Reads a file of settings.
+    /// Reads a settings file.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Origins of web pages, as browsers name them.
+//! Origins of web pages, in the form that browsers send.
 
 use std::{fmt, str::FromStr};
 

@@ -21,13 +21,13 @@ pub struct TlsSettings {
     #[arg(long, env = "KENT_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// PEM file with the CAs of callers: every caller of the gRPC port then needs a certificate that one of them has
-    /// signed.
+    /// PEM file with the CAs of callers. Every caller of the gRPC port then needs a certificate signed by one of these
+    /// CAs.
     #[arg(long, env = "KENT_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// PEM file with the certificates that the CAs of --tls-client-ca have revoked. After the time of its next update,
-    /// a list rejects all callers of its CA.
+    /// PEM file with the revocation lists of the CAs of --tls-client-ca. A list that is past its next update rejects
+    /// all callers of its CA.
     #[arg(long, env = "KENT_TLS_CRL", value_name = "FILE")]
     pub tls_crl: Option<PathBuf>,
 }

@@ -31,7 +31,8 @@ impl Audited {
     }
 }
 
-/// Returns a region's resource name, as in permissions, or the name of its space if the region has no name.
+/// Returns the resource name of a region, as in permissions. If `region` is empty, returns the resource name of the
+/// space.
 pub(super) fn resource(space: &str, region: &str) -> String {
     match region {
         "" => format!("space:{space}"),

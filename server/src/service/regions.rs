@@ -608,7 +608,7 @@ fn list(caller: &Caller, space: &Space, page: &Page, now: Duration) -> Result<Li
 /// The maximum number of regions to look at for one page.
 const LOOKED_AT_MAX: usize = 4096;
 
-/// A page of free blocks and, if requested, the place of a new region.
+/// Lists a page of free blocks and, if requested, the place where a new region would be created.
 fn free_blocks(table: &Table, input: &FreeInput) -> ListFreeBlocksResponse {
     let mut blocks: Vec<Prefix> = table.free_by_size(input.at_least, input.after).take(input.page.size + 1).collect();
     let more = blocks.len() > input.page.size;

@@ -140,7 +140,7 @@ impl Watcher {
         }
     }
 
-    /// The sealed region around the space, as in `Space`.
+    /// The sealed region around the space, in the form that the message `Space` shows it.
     fn sealed_by(&self) -> String {
         sealed_by(&self.caller, self.space.sealed_around())
     }

@@ -61,7 +61,7 @@ pub(super) fn start(configured: &str) -> Result<reload::Layer<Targets, Registry>
     Ok(filter)
 }
 
-/// Parses a filter, and excludes the events of the audit log. The audit log contains all of them regardless of the
+/// Parses a filter, and excludes the events of the audit log. The audit log contains all its events regardless of the
 /// filter.
 fn targets(filter: &str) -> Result<Targets, BadFilter> {
     Ok(parse_filter(filter)?.with_target(audit::TARGET, LevelFilter::OFF))

@@ -93,7 +93,7 @@ impl Repeats {
         }
     }
 
-    /// When the process ends, writes how many messages were left out.
+    /// Writes how many messages were left out. To be called when the process ends.
     pub fn report_rest(&self) {
         self.write_held(Duration::MAX);
     }

@@ -38,7 +38,7 @@ fn rules() -> String {
     fs::read_to_string(repository().join("deploy/prometheus/kent.rules.yml")).expect("the rules")
 }
 
-/// Returns the expression of each alert of the rules, by the alert's name.
+/// Returns the expression of each alert in the rules, by the alert's name.
 fn alerts() -> BTreeMap<String, String> {
     let text = rules();
     let mut found = BTreeMap::new();
@@ -46,7 +46,7 @@ fn alerts() -> BTreeMap<String, String> {
         let (name, rest) = rule.split_once('\n').expect("a name");
         let (_, rest) = rest.split_once("        expr: ").expect("an expression");
         let expression = match rest.strip_prefix("|\n") {
-            // The expression consists of the following lines that are indented further.
+            // The expression is the block of lines that follows with deeper indentation.
             Some(block) => block.lines().take_while(|line| line.starts_with("          ")).collect(),
             None => rest.lines().next().expect("a line").to_owned(),
         };
@@ -327,7 +327,7 @@ async fn ok_alerts_fire_for_daemons_at_their_limits_and_for_slow_stores() {
             tokio::time::sleep(Duration::from_millis(700)).await;
             etcd.resume(0);
         };
-        // On a busy machine the grant may time out. Only its duration matters.
+        // On a busy machine the grant may time out. Only the duration of the grant matters.
         let (_, ()) = tokio::join!(granted, resumed);
     };
     scene.until_fires("KentGrantsSlow", ("instance", "slow"), wait).await;

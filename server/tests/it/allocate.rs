@@ -131,8 +131,8 @@ async fn ok_calls_wait_until_the_clock_allows_the_count() {
     let daemon = Daemon::start(data.path());
     let mut client = daemon.allocator();
     let mut last = 0;
-    // This requests three seconds' worth of uuidv6 in less time. Each call waits for the clock, or returns a retry
-    // delay.
+    // Request three seconds' worth of uuidv6 identifiers in less than three seconds. Each call waits for the clock, or
+    // returns a retry delay.
     for _ in 0..6 {
         let reply = loop {
             match client.allocate(request("uuidv6", 5_000_000, Encoding::Lease)).await {

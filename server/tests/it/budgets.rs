@@ -133,7 +133,7 @@ async fn ok_all_holders_of_a_role_share_its_budget() {
     guarded.role("shop", &["allocate:region:default/orders"], &[]).await;
     let [one, two] = [token_of(&guarded, "shop").await, token_of(&guarded, "shop").await];
     set(daemon, admin, "role:shop", ORDERS, Change::Total(500)).await.expect("set");
-    // One token has its own budget, too: both budgets must have enough.
+    // One token also has a separate budget. A grant needs enough identifiers in both budgets.
     let of = format!("token:{}", one.id);
     set(daemon, admin, &of, ORDERS, Change::Total(100)).await.expect("set");
     assert_eq!(take_all(daemon, &one, "region:orders", 10).await, 100);
@@ -148,7 +148,7 @@ async fn ok_all_holders_of_a_role_share_its_budget() {
     assert_eq!(refusal(take(daemon, &two, "region:old", 1).await), spent());
     missing(take(daemon, &two, "region:orders", 1).await);
     assert_eq!(show(daemon, admin, "role:shop").await[0].resource, "region:default/old");
-    // A budget of a deleted region limits nothing. It can be removed by the name in the list.
+    // A budget of a deleted region limits nothing. The budget can be removed by the name that the list shows.
     let spare = guarded.token(&["allocate:uuidv7"]).await;
     guarded.create(admin, "brief").await.expect("created");
     let spare_of = format!("token:{}", spare.id);
@@ -157,7 +157,7 @@ async fn ok_all_holders_of_a_role_share_its_budget() {
     daemon.regions().delete_region(admin.send(delete)).await.expect("deleted");
     let brief = DeleteBudgetRequest { holder: spare_of.clone(), resource: "region:default/brief".to_owned() };
     guarded.access().delete_budget(admin.send(brief)).await.expect("removed");
-    // Budgets end with their holders.
+    // Budgets are removed with their holders.
     set(daemon, admin, &spare_of, "uuidv7", Change::Total(5)).await.expect("set");
     guarded.access().revoke_token(admin.send(RevokeTokenRequest { id: spare.id.clone() })).await.expect("revoked");
     guarded.access().delete_role(admin.send(DeleteRoleRequest { name: "shop".to_owned() })).await.expect("deleted");
@@ -201,7 +201,7 @@ async fn ok_a_token_can_be_made_with_budgets() {
     missing(set(daemon, &team, &format!("token:{}", token.id), "uuidv7", Change::Total(9)).await);
     missing(set(daemon, &inner, &of, "uuidv7", Change::Add(9)).await);
     assert_eq!(show(daemon, &team, "").await.len(), 1);
-    // The list has pages, and a total that is too large is refused.
+    // The list is divided into pages, and a total that is too large is refused.
     let page = ListBudgetsRequest { page_size: 2, ..Default::default() };
     let first = guarded.access().list_budgets(admin.send(page.clone())).await.expect("listed").into_inner();
     let page = ListBudgetsRequest { page_token: first.next_page_token.clone(), ..page };

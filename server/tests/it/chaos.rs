@@ -367,7 +367,7 @@ fn is_transient(status: &Status) -> bool {
         )
 }
 
-/// Waits until all replicas have the same table and the same history, with every acknowledged edit.
+/// Waits until all replicas have the same table and the same history, and the history contains every acknowledged edit.
 async fn check_tables(channels: &[Channel], acknowledged: &BTreeMap<u64, String>) {
     let began = Instant::now();
     loop {

@@ -403,8 +403,8 @@ async fn ok_ten_replicas_share_a_region_and_none_starves() {
                             ids.extend(identifiers(granted.get_ref()));
                             calls += 1;
                         }
-                        // On a busy machine a replica may lose the race for a whole second. Then it refuses with a
-                        // retry delay, or does not know yet whether its strict commit was made.
+                        // On a busy machine, a replica may lose the race to commit for a whole second. Then it refuses
+                        // with a retry delay, or does not know yet whether its strict commit was made.
                         Err(status) => {
                             assert!(
                                 matches!(status.code(), Code::Unavailable | Code::Unknown),
@@ -445,7 +445,7 @@ async fn ok_replicas_of_two_schemas_work_together_until_all_are_new() {
     let new = replica_of_schema(&address, "2").expect("it starts");
     new.regions().create_region(create("orders")).await.expect("created");
     let mut ledger = Ledger::default();
-    // Wait for several heartbeats: no replica writes records that others cannot read.
+    // Wait for several heartbeats. In this time, no replica may write records that others cannot read.
     for _ in 0..30 {
         for daemon in old.iter().chain([&new]) {
             eventually("all grant", async || {

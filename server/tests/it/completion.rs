@@ -27,7 +27,7 @@ fn complete(operator: &Operator, shell: &str, line: &str) -> Vec<String> {
     keep_settings(&mut command);
     command.env("KENT_COMPLETE", shell).env("KENT_ENDPOINT", operator.daemon.grpc_address());
     command.env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string()).env("_CLAP_IFS", "\n").arg("--").args(&words);
-    // A completion waits only briefly for the daemon, which can be too short on a busy machine.
+    // A completion waits only briefly for the daemon, so it may be empty on a busy machine.
     for _ in 0..ATTEMPTS {
         let output = command.stdin(Stdio::null()).output().expect("kent runs");
         assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{line}");

@@ -235,7 +235,7 @@ async fn ok_a_browser_signs_in_calls_and_signs_out() {
     assert!(!answer.raw.contains(secret), "the cookie is not the token");
     let list = |headers: &[&str]| send(daemon, "POST", "/kent.v1.Regions/ListSpaces", headers, "{}").code;
     assert_eq!(list(&[JSON, MARK, &cookie]), 200);
-    // Without the header, the cookie does not count: another site may have caused the request.
+    // Without the header `kent-console`, the cookie is ignored, because another site may have caused the request.
     assert_eq!(list(&[JSON, &cookie]), 401);
     assert_eq!(list(&[JSON, "kent-console: 0", &cookie]), 401);
     let show = |headers: &[&str]| send(daemon, "GET", "/console/session", headers, "");

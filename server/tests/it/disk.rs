@@ -26,8 +26,8 @@ pub(crate) struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts a disk of 12 MiB at `at`. Only processes started by [`SmallDisk::run`] see it. Returns `None` if that is
-    /// not allowed.
+    /// Mounts a disk of 12 MiB at `at`. Only processes started by [`SmallDisk::run`] see it. Returns `None` if the
+    /// machine does not allow this.
     pub(crate) fn mount(at: &Path) -> Option<Self> {
         let script = format!("mount -t tmpfs -o size=12m none {} && echo mounted && exec cat", at.display());
         let mut command = Command::new("unshare");
@@ -147,7 +147,8 @@ pub(crate) fn full_name(region: &str) -> String {
     format!("spaces/default/regions/{region}")
 }
 
-/// Repeats an action for up to half a minute until it succeeds. Only refusals for a full disk are allowed meanwhile.
+/// Repeats an action for up to half a minute until it succeeds. Until then, only refusals because of the full disk are
+/// allowed.
 pub(crate) async fn until_it_works(user: &mut User, act: impl AsyncFn(&mut User) -> Result<(), Status>) {
     for _ in 0..300 {
         match act(user).await {

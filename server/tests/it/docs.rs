@@ -4,7 +4,7 @@
 //! which run in one directory and share exported variables. The other lines are the expected output. Values that differ
 //! between runs, such as times, are masked, and the widths of columns are ignored.
 //!
-//! A page begins with a session that has one daemon. The comments of [`SESSIONS`] before a block begin another session.
+//! A page begins with a session that has one daemon. A comment from [`SESSIONS`] before a block begins another session.
 //! A command `kentd` starts a daemon on free ports, which the other commands reach by the addresses on the page.
 
 use std::{
@@ -126,7 +126,7 @@ fn sessions(page: &str) -> Vec<(Start, Vec<Shown>)> {
 /// The shell that runs the commands of a session, and its daemons.
 struct Shell {
     daemons: Vec<Daemon>,
-    /// Addresses on the page, and the real addresses.
+    /// The addresses on the page, each with the real address.
     addresses: Vec<(String, String)>,
     dir: tempfile::TempDir,
 }

@@ -19,7 +19,7 @@ use super::harness::{Daemon, data_dir, identifiers, kentd, request};
 const SPACE: &str = "spaces/default";
 /// The number of rounds of the three edits.
 const GENERATIONS: u32 = 12;
-/// Identifiers drawn between two rounds of edits.
+/// The number of identifiers drawn between two rounds of edits.
 const DRAWN_BETWEEN: usize = 50;
 
 /// The region of each identifier, and the region from which clients currently request identifiers.

@@ -53,7 +53,7 @@ async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: imp
     for (number, daemon) in replicas.into_iter().enumerate() {
         let ended = timeout(Duration::from_secs(30), daemon.wait()).await.expect("it stops");
         assert_eq!(ended.code(), Some(1), "the exit code reports a failure");
-        // The flight recorder's events follow the error.
+        // In the log, the flight recorder's events follow the error.
         let log = fs::read_to_string(log(number)).expect("readable");
         let events = log.split_once("an invariant is broken").map(|(_, after)| after).unwrap_or_default();
         assert!(events.contains("kentd::flight: recorded event") && events.contains("slot-taken"), "{log}");

@@ -85,7 +85,7 @@ async fn connect(from: Ipv4Addr, to: &str) -> std::io::Result<TcpStream> {
     socket.connect(to.parse::<SocketAddr>().expect("an address")).await
 }
 
-/// Waits until the daemon closes a connection. Returns false if it does not.
+/// Waits until the daemon closes a connection. Returns false if the daemon does not close it within this time.
 async fn is_closed(stream: &mut TcpStream, within: Duration) -> bool {
     let mut buffer = [0; 4096];
     let closed = async { while stream.read(&mut buffer).await.is_ok_and(|bytes| bytes > 0) {} };

@@ -95,8 +95,8 @@ fn seeds_of(surface: Surface, host: &str) -> Vec<Seed> {
             path == format!("/{}/{}", method.parent_service().full_name(), method.name())
         });
         let input = methods.iter().find(is_method).expect("a method").input();
-        // Kent's JSON form of 128-bit numbers is invalid here, so requests with such numbers become empty messages. In
-        // JSON, these requests are mutated in full.
+        // `DynamicMessage` rejects Kent's JSON form of 128-bit numbers, so requests with such numbers become empty
+        // messages. On the JSON surface, these requests are mutated in full.
         let message = DynamicMessage::deserialize_with_options(
             input.clone(),
             &json,
@@ -150,7 +150,7 @@ fn connection(path: &str, framed: &[u8]) -> Vec<u8> {
     [beginning(), headers, frame(DATA, END_STREAM, 1, framed)].concat()
 }
 
-/// The time after which a call counts as hanging; its own timeout is 2 s.
+/// The time after which a call counts as hanging. The timeout of the call itself is 2 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The time to wait for an answer to bytes that may be an incomplete request.
@@ -294,7 +294,7 @@ async fn ok_mutated_requests_are_answered_or_refused() {
     }
 }
 
-/// Runs for five minutes per surface, with other mutations each time.
+/// Runs for five minutes per surface, with different mutations each time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long"]
 async fn ok_mutated_requests_for_minutes() {

@@ -58,7 +58,7 @@ pub(crate) fn kentd(data: &Path) -> Command {
     command
 }
 
-/// The command of a daemon whose store is in memory.
+/// The command line of a daemon whose store is in memory.
 pub(crate) fn kentd_in_memory() -> Command {
     kentd_on("memory")
 }
@@ -103,7 +103,7 @@ impl Daemon {
         Self::try_spawn(command).expect("kentd prints its addresses")
     }
 
-    /// Starts a daemon by its command line, and waits until it serves. Returns `None` if it ends before that.
+    /// Starts a daemon by its command line, and waits until it serves. Returns `None` if the daemon ends first.
     pub(crate) fn try_spawn(command: &mut Command) -> Option<Self> {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("kentd starts");
         let mut line = String::new();

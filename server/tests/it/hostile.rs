@@ -81,7 +81,7 @@ async fn err_an_archive_that_the_daemon_has_left_for_a_copy_is_not_restored_as_c
     }
 }
 
-/// Tasks share a handle, and drop their futures at any moment.
+/// Tasks share a handle, and drop their futures at arbitrary moments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ok_dropped_futures_of_a_shared_handle_repeat_nothing() {
     let dir = data_dir();

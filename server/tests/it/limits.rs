@@ -126,7 +126,7 @@ async fn ok_connections_and_secrets_share_a_limit_and_others_are_not_affected() 
     let channel = || guarded.daemon.channel();
     let (first, second) = (channel(), channel());
     take(&second, &shop, 1).await.expect("granted");
-    // A request for more than a second's worth passes, and the next one must wait for a thousand seconds.
+    // A request for more than a second's worth is granted, and the next request must wait for a thousand seconds.
     take(&first, &shop, 10_000).await.expect("granted");
     let refused = take(&first, &shop, 1).await.expect_err("refused");
     let (limit, value, delay) = limit_of(&refused, &shop);
@@ -320,7 +320,7 @@ async fn ok_the_client_waits_for_a_limit_within_its_timeout() {
     assert_eq!(limited_total(&guarded.daemon, "ids"), asked + 2);
 }
 
-/// Starts a daemon that requires credentials. Returns it, and the path of a file with an administrator's token.
+/// Starts a daemon that requires credentials. Returns the daemon, and the path of a file with an administrator's token.
 async fn operator(dir: &std::path::Path) -> (Guarded, String) {
     let guarded = Guarded::start(&dir.join("data")).await;
     let file = dir.join("admin.token");

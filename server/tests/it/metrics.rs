@@ -143,7 +143,7 @@ async fn ok_regions_that_match_have_metrics() {
     daemon.regions().expand_region(expand).await.expect("expanded");
     assert_eq!(metric("capacity", "orders-eu"), Some(8192.0));
     create(&daemon, "default", "orders-cn", 4).await;
-    // On a busy machine the daemon waits a little before it searches a table again.
+    // On a busy machine, the daemon waits briefly before it searches a table again.
     let found = (0..1000).find_map(|_| metric("capacity", "orders-cn"));
     assert_eq!(found, Some(16.0));
     assert!(daemon.get("/metrics").1.contains("\nkent_region_metrics_omitted 0\n"));

@@ -60,7 +60,7 @@ async fn ok_the_largest_import_is_one_commit_on_all_replicas() {
     let address = etcd.address("kent");
     let replica = || Daemon::spawn(kentd(data_dir().path()).args(["--store", &address, "--log", "error"]));
     let (one, other) = (replica(), replica());
-    // Each region has a counter, and all of them together have almost 128 KiB.
+    // Each region has a counter, and all of them together take almost 128 KiB.
     let long = |name: String, number| Region { description: "x".repeat(2600), ..region(&name, number) };
     let mut regions: Vec<Region> = (0..46).map(|number| long(format!("r{number}"), number)).collect();
     let split = FormerPrefix { prefix: "1".to_owned(), from_revision: 40, to_revision: 70, reserved: "9".to_owned() };

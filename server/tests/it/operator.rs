@@ -86,7 +86,7 @@ impl Operator {
         serde_json::from_str(&self.kent(&format!("{words} --json"))).expect("an object")
     }
 
-    /// Allocates an identifier of a region, and returns it in bits.
+    /// Allocates an identifier of a region, and returns it as a string of bits.
     #[track_caller]
     pub(crate) fn draw(&self, region: &str) -> String {
         let id: u128 = self.kent(&format!("alloc region:{region}")).trim().parse().expect("a decimal number");

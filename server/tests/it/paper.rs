@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::operator::Operator;
 
 impl Operator {
-    /// The path of regions and the status of an identifier of the space `default`.
+    /// Returns the path of regions to an identifier of the space `default`, and the status of the identifier.
     #[track_caller]
     fn classify(&self, bits: &str) -> String {
         let id = u128::from_str_radix(bits, 2).expect("bits");

@@ -189,8 +189,8 @@ async fn ok_each_request_id_is_granted_once_despite_lost_responses() {
 
     let client = Client::new(daemon.grpc_address()).expect("valid");
     let invoices = client.region("invoices");
-    // Fetch a new block first, so that the repeated blocks have an older revision than one that the client has already
-    // seen.
+    // Fetch a new block first, so that the revision of the repeated blocks is older than the newest revision that the
+    // client has seen.
     let block = invoices.fetch_block(1).await.expect("granted");
     assert_eq!(block.into_iter().next(), numbers.last().map(|last| last + 1));
     for (at, before) in granted.iter().enumerate() {

@@ -113,7 +113,7 @@ async fn ok_a_counter_that_may_be_exhausted_waits_for_a_floor() {
     }
     assert_eq!(refusal(&daemon, "region:small").await, (Code::FailedPrecondition, "FLOOR_UNKNOWN".to_owned()));
     take(&daemon, &mut ledger, "region:invoices", 3).await;
-    // The operator creates the lost region again. Only the operator can know how much it had issued.
+    // The operator creates the lost region again. Only the operator can know how much the region had issued.
     daemon.regions().create_region(region("lost", 20)).await.expect("created");
     assert_eq!(refusal(&daemon, "region:lost").await, (Code::FailedPrecondition, "FLOOR_UNKNOWN".to_owned()));
     for (region, next) in [("small", 5000_u64), ("lost", 100)] {
@@ -284,7 +284,7 @@ async fn ok_a_full_region_may_have_been_expanded_by_its_policy() {
     let expands = UpdateRegionRequest { name: of("r"), policy, ..UpdateRegionRequest::default() };
     daemon.regions().update_region(expands).await.expect("a policy");
     backup(&daemon, &at("backup")).await;
-    // The table changes without an operator's edit.
+    // The policy changes the table without an edit by an operator.
     take(&daemon, &mut ledger, "region:r", 10).await;
     daemon.kill();
     let done = restore(&at("backup"), &at("new"), &KNOWN[..4]);

@@ -70,8 +70,8 @@ async fn err_a_thousand_invented_symbols_do_not_block_other_series() {
     let listed = kent(&daemon, "series ls");
     assert_eq!(listed.iter().filter(|series| series["on_demand"] == true).count(), 1000);
     assert_eq!(listed.len(), 1002);
-    // Forgetting a series frees its place. When the series is created again, it continues where it stopped, even after
-    // a restart.
+    // A forgotten series no longer counts toward the limit. When the series is created again, it continues where it
+    // stopped, even after a restart.
     for round in 0..2 {
         let forgotten = kent(&daemon, "series forget serial:FIRST serial:OURS");
         assert!(forgotten[0]["reserved"].as_str().is_some_and(|reserved| reserved != "0"), "{forgotten:?}");

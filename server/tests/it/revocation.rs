@@ -161,7 +161,7 @@ impl Cluster {
         Self { daemons, ca, files, operator, admin }
     }
 
-    /// The replica that makes the change with this number.
+    /// A stub of the Access service of the replica that makes the change with this number.
     async fn access(&self, number: usize) -> AccessClient<Channel> {
         let daemon = &self.daemons[number % REPLICAS];
         client(daemon, &self.ca, Some(&self.operator)).connect().await.expect("connected").access()

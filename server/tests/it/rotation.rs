@@ -61,7 +61,7 @@ async fn ok_a_client_outlives_its_certificate() {
     let held = client.connect().await.expect("connected");
     let watch = WatchTableRequest { parent: "spaces/default".to_owned(), ..Default::default() };
     let mut watch = held.regions().watch_table(watch).await.expect("watching").into_inner();
-    // First replace only half of a pair, which changes nothing, then both files.
+    // First replace only the certificate, which has no effect, and then both files.
     let second = ca.client("spiffe://example/a", 3);
     own.exchange(&second.certificate, &first.key, None, None);
     assert!(client.connect().await.is_ok(), "the previous pair is still valid");
@@ -114,7 +114,7 @@ async fn ok_the_certificate_for_etcd_is_replaced_while_the_daemon_runs() {
     command.arg("--store-cert").arg(own.path("cert")).arg("--store-key").arg(own.path("key"));
     let daemon = Daemon::spawn(&mut command);
     daemon.regions().create_region(region("r")).await.expect("created");
-    // The chunks are so small that the daemon commits all the time.
+    // The chunks are so small that the daemon commits constantly.
     let (stop, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (ids, is_done, failures) = (daemon.allocator(), stop.clone(), failed.clone());
     let mut load = JoinSet::new();

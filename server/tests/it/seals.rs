@@ -189,7 +189,7 @@ async fn ok_a_seal_covers_subregions_and_delegated_spaces() {
 type Broken = String;
 
 /// Draws from one source of one replica until `ends`. A request that is sent and answered during one seal must be
-/// refused. `sealed` is odd during a seal.
+/// refused. `sealed` is odd while a seal is in effect.
 async fn draw_until(
     daemon: Arc<Daemon>,
     source: &'static str,
@@ -295,7 +295,7 @@ fn ok_a_cap_limits_a_chunk_that_is_already_held() {
     operator.kent("region set c --cap 1003");
     assert_eq!(operator.kent("alloc region:c -n 998").lines().count(), 998);
     operator.refused("alloc region:c", "CAPACITY_EXHAUSTED");
-    // A cap above the chunk leaves the chunk as it is.
+    // A cap beyond the end of the chunk leaves the chunk unchanged.
     operator.kent("region create d --suffix 20");
     operator.kent("alloc region:d -n 3");
     operator.kent("region set d --cap 5000");

@@ -20,7 +20,8 @@ struct Starting {
     http: String,
 }
 
-/// The timeout of each wait. It is long enough for a busy machine, and shorter than the daemon waits for etcd.
+/// The timeout of each wait. It is long enough for a busy machine, and shorter than the time for which the daemon waits
+/// for etcd.
 const LIMIT: Duration = Duration::from_secs(20);
 
 impl Starting {

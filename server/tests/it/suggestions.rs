@@ -6,8 +6,8 @@ use regex::Regex;
 
 use super::operator::{Operator, run_in};
 
-/// Commands that create regions of which some refuse requests, because they are full, closed or sealed, for example.
-/// The tests run the commands in each space.
+/// Commands that create the regions of [`REFUSED`], such as a full, a closed and a sealed region. The tests run these
+/// commands in each space.
 const SETUP: [&str; 8] = [
     "region create full --suffix 4 --zone 4",
     "region create shut --suffix 4",
@@ -22,7 +22,7 @@ const SETUP: [&str; 8] = [
 const SPACES: [&str; 3] = ["default", "parts", "other"];
 
 /// A refused command about a region of space S, the first command that its message suggests, and a command that works
-/// after that.
+/// afterward.
 const REFUSED: [(&str, &str, &str); 16] = [
     ("alloc region:full@S -n 17", "region expand full --space S --by 1", "alloc region:full@S -n 17"),
     ("alloc region:capped@S -n 9", "region set capped --space S --cap 9", "alloc region:capped@S -n 9"),
@@ -46,7 +46,7 @@ const REFUSED: [(&str, &str, &str); 16] = [
     ),
 ];
 
-/// The commands in a message, up to the end of their sentence.
+/// The commands in a message, each up to the end of its clause.
 fn suggested(message: &str) -> Vec<String> {
     let command = Regex::new(r"\bkent ((?:alloc|region|space|series|table|clock) [^`(),;\n]+?)(?:[`(),;\n]|: |$)")
         .expect("a regex");

@@ -46,7 +46,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// A certificate that was not signed by a test CA, such as a self-signed one.
+    /// Wraps a certificate that was not signed by a test CA, such as a self-signed one.
     pub(super) fn new(certificate: String, key: String) -> Self {
         Self { certificate, key, serial: 0.into() }
     }
@@ -181,7 +181,7 @@ pub(super) async fn is_accepted(daemon: &Daemon, ca: &Ca, identity: Option<&Iden
     }
 }
 
-/// Waits until a condition holds, up to the time limit of the test.
+/// Waits until a condition holds. Only the time limit of the test bounds the wait.
 pub(super) async fn until(mut condition: impl AsyncFnMut() -> bool) {
     while !condition().await {
         tokio::time::sleep(Duration::from_millis(50)).await;

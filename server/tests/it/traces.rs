@@ -78,7 +78,7 @@ impl Collector {
         next.expect("a span arrives").expect("the collector runs")
     }
 
-    /// The next span of a call, with the names of its parts, which end before it.
+    /// The next span of a call, with the names of its parts. The parts end before the call.
     async fn next_call(&mut self) -> (Span, Vec<String>) {
         let mut parts = Vec::new();
         loop {

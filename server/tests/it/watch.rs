@@ -1,4 +1,4 @@
-//! `kent watch` reconnects when the daemon restarts, and says when a daemon does not answer.
+//! `kent watch` reconnects when the daemon restarts, and reports that a daemon does not answer.
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,4 +1,4 @@
-//! A network connection between two processes that a test can cut.
+//! A network connection between two processes, which a test can cut.
 
 use std::{
     net::SocketAddr,

@@ -54,8 +54,8 @@ async fn put_back(data: &Path, back: &Path, as_usual: impl Fn(&mut Command), the
     }
 }
 
-/// A copy of a running daemon's directory records the same number of starts as the original, if it was made after the
-/// last start.
+/// If a copy of a running daemon's directory was made after the last start, it records the same number of starts as the
+/// original.
 #[tokio::test]
 async fn err_a_copy_is_not_served_beside_its_original() {
     let dir = data_dir();
@@ -72,7 +72,7 @@ async fn err_a_copy_is_not_served_beside_its_original() {
         let other = format!("another process serves (process {}, {})", daemon.pid(), original.display());
         assert!(!refused.status.success() && said.contains(&other), "{said}");
         daemon.kill();
-        // The daemon's lock in the witness ends with the process.
+        // The daemon's lock in the witness is released when the process ends.
         Daemon::spawn(kentd(&data).env("STATE_DIRECTORY", &of_service)).kill();
         fs::remove_dir_all(&beside).expect("removed");
     }
@@ -102,7 +102,7 @@ async fn err_an_old_copy_is_refused_if_the_witness_is_not_named_this_time() {
     put_back(&data, &data, |command| _ = command.arg("--witness").arg(&witness), |_| {}).await;
 }
 
-/// A snapshot of the data's disk is mounted next to it, and the daemon is started on the snapshot with unchanged
+/// A snapshot of the data disk is mounted next to the disk, and the daemon is started on the snapshot with unchanged
 /// settings.
 #[tokio::test]
 async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
@@ -112,8 +112,8 @@ async fn err_an_old_copy_is_refused_if_it_is_on_another_disk() {
     put_back(&dir.path().join("data"), &other.path().join("snapshot"), usual, usual).await;
 }
 
-/// Issues in several starts of a daemon on `data`, of which the first makes the region. Returns a copy of the store
-/// after the first.
+/// Starts a daemon on `data` several times, and issues identifiers each time. The first daemon creates the region.
+/// Returns a copy of the store as it was after the first start.
 async fn start_repeatedly(data: &Path, witness: &Path, starts: usize, ledger: &mut Ledger) -> PathBuf {
     let kept = data.with_file_name("copy");
     for start in 0..starts {
@@ -183,7 +183,7 @@ async fn err_the_archive_of_an_old_copy_is_not_restored() {
     let refused = restore_archive(&archive, &at("restored"));
     let message = said(&refused);
     assert!(!refused.status.success() && message.contains("is that of an old copy: its start count is 2"), "{message}");
-    // The newer store continues after its operator has put the archive away, as the first message says.
+    // The newer store continues after its operator has moved the archive away, as the first message says.
     let own = fs::read_dir(&archive).expect("there").next().expect("an archive").expect("read").path();
     fs::rename(&own, own.with_extension("other")).expect("renamed");
     let daemon = Daemon::spawn(kentd(&data).arg("--witness").arg(&witness).arg("--archive").arg(&archive));

@@ -1,4 +1,4 @@
-//! An intruder at both ports, with and without TLS, and with certificates that give no access.
+//! An intruder tries to use both ports, with and without TLS, and with certificates that give no access.
 
 use std::{
     fs,
@@ -93,7 +93,7 @@ async fn err_an_intruder_is_refused_on_both_ports_and_each_attempt_is_logged() {
     assert_eq!(count(&format!("call PERMISSION_DENIED {nobody}")), 2, "{found:?}");
     assert_eq!(count("call BAD_CREDENTIAL  kent.v1.Allocator/Allocate"), 1, "{found:?}");
 
-    // A TLS client at a port without TLS gets nothing either.
+    // A TLS client gets no answer from a port without TLS, either.
     let plain = Daemon::start(&data.path().join("plain"));
     assert!(!is_accepted(&plain, &ca, Some(&good)).await);
     for address in [plain.grpc_address(), plain.http_address()] {

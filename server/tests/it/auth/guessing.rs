@@ -21,7 +21,7 @@ use crate::it::{
     raw::{Bytes, BytesCodec},
 };
 
-/// The methods with the descriptors of their requests.
+/// Returns all methods, with the descriptors of their request messages.
 fn methods() -> Vec<(String, DescriptorProto)> {
     let set = FileDescriptorSet::decode(kent_proto::DESCRIPTORS).expect("a descriptor set");
     let messages: Vec<_> = set.file.iter().flat_map(|file| &file.message_type).collect();
@@ -72,7 +72,7 @@ async fn call(guarded: &Guarded, by: &Holder, method: &str, message: Vec<u8>) ->
 fn seen(answer: Result<Vec<u8>, Status>, name: &str) -> String {
     match answer {
         Ok(bytes) => {
-            // The facts of a refusal in a stream come in any order.
+            // The facts of a refusal in a stream come in any order, so the characters are sorted before the comparison.
             let mut letters: Vec<char> = String::from_utf8_lossy(&bytes).replace(name, "NAME").chars().collect();
             letters.sort_unstable();
             format!("{letters:?}")

@@ -109,7 +109,7 @@ async fn ok_a_rename_changes_no_right() {
     // No rights were added.
     missing(guarded.pack(&exact, "region:orders").await);
     missing(guarded.pack(&team, "region:team-a-2").await);
-    // The token shows the name that the region has now.
+    // The token shows the region's current name.
     let who = guarded.access().who_am_i(exact.send(WhoAmIRequest {})).await.expect("answered").into_inner();
     assert_eq!(who.permissions, ["allocate:region:default/old"]);
     // A deleted region's rights end with it: the undo creates a region with another number.

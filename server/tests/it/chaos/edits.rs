@@ -1,5 +1,5 @@
-//! The operator of the chaos test: random edits on random replicas, each with a request ID and repeated until it is
-//! answered.
+//! The operator of the chaos test: random edits on random replicas. Each edit has a request ID, and is repeated until
+//! it is answered.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -34,10 +34,10 @@ const KINDS: [&str; 12] = [
 struct Requested {
     kind: &'static str,
     region: String,
-    /// The name of a new region, if it creates one.
+    /// The name of a new region, if the edit creates one.
     new: String,
     request_id: String,
-    /// The new value of the counter, if it sets one.
+    /// The new value of the counter, if the edit sets one.
     next: u64,
 }
 

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 /// A quota small enough to fill within a second.
 const QUOTA_BYTES: &str = "30000000";
-/// The number of values per commit and the number of commits with different keys: 39 MB in total.
+/// The number of values per commit, and the number of commits with different keys. Together, they write 39 MB.
 const FILL_VALUES: u32 = 60;
 const FILL_COMMITS: u32 = 40;
 
