@@ -217,7 +217,7 @@ impl Engine {
         }))
     }
 
-    /// Plans an edit and, unless it is a dry run, commits it. The edit continues if its caller disconnects.
+    /// Plans an edit and, unless it is a dry run, commits it. The edit continues if the caller disconnects.
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl Engine {
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 
-    /// Reverts the last edit. The work continues if its caller disconnects.
+    /// Reverts the last edit. The work continues if the caller disconnects.
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl Engine {
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 
-    /// Stores a request for a region. The work continues if its caller disconnects.
+    /// Stores a request for a region. The work continues if the caller disconnects.
     ///
     /// # Errors
     ///
@@ -250,7 +250,7 @@ impl Engine {
         work.await.unwrap_or(Err(AskError::Abandoned))
     }
 
-    /// Declines or withdraws a request for a region. The work continues if its caller disconnects.
+    /// Declines or withdraws a request for a region. The work continues if the caller disconnects.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ impl Engine {
         work.await.unwrap_or(Err(AskError::Abandoned))
     }
 
-    /// Deletes a space, or only checks whether it can be deleted. The work continues if its caller disconnects.
+    /// Deletes a space, or only checks whether it can be deleted. The work continues if the caller disconnects.
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ impl Engine {
         work.await.unwrap_or(Err(EditError::Abandoned))
     }
 
-    /// Creates a space, or only checks whether it can be created. The work continues if its caller disconnects.
+    /// Creates a space, or only checks whether it can be created. The work continues if the caller disconnects.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Tips for wrong command lines of `kentd`: Kent's name for an option of another tool, the help of an option, and an
-//! example.
+//! Tips for wrong command lines of `kentd`: Kent's equivalent of another tool's option, the help of the option
+//! concerned, and an example.
 
 use std::{env, ffi::OsString};
 

@@ -21,7 +21,7 @@ use super::{
 
 const ORDERS: &str = "region:default/orders";
 
-/// Sets the total of a budget.
+/// Changes the total of a budget.
 async fn set(daemon: &Daemon, by: &Holder, of: &str, resource: &str, change: Change) -> Result<Budget, Status> {
     let set = SetBudgetRequest { holder: of.to_owned(), resource: resource.to_owned(), change: Some(change) };
     let set = AccessClient::new(daemon.channel()).set_budget(by.send(set)).await?.into_inner();

@@ -1,5 +1,6 @@
-//! Edits that stop grants: seals, which cover all regions inside, and caps, which also limit chunks that daemons hold.
-//! Once the response says that all replicas have confirmed, no replica makes a grant that the edit forbids.
+//! Edits that stop grants: seals, which cover all regions inside the sealed region, and caps, which also limit chunks
+//! that daemons hold. Once the response says that all replicas have confirmed, no replica makes a grant that the edit
+//! forbids.
 
 use std::{
     sync::{

@@ -227,7 +227,7 @@ fn pass(mut client: &TcpStream, mut daemon: &TcpStream, left: &AtomicI64) -> std
     }
 }
 
-/// More edits, for regions inside others.
+/// More edits, which create and change regions inside other regions.
 const MORE: [&str; 9] = [
     "region set shut --owner ops",
     "region set none --auto-expand 80:1:25 --label tier=gold",
