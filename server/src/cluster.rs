@@ -1,7 +1,7 @@
 //! The replicas on one store: how each replica learns of the others and of their edits.
 //!
-//! The store's commits by themselves guarantee that no identifier is issued twice. This module adds two things: tables
-//! that follow other replicas' edits quickly, and a bound on how long a replica grants without hearing of such edits. A
+//! The store's commits alone guarantee that no identifier is issued twice. This module adds two things: tables that
+//! follow other replicas' edits quickly, and a bound on how long a replica grants without hearing of such edits. A
 //! replica grants suffixes of regions only while less than a window has passed since its last refresh of all tables
 //! began. Its announcement in the store outlasts the window. When an edit stops grants, as a seal does, the replica
 //! that makes the edit therefore waits for all announced replicas to confirm it. Afterward, no replica makes a grant

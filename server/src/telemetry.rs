@@ -73,8 +73,8 @@ pub fn check(config: &Config) -> Result<(), NoLogs> {
 }
 
 /// Starts the process's logs: the log on standard error, with the configured format and filter, and the audit log.
-/// Returns the counts of repeated messages, and the audit log if there is one. The caller must run
-/// [`Repeats::report`] and [`Audit::report`].
+/// Returns the counts of repeated messages, and the audit log if there is one. The caller must run [`Repeats::report`]
+/// and [`Audit::report`] on these.
 ///
 /// # Errors
 ///

@@ -374,7 +374,7 @@ async fn ok_replicas_share_a_budget_under_load() {
     })
     .await;
     assert_eq!(used(&one, &admin, &of).await, 3000);
-    // A raised total takes effect on both replicas at once. The share of a killed replica stays counted as used.
+    // A raised total takes effect on both replicas immediately. The share of a killed replica stays counted as used.
     set(&one, &admin, &of, ORDERS, Change::Add(2000)).await.expect("set");
     let mut more = 0;
     for _ in 0..50 {

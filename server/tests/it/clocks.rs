@@ -132,7 +132,7 @@ async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
     granted_again(&mut faked).await;
 
     // An operator can accept a wrong clock. When the accepted clock returns from the far future, the daemon grants
-    // again by itself.
+    // again without an operator's help.
     faked.set("+3650d");
     faked.allocate(-ten_years).await;
     faked.daemon.admin().accept_clock(AcceptClockRequest {}).await.expect("accepted");

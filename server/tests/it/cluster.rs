@@ -238,7 +238,7 @@ async fn ok_a_replica_paused_beyond_its_window_repeats_nothing() {
     let sealed = other.regions().seal_region(seal.clone()).await.expect("sealed").into_inner();
     assert_eq!(sealed.unconfirmed, [sleeper.grpc_address()]);
     assert!((1..=2000).contains(&sealed.effective_within_ms), "{}", sealed.effective_within_ms);
-    // Meanwhile other replicas take the slot of the paused replica.
+    // Meanwhile, other replicas take the slot of the paused replica.
     sleep(Duration::from_secs(4)).await;
     let new_regions = [(); 2].map(|()| replica(&address, 2));
     for daemon in new_regions.iter().chain([&other]) {

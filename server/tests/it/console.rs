@@ -294,7 +294,7 @@ async fn ok_a_session_ends_with_its_token() {
     let list = |cookie: &str| send(daemon, "POST", "/kent.v1.Regions/ListSpaces", &[JSON, MARK, cookie], "{}").code;
     tokio::time::sleep(Duration::from_millis(3100)).await;
     assert_eq!(list(&cookie), 401);
-    // A revoked token ends its sessions at once.
+    // Revoking a token ends its sessions immediately.
     let other = guarded.token(&["read:*"]).await;
     let (_, cookie) = sign_in(daemon, &other.secret);
     assert_eq!(list(&cookie), 200);

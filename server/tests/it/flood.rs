@@ -117,7 +117,7 @@ enum Attack {
     Idle,
     /// Calls that never end.
     SlowCalls,
-    /// Calls that are reset at once.
+    /// Calls that are reset immediately.
     RapidReset,
     /// A header that never ends.
     Continuation,

@@ -153,7 +153,7 @@ async fn ok_each_call_and_each_message_of_a_stream_counts() {
     let dir = data_dir();
     let guarded = Guarded::start(dir.path()).await;
     let channel = guarded.daemon.channel();
-    // Calls of any service count. Call until the quota of a second is used up.
+    // Calls of any service count. Call until the two calls per second are used up.
     let shop = token(&guarded, "calls=2/s", &[]).await;
     let who = async || AccessClient::new(channel.clone()).who_am_i(shop.send(WhoAmIRequest {})).await;
     who().await.expect("answered");

@@ -318,7 +318,7 @@ async fn ok_replicas_see_each_others_requests() {
     let (one, two) = (replica("required"), replica("required"));
     let asked = ask(&one, &admin, "returns").await.expect("asked");
     assert_eq!(list(&two, &admin, false).await.expect("listed"), std::slice::from_ref(&asked));
-    // Both replicas take requests and answers at once.
+    // Both replicas accept requests and answers at the same time.
     let (one, two) = (&one, &two);
     let admin = &admin;
     let asks = (0..40).map(|number| async move {

@@ -110,8 +110,8 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// The certificate files of a daemon. As in Kubernetes, all of them are replaced at once, by replacing a link to a
-/// directory.
+/// The certificate files of a daemon. As in Kubernetes, all files are replaced in one step, by replacing a link to
+/// their directory.
 pub(super) struct Files {
     dir: tempfile::TempDir,
     version: u32,

@@ -156,7 +156,7 @@ async fn err_an_editor_edits_only_its_own_regions() {
     missing(guarded.rename(&exact, "orders", "team-a-9").await);
     guarded.seal(&exact, "orders").await.expect("sealed");
     missing(guarded.create(&exact, "new").await);
-    // The rights are checked for the new regions of a split.
+    // The rights are also checked for the new subregions of a subdivided region.
     missing(guarded.subdivide(&team, "team-a-2", "fresh", "1").await);
     guarded.subdivide(&team, "team-a-2", "team-a-3", "1").await.expect("divided");
     missing(guarded.seal(&exact, "team-a-3").await);
