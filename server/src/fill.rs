@@ -36,7 +36,7 @@ pub(crate) struct Fill {
 #[derive(Debug, Default)]
 pub(crate) struct Selected {
     pub(crate) regions: Vec<Fill>,
-    /// The number of other regions that match, beyond [`SELECTED_MAX`].
+    /// The number of further matching regions, beyond [`SELECTED_MAX`].
     pub(crate) omitted: usize,
 }
 

@@ -210,7 +210,8 @@ async fn ok_a_region_created_after_a_restore_may_reuse_the_prefix_of_a_lost_one(
     let mut ledger = Ledger::default();
     let daemon = Daemon::start(&at("old"));
     backup(&daemon, &at("backup")).await;
-    // The lost region has a higher pace than the default and a higher first suffix, and takes the first free prefix.
+    // The pace of the lost region is above the default, its first suffix is not 0, and its prefix is the first free
+    // one.
     let lost = CreateRegionRequest { pace: 1 << 34, next: Some((1 << 40).into()), ..sized("lost", 50) };
     let lost = daemon.regions().create_region(lost).await.expect("created").into_inner();
     take(&daemon, &mut ledger, "region:lost", 1000).await;

@@ -86,7 +86,7 @@ pub(super) async fn edit(channels: Vec<Channel>, mut dice: StdRng, world: Arc<Wo
                     regions.push(requested.new);
                 }
             }
-            // For example, the zone is used up, or a shrink would cut off issued identifiers.
+            // The edit was refused: for example, the zone is used up, or a shrink would cut off issued identifiers.
             Err(status) => {
                 assert!(
                     matches!(status.code(), Code::FailedPrecondition | Code::InvalidArgument),
