@@ -30,7 +30,7 @@ pub(crate) fn built(name: &str) -> PathBuf {
     let binary = tests.ancestors().nth(2).expect("in the target directory").join(name);
     let modified = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
     let built = modified(&binary).unwrap_or_else(|| panic!("{} is missing: run `cargo it`", binary.display()));
-    // `cargo build` lists the sources in the `.d` file. `cargo test` does not write that file, but has just built the
+    // `cargo build` lists the sources in the `.d` file. `cargo test` does not list them there, but has just built the
     // binary.
     let sources = fs::read_to_string(binary.with_extension("d")).unwrap_or_default();
     let newer = sources.split_whitespace().skip(1).find(|source| modified(Path::new(source)) > Some(built));
@@ -65,7 +65,7 @@ pub(crate) fn kentd_in_memory() -> Command {
 
 fn kentd_on(store: &str) -> Command {
     let mut command = Command::new(kentd_binary());
-    // The address is set by the variable, because a test may add --listen, which can be given only once.
+    // The address is set by KENT_LISTEN, because a test may add --listen, which can be given only once.
     command.env("KENT_LISTEN", "127.0.0.1:0");
     command.args(["--http", "127.0.0.1:0", "--log", "warn", "--store", store]);
     keep_home(&mut command);

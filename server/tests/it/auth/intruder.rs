@@ -103,7 +103,7 @@ async fn err_a_token_without_rights_gets_nothing_from_any_method() {
         // These methods return only facts about the caller or the API, or facts that every client needs.
         let open = ["/grpc.", "/kent.v1.Access/WhoAmI", "/kent.v1.Admin/GetStatus", "/kent.v1.Regions/ListSpaces"];
         let is_open = open.iter().any(|open| method.starts_with(open));
-        // An empty stream is answered, and an empty request may be refused as invalid before the permission check.
+        // An empty stream may be answered, and an empty request may be refused as invalid before the permission check.
         let is_stream = method == "/kent.v1.Allocator/AllocateStream";
         match answer {
             Ok(()) => assert!(is_open || is_stream, "{method}"),
