@@ -99,7 +99,7 @@ pub(crate) struct Gauges {
     pub(crate) ready: Gauge,
     /// The number of open `AllocateStream` calls.
     pub(crate) streams: Gauge,
-    /// The number of open `WatchTable` calls.
+    /// The number of open `WatchTable` and `WatchFigures` calls.
     pub(crate) watchers: Gauge,
 }
 
