@@ -1,7 +1,7 @@
 //! `PackedIdentifiers`, implemented by hand to expand a block directly into the send buffer.
 //!
-//! This is the largest message that Kent sends, and generating an identifier costs little more than copying it. The
-//! wire format is that of `allocator.proto`.
+//! This is the largest message that Kent sends, and copying an identifier would cost almost as much as generating it.
+//! The wire format is that of `allocator.proto`.
 
 use bytes::{Buf, BufMut, Bytes};
 use kent_ids::{Block, Tails};

@@ -24,7 +24,7 @@ pub struct Pieces {
     len: usize,
 }
 
-/// The number of identifiers in a piece, so that a piece has at most 16 KiB.
+/// The number of identifiers in a piece, which limits a piece to 16 KiB.
 const PACKED_COUNT: u64 = 1024;
 const TEXT_COUNT: u64 = 256;
 
@@ -132,7 +132,7 @@ mod tests {
                 true => Block::series(Series::FullRand, ClusterKey::new([7; 16]), first, count),
                 false => Block::region(constants, first, count),
             };
-            // A suffix may have fewer numbers than the count.
+            // The suffix may be too narrow for this count.
             prop_assume!(made.is_ok());
             let block = made.expect("a block");
             let packed = Identifiers::Packed(PackedIdentifiers::from(&block));

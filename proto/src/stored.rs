@@ -113,8 +113,7 @@ pub struct SpaceFacts {
     pub scramble_key: ClusterKey,
     /// The text form of its identifiers.
     pub text_form: TextForm,
-    /// Whether the space is deleted. A new space of the same name continues its revisions and the numbers of its
-    /// regions.
+    /// Whether the space is deleted. A new space with the same name continues the revisions and the region numbers.
     pub deleted: bool,
 }
 
@@ -130,8 +129,8 @@ pub enum TextForm {
     Uid11,
 }
 
-/// 16 random bytes that identify an edit. After a lost reply of the store, a daemon compares them to find out whether
-/// its edit was made.
+/// 16 random bytes that identify an edit. If a reply of the store is lost, a daemon compares these bytes to find out
+/// whether its edit was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditId(pub [u8; 16]);
 
@@ -332,10 +331,9 @@ pub struct HistoryEntry {
     /// Present if the edit declared suffixes of the first region as issued. Replicas then drop the chunks that contain
     /// them.
     pub declared: Option<Declared>,
-    /// The revision whose edit this one reverts.
+    /// The revision of the edit that this edit reverts.
     pub undoes: Option<Revision>,
-    /// The revision before this one. `None` if it is one less than this one, which is always the case except after a
-    /// restore.
+    /// The previous revision. `None` if it is the next lower number. Only a restore leaves a gap between revisions.
     pub follows: Option<Revision>,
 }
 
@@ -348,8 +346,8 @@ pub struct Declared {
     pub after: Count,
 }
 
-/// The maximum number of bytes of regions in one part. The rest of the size limit of a stored value is for the other
-/// fields of the part.
+/// The maximum number of bytes of regions in one part. The rest of the size limit of a stored value is left for the
+/// other fields of the part.
 const PART_BYTES: usize = 12 * 1024;
 
 /// Encodes the record of an edit, in one or more parts.
@@ -438,8 +436,8 @@ fn declared_from(record: &records::history_record::Declared) -> Result<Declared,
     Ok(Declared { before: count_from(&record.before)?, after: count_from(&record.after)? })
 }
 
-/// Decodes the revision before an edit from the first part of its record. Returns `None` if that revision is lower by
-/// one.
+/// Decodes the revision before an edit from the first part of its record. Returns `None` if that revision is the next
+/// lower number.
 ///
 /// # Errors
 ///

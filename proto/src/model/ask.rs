@@ -17,11 +17,11 @@ use crate::{
 pub struct AskInput {
     /// The name of the space.
     pub space: String,
-    /// The wanted name of the region.
+    /// The requested name of the region.
     pub region: String,
-    /// The wanted width of the suffix in bits.
+    /// The requested width of the suffix in bits.
     pub suffix: u8,
-    /// The wanted width of the expansion zone in bits.
+    /// The requested width of the expansion zone in bits.
     pub zone: Option<u8>,
     /// The owner and the labels for the region.
     pub texts: Texts,
@@ -36,7 +36,7 @@ pub struct CloseInput {
     pub name: RequestName,
     /// [`AskOutcome::Declined`] or [`AskOutcome::Withdrawn`].
     pub how: AskOutcome,
-    /// Why.
+    /// Why the request is declined or withdrawn.
     pub note: String,
 }
 
@@ -112,7 +112,7 @@ impl AskInput {
 pub struct AskRights {
     /// Whether the caller made the request.
     pub mine: bool,
-    /// Whether the caller may make the region, or decline.
+    /// Whether the caller may make the region, or decline the request.
     pub decidable: bool,
 }
 

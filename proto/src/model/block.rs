@@ -176,7 +176,8 @@ impl From<&Block> for v1::Block {
                 series: series.token(),
                 cluster_key: key_if(series.uses_key(), key),
             }),
-            // No message carries a custom layout yet, and no daemon grants one: receivers reject a block without constants.
+            // No daemon grants identifiers of a custom layout, and messages have no constants for them yet. Receivers
+            // reject a block without constants.
             BlockSource::Layout(_) => {
                 return Self { first: Some(block.first().get().into()), count: block.count(), constants: None };
             }

@@ -37,14 +37,14 @@ impl Classified<'_> {
         }
     }
 
-    /// Returns the suffix of a member of a region, or `None` for any other identifier.
+    /// Returns the suffix if the identifier belongs to a region.
     pub fn suffix(self) -> Option<String> {
         let suffix = || self.0.suffix.map(u128::from).unwrap_or_default().to_string();
         self.is_member().then(suffix)
     }
 
-    /// Returns whether a member of a region is issued. If the region has been split since the identifier was issued,
-    /// adds the prefix at the time of issue, formatted by `shown`.
+    /// Returns whether the identifier is issued, if it belongs to a region. If the region has been split since the
+    /// identifier was issued, adds the prefix at the time of issue, formatted by `shown`.
     pub fn issued(self, shown: impl FnOnce(&str) -> String) -> Option<String> {
         let issued = || match (self.0.issued, self.0.issued_prefix.as_deref()) {
             (true, None) => "yes".to_owned(),
@@ -54,7 +54,7 @@ impl Classified<'_> {
         self.is_member().then(issued)
     }
 
-    /// Returns the status, the path, the suffix and whether it is issued, as rows of name and value.
+    /// Returns the status, the path, the suffix and whether the identifier is issued, as rows of name and value.
     pub fn rows(self, shown: impl FnOnce(&str) -> String) -> Vec<(&'static str, String)> {
         let mut rows = vec![("status", self.status().to_owned()), ("path", self.path())];
         rows.extend(self.suffix().map(|suffix| ("suffix", suffix)));

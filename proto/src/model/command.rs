@@ -1,7 +1,7 @@
 //! Parts of the `kent` commands that messages suggest.
 //!
-//! A suggested command always names the space, even the default one, because KENT_SPACE or a context may select another
-//! space on the reader's command line.
+//! A suggested command always names the space, even the default one, because the reader's KENT_SPACE or context may
+//! select another space.
 
 /// Returns the option that names a space, with a leading blank.
 pub fn space_option(space: &str) -> String {

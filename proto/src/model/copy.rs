@@ -60,7 +60,7 @@ pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
     Ok(table)
 }
 
-/// Applies a change to a copy of a table. It does not change counters, which move without edits.
+/// Applies a change to a copy of a table, except to its counters, which move without edits.
 ///
 /// # Errors
 ///

@@ -14,8 +14,8 @@ use crate::v1;
 /// one counter per region, the space, the request ID and up to 24 parts of the history.
 pub const IMPORT_REGIONS_MAX: usize = 48;
 
-/// The maximum size of the regions in one import, in bytes. They are stored twice: as records, and in the history in
-/// parts of about 12 KiB.
+/// The maximum size of the regions in one import, in bytes. Each region is stored twice: as a record, and in the
+/// history, whose parts have about 12 KiB.
 pub const IMPORT_BYTES_MAX: usize = 128 * 1024;
 
 /// An edit that imports regions, and the width that the table must have.

@@ -8,8 +8,8 @@ use kent_ids::grouped;
 use super::Invalid;
 use crate::v1;
 
-/// The reason in the `ErrorInfo` of a refusal by a caller's limit. Its metadata names the limit, its value and the
-/// principal.
+/// The reason in the `ErrorInfo` when a call exceeds a limit of its caller. The metadata names the limit, its value and
+/// the principal.
 pub const LIMIT: &str = "LIMIT";
 
 /// Reads the limits in a field.

@@ -41,7 +41,8 @@ impl TryFrom<v1::MapRegionsRequest> for MapInput {
     }
 }
 
-/// Converts a map. `usage` returns the use of a region by the daemon; `None` for a map of the past, which has no counters.
+/// Converts a map. `usage` returns the daemon's use of a region. It is `None` for a map of the past, which has no
+/// counters.
 pub fn map(space: &str, map: &Map, usage: Option<&dyn Fn(RegionNumber) -> Usage>) -> v1::MapRegionsResponse {
     let cell = |cell: &Cell| {
         let region = cell.region();

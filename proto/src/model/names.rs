@@ -1,4 +1,4 @@
-//! Resource names: The resource names `spaces/SPACE`, `spaces/SPACE/regions/REGION` and `spaces/SPACE/requests/ID`.
+//! Resource names: `spaces/SPACE`, `spaces/SPACE/regions/REGION` and `spaces/SPACE/requests/ID`.
 
 use kent_ids::check_name;
 
@@ -100,7 +100,8 @@ pub(super) fn shown(text: &str) -> String {
 /// The maximum number of characters that `shown` keeps, more than any valid name has.
 const SHOWN_MAX: usize = 80;
 
-/// The metadata key in the `ErrorInfo` of a refusal by a closed region. Its value is the source that continues the numbers.
+/// The metadata key in the `ErrorInfo` when a closed region refuses a grant. The value is the source that continues the
+/// region's numbers.
 pub const HEIR: &str = "heir";
 
 /// Returns `spaces/SPACE`.

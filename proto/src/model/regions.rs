@@ -100,7 +100,7 @@ pub(super) const REQUEST_ID_BYTES_MAX: usize = 64;
 /// The maximum length of a reason, in bytes.
 const REASON_BYTES_MAX: usize = 1024;
 
-/// Makes [`EditOptions`] from the fields that all requests for edits have.
+/// Builds [`EditOptions`] from the fields that all edit requests have.
 macro_rules! options {
     ($request:ident) => {
         EditOptions::checked($request.validate_only, $request.expected_revision, $request.request_id, $request.reason)?

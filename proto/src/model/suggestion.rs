@@ -122,7 +122,8 @@ fn new_region(new: &NewRegion) -> Option<v1::NewRegion> {
     })
 }
 
-/// An update changes either the seal or other attributes, by different methods.
+/// Returns the request for an update. Seals and other attributes are changed by different methods, so an update of both
+/// has no single request.
 fn update(name: String, patch: &Patch) -> Option<Suggested> {
     let seal = Patch { sealed: Some(true), ..Patch::default() };
     if *patch == seal {

@@ -90,7 +90,7 @@ pub fn decode_role(name: &str, value: &[u8]) -> Result<Role, Malformed> {
     Ok(Role { name: name.to_owned(), rights: rights(record.rights)?, certificates, limits })
 }
 
-/// Encodes the record of a budget. The key contains the other values.
+/// Encodes the record of a budget, without the holder and the ID, which are in the key.
 pub fn encode_budget(budget: &Budget) -> Vec<u8> {
     records::BudgetRecord { right: Some(right_record(budget.right())), total: budget.total() }.encode_to_vec()
 }

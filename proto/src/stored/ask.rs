@@ -10,11 +10,11 @@ use crate::records::{self, ask_record};
 /// A request for a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// The wanted name of the region.
+    /// The requested name of the region.
     pub region: String,
-    /// The wanted width of the suffix in bits.
+    /// The requested width of the suffix in bits.
     pub suffix: u8,
-    /// The wanted width of the expansion zone in bits; `None` if the operator decides.
+    /// The requested width of the expansion zone in bits; `None` if the operator decides.
     pub zone: Option<u8>,
     /// The owner and the labels that the region gets.
     pub texts: Texts,
@@ -22,7 +22,7 @@ pub struct Ask {
     pub reason: String,
     /// The identity of the requester; empty if the daemon required no credentials.
     pub caller: String,
-    /// The requester, for people.
+    /// A human-readable description of the requester.
     pub requester: String,
     /// When the request was made, in milliseconds since 1970.
     pub created: i64,
@@ -37,9 +37,9 @@ pub struct AskClosed {
     pub how: AskOutcome,
     /// When the request was closed, in milliseconds since 1970.
     pub at: i64,
-    /// Who closed the request, for people.
+    /// A human-readable description of the principal that closed the request.
     pub by: String,
-    /// Why.
+    /// Why the request was closed.
     pub note: String,
 }
 

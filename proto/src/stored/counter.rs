@@ -46,11 +46,11 @@ pub fn decode_restores(value: &[u8]) -> Result<Vec<Restored>, Malformed> {
 /// The counter of a region or series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// All numbers below this one are issued, or in a chunk that a daemon holds.
+    /// All numbers below this value are issued, or in a chunk that a daemon holds.
     pub reserved: Count,
-    /// The time up to which these numbers are paid for: see [`kent_issue::pay`].
+    /// The time until which the counter is paid: see [`kent_issue::pay`].
     pub paid: UnixNanos,
-    /// Whether more numbers may have been issued than `reserved` says. Nothing is issued until an operator sets a
+    /// Whether numbers from `reserved` on may have been issued. The counter issues nothing until an operator sets a
     /// floor.
     pub unsure: bool,
 }
