@@ -39,7 +39,7 @@ pub(crate) enum Age {
     Old,
     /// The identifiers are young enough now.
     Young,
-    /// The identifiers are young enough until the published time changes from this one.
+    /// The identifiers are young enough until the published time is no longer this value.
     YoungFor(u64),
 }
 
@@ -81,7 +81,7 @@ impl Ages {
         self.lately.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// Creates ages without a thread: the test publishes the time.
+    /// Creates an `Ages` without a thread. The test publishes the time.
     #[cfg(test)]
     pub(crate) fn unwatched(max: Duration) -> Arc<Self> {
         let ages = Self::new(max);
@@ -90,7 +90,7 @@ impl Ages {
     }
 }
 
-/// Publishes the time for as long as the ages are in use.
+/// Publishes the time while `ages` is in use.
 fn watch(ages: &Weak<Ages>) {
     while let Some(ages) = ages.upgrade() {
         ages.publish(clock::now());

@@ -64,8 +64,8 @@ impl<T> FetchBlock<T> {
         self
     }
 
-    /// Sets the number of identifiers that the program still needs, including this block, if it fetches them in several
-    /// blocks. If the region has too few identifiers left, the daemon's advice, such as by how much to expand the
+    /// For a program that fetches its identifiers in several blocks: sets the number that it still needs, including
+    /// this block. If the region has too few identifiers left, the daemon's advice, such as by how much to expand the
     /// region, takes this number into account.
     pub fn needed(mut self, count: u64) -> Self {
         self.needed = count;

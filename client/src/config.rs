@@ -139,7 +139,7 @@ pub enum ConfigError {
 
 impl Builder {
     /// Adds an endpoint: HOST:PORT, http://HOST:PORT, https://HOST:PORT, or unix:PATH for the socket of a daemon on
-    /// this machine. The client uses the first endpoint, and switches to the others if it fails.
+    /// this machine. The client uses the first endpoint, and switches to another one if that endpoint fails.
     pub fn endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoints.push(endpoint.into());
         self
@@ -179,8 +179,8 @@ impl Builder {
         self
     }
 
-    /// Sets the file with the token to send with each call. The client reads it again within a second of a change, and
-    /// when a daemon does not accept the token, so you can replace the token while the program runs.
+    /// Sets the file with the token to send with each call. The client reads the file again within a second of a
+    /// change, and when a daemon does not accept the token, so you can replace the token while the program runs.
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.token = Some(TokenFrom::File(path.into()));
         self
@@ -244,10 +244,10 @@ impl Builder {
         self
     }
 
-    /// Sets whether handles follow heirs [default: false]. When a region closes, its all-zero subregion inherits its
-    /// identifiers, and requests for the region are refused ([`Error::heir`](crate::Error::heir)). A handle that
-    /// follows heirs, and its clones, then take their blocks from the heir. A block with a request ID never comes from
-    /// an heir, because a request ID belongs to one region.
+    /// Sets whether handles follow heirs [default: false]. When a region closes, its all-zero subregion continues its
+    /// numbers as the heir, and requests for the region are refused ([`Error::heir`](crate::Error::heir)). A handle
+    /// that follows heirs, and its clones, then take their blocks from the heir. A block with a request ID never comes
+    /// from an heir, because a request ID belongs to one region.
     pub fn follow_heirs(mut self, follow: bool) -> Self {
         self.settings.follow_heirs = follow;
         self

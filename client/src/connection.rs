@@ -235,7 +235,7 @@ impl Connection {
         std::iter::repeat_n(Duration::ZERO, others).chain(growing.build())
     }
 
-    /// Returns the address of the current endpoint, for messages.
+    /// Returns the address of the current endpoint, to be shown in messages.
     pub(crate) fn endpoint(&self) -> String {
         self.lock().endpoint().1.address().to_owned()
     }
@@ -296,7 +296,7 @@ impl Connection {
         self.replace_discovered(found.collect());
     }
 
-    /// Replaces the replicas that were discovered earlier. The current endpoint stays.
+    /// Replaces the replicas that were discovered earlier, but keeps the current endpoint.
     fn replace_discovered(&self, found: Vec<Target>) {
         let mut state = self.lock();
         let in_use = state.known[state.current].endpoint.address().to_owned();

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tonic::{Code, ConnectError, Status};
 use tonic_types::StatusExt;
 
-/// An error from a client. Identifiers that are lost because of an error go to no other caller: they leave a gap.
+/// An error from a client. Identifiers that are lost because of an error are never granted again, so they leave a gap.
 ///
 /// ```no_run
 /// # async fn example(orders: kent_client::Handle<u128>) -> Result<(), kent_client::Error> {

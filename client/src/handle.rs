@@ -149,7 +149,7 @@ impl<T: Identifier> Handle<T> {
         self.hands.lots.get()?.borrow_mut().next(&self.hands.shared.ages)
     }
 
-    /// Returns the next identifier after reading the clock, from a new lot if this one is empty.
+    /// Reads the clock and returns the next identifier, from a new lot if the thread's lot is empty.
     #[cold]
     fn next_of_stock(&self) -> Result<Option<T>, Error> {
         let shared = &self.hands.shared;
@@ -176,7 +176,8 @@ impl<T: Identifier> Handle<T> {
     ///
     /// # Errors
     ///
-    /// [`Error`] if some could not be fetched. Those already fetched are lost and leave a gap.
+    /// [`Error`] if some identifiers could not be fetched. Identifiers that were fetched before are lost and leave a
+    /// gap.
     pub async fn take(&self, count: usize) -> Result<Vec<T>, Error> {
         let shared = &self.hands.shared;
         shared.origin.check()?;
@@ -200,7 +201,7 @@ impl<T: Identifier> Handle<T> {
             let got = fresh.as_ref().map_or(0, |fresh| fresh.block.count());
             missing = missing.saturating_sub(usize::try_from(got).unwrap_or(usize::MAX));
             if missing > 0 {
-                // Start the next fetch now, so that it runs while the identifiers of this block are made.
+                // Start the next fetch now, so that it runs while the identifiers of this block are generated.
                 let mut after = fetch(missing);
                 after.as_mut().now_or_never();
                 next = Some(after);
@@ -240,7 +241,7 @@ impl<T: Identifier> Handle<T> {
 }
 
 /// The maximum number of identifiers that `take` fetches in one call. The clock limits of the formats allow this many
-/// without a long wait, and making them takes about as long as fetching the next block.
+/// without a long wait, and generating them takes about as long as fetching the next block.
 const FETCH_MAX: usize = 1 << 18;
 /// The maximum number of identifiers for which `take` allocates memory before they arrive.
 const RESERVE_MAX: usize = 1_000_000;

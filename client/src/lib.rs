@@ -40,8 +40,9 @@
 //! - A client returns each identifier at most once: no two tasks or clones of a handle get the same one. A lost reply
 //!   leaves a gap, never a duplicate: a retry gets the next block.
 //! - The client rejects a block if its fencing token is lower than one already seen for the same slot or region.
-//! - A time-based identifier is at most [`Builder::max_age`] old when the client returns it, even if the process was stopped or the
-//!   machine slept. When a thread takes more than four million per second, the client checks the age once for up to 128 of them.
+//! - A time-based identifier is at most [`Builder::max_age`] old when the client returns it, even if the process was
+//!   stopped or the machine slept. When a thread takes more than four million identifiers per second, the client checks
+//!   the age once for up to 128 of them.
 //! - A forked child gets no identifiers that its parent prefetched: in the child, all handles fail with
 //!   [`Error::Forked`]. Create a new client there, on a new runtime. A [`TableCopy`] does not work in a child either.
 //!   Identifiers that the parent took before the fork exist in both processes. The client does not detect a child that
@@ -172,8 +173,8 @@ impl Client {
     }
 
     /// Connects to the first endpoint that accepts a connection, starting with the current one. If there are several
-    /// endpoints, it prefers one that also answers a call. Use it to check that a daemon is reachable, or to make calls
-    /// that handles do not make.
+    /// endpoints, it prefers one that also answers a call. Use the connection to check that a daemon is reachable, or
+    /// to make calls that handles do not make.
     ///
     /// # Errors
     ///
@@ -182,7 +183,7 @@ impl Client {
         Ok(Daemon::new(self.connection.clone(), self.connection.connect().await?))
     }
 
-    /// Returns the endpoint of the next call, such as `http://127.0.0.1:7600/`, for messages.
+    /// Returns the endpoint of the next call, such as `http://127.0.0.1:7600/`, to be shown in messages.
     pub fn endpoint(&self) -> String {
         self.connection.endpoint()
     }

@@ -1,7 +1,7 @@
 //! Lots: the identifiers that each thread holds for itself, so that threads take identifiers without contention.
 //!
-//! A lot is cut from the stock that all threads share, and all its identifiers are made when it is filled. After a thread has
-//! ended, a new thread can take over its lot.
+//! A lot is cut from the stock that all threads share, and all its identifiers are generated when it is filled. After a
+//! thread has ended, a new thread can take over its lot.
 
 use std::{
     sync::{
@@ -186,7 +186,7 @@ pub(crate) mod tests {
         Block::slot(format, constants, Position::new(1 << 40), count).expect("a block")
     }
 
-    /// Returns a lot of a thousand identifiers, requested one second after the start of the clock, and ages with a
+    /// Returns a lot of a thousand identifiers, requested one second after the start of the clock, and an `Ages` with a
     /// maximum of ten seconds.
     fn lot() -> (Lot<Uuid>, Arc<Ages>) {
         let mut lot = Lot::new(Origin::here(), Arc::default());

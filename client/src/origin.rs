@@ -27,7 +27,8 @@ impl Origin {
     ///
     /// # Errors
     ///
-    /// [`Error::Forked`] in a child. Check before taking a lock: in a child, a thread that no longer exists can hold it forever.
+    /// [`Error::Forked`] in a child. Call this before taking a lock, because in a child, the lock may be held forever
+    /// by a thread that no longer exists.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_elsewhere() { Err(Error::Forked) } else { Ok(()) }

@@ -11,8 +11,8 @@ use crate::error::Error;
 /// A source. With `follows_heirs`, it moves to the region that continues the numbers of a closed region.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The name that the program gave. Requests with a request ID use it even after a move, because the heir would
-    /// grant them a second block.
+    /// The name that the program set. Requests with a request ID use this name even after a move, because the heir
+    /// would grant a second block for the same ID.
     pub(crate) first: Arc<str>,
     name: Mutex<Arc<str>>,
     follows_heirs: bool,

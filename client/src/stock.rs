@@ -55,8 +55,8 @@ const LOTS: u64 = 16;
 /// five seconds after which a lagging replica compares its tables with the store again.
 const REFUSED_MAX: u32 = 300;
 
-/// If a block lasts less than this, the next one is twice as large. If it lasts more than ten times this, the next one
-/// is half as large.
+/// If a block lasts less than this time, the next block is twice as large. If a block lasts more than ten times as
+/// long, the next block is half as large.
 const LASTS: Duration = Duration::from_secs(1);
 
 impl Stock {
@@ -82,7 +82,7 @@ impl Stock {
         self.cut(lot)
     }
 
-    /// Cuts at most `count` identifiers from the first block that is young enough, and discards older ones.
+    /// Cuts at most `count` identifiers from the first block that is young enough, and discards the blocks before it.
     pub(crate) fn cut(&mut self, count: u64) -> Option<(Block, Option<Duration>)> {
         loop {
             let Fresh { block, asked } = self.blocks.pop_front()?;

@@ -120,7 +120,7 @@ impl TableCopy {
         let _ = seen.wait_for(|seen| is_awaited(seen.as_deref())).await;
     }
 
-    /// Reads the table at one revision. Changes wait until `look` returns, so keep it short.
+    /// Reads the table at one revision. Changes wait until `look` returns, so `look` should be short.
     pub fn read<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
         self.shared.read(look)
     }

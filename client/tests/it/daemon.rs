@@ -58,7 +58,7 @@ impl Script {
         self.answers.lock().expect("not poisoned").push_back(answer);
     }
 
-    /// Grants positions that were not granted before for any source.
+    /// Grants new positions: no two grants share a position, not even for different sources.
     fn grant(&self, request: &AllocateRequest, token: u64) -> AllocateResponse {
         let mut next = self.next.lock().expect("not poisoned");
         let first = *next;
