@@ -13,7 +13,7 @@ use crate::{
     process::Served,
 };
 
-/// The setup of a scenario. Dropping it stops all programs that it started.
+/// The setup of a scenario. Dropping an arena stops all programs that it started.
 pub(crate) struct Arena {
     pub(crate) options: Options,
     pub(crate) contest: Contest,

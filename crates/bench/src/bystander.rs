@@ -97,9 +97,9 @@ pub(crate) fn run(args: &BystanderArgs) -> anyhow::Result<()> {
     daemon.stop()
 }
 
-/// Allocates from the strict region until this many identifiers are granted. Each has its own request ID, a version 7
-/// UUID as the docs recommend. The daemon answers each stream in order, but requests on different streams can share a
-/// commit, so several streams are faster. Temporary refusals are retried.
+/// Allocates from the strict region until this many identifiers are granted. Each grant has its own request ID, a
+/// version 7 UUID as the docs recommend. The daemon answers each stream in order, but requests on different streams can
+/// share a commit, so several streams are faster. Temporary refusals are retried.
 async fn fill_strict(client: &Client, address: &str, grants: u64) -> anyhow::Result<()> {
     let name = format!("{}/regions/strict", regions::SPACE);
     let region = client.connect().await?.regions().get_region(GetRegionRequest { name }).await?.into_inner();

@@ -114,8 +114,8 @@ pub(crate) fn run(args: &ClientsArgs) -> anyhow::Result<()> {
         }
         bar.inc(1);
     }
-    // The program measures both contenders in one run. The first contender runs the program, and stores the second
-    // one's slice here.
+    // The program measures both contenders in one run. The first contender runs the program, and stores the slice of
+    // the second contender here.
     let pending: Vec<RefCell<Option<Slice>>> = programs.iter().map(|_| RefCell::default()).collect();
     let loads = programs.iter().zip(&pending).map(|(program, pending)| {
         let own = move || {
@@ -144,7 +144,7 @@ fn clients(from: &Path) -> Option<PathBuf> {
     from.ancestors().map(|path| path.join("sdk")).find(|sdk| sdk.join(LANGUAGES[0].bench).exists())
 }
 
-/// The program `bench` of a client, and what it has taken from the daemon.
+/// The program `bench` of a client, and how much the program has taken from the daemon.
 struct Program<'a> {
     language: &'static Language,
     sdk: &'a Path,
@@ -195,7 +195,7 @@ impl Program<'_> {
     }
 }
 
-/// Reads the number of granted blocks from the daemon's metrics, which lack a source until its first grant.
+/// Reads the number of granted blocks from the daemon's metrics, which do not list a source until its first grant.
 fn count(metrics: &str) -> anyhow::Result<u64> {
     ensure!(metrics.starts_with("HTTP/1.1 200 "), "no metrics: {metrics}");
     let count = metrics.lines().find_map(|line| line.strip_prefix("kent_grants_total{source=\"uuidv7\"} "));

@@ -42,7 +42,7 @@ const REQUESTS: [(&str, Request); 4] = [
         json!({"verb": "uuid.inspect", "in": {"uuid": uuid(rng, version)}})
     }),
     ("uid11.unpack", |rng| {
-        // A value whose first symbol is at most i is below 2^64.
+        // A uid11 that starts with a symbol up to `i`, such as `5`, is below 2^64.
         let text = format!("5{}", symbols(rng, 10));
         json!({"verb": "uid11.unpack", "in": {"profile": "xid", "text": text}})
     }),

@@ -307,7 +307,7 @@ impl Contest {
         outcomes
     }
 
-    /// Returns the progress bar, extended by steps other than slices.
+    /// Returns the progress bar, extended by `steps` steps in addition to the slices.
     pub(crate) fn progress(&self, what: &'static str, steps: u64) -> &ProgressBar {
         self.bar.inc_length(steps);
         self.bar.set_message(what);
@@ -407,7 +407,7 @@ impl Contest {
 }
 
 impl Figures {
-    /// Returns the ratio to other figures, as the median over the rounds.
+    /// Returns the ratio to the other measurements, as the median over the rounds.
     fn ratio(&self, other: &Self) -> f64 {
         let ratios: Vec<f64> = self.all().iter().zip(other.all()).map(|(one, other)| one / other).collect();
         median(&ratios)

@@ -23,29 +23,29 @@ impl Figures {
         self.0.push(figure);
     }
 
-    /// Returns all figures in the order of measurement.
+    /// Returns all measurements in order.
     pub(crate) fn all(&self) -> &[f64] {
         &self.0
     }
 
-    /// Returns the median, or 0 if there are no figures.
+    /// Returns the median, or 0 if there are no measurements.
     pub(crate) fn median(&self) -> f64 {
         median(&self.0)
     }
 
-    /// Returns the median, or `None` if there are no figures.
+    /// Returns the median, or `None` if there are no measurements.
     pub(crate) fn if_any(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.median())
     }
 
-    /// Returns the smallest and the largest figure.
+    /// Returns the smallest and the largest measurement.
     pub(crate) fn extremes(&self) -> (f64, f64) {
         let fold = |pick: fn(f64, f64) -> f64| self.0.iter().copied().reduce(pick).unwrap_or_default();
         (fold(f64::min), fold(f64::max))
     }
 }
 
-/// Returns the median of figures, or 0 for an empty slice.
+/// Returns the median of `figures`, or 0 for an empty slice.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -57,7 +57,7 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
     }
 }
 
-/// Returns a figure rounded to an integer, with its digits in groups of three.
+/// Returns a number rounded to an integer, with its digits in groups of three.
 pub(crate) fn rate(figure: f64) -> String {
     let whole = format!("{figure:.0}");
     let mut grouped = String::new();

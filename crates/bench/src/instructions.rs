@@ -113,7 +113,7 @@ fn count(name: &str, calls: u64) -> anyhow::Result<u64> {
     Ok(count.1.trim().replace(',', "").parse()?)
 }
 
-/// Does the setup for a function, and calls the function `calls` times.
+/// Sets up what a function needs, and calls the function `calls` times.
 pub(crate) fn hot(args: &HotArgs) -> anyhow::Result<()> {
     let calls = args.calls;
     match args.hot {

@@ -1,5 +1,5 @@
-//! A minimal gRPC client for unary calls. Like the Redis client here, it writes prepared bytes and only scans the
-//! responses, so that the server is the bottleneck.
+//! A minimal gRPC client for unary calls. Like the Redis client of this crate, it writes prepared bytes and only scans
+//! the responses, so that the server is the bottleneck.
 //!
 //! It implements the subset of HTTP/2 (RFC 9113) that one method needs. It sends the header fields of a call in full
 //! once per connection, and then as table indices (RFC 7541, 2.3), like other clients. It checks that each response has
@@ -83,11 +83,11 @@ const INDEXED_FIELDS: [u8; 4] = [0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
 const AUTHORIZATION: [u8; 2] = [0x0f, 23 - 15];
 const PATH: &str = "/kent.v1.Allocator/Allocate";
 
-/// The size of one read in bytes, which holds the responses to more than a hundred calls.
+/// The maximum size of one read in bytes, enough for the responses to more than a hundred calls.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Lean {
-    /// Opens a connection of a caller that sends this message in every call.
+    /// Opens a connection for a caller that sends `message` in every call.
     pub(crate) async fn connect(address: &str, caller: &Caller, message: &impl Message) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await.context("cannot connect")?;
         stream.set_nodelay(true)?;
@@ -124,7 +124,7 @@ impl Lean {
         Ok(lean)
     }
 
-    /// Returns the same connection, but lets a refusal count as an answer.
+    /// Returns the same connection, which now counts a refusal as an answer.
     pub(crate) fn refusable(self) -> Self {
         Self { is_refusable: true, ..self }
     }
@@ -179,7 +179,7 @@ impl Lean {
         Ok(())
     }
 
-    /// Reads bytes, and counts the calls whose responses end in them.
+    /// Reads bytes, and counts the calls whose responses are complete.
     async fn receive(&mut self, slice: &mut Slice) -> anyhow::Result<()> {
         read(&mut self.stream, &mut self.received).await?;
         let received = mem::take(&mut self.received);

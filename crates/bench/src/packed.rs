@@ -39,7 +39,8 @@ const DEPTH: usize = 4;
 
 /// The sustained number of xids per second and slot that the clock allows.
 const XID_RATE: u64 = 65_536_000;
-/// The size of a burst of xids that need not wait for the clock. Timestamps may be at most one second ahead of it.
+/// The size of a burst of xids that need not wait for the clock. Timestamps may be at most one second ahead of the
+/// clock.
 const XID_BURST: u64 = 40_000_000;
 
 pub(crate) fn run(args: &PackedArgs) -> anyhow::Result<()> {

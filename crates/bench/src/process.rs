@@ -18,8 +18,8 @@ use crate::{contest::Slice, figures::now};
 /// A program that runs until this value is dropped.
 pub(crate) struct Process {
     child: Child,
-    /// A process that stops the program after this process exits, even if this process is killed: it reads a pipe from
-    /// this process.
+    /// A process that stops the program after this process exits, even if this process is killed. It detects the exit
+    /// by reading a pipe from this process.
     reaper: Child,
     signal: &'static str,
 }

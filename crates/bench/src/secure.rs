@@ -17,7 +17,7 @@ use crate::{arena::Arena, lean::Caller, process::Served};
 /// The contenders with TLS or tokens: their names, servers and callers.
 pub(crate) struct Secure(Vec<(&'static str, Served, Caller)>);
 
-/// The files of a server's certificate and its key, for the measurement.
+/// The files with a server's certificate and key.
 pub(crate) struct ServerCertificate {
     path: String,
     key_path: String,
@@ -49,7 +49,7 @@ impl Secure {
 }
 
 impl ServerCertificate {
-    /// Makes a certificate for 127.0.0.1, and writes it to this directory.
+    /// Creates a certificate for 127.0.0.1, and writes it to this directory.
     pub(crate) fn write(dir: &Path) -> anyhow::Result<Self> {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
         let (path, key_path) = (dir.join("cert.pem"), dir.join("key.pem"));

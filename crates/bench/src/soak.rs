@@ -84,7 +84,7 @@ const SCRAPE: Duration = Duration::from_secs(2);
 const WATCH: Duration = Duration::from_secs(10);
 const BACKUP: Duration = Duration::from_secs(30);
 
-/// At most one call of this many may have an unknown outcome.
+/// At most one in this many calls may have an unknown outcome.
 const UNKNOWN_SHARE: u64 = 10_000;
 
 /// What the tasks measure.
@@ -93,7 +93,8 @@ struct Seen {
     /// The latencies of unary grants since the last sample, in microseconds.
     grants: Mutex<Vec<u32>>,
     calls: AtomicU64,
-    /// The grants of which the daemon did not know whether they were made: on a busy disk, a strict grant can take too long.
+    /// The number of strict grants whose outcome the daemon did not know, because the commit took too long on a busy
+    /// disk.
     unknown: AtomicU64,
     failures: Mutex<Vec<String>>,
 }
@@ -330,7 +331,7 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let certificate = ServerCertificate::write(folder.path())?;
     let store = folder.path().join("kent").join("store");
-    // With a short history, the stored data do not grow, so a cache of them cannot explain growing memory.
+    // With a short history, the stored data does not grow, so caching it cannot be the reason for growing memory.
     let settings = [&certificate.arguments()[..], &["--history-keep", "1000"]].concat();
     let served = Served::kentd_with(args.kentd.as_ref(), &store, &settings)?;
     let runtime = Runtime::new()?;

@@ -1,7 +1,7 @@
 //! The methods that `kent-bench index` compares for finding the region of an identifier.
 //!
-//! Each method uses the narrowest integers that suffice and that it supports, of 64 or 128 bits, and stores only
-//! prefixes and region numbers.
+//! Each method uses 64-bit integers if they suffice and the method supports them, and 128-bit integers otherwise. It
+//! stores only prefixes and region numbers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -186,7 +186,7 @@ impl<K: Key> Built for Sorted<K> {
 trait Left: Key {
     const BITS: u8;
 
-    /// Returns an identifier of `bits` bits, shifted all the way to the left.
+    /// Returns an identifier of `bits` bits, aligned to the left.
     fn left(id: u128, bits: u8) -> Self;
 }
 
