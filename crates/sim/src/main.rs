@@ -6,7 +6,7 @@
 
 mod model;
 mod simulation;
-// Not in tests/, because Cargo would build this program twice.
+// This module is not in tests/, because Cargo would then build this program twice.
 #[cfg(test)]
 mod threads;
 

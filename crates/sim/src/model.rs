@@ -123,7 +123,7 @@ struct Report {
     seconds: f64,
     /// The first broken property, and the steps that break it.
     broken: Option<(&'static str, Vec<String>)>,
-    /// An event that must be possible but never happens. Without this event, the model would prove nothing.
+    /// An event that must be possible, but never happened. A model in which it is impossible proves nothing.
     idle: Option<&'static str>,
 }
 
@@ -185,8 +185,8 @@ const fn slots_under_wild_clocks(mutant: Option<Mutant>) -> SlotsModel {
     SlotsModel { replicas: 2, clocks: &[100, 98, 102], budget, mutant }
 }
 
-/// Returns a model of two daemons, one of which becomes a copy of the other. Both keep the windows held or in flight at
-/// that moment, but must not share later windows.
+/// Returns a model of two daemons, one of which becomes a copy of the other. Both keep the windows that were held or in
+/// flight at that moment, but must not share later windows.
 const fn twins(mutant: Option<Mutant>) -> SlotsModel {
     let budget = Budget { clock_readings: 1, supplies: 4, grants: 2, faults: 0, twins: 1 };
     SlotsModel { replicas: 2, clocks: &[100, 102], budget, mutant }

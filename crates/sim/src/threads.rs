@@ -36,7 +36,7 @@ struct Shared {
 }
 
 const CAPACITY: Position = Position::new(1024);
-/// The time until which the numbers of every counter are paid for.
+/// The paid-until time of every counter.
 const TIME: UnixNanos = UnixNanos::new(0);
 const CHUNK: Chunk = Chunk { min: 2, max: 4 };
 

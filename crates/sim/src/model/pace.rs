@@ -37,7 +37,7 @@ pub(crate) struct PaceBudget {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PaceState {
     time: i64,
-    /// The counter in the current store: how many numbers are reserved, and the time until which they are paid for.
+    /// The counter in the current store: how many numbers are reserved, and the counter's paid-until time.
     counter: (u128, UnixNanos),
     /// The time before which a restored store must issue nothing.
     until: Option<UnixNanos>,
@@ -177,7 +177,7 @@ impl Model for PaceModel {
         if left.restores > 0 && state.backup.is_some() {
             actions.extend(CLOCKS.map(PaceStep::Restore));
         }
-        // A tick until the time at which a restored store may issue does not count against the budget.
+        // A tick that lasts until a restored store may issue does not count against the budget.
         if state.until.is_some() && left.reservations > 0 {
             actions.push(PaceStep::Tick(WAIT));
         }

@@ -22,7 +22,8 @@ pub(super) struct Pool<T>([Mutex<HashMap<u64, T, BuildHash>>; PARTS]);
 
 const PARTS: usize = 64;
 
-/// A type whose values are interned in a pool. The pool drops none, because there are far fewer values than states.
+/// A type whose values are interned in a pool. The pool keeps every value, because there are far fewer values than
+/// states.
 pub(super) trait Pooled: Hash + Eq + Sized + 'static {
     fn pool() -> &'static Pool<Arc<Self>>;
 }

@@ -110,7 +110,7 @@ enum Work {
 pub(crate) enum StrictStep {
     /// A daemon looks up the request IDs of some requests, which share a commit.
     LookUp(usize, &'static [RequestId]),
-    /// The daemon reads the other records that it needs, and plans.
+    /// The daemon reads the other records that it needs, and plans the commit.
     Plan(usize),
     /// The commit reaches the store, and the answer reaches the daemon.
     Arrive(usize),

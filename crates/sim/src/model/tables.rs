@@ -47,7 +47,7 @@ pub(crate) enum TablesStep {
     Grant(usize, u64),
     /// A thread checks whether it may grant from this region.
     Look(usize, u64),
-    /// The thread that made this check grants an identifier without a second check.
+    /// The thread that has checked a region grants an identifier from it without a second check.
     Cut(usize),
     /// A daemon runs `RegionGrants::reserve` up to its commit.
     Reserve(usize, u64),

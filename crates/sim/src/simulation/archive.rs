@@ -43,7 +43,7 @@ pub(crate) enum Pace {
 #[derive(Debug, Default)]
 struct Contents {
     records: BTreeMap<Key, Vec<u8>>,
-    /// Writes that were answered but are not archived yet, for [`Mutant::EarlyAnswer`].
+    /// Writes that were acknowledged but are not archived yet, for [`Mutant::EarlyAnswer`].
     late: VecDeque<Writes>,
     /// Whether the archive is currently unwritable.
     is_away: bool,
@@ -97,7 +97,7 @@ impl Archive {
         memory.commit(txn).await
     }
 
-    /// Fails if the archive cannot be written.
+    /// Fails if the archive is unwritable.
     pub(crate) fn check_there(&self) -> Result<(), Unavailable> {
         let kept = self.lock();
         if kept.is_away || kept.is_over { Err(Unavailable::backend("the archive cannot be written")) } else { Ok(()) }

@@ -149,7 +149,7 @@ async fn repeat(run: &Run, made: &Made) {
 }
 
 /// Imports a table, with retries, into an empty space that no other actor uses. Returns the edits, or `None` if the
-/// import is refused, or if the run ends or edits are lost before it is applied.
+/// import is refused, or if the run ends or edits are lost before the import is applied.
 async fn import(run: &Run, export: &Export, into: &str, restores: u64) -> Option<Vec<Made>> {
     let edits = edits(run, export, into, restores);
     while !run.is_ending() {

@@ -133,7 +133,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records the loss of the store. No identifier may be granted again, but the owners of identifiers may change, and
+    /// Records the loss of the store. Identifiers still must not be granted twice, but their owners may change, and
     /// strict grants since the backup are lost.
     pub(crate) fn lose(&mut self) {
         self.issued.clear();
@@ -185,7 +185,8 @@ impl Ledger {
                 return Err(format!("P2: {id} of {} belongs to {last:?} now", owner.name));
             }
             let issued = match found.status {
-                // Every key keeps a suffix within its octave, and an imported counter starts after an octave.
+                // A scrambled order keeps each suffix in its octave, whatever its key, and an imported counter starts
+                // after a complete octave.
                 Status::Member { suffix, .. } if is_inherited => heir.issued.includes(suffix),
                 Status::Member { suffix, .. } if heir.order == Order::Scrambled => {
                     let key = |number| self.keys.get(&(space.to_owned(), number));

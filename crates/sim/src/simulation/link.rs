@@ -128,8 +128,8 @@ impl Backend {
         };
         let mut mutated = Txn::new();
         for (key, version) in txn.guards() {
-            // Keep the guards on new keys. Without them, an empty table could replace an existing one, which is too
-            // easy to find.
+            // Keep the guards on new keys. Without them, an empty table could replace an existing one, and the
+            // simulation would find the mutant too easily.
             if *version == Version::ABSENT || !unguarded(key) {
                 mutated = mutated.expect(key.clone(), *version);
             }

@@ -25,7 +25,7 @@ pub(crate) struct Places(Arc<Mutex<Names>>);
 struct Names {
     spaces: Vec<String>,
     regions: Vec<Place>,
-    /// Maps each name that a rename gave or may have given a region to the region's first name.
+    /// Maps each later name of a region, even from a rename with an unknown outcome, to the region's first name.
     origins: HashMap<String, String>,
     made: u64,
 }

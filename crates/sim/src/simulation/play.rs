@@ -100,7 +100,7 @@ async fn play(run: &Arc<Run>, archived: u64, imports: bool) {
     run.end();
     let wait = run.time_until_issuing();
     if !wait.is_zero() {
-        // A clock was set back to before the time at which a restored or moved store starts to issue.
+        // A fault has set a clock back to before the time at which a restored or moved store starts to issue.
         let _exclusive = run.gate.write().await;
         run.crash_all().await;
         time::sleep(wait).await;

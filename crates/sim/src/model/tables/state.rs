@@ -70,7 +70,7 @@ impl Delivery {
 
 pooled!(Vec<(u64, Plan)>, Vec<Move>);
 
-/// The time until which the numbers of every counter are paid for.
+/// The paid-until time of every counter.
 const TIME: UnixNanos = UnixNanos::new(0);
 const NOW: Duration = Duration::ZERO;
 
@@ -236,8 +236,8 @@ impl TablesState {
                 it.with_counter(region, |counter| counter.on_committed(plan, version));
                 it.receive_counter(region, Stored { version, value }, mutant);
             }
-            // The stored table has a newer revision, so reload it. A pending edit of this daemon would detect that
-            // itself.
+            // The stored table has a newer revision, so reload it. A pending edit of this daemon would detect the new
+            // revision itself.
             (Waiting::Chunk { .. }, Err(Key::Region(_))) if it.edit.is_none() => it.edit = Some(Stage::Reload),
             _ => {}
         }

@@ -57,8 +57,8 @@ pub(super) async fn repair(run: &Run, lost: &Tables, floored: &BTreeSet<(String,
     }
 }
 
-/// Returns whether a region that contains the space differs from its state in the lost store. If so, the space may not
-/// exist.
+/// Returns whether a region that contains the space differs from its state in the lost store. If so, the space might
+/// not exist.
 fn is_inside_suspect(run: &Run, space: &str) -> bool {
     let mut inside = space;
     while let Some((outer, region)) = inside.rsplit_once('/') {
