@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let order = orders.next().await?;
     println!("an order: {order}");
 
-    // A copy of the prefix table that follows the daemon's: it finds an identifier's owner without a call.
+    // A local copy of the prefix table, which follows every edit. It finds an identifier's region without a call.
     let table = client.table("default").await?;
     let owner = table.read(|table| Some(table.classify(order)?.path.last()?.name.clone()));
     println!("its owner is {owner:?}");

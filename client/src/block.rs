@@ -49,7 +49,7 @@ impl<T> FetchBlock<T> {
     /// Sets a request ID of at most 64 bytes. Only strict regions accept a request ID, and they grant one block per
     /// request ID. A retry, even after a crash, returns the same block. A retry with another count fails with
     /// [`Error::Refused`], whose `field` is `request_id`. Use a UUID of version 7: the daemon keeps such a request ID
-    /// for 30 days by default. It keeps other request IDs forever, but only a limited number of them.
+    /// for 30 days by default. The daemon keeps other request IDs forever, but only up to a maximum number.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client, order: uuid::Uuid) -> Result<(), kent_client::Error> {

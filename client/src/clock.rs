@@ -27,7 +27,8 @@ pub(crate) fn sleep(duration: Duration) {
     let _ = Timespec::try_from(duration).map(|duration| clock_nanosleep_relative(ClockId::Boottime, &duration));
 }
 
-/// Returns the time since the first call. Whether it advances while the machine sleeps depends on the operating system.
+/// Returns the time since the first call. Whether this time advances while the machine sleeps depends on the operating
+/// system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn now() -> Duration {
     static START: std::sync::OnceLock<tokio::time::Instant> = std::sync::OnceLock::new();

@@ -211,7 +211,7 @@ impl Builder {
     }
 
     /// Sets the initial and smallest number of identifiers in a prefetched block [default: 1000]. A handle doubles its
-    /// block size when a block lasts less than a second, and halves it when one lasts more than ten seconds.
+    /// block size when a block lasts less than a second, and halves it when a block lasts more than ten seconds.
     pub fn block_size(mut self, count: u64) -> Self {
         self.settings.block_size = count;
         self

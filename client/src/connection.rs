@@ -211,7 +211,7 @@ impl Connection {
     }
 
     /// Returns whether the daemon answers on a new connection in time. A daemon that hangs still accepts connections,
-    /// and a call to it would use up the whole timeout although another endpoint would answer.
+    /// and a call to it would use up the whole timeout, even if another endpoint would answer.
     async fn answers(&self, channel: &transport::Channel, endpoints: usize) -> bool {
         let share = self.settings.attempt_timeout / u32::try_from(endpoints + 1).unwrap_or(u32::MAX);
         let mut admin = AdminClient::new(self.with_token(channel.clone()));

@@ -64,7 +64,7 @@ pub enum Error {
         /// The last result of each endpoint, ordered by time.
         tried: Vec<Tried>,
     },
-    /// The daemon's reply is invalid, or its identifiers are of a different type than the handle's.
+    /// The daemon's reply is invalid, or its identifiers do not have the handle's type.
     #[error("the daemon's reply is not usable: {what}")]
     #[non_exhaustive]
     Unusable {
@@ -116,7 +116,7 @@ impl Error {
     }
 }
 
-/// Converts a status to [`Error::Limited`], if it says that the caller has used up one of its limits.
+/// Converts a status to [`Error::Limited`] if it reports that the caller has used up one of its limits.
 pub(crate) fn limited(status: &Status, retry_after: Duration) -> Option<Error> {
     let details = status.get_error_details();
     let info = details.error_info().filter(|info| info.reason == LIMIT)?;

@@ -283,7 +283,8 @@ impl Shared {
         // thread.
         let mut under_way = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = self.lock().begin_fetch() else { return Ok(()) };
-        // With a strong reference the work would keep the handle alive, and dropping the handle would not abort it.
+        // With a strong reference, the work would keep the handle alive, and dropping the handle would not abort the
+        // work.
         let weak = Arc::downgrade(self);
         let (source, connection, fences) = (self.source.clone(), self.connection.clone(), self.fences.clone());
         let work = Work::start(self.origin.clone(), async move {
@@ -305,8 +306,8 @@ impl Shared {
         }
     }
 
-    /// Fetches a block of `count` of the `needed` identifiers, bypassing the stock. An empty request ID means that the
-    /// request has none.
+    /// Fetches a block of `count` of the `needed` identifiers, bypassing the stock. If `request_id` is empty, the
+    /// request has no request ID.
     pub(crate) async fn fetch_block(
         &self,
         (count, needed): (u64, u64),

@@ -189,8 +189,8 @@ impl Client {
     }
 
     /// Retries a call until it succeeds, as handles do: on one endpoint after another, with exponential backoff, for up
-    /// to [`Builder::request_timeout`]. Do not use it for calls that must not take effect twice, such as an edit
-    /// without a request ID.
+    /// to [`Builder::request_timeout`]. Do not use this method for calls that must not take effect twice, such as an
+    /// edit without a request ID.
     ///
     /// ```no_run
     /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {

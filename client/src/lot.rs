@@ -60,7 +60,7 @@ pub(crate) struct Tally {
     taken: AtomicU64,
 }
 
-/// An error: the identifiers are of a different type than the handle's.
+/// An error: the identifiers do not have the handle's type.
 pub(crate) struct OtherType;
 
 impl<T: Identifier> Lot<T> {

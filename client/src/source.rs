@@ -8,7 +8,7 @@ use tracing::info;
 
 use crate::error::Error;
 
-/// A source. With `follows_heirs`, it moves to the region that continues the numbers of a closed region.
+/// A source. If its region is closed, a source with `follows_heirs` moves to the region that continues the numbers.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The name that the program set. Requests with a request ID use this name even after a move, because the heir

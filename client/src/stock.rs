@@ -164,7 +164,8 @@ impl Stock {
         self.stats.identifiers += count;
     }
 
-    /// Counts a block that the fences rejected. Fails after too many in a row, because a newer block may never arrive.
+    /// Counts a block that the fences rejected. Fails after too many rejected blocks in a row, because a newer block
+    /// may never arrive.
     pub(crate) fn refused(&mut self) -> Result<(), Error> {
         self.stats.fenced += 1;
         self.refused = self.refused.saturating_add(1);

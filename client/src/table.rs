@@ -97,8 +97,8 @@ impl TableCopy {
         let _ = seen.wait_for(|seen| *seen >= revision).await;
     }
 
-    /// Returns the innermost region that contains an identifier, or `None` if there is none or the identifier is too
-    /// wide for the space.
+    /// Returns the innermost region that contains an identifier, or `None` if no region contains it or it is too wide
+    /// for the space.
     pub fn region_of(&self, id: u128) -> Option<RegionNumber> {
         self.read(|table| match table.index() {
             Some(index) => index.find(id),
@@ -106,9 +106,9 @@ impl TableCopy {
         })
     }
 
-    /// Returns the resource name of the sealed region that contains the space, or `None` if there is none. While that
-    /// region is sealed, nothing in the space is granted. If the caller may neither read nor edit the region, its name
-    /// is replaced by `-`.
+    /// Returns the resource name of the sealed region that contains the space, or `None` if there is no such region.
+    /// While that region is sealed, nothing in the space is granted. If the caller may neither read nor edit the
+    /// region, its name is replaced by `-`.
     pub fn sealed_by(&self) -> Option<String> {
         self.shared.sealed_by.borrow().clone()
     }
@@ -282,8 +282,8 @@ async fn reopen(shared: &Shared, connection: &Connection, parent: &str, endpoint
     connection.leave(endpoint);
     loop {
         let after = match &lost {
-            // INVALID_ARGUMENT means that the daemon's table is older than the copy: it was restored from a backup, or
-            // is another table.
+            // INVALID_ARGUMENT means that the daemon's table is older than the copy, because the table was restored
+            // from a backup or is a different table.
             Lost::Status(status) if status.code() == Code::InvalidArgument || wants_snapshot(status) => None,
             Lost::Status(_) => Some(shared.read(Table::revision)).filter(|revision| *revision != Revision(0)),
             Lost::Unusable(_) => None,

@@ -79,7 +79,7 @@ fn ok_parent_and_children_never_get_the_same_identifier() {
     let (mut of_parent, mut tails) = (HashSet::new(), Vec::new());
     thread::scope(|scope| {
         let stopping = Stopping(&stop);
-        // This thread can be at any point when the process forks, and hold any lock.
+        // When the process forks, this thread can be at any point and can hold any lock.
         let other = scope.spawn(|| {
             let _inside = runtime.enter();
             let mut taken = Vec::new();

@@ -43,7 +43,7 @@ where
 #[derive(Debug)]
 pub struct SizedEncoder<T>(PhantomData<fn(T)>);
 
-/// Decodes messages. An invalid message is an error of its sender (`INVALID_ARGUMENT`), but tonic's own decoder would
+/// Decodes messages. An invalid message is the sender's error (`INVALID_ARGUMENT`), but tonic's own decoder would
 /// report an internal error (`INTERNAL`).
 #[derive(Debug)]
 pub struct MessageDecoder<U>(PhantomData<fn() -> U>);

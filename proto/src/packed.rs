@@ -84,7 +84,7 @@ pub fn fence(block: &Block) -> (u64, u64) {
     block.fencing().map_or((0, 0), |fencing| (fencing.subject.number(), fencing.token))
 }
 
-/// The count from which a separately seeded generator of random tails is faster.
+/// The count from which it is faster to seed a separate generator of random tails.
 const MANY: u64 = 64;
 
 /// Passes the packed identifiers of a block to `take`, in batches.

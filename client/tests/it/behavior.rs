@@ -179,7 +179,8 @@ async fn ok_the_client_waits_for_a_limit_of_the_clock() {
     builder(&daemon).build().expect("valid").uuid_v7().next().await.expect("granted after retries");
 }
 
-/// Takes twenty identifiers from blocks of ten with these tokens. Returns the number of rejected and of accepted blocks.
+/// Takes twenty identifiers from blocks of ten that have these fencing tokens. Returns the number of rejected and of
+/// accepted blocks.
 async fn fenced_and_taken<T: Identifier>(tokens: &[u64], handle: impl Fn(&Client) -> Handle<T>) -> (u64, u64) {
     let daemon = Daemon::start(Script::new()).await;
     tokens.iter().for_each(|token| daemon.script.push(Answer::Token(*token)));

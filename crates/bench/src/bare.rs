@@ -85,7 +85,7 @@ impl Allocator for Bare {
     }
 }
 
-/// Returns a response of the same size as the daemon's.
+/// Returns a response with the same size as the daemon's response.
 fn answer(request: &AllocateRequest) -> AllocateResponse {
     let identifiers = match request.encoding() {
         Encoding::Packed => {

@@ -1,5 +1,5 @@
-//! `kent-bench clients`: the time of one identifier from the clients of other languages, compared with a UUID from each
-//! language's own generator.
+//! `kent-bench clients`: the time per identifier in the clients of other languages, compared with the time per UUID in
+//! each language's own generator.
 
 use std::{
     cell::{Cell, RefCell},

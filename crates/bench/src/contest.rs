@@ -187,7 +187,7 @@ impl Outcomes {
         Some(self.of(one)?.rates.ratio(&self.of(other)?.rates))
     }
 
-    /// Returns the ratio of a percentile of the latency of two contenders.
+    /// Returns the ratio between two contenders' values of a latency percentile.
     pub(crate) fn percentile_ratio(&self, index: usize, one: &str, other: &str) -> Option<f64> {
         Some(self.of(one)?.percentiles[index].ratio(&self.of(other)?.percentiles[index]))
     }

@@ -26,7 +26,7 @@ use crate::index::regions;
 
 /// Count the instructions of hot pure functions with valgrind. The counts are the same on a busy machine.
 ///
-/// `cargo test -p kent-bench` runs this and fails if a function exceeds its limit.
+/// `cargo test -p kent-bench` runs this command and fails if a function exceeds its limit.
 #[derive(Debug, Args)]
 pub(crate) struct InstructionsArgs {
     /// Count only these functions [default: all].

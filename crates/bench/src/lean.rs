@@ -117,7 +117,7 @@ impl Lean {
             in_flight: VecDeque::new(),
         };
         lean.send().await?;
-        // Wait for the server's settings, which it sends first.
+        // Wait for the settings, which the server sends first.
         while lean.out.is_empty() {
             lean.receive(&mut Slice::default()).await?;
         }

@@ -33,7 +33,7 @@ pub(crate) enum Load {
     Packed { request: AllocateRequest, depth: usize, most: u64 },
 }
 
-/// The sizes of the client's windows and frames, which are large for large responses.
+/// The sizes of the client's windows and frames, large enough for large responses.
 const WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 

@@ -71,8 +71,8 @@ pub(crate) fn store(dir: &Path, name: &str) -> PathBuf {
     dir.join(name).join("store")
 }
 
-/// Creates a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store, and
-/// returns its secret. The daemon's `--caller-limits` apply where `limits` sets no limit.
+/// Creates a token for leases and packed identifiers of all sources, through the Unix socket in the daemon's store
+/// directory, and returns the token's secret. The daemon's `--caller-limits` apply where `limits` sets no limit.
 pub(crate) async fn token(store: &Path, name: &str, limits: CallerLimits) -> anyhow::Result<String> {
     let client = Client::new(format!("unix:{}", store.join("kent.sock").display()))?;
     let request = CreateTokenRequest {

@@ -155,8 +155,7 @@ fn commands(args: &TextArgs) -> anyhow::Result<()> {
     let uuids = input(args.input, |uuid| uuid.to_string())?;
     let requests = input(args.input, |uuid| format!(r#"{{"verb":"uuid.inspect","in":{{"uuid":"{uuid}"}}}}"#))?;
     let mut contenders = vec![Contender::new("cat", || process(&mut Command::new("cat"), Some(&uuids), args.input))];
-    // An older `kent` given by --kent may not read identifiers from standard input; a test with one line shows whether
-    // it does.
+    // An older `kent` given by --kent may not read identifiers from standard input, so try one line first.
     if process(Command::new(&kent).args(["inspect", "-"]), Some(&input(1, |uuid| uuid.to_string())?), 1).is_ok() {
         contenders.push(reader(&kent, &["inspect", "-"], &uuids, args.input));
         contenders.push(reader(&kent, &["inspect", "-", "--json"], &uuids, args.input));

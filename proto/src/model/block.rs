@@ -32,7 +32,7 @@ pub struct AllocateInput {
     pub count: NonZeroU64,
     /// The form of the answer.
     pub encoding: Encoding,
-    /// The request ID, for which a strict region grants only once. Empty for none.
+    /// The request ID; a strict region grants only one block per request ID. Empty for none.
     pub request_id: String,
 }
 
@@ -48,11 +48,11 @@ impl TryFrom<&v1::AllocateRequest> for AllocateInput {
 }
 
 impl AllocateInput {
-    /// Takes everything except the source from the next request for the same source.
+    /// Replaces everything except the source with the values in the next request for the same source.
     ///
     /// # Errors
     ///
-    /// Returns [`Invalid`], which names the field. Earlier fields may have been taken already.
+    /// Returns [`Invalid`], which names the field. Earlier fields may already have been replaced.
     pub fn ask_again(&mut self, request: &v1::AllocateRequest) -> Result<(), Invalid> {
         self.count =
             NonZeroU64::new(request.count).ok_or_else(|| Invalid::new("count", "is 0, but must be at least 1"))?;

@@ -20,7 +20,7 @@ pub struct FreeInput {
     pub after: Option<Prefix>,
     /// The smallest block to list, in bits.
     pub at_least: u8,
-    /// The suffix and the zone of a new region, if the request asks for its place.
+    /// The suffix and the zone of a new region, if the request asks where to place it.
     pub region: Option<(u8, Zone)>,
 }
 

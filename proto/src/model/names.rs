@@ -109,7 +109,7 @@ pub fn space_name(space: &str) -> String {
     format!("spaces/{space}")
 }
 
-/// The text in `sealed_by` for a region whose name the caller may not know.
+/// The value of `sealed_by` for a region whose name the caller may not know.
 pub const CONCEALED: &str = "-";
 
 /// Returns `spaces/SPACE/requests/ID`.

@@ -440,7 +440,7 @@ fn inner(outer: &'static str, field: &str, bits: u32) -> Result<u8, Invalid> {
     within(field, bits).map_err(|problem| Invalid::new(outer, format!("{field} is {problem}")))
 }
 
-/// Reads a field of at most 255. The caller checks the minimum.
+/// Reads a field whose maximum fits into 8 bits. The caller checks the minimum.
 fn within(field: &str, value: u32) -> Result<u8, String> {
     let range = range(field);
     let fits = u8::try_from(value).ok().filter(|_| u64::from(value) <= *range.end());

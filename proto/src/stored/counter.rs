@@ -59,24 +59,24 @@ impl Counter {
     /// A counter from which nothing was reserved.
     pub const NEW: Self = Self { reserved: Count::ZERO, paid: UnixNanos::new(0), unsure: false };
 
-    /// Returns the counter of a series without a record, whose first number is `first`. A restore may have lost the
-    /// record, so the counter skips everything that may have been issued.
+    /// Returns the counter of a series that has no record and starts at `first`. A restore may have lost the record, so
+    /// the counter skips everything that may have been issued.
     #[must_use]
     pub fn of_series(first: Count, restores: &[Restored], pace: Pace, capacity: Count) -> Self {
         let new = Self { reserved: first, ..Self::NEW };
         restores.iter().fold(new, |counter, restored| counter.after(&restored.lapse, pace, capacity))
     }
 
-    /// Returns the counter of a new region, whose numbers below `next` count as issued. If a restore may have lost
-    /// edits, the region may take the place of a lost region of any size and pace, so the counter needs a floor.
+    /// Returns the counter of a new region in which all numbers below `next` count as issued. If a restore may have
+    /// lost edits, the region may take the place of a lost region of any size and pace, so the counter needs a floor.
     #[must_use]
     pub fn of_region(next: Count, restores: &[Restored]) -> Self {
         Self { reserved: next, unsure: restores.iter().any(|restored| restored.tables_edited), ..Self::NEW }
     }
 
     /// Returns the counter after a restore. The counter moves past all numbers that may have been issued since the
-    /// backup. If it would reach the `capacity`, it stays and becomes unsure, because the region may have been
-    /// expanded, even by its own policy.
+    /// backup. If the counter would reach the `capacity`, it stays where it is and becomes unsure, because the region
+    /// may have been expanded, even by its own policy.
     #[must_use]
     pub fn after(&self, lapse: &Lapse, pace: Pace, capacity: Count) -> Self {
         let (skipped, paid) = lapse.skip(pace, self.paid);

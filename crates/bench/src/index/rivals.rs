@@ -108,15 +108,15 @@ impl<K: Key, S: BuildHasher> Built for Paper<K, S> {
     }
 }
 
-/// Returns the intervals into which the regions divide the space: the start of each, and the number of its innermost
-/// region, or 0 if there is none.
+/// Returns the intervals into which the regions divide the space, by their start. The value is the number of the
+/// innermost region, or 0 for an interval in no region.
 fn intervals<K: Key>(table: &Table) -> BTreeMap<K, u64> {
     let mut intervals = BTreeMap::from_iter(K::of(0).map(|first| (first, 0)));
     for (prefix, number) in numbered(table) {
         let last = prefix.join(Prefix::new(u128::MAX, Prefix::MAX_LEN)).base(table.bits());
         let Some(first) = K::of(prefix.base(table.bits())) else { continue };
-        // Outer regions come first. Therefore, the owner found at this region's start also owns the space after this
-        // region.
+        // Outer regions come first, so the innermost region found here contains this region, and also owns the space
+        // after it.
         let outer = intervals.range(..=first).next_back().map_or(0, |(_, owner)| *owner);
         if let Some(after) = last.checked_add(1).and_then(K::of) {
             intervals.entry(after).or_insert(outer);

@@ -81,7 +81,7 @@ impl<T: Pooled> Shared<T> {
 }
 
 impl<T: Pooled + Clone> Shared<T> {
-    /// Changes this owner's copy of the value.
+    /// Changes the value for this owner only.
     pub(super) fn update<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
         let mut value = T::clone(&self.value);
         let changed = change(&mut value);
@@ -141,7 +141,7 @@ impl BuildHasher for BuildHash {
 
 impl Hasher for Identity {
     fn finish(&self) -> u64 {
-        // The lowest bits select the part, so rotate them away.
+        // The lowest bits are the same for all hashes in a part, so rotate them to the other end.
         self.0.rotate_right(8)
     }
 

@@ -5,7 +5,8 @@
 //! `server/src/grant/regions.rs` (`cut`, `reserve`, `follow`), `server/src/issuing/cell.rs` (`try_reserve`,
 //! `give_back`), `server/src/tables/edits.rs` (`hold_still`, `rehearse`, `settle`, `commit`, `adopt`),
 //! `server/src/tables/follow.rs` (`reload`, `step`) and `server/src/cluster.rs` (`space_changed`, `counter_changed`,
-//! `confirm`). Code that runs under one lock in the server, or between two answers of the store, is one step here.
+//! `confirm`). Code that runs under one lock in the server, or between two answers of the store, is one step of the
+//! model.
 
 mod edits;
 mod replica;

@@ -1,4 +1,4 @@
-//! Random edits of operators. Each has a request ID, so that a repeated request applies the edit only once.
+//! Random edits by operators. Each has a request ID, so that a repeated request applies the edit only once.
 
 use kent_proto::v1::{
     AddSubregionsRequest, AutoExpand, CreateRegionRequest, DelegateRegionRequest, DeleteRegionRequest,

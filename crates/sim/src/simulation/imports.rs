@@ -285,8 +285,8 @@ fn compare(run: &Run, edits: &[Edit], copied: &[Region], into: &str) {
     }
 }
 
-/// Returns whether a region was imported with all its attributes. The counter of a scrambled region moves to the end of
-/// an octave, and after a restore a region may need a floor.
+/// Returns whether a region was imported with all its attributes. Two differences are allowed: the counter of a
+/// scrambled region moves to the end of an octave, and after a restore, a region may need a floor.
 fn is_same(sent: &Region, copied: &Region) -> bool {
     let counter = |region: &Region| region.reserved.parse::<Count>().ok();
     let place = |region: &Region| Region { reserved: String::new(), needs_floor: false, ..region.clone() };

@@ -133,8 +133,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records the loss of the store. Identifiers still must not be granted twice, but their owners may change, and
-    /// strict grants since the backup are lost.
+    /// Records the loss of the store. No identifier may be granted twice even then, but the owners of identifiers may
+    /// change, and strict grants since the backup are lost.
     pub(crate) fn lose(&mut self) {
         self.issued.clear();
         self.inherited.clear();

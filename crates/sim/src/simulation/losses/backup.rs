@@ -283,8 +283,8 @@ impl Pair<'_> {
     }
 }
 
-/// Returns the floors that operators must set. Regions that were shrunk or delegated need one so that the edit can be
-/// repeated, and regions that got a floor before need one again.
+/// Returns the floors that operators must set. Regions that were shrunk or delegated need a floor so that the edit can
+/// be repeated, and regions that got a floor before need a floor again.
 fn floors(run: &Run, backup: &Backup, known: &Tables, lost: &Tables) -> Vec<Floor> {
     let is_shrunk = |pair: &Pair<'_>| pair.lost.kind == Kind::Open && pair.lost.suffix < pair.backup.suffix;
     let needs = |pair: &Pair<'_>| {
