@@ -14,8 +14,8 @@ use crate::{
 
 /// A future that fetches a block. [`Handle::fetch_block`] returns it.
 ///
-/// It retries for up to [`request_timeout`](crate::Builder::request_timeout). Without a request ID, a lost reply leaves
-/// a gap and the retry gets another block.
+/// The future retries for up to [`request_timeout`](crate::Builder::request_timeout). Without a request ID, a lost
+/// reply leaves a gap and the retry gets another block.
 #[must_use = "it fetches nothing until it is awaited"]
 pub struct FetchBlock<T> {
     shared: Arc<Shared>,
@@ -110,9 +110,9 @@ impl<T> fmt::Debug for FetchBlock<T> {
     }
 }
 
-/// A block of identifiers. It takes about a hundred bytes of memory, whatever its count. Iterate over it to get the
-/// identifiers in the order of their positions. If the process forks, the child has a copy of the block: only one of
-/// the two processes may use it.
+/// A block of identifiers. It takes about a hundred bytes of memory, whatever its count. Iterate over a block to get
+/// the identifiers in the order of their positions. If the process forks, the child has a copy of the block: only one
+/// of the two processes may use it.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {

@@ -173,7 +173,7 @@ impl Builder {
         self
     }
 
-    /// Sets the token to send with each call, `kent_ID_SECRET`. It is sent to other machines only over TLS.
+    /// Sets the token to send with each call, `kent_ID_SECRET`. The token is sent to other machines only over TLS.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(TokenFrom::Text(token.into()));
         self
@@ -267,7 +267,7 @@ impl Builder {
         }
     }
 
-    /// Builds the client. It does not connect yet.
+    /// Builds the client, without connecting yet.
     ///
     /// # Errors
     ///

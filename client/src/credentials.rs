@@ -153,7 +153,7 @@ fn stamp(metadata: &fs::Metadata) -> Stamp {
     (metadata.dev(), metadata.ino(), metadata.len(), metadata.ctime(), metadata.ctime_nsec())
 }
 
-/// Reads a token from a file. Returns its header and the stamp of the file.
+/// Reads a token from a file. Returns the token's header and the file's stamp.
 fn read(path: &Path) -> Result<(MetadataValue<Ascii>, Stamp), String> {
     let file = || -> io::Result<(String, Stamp)> {
         // The stamp is taken before the text is read, so a change in between is noticed later.

@@ -11,7 +11,7 @@ use crate::{Channel, connection::Connection};
 
 /// A connection to one daemon, with the generated stubs of its services: for edits, status, history and so on.
 ///
-/// Each call is made once, to this daemon. It has no timeout unless the request sets one.
+/// Each call is made once, to this daemon. A call has no timeout unless the request sets one.
 /// [`Client::retry`](crate::Client::retry) retries a call.
 ///
 /// ```no_run

@@ -176,8 +176,8 @@ impl<T: Identifier> Handle<T> {
     ///
     /// # Errors
     ///
-    /// [`Error`] if some identifiers could not be fetched. Identifiers that were fetched before are lost and leave a
-    /// gap.
+    /// [`Error`] if some identifiers could not be fetched. The identifiers that this call has already taken are lost
+    /// and leave a gap.
     pub async fn take(&self, count: usize) -> Result<Vec<T>, Error> {
         let shared = &self.hands.shared;
         shared.origin.check()?;

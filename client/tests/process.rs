@@ -105,7 +105,7 @@ fn ok_parent_and_children_never_get_the_same_identifier() {
                 }
                 Fork::Parent(child) => wait_for(Pid::from_raw(child).expect("a process")),
             }
-            // A child that used its parent's generator would have made the same random tails.
+            // A child that used its parent's generator would have generated the same random tails.
             let ids = runtime.block_on(uuids.take(OF_EACH)).expect("granted");
             assert!(ids.iter().all(|id| of_parent.insert(position(*id))), "a number was returned twice in the parent");
             tails.extend(ids.into_iter().map(tail));
@@ -216,7 +216,7 @@ const READY: &str = "ready";
 const YOUNG: &str = "young";
 const OLD: &str = "old";
 
-/// Takes identifiers continuously. After each stop it prints whether the next one was prefetched before the stop.
+/// Takes identifiers continuously. After each stop, prints whether the next identifier was prefetched before the stop.
 fn take_all_the_time(endpoint: &str) {
     let runtime = runtime();
     let _inside = runtime.enter();

@@ -10,25 +10,25 @@ use crate::{records, stored::Malformed};
 /// The state of a replica, for the other replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaNote {
-    /// `HOST:PORT` of its gRPC port.
+    /// `HOST:PORT` of the replica's gRPC port.
     pub address: String,
-    /// The version of its software.
+    /// The version of the replica's software.
     pub version: String,
-    /// The newest schema version that it reads and writes.
+    /// The newest schema version that the replica reads and writes.
     pub schema: u16,
-    /// The slot through which it issues time-based identifiers.
+    /// The slot through which the replica issues time-based identifiers.
     pub slot: Option<Slot>,
-    /// The end of its reservation of that slot, in Unix seconds.
+    /// The end of the replica's reservation of that slot, in Unix seconds.
     pub reserved_until: i64,
-    /// Its tables include every edit up to this version of the store.
+    /// The replica's tables include every edit up to this version of the store.
     pub applied: u64,
-    /// Its wall clock when it wrote the announcement, in Unix nanoseconds.
+    /// The replica's wall clock when it wrote the announcement, in Unix nanoseconds.
     pub unix_nanos: i64,
-    /// The time for which it grants from regions without reading the tables again.
+    /// The time for which the replica grants from regions without reading the tables again.
     pub window: Duration,
-    /// Its tokens and roles include every change up to this version of the store.
+    /// The replica's tokens and roles include every change up to this version of the store.
     pub access: u64,
-    /// Its metrics, if it has any.
+    /// The replica's metrics, if there are any.
     pub figures: Option<NoteFigures>,
 }
 
@@ -37,9 +37,9 @@ pub struct ReplicaNote {
 pub struct NoteFigures {
     /// The number of seconds.
     pub seconds: u32,
-    /// The blocks that it granted in this time.
+    /// The number of blocks that the replica granted in this time.
     pub grants: u64,
-    /// The identifiers that it granted in this time.
+    /// The number of identifiers that the replica granted in this time.
     pub identifiers: u64,
     /// The 50th percentile of the time from request to grant, in microseconds.
     pub p50_micros: Option<u64>,

@@ -48,7 +48,8 @@ pub(crate) struct IndexArgs {
     plot: Option<PathBuf>,
 }
 
-/// The number of lookups per measurement. It is small, so that other work on the machine interrupts few measurements.
+/// The number of lookups per measurement. This number is small, so that other work on the machine interrupts few
+/// measurements.
 const PIECE: usize = 4096;
 
 /// The measurements of one method on one table.

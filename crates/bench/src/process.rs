@@ -31,8 +31,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 impl Process {
     /// Starts a program. `signal` is the signal that makes it shut down cleanly.
     pub(crate) fn start(command: &mut Command, signal: &'static str) -> anyhow::Result<Self> {
-        // The program gets its own process group, so that it does not receive Ctrl-C. This process stops it after the
-        // current slice.
+        // The program gets its own process group, so that it does not receive Ctrl-C. This process stops the program
+        // after the current slice.
         let mut child = command.process_group(0).stdin(Stdio::null()).spawn().context("cannot start the program")?;
         let mut reaper = Command::new("sh");
         reaper.args(["-c", &format!("cat; kill -s {signal} {}", child.id())]).process_group(0);

@@ -54,7 +54,7 @@ pub enum AskOutcome {
     Withdrawn,
 }
 
-/// The record that every change of the requests of a space rewrites.
+/// The record that every change to a space's requests rewrites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asks {
     /// The number of the next request.
@@ -124,7 +124,7 @@ pub fn decode_ask(value: &[u8]) -> Result<Ask, Malformed> {
     })
 }
 
-/// Encodes the record that every change of the requests of a space rewrites.
+/// Encodes the record that every change to a space's requests rewrites.
 pub fn encode_asks(asks: Asks) -> Vec<u8> {
     let last_change = Bytes::copy_from_slice(&asks.last_change.0);
     records::AsksRecord { next: asks.next, last_change }.encode_to_vec()

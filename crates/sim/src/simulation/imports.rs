@@ -130,7 +130,7 @@ async fn copy(run: &Run, exports: &[Export], copy: &str, is_edited: bool) -> Vec
     made
 }
 
-/// Resends an import that was applied earlier. It must not be applied a second time.
+/// Resends an import that was applied earlier. The import must not be applied a second time.
 async fn repeat(run: &Run, made: &Made) {
     let _gate = run.gate.read().await;
     if run.restores() != made.restores || run.edits_are_paused() {

@@ -29,7 +29,7 @@ pub(crate) struct Ledger {
     lost: HashSet<(u64, String, u128, u64)>,
     /// The gapless runs of numbers of strict regions: the start, and the end if a restore ended the run.
     runs: BTreeMap<u64, Vec<(u128, Option<u128>)>>,
-    /// A checksum of all events in order. It must be equal in two runs of the same seed.
+    /// A checksum of all events in order. The checksum must be equal in two runs of the same seed.
     digest: u64,
     pub(crate) identifiers: u64,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Grant<'a> {
 #[derive(Debug)]
 pub(crate) struct Issued {
     all: Vec<u128>,
-    /// The identifiers whose owners are known: region number, identifier.
+    /// The identifiers whose owners are known, each with the number of the region.
     owned: Vec<(u64, u128)>,
 }
 

@@ -32,7 +32,7 @@ use super::{
 #[derive(Clone)]
 pub(crate) struct Backend {
     pub(crate) memory: Arc<MemoryStore>,
-    /// The archive that also gets the store's commits.
+    /// The store's archive, if it has one.
     pub(crate) archive: Option<Arc<Archive>>,
     pub(crate) dice: Dice,
     /// Whether faults are injected.

@@ -26,8 +26,8 @@ use super::{
 
 /// The length of the phase with faults.
 const FAULTS: Duration = Duration::from_secs(60);
-/// The length of the quiet phase. It is long enough for all windows to end and for all daemons to trust their clocks
-/// again, so every operation must work afterward.
+/// The length of the quiet phase. The phase is long enough for all windows to end and for all daemons to trust their
+/// clocks again, so every operation must work afterward.
 const QUIET: Duration = Duration::from_secs(200);
 /// The time after which a run counts as hung.
 const HANGS: Duration = Duration::from_secs(60_000);

@@ -10,7 +10,8 @@ use kentd::{clock::Clock, entropy::Entropy};
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 
-/// The random generator that all parts of a run share. They draw from it in a deterministic order.
+/// The random generator that all parts of a run share. The order in which they draw from the generator is
+/// deterministic.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(Arc<Mutex<StdRng>>);
 
