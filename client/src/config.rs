@@ -1,4 +1,4 @@
-//! The settings of a client. All are checked when the client is built.
+//! The settings of a client, which are checked when the client is built.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -229,9 +229,9 @@ impl Builder {
         self
     }
 
-    /// Sets the largest age of a prefetched time-based identifier [default: 10 s]. A handle discards older ones. This
-    /// limits how far a timestamp lies behind the time at which the identifier is taken. The age also grows while the
-    /// process is stopped and while the machine sleeps. The identifiers of regions have no age.
+    /// Sets the largest age of a prefetched time-based identifier [default: 10 s]. A handle discards older identifiers.
+    /// This limits how far a timestamp lies behind the time at which the identifier is taken. The age also grows while
+    /// the process is stopped and while the machine sleeps. The identifiers of regions do not age.
     pub fn max_age(mut self, age: Duration) -> Self {
         self.settings.max_age = age;
         self

@@ -43,7 +43,7 @@ pub(crate) struct Connection {
 
 #[derive(Debug)]
 struct State {
-    /// At least one endpoint. The configured ones come first.
+    /// At least one endpoint. The configured endpoints come first.
     known: Vec<Known>,
     /// The index of the current endpoint.
     current: usize,
@@ -62,7 +62,7 @@ struct Known {
 }
 
 impl State {
-    /// Returns the index of the current endpoint. Switches back to the preferred one after [`RETURN_AFTER`].
+    /// Returns the index of the current endpoint. Switches back to the preferred endpoint after [`RETURN_AFTER`].
     fn select(&mut self) -> usize {
         if self.since.is_some_and(|since| since.elapsed() >= RETURN_AFTER) {
             (self.current, self.since) = (0, None);

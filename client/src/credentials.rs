@@ -118,8 +118,8 @@ impl Shared {
         self.state.read().unwrap_or_else(PoisonError::into_inner).header.clone()
     }
 
-    /// Reads the file if a check is due and the file has changed. With `at_once`, reads it in any case. If the file
-    /// cannot be used, the previous token stays in use, because another process may be replacing the file.
+    /// Reads the file if a check is due and the file has changed. With `at_once`, reads the file in any case. If the
+    /// file cannot be used, the previous token stays in use, because another process may be replacing the file.
     fn look_again(&self, at_once: bool) {
         let Some(file) = &self.file else { return };
         let is_due = |state: &State| at_once || state.looked.elapsed() >= LOOK_EVERY;

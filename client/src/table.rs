@@ -28,7 +28,7 @@ use crate::{
     tasks::{Work, offload},
 };
 
-/// A local copy of a table. Cheap to clone: clones share the copy. Dropping the last one ends the watch.
+/// A local copy of a table. Cheap to clone: clones share the copy. Dropping the last clone ends the watch.
 ///
 /// ```no_run
 /// # async fn example(client: kent_client::Client, id: u128) -> Result<(), kent_client::Error> {

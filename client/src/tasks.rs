@@ -1,4 +1,4 @@
-//! Starts background tasks and threads. No other module of the client does.
+//! Starts the background tasks and threads of the client. No other module starts any.
 
 use std::thread;
 

@@ -90,7 +90,7 @@ static LANGUAGES: [Language; 4] = [
     },
 ];
 
-/// The number of times that a program repeats its measurement. Only the last one counts.
+/// The number of times that a program repeats its measurement. Only the last repetition counts.
 const ROUNDS: u64 = 3;
 
 pub(crate) fn run(args: &ClientsArgs) -> anyhow::Result<()> {

@@ -228,7 +228,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The target for a fact.
+/// The target for a fact, which is a value derived from the results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     AtLeast(f64),

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &SimulationArgs) -> anyhow::Result<()> {
         }
     }
     whole.print(args.seeds);
-    // Keep the first violation of each run. The sort is stable.
+    // The sort is stable, so the first violation of each run is kept.
     whole.violations.sort_by_key(|(seed, _)| *seed);
     whole.violations.dedup_by_key(|(seed, _)| *seed);
     for (seed, violation) in whole.violations.iter().take(SHOWN) {

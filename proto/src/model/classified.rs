@@ -1,4 +1,4 @@
-//! Describes for people where an identifier belongs.
+//! Human-readable descriptions of where an identifier belongs.
 
 use crate::v1::{Classification, classification::Status};
 

@@ -87,7 +87,7 @@ pub fn decode_grant(value: &[u8]) -> Result<StrictGrant, Malformed> {
     Ok(StrictGrant { first, count: record.count, unix_nanos: record.unix_nanos, caller: record.caller })
 }
 
-/// Encodes which edits of a table are forgotten.
+/// Encodes the record of a table's forgotten edits.
 pub fn encode_forgotten(forgotten: Forgotten) -> Vec<u8> {
     let Forgotten { through, passed_over } = forgotten;
     records::ForgottenEditsRecord { through, passed_over }.encode_to_vec()

@@ -176,7 +176,8 @@ impl SlotsState {
             match answer {
                 _ if give_back => {}
                 Ok(version) => it.issuer.on_committed(plan, version, nanos(it.clock)),
-                // After a failed extension, the daemon reads the record again. After a failed take, it starts over.
+                // After a failed extension, the daemon reads the record again. After a failed take, the daemon starts
+                // over.
                 Err(_) => it.waiting = it.reread(&plan, mutant),
             }
         });

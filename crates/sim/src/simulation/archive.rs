@@ -33,7 +33,7 @@ pub(crate) struct Archive {
 /// The speed of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// The archive has every commit immediately.
+    /// The archive receives every commit immediately.
     Prompt,
     /// The archive is as slow as a network share that sometimes hangs.
     Slow,
@@ -47,7 +47,7 @@ struct Contents {
     late: VecDeque<Writes>,
     /// Whether the archive is currently unwritable.
     is_away: bool,
-    /// Whether the store is lost. The archive then gets no more commits.
+    /// Whether the store is lost. The archive then receives no more commits.
     is_over: bool,
 }
 

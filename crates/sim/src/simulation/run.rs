@@ -38,7 +38,7 @@ pub(crate) struct Run {
     pub(crate) places: Places,
     ending: AtomicBool,
     pub(crate) clocks: Clocks,
-    /// Each call and each fault holds this lock shared. It is held exclusively while a lost store is replaced.
+    /// Each call and each fault holds a read lock. A write lock is held while a lost store is replaced.
     pub(crate) gate: RwLock<()>,
     /// The witness directory of the daemons, in runs that lose stores.
     pub(crate) witness: Option<TempDir>,
