@@ -1,4 +1,4 @@
-//! The source of a handle, which may change once its region closes.
+//! The source of a handle. The source may change once its region closes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

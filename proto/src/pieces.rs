@@ -13,12 +13,12 @@ use crate::{
     v1::{AllocateResponse, PackedIdentifiers, TextIdentifiers},
 };
 
-/// The pieces of a response with packed identifiers or with texts, in order.
+/// The pieces of a response with packed identifiers or with identifiers as text, in order.
 #[derive(Clone, Debug)]
 pub struct Pieces {
     head: Option<Vec<u8>>,
     rest: Option<Block>,
-    /// The form of the texts, or `None` for packed identifiers.
+    /// The form of the text, or `None` for packed identifiers.
     form: Option<TextForm>,
     tail: Option<Vec<u8>>,
     len: usize,
@@ -44,7 +44,8 @@ impl Pieces {
         Self::new(block, None, PACKED, (before, block.packed_len(), after), clock_epoch)
     }
 
-    /// Returns a response with the texts of a block. `form` is the text form of the block's space, if it has one.
+    /// Returns a response with the identifiers of a block as text. `form` is the text form of the block's space, if it
+    /// has one.
     pub fn texts(block: &Block, form: TextForm, clock_epoch: u64) -> Self {
         let (fence_subject, fence_token) = fence(block);
         let after = TextIdentifiers { ids: Vec::new(), fence_subject, fence_token }.encode_to_vec();
@@ -95,7 +96,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// Returns the length of the encoded texts of a block in bytes.
+/// Returns the encoded length of a block's identifiers as text, in bytes.
 fn texts_len(block: &Block, form: TextForm) -> usize {
     let encoded = |len: usize| encoding::key_len(IDS) + encoding::encoded_len_varint(len as u64) + len; // OK because a usize has at most 64 bits
     if let (IdKind::Number { .. }, TextForm::Decimal) = (block.kind(), form) {
@@ -105,7 +106,7 @@ fn texts_len(block: &Block, form: TextForm) -> usize {
         block.values(rand::rng(), |numbers| len += numbers.iter().map(|number| encoded(digits(number))).sum::<usize>());
         return len;
     }
-    // All other texts of a block have the same length.
+    // In all other cases, the text of every identifier in a block has the same length.
     let (first, _) = block.clone().take_front(1);
     let each: usize = texts(&first, form).ids.iter().map(|id| encoded(id.len())).sum();
     each * usize::try_from(block.count()).unwrap_or(usize::MAX)

@@ -67,10 +67,10 @@ pub(crate) struct SoakArgs {
 
 /// The number of samples of a run.
 const SAMPLES: u32 = 90;
-/// The maximum growth of a quantity after the beginning: its value in the last third of the remaining samples, divided
-/// by its value in the first third.
+/// The maximum growth of a quantity after the warm-up: its value in the last third of the remaining samples, divided by
+/// its value in the first third.
 const FLAT: f64 = 1.1;
-/// The maximum length in minutes of the beginning of a run, during which memory may grow.
+/// The maximum length of the warm-up at the beginning of a run, in minutes. During the warm-up, memory may grow.
 const BEGINNING: f64 = 5.0;
 
 /// The pauses between the calls of a task.
