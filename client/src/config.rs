@@ -167,7 +167,7 @@ impl Builder {
 
     /// Like [`identity`](Self::identity), but from files. The client reads the files again for every new connection, so
     /// it needs no restart if you replace them before the certificate expires. If a certificate and key do not match,
-    /// the previous ones stay in use.
+    /// the previous pair stays in use.
     pub fn identity_files(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.pems.identity = Some((Pem::File(certificate.into()), Pem::File(key.into())));
         self

@@ -184,7 +184,8 @@ impl Connection {
     }
 
     /// Connects to the first endpoint that accepts a connection, starting with the current one. If there are several
-    /// endpoints, prefers the first that also answers a call. If none does, uses the first that accepted a connection.
+    /// endpoints, prefers the first that also answers a call. If no endpoint answers, uses the first that accepted a
+    /// connection.
     pub(crate) async fn connect(&self) -> Result<(usize, Channel), Error> {
         let mut attempts = Attempts::begin(self)?;
         let endpoints = self.lock().known.len();

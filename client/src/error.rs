@@ -32,9 +32,10 @@ pub enum Error {
     Refused {
         /// The gRPC code.
         code: Code,
-        /// The machine-readable reason, such as `CAPACITY_EXHAUSTED` or `NO_SUCH_REGION`. Empty if there is none.
+        /// The machine-readable reason, such as `CAPACITY_EXHAUSTED` or `NO_SUCH_REGION`. Empty if the daemon sent no
+        /// reason.
         reason: String,
-        /// The field of the request that is wrong, such as `count` or `request_id`. Empty if the daemon named none.
+        /// The field of the request that is wrong, such as `count` or `request_id`. Empty if the daemon named no field.
         field: String,
         /// What is wrong and what is allowed.
         message: String,

@@ -40,9 +40,9 @@ use crate::{
 /// # }
 /// ```
 ///
-/// A seal covers all regions inside the sealed one. [`Seal::over`](kent_regions::Seal::over) finds the seal that covers
-/// a region of the copy. The table of a delegated region's space does not contain the seals of the regions around that
-/// space: see [`TableCopy::sealed_by`].
+/// A seal covers all regions inside the sealed region. [`Seal::over`](kent_regions::Seal::over) finds the seal that
+/// covers a region of the copy. The table of a delegated region's space does not contain the seals of the regions
+/// around that space: see [`TableCopy::sealed_by`].
 #[derive(Clone)]
 pub struct TableCopy {
     shared: Arc<Shared>,

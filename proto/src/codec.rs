@@ -84,8 +84,8 @@ impl<T: Message> Encoder for SizedEncoder<T> {
     }
 }
 
-/// Returns the sizes of the buffers. Every call allocates two buffers, and most messages are short. Allocators serve 1
-/// KiB from a cache, but not tonic's default of 8 KiB. The yield threshold is tonic's default.
+/// Returns the sizes of the buffers. Every call allocates two buffers, and most messages are short. Memory allocators
+/// serve 1 KiB from a cache, but not tonic's default of 8 KiB. The yield threshold is tonic's default.
 fn buffers() -> BufferSettings {
     const BYTES: usize = 1 << 10;
     const TOGETHER_BYTES: usize = 32 << 10;

@@ -329,7 +329,7 @@ pub struct HistoryEntry {
     /// Every changed region before and after the edit, without counters.
     pub changes: Vec<Change>,
     /// Present if the edit declared suffixes of the first region as issued. Replicas then drop the chunks that contain
-    /// them.
+    /// these suffixes.
     pub declared: Option<Declared>,
     /// The revision of the edit that this edit reverts.
     pub undoes: Option<Revision>,

@@ -120,7 +120,7 @@ impl<'a> Contender<'a> {
     }
 
     /// Marks the contender as a reference. Ratios are relative to the fastest reference, or to the first contender if
-    /// none is marked.
+    /// no contender is marked.
     pub(crate) fn reference(self) -> Self {
         Self { is_reference: true, ..self }
     }

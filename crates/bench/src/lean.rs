@@ -21,7 +21,7 @@ use crate::{contest::Slice, figures::now};
 /// The TLS settings and the credential of a caller.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Caller {
-    /// The TLS configuration. Without one, the connection is not encrypted.
+    /// The TLS configuration. Without a configuration, the connection is not encrypted.
     pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) token: Option<String>,
 }

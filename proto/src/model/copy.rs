@@ -51,7 +51,7 @@ pub fn table_of(parts: Vec<Snapshot>) -> Result<Table, BadCopy> {
     let regions = parts.into_iter().flat_map(|part| part.regions).map(region);
     let regions = regions.collect::<Result<Vec<_>, _>>()?;
     let last = regions.iter().map(|region| region.number.0).max().unwrap_or(0);
-    // OK because a number is never u64::MAX; if it is, `Table::restore` rejects it.
+    // OK because `Table::restore` rejects the number u64::MAX.
     let next = RegionNumber(last.saturating_add(1));
     let mut table = Table::restore(width("bits", bits)?, Revision(revision), next, regions)?;
     if let Some(key) = key {

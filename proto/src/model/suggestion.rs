@@ -170,8 +170,8 @@ fn policy_patch(patch: &PolicyPatch) -> (Option<v1::Policy>, Option<FieldMask>) 
     (Some(v1::Policy { min_chunk, max_chunk, strict, ..rest }), Some(FieldMask { paths }))
 }
 
-/// Returns the first counter value as a field, which is absent for 0. Returns the outer `None` for 2^128, which does
-/// not fit into the field.
+/// Converts the first counter value to a field. Returns `Some(None)` for 0, for which the field is absent, and `None`
+/// for 2^128, which does not fit into the field.
 fn next(next: Count) -> Option<Option<v1::Uint128>> {
     next.get().map(|next| (next != 0).then(|| next.into()))
 }

@@ -25,7 +25,7 @@ use super::{
 const AUDITED: &str = "audited";
 const AUDITED_NUMBER: u64 = 1;
 /// The subregions of the audited region. Its seal also covers them, and the second one is strict. Runs that lose stores
-/// do not create them, because a repair does not repeat subdivisions.
+/// do not create these subregions, because a repair does not repeat subdivisions.
 const COVERED: [&str; 2] = ["covered", "covered-strict"];
 
 const TIME_SOURCES: [&str; 7] =
@@ -369,7 +369,7 @@ async fn apply(run: &Run, edit: &Edit) {
     let restores = run.restores();
     for _ in 0..20 {
         let gate = run.gate.read().await;
-        // An edit chosen for the lost table may be wrong for the restored one.
+        // An edit chosen for the lost table may be wrong for the restored table.
         if run.restores() != restores
             || run.edits_are_paused()
             || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region))

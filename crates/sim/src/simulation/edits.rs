@@ -164,7 +164,8 @@ pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: Stri
     answer(run, &edit).await.is_some_and(|answer| answer.is_ok())
 }
 
-/// Sends an edit until a daemon gives a definite answer, and records the edit. Returns `None` without such an answer.
+/// Sends an edit until a daemon gives a definite answer, and records the edit. Returns `None` if no attempt gets such
+/// an answer.
 pub(crate) async fn answer(run: &Run, edit: &Edit) -> Option<Result<EditResponse, Status>> {
     for _ in 0..TRIES {
         if let Some(life) = run.life(run.dice.between(0, REPLICAS as u64 - 1) as usize) {
@@ -190,7 +191,8 @@ pub(crate) fn is_unknown(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Unknown | Code::Aborted | Code::DeadlineExceeded | Code::Cancelled)
 }
 
-/// Returns a request that adds a subregion. An extension of zeros closes the region, and any other makes it partial.
+/// Returns a request that adds a subregion. An extension of zeros closes the region, and any other extension makes it
+/// partial.
 fn subdivide(dice: &Dice, name: String, by_bits: u32, made: &str, request_id: String) -> AddSubregionsRequest {
     let closes = dice.per_mille(500);
     let extension = if closes { "0" } else { "1" }.repeat(by_bits as usize);
