@@ -99,7 +99,7 @@ impl<T: Identifier> Handle<T> {
 
     /// Returns the next prefetched identifier, if there is one. Never waits, and starts a fetch when the stock is low.
     ///
-    /// Call it inside a tokio runtime. Outside a runtime, it fetches nothing.
+    /// Call this method inside a tokio runtime. Outside of a runtime, it fetches nothing.
     #[inline]
     pub fn try_next(&self) -> Option<T> {
         match self.next_of_lot() {

@@ -265,7 +265,8 @@ impl Ledger {
     }
 }
 
-/// Returns the region that owns the identifiers of a closed region: its innermost descendant with extensions of zeros.
+/// Returns the region that owns the identifiers of a closed region: its innermost descendant whose extensions are all
+/// zeros.
 fn heir<'t>(table: &'t Table, region: &'t Region) -> &'t Region {
     let mut heir = region;
     let mut inside = VecDeque::from([region]);

@@ -32,7 +32,7 @@ const QUIET: Duration = Duration::from_secs(200);
 /// The time after which a run counts as hung.
 const HANGS: Duration = Duration::from_secs(60_000);
 
-/// Runs a seed to its end.
+/// Runs one seed from start to end.
 pub(crate) fn simulate(seed: u64, mutant: Option<Mutant>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let run = match runtime {
