@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(HTTPStatus.OK, answer)
 
     def skip_body(self) -> None:
-        """Reads and discards the body. Closing the connection before that could lose the answer."""
+        """Reads and discards the body. If the connection were closed with an unread body, the answer could be lost."""
         length = self.headers.get("Content-Length", "0")
         self.rfile.read(min(int(length), 1 << 20) if length.isdecimal() else 0)
 

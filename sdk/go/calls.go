@@ -180,7 +180,7 @@ func (c *Client) allocate(
 		reply, err := c.attempt(ctx, index, request)
 		var wait time.Duration
 		if err == nil {
-			// A retry with a request ID returns the block of the first grant, whose token can be older.
+			// A retry with a request ID returns the block of the first grant, whose token can be lower than one already seen.
 			if c.fences.admit(fence(reply)) || request.GetRequestId() != "" {
 				return reply, asked, nil
 			}

@@ -30,7 +30,8 @@ type Client struct {
 	sources map[sourceKey]interface{ drop() }
 }
 
-// A sourceKey identifies a handle: it has the source's name and, as a nil pointer, the type of its identifiers.
+// A sourceKey identifies a handle: it has the source's name and, as a nil pointer, the type of the source's
+// identifiers.
 type sourceKey struct {
 	name string
 	of   any
@@ -94,7 +95,7 @@ func (c *Client) dialOptions(transport credentials.TransportCredentials) []grpc.
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 			MinConnectTimeout: 2 * time.Second,
 		}),
-		// Drop connections to machines that have disappeared.
+		// Drop connections to machines that no longer answer.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}, c.settings.dial...)
 }

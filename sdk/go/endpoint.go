@@ -58,7 +58,8 @@ func (e endpoint) target() string {
 	return "dns:///" + e.address
 }
 
-// isPrivate returns whether the endpoint is on this machine or uses TLS, so that a token cannot be read on the network.
+// isPrivate returns whether the endpoint is on this machine or uses TLS. Otherwise, a token could be read on the
+// network.
 func (e endpoint) isPrivate() bool {
 	if e.tls || e.isUnix() {
 		return true

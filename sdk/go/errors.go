@@ -87,7 +87,7 @@ func (f *Failure) GRPCStatus() *status.Status {
 	return f.status
 }
 
-// isTransient returns whether another attempt can succeed. A lost reply only leaves a gap.
+// isTransient returns whether another attempt can succeed. Retries are safe, because a lost reply only leaves a gap.
 func (f *Failure) isTransient() bool {
 	switch f.Code {
 	case codes.Unavailable, codes.Unknown, codes.DeadlineExceeded, codes.Canceled, codes.Aborted:

@@ -1,6 +1,6 @@
 package kent
 
-// The settings of a client. They are checked once.
+// The settings of a client, which are checked when the client is created.
 
 import (
 	"crypto/tls"
@@ -94,8 +94,8 @@ func WithRequestTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.requestTimeout = timeout }
 }
 
-// WithBlockSize sets the sizes of the first block of a source and of the largest one. The size adapts so that a block
-// lasts about a second. Defaults: 1000 and 100,000.
+// WithBlockSize sets the size of a source's first block and the maximum size. The size adapts so that a block lasts
+// about a second. Defaults: 1000 and 100,000.
 func WithBlockSize(first, most int) Option {
 	return func(s *settings) { s.blockSize, s.blockSizeMax = first, most }
 }
@@ -110,7 +110,7 @@ func WithMaxAge(age time.Duration) Option {
 	return func(s *settings) { s.maxAge = age }
 }
 
-// WithFollowHeirs continues with the heir of a closed region.
+// WithFollowHeirs lets a source continue with the heir of a closed region.
 func WithFollowHeirs() Option {
 	return func(s *settings) { s.followHeirs = true }
 }

@@ -35,7 +35,7 @@ type Source[T any] struct {
 	asked     *moment // The start of the last fetch, if it succeeded.
 }
 
-// A fetch is a request for a block in progress.
+// A fetch is a request in progress for a block.
 type fetch struct {
 	*progress
 	deadline time.Time

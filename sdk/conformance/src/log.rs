@@ -15,7 +15,8 @@ pub struct Log {
     faults: Mutex<Vec<String>>,
 }
 
-/// The maximum number of characters in a line. The identifiers of a large block would hide the rest of the log.
+/// The maximum number of characters in a line. Without it, the identifiers of a large block would hide the rest of the
+/// log.
 const LINE_MAX: usize = 400;
 
 impl Default for Log {

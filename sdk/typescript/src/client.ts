@@ -161,7 +161,8 @@ export class Client {
         try {
           const metadata = attempts.metadata();
           const reply = await connections.call(index, AllocatorService.allocate, request, timeoutMs, metadata);
-          // A retry with a request ID returns the block of the first grant, whose token can be older.
+          // A retry with a request ID returns the block of the first grant, whose token can be lower than one already
+          // seen.
           if (this.#fences.admit(kind, source, reply) || requestId !== "") {
             return granted(kind, reply, count);
           }

@@ -77,7 +77,7 @@ export class RpcFailure extends KentError {
   /** Whether another attempt can succeed. */
   get isTransient(): boolean {
     switch (this.code) {
-      // A lost reply only leaves a gap.
+      // Retries are safe, because a lost reply only leaves a gap.
       case "UNAVAILABLE":
       case "UNKNOWN":
       case "DEADLINE_EXCEEDED":

@@ -1,4 +1,4 @@
-// The settings of a client. They are checked once.
+// The settings of a client, which are checked when the client is created.
 
 import { readFileSync, statSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
@@ -138,7 +138,7 @@ export class Endpoint {
     return this.target.startsWith("unix:");
   }
 
-  /** Whether the endpoint is on this machine or uses TLS, so that a token cannot be read on the network. */
+  /** Whether the endpoint is on this machine or uses TLS. Otherwise, a token could be read on the network. */
   get isPrivate(): boolean {
     if (this.tls || this.isUnix) {
       return true;

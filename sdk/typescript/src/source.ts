@@ -36,8 +36,8 @@ class Fetching {
 export class Source<T> implements AsyncIterable<T> {
   #name: string;
   /**
-   * The name that the caller gave. Requests with an ID use it even after a move to an heir, because the heir would
-   * grant them again.
+   * The name that the caller gave. Requests with a request ID use this name even after a move to an heir, because the
+   * heir would grant them again.
    */
   readonly #first: string;
   readonly #stock: Stock<T>;

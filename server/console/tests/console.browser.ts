@@ -130,7 +130,7 @@ describe("the console", () => {
     const press = async (key: string, times = 1) => {
       for (let count = 0; count < times; count++) await page.keyboard.press(key);
     };
-    /** Presses Tab until something with this name has the focus. */
+    /** Presses Tab until an element with this name has the focus. */
     const tabTo = async (name: RegExp) => {
       for (let step = 0; step < 60; step++) {
         await press("Tab");
@@ -361,7 +361,7 @@ describe("the console", () => {
     await page.goto(`${nginx.address}/console/`);
     await page.getByLabel("Token").fill(guarded.token("nora", "admin:*"));
     await page.getByRole("button", { name: "Sign in" }).click();
-    // The figures of the live page come in a stream, which nginx must pass on at once.
+    // The metrics of the live page come in a stream, which nginx must pass on at once.
     await page.getByText("ready", { exact: true }).waitFor();
     await page.goto(`${nginx.address}/console/#/region/default/archive`);
     await page.getByRole("button", { name: "Unseal" }).click();

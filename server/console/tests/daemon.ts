@@ -1,4 +1,4 @@
-// Real daemons for the tests, each with its own store, and nginx before them.
+// Real daemons for the tests, each with its own store, and nginx in front of them.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";

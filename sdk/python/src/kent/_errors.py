@@ -10,7 +10,7 @@ from google.rpc import error_details_pb2, status_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# A call that fails with one of these codes is retried. A lost reply only leaves a gap.
+# A call that fails with one of these codes is retried, which is safe, because a lost reply only leaves a gap.
 _TRANSIENT = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.UNKNOWN,

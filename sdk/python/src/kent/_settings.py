@@ -1,4 +1,4 @@
-"""The settings of a client. They are checked once."""
+"""The settings of a client, which are checked when the client is created."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Endpoint:
 
     @property
     def is_private(self) -> bool:
-        """Whether the endpoint is on this machine or uses TLS, so that a token cannot be read on the network."""
+        """Whether the endpoint is on this machine or uses TLS. Otherwise, a token could be read on the network."""
         if self.tls or self.target.startswith("unix:"):
             return True
         host = self.target.rpartition(":")[0].strip("[]")

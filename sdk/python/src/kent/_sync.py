@@ -49,7 +49,7 @@ class Client(Base):
         _clients.add(self)
 
     def _after_fork(self) -> None:
-        """Resets the client in a forked child. Its locks may be held by threads that exist only in the parent."""
+        """Resets the client in a forked child. Threads that exist only in the parent may hold its locks."""
         # Closing a channel could wait for such a thread, so the channels stay open.
         _inherited.append(self._channels)
         sources = self._sources
@@ -133,7 +133,8 @@ class Client(Base):
                     raise Closed("the client is closed") from None
                 raise
             else:
-                # A retry with a request ID returns the block of the first grant, which can have an older token.
+                # A retry with a request ID returns the block of the first grant, whose token can be lower than one
+                # already seen.
                 if admitted(self._fences, kind, source, reply) or request_id:
                     return kind.identifiers(reply, count)
                 wait = attempts.after_rejected(index)
@@ -164,8 +165,8 @@ class Source(Generic[T]):
     def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
         self._client = client
         self._name = name
-        #: The name that the caller gave. Requests with an ID use it even after a move to an heir, because the heir
-        #: would grant them again.
+        #: The name that the caller gave. Requests with a request ID use this name even after a move to an heir, because
+        #: the heir would grant them again.
         self._first = name
         self._stock = Stock(kind, client._settings.sizes)
         self._begin()
@@ -227,7 +228,7 @@ class Source(Generic[T]):
                     return None
 
     def take(self, count: int, timeout: float | None = None) -> list[T]:
-        """Returns ``count`` identifiers, prefetched ones first. If it fails, those already taken leave a gap."""
+        """Returns ``count`` identifiers, prefetched ones first. If the call fails, those already taken leave a gap."""
         deadline = time.monotonic() + (self._client._settings.timeouts.request if timeout is None else timeout)
         taken: list[T] = []
         while len(taken) < count:

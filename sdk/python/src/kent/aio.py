@@ -106,7 +106,8 @@ class Client(Base):
                     raise Closed("the client is closed") from None
                 raise
             else:
-                # A retry with a request ID returns the block of the first grant, which can have an older token.
+                # A retry with a request ID returns the block of the first grant, whose token can be lower than one
+                # already seen.
                 if admitted(self._fences, kind, source, reply) or request_id:
                     return kind.identifiers(reply, count)
                 wait = attempts.after_rejected(index)
@@ -139,8 +140,8 @@ class Source(Generic[T]):
     def __init__(self, client: Client, name: str, kind: Kind[T]) -> None:
         self._client = client
         self._name = name
-        #: The name that the caller gave. Requests with an ID use it even after a move to an heir, because the heir
-        #: would grant them again.
+        #: The name that the caller gave. Requests with a request ID use this name even after a move to an heir, because
+        #: the heir would grant them again.
         self._first = name
         self._stock = Stock(kind, client._settings.sizes)
         self._fetching: asyncio.Task[None] | None = None
@@ -185,7 +186,7 @@ class Source(Generic[T]):
         return found
 
     async def take(self, count: int, timeout: float | None = None) -> list[T]:
-        """Returns ``count`` identifiers, prefetched ones first. If it fails, those already taken leave a gap."""
+        """Returns ``count`` identifiers, prefetched ones first. If the call fails, those already taken leave a gap."""
         deadline = self._deadline(timeout)
         taken: list[T] = []
         while len(taken) < count:
@@ -242,7 +243,7 @@ class Source(Generic[T]):
 
 
 def _is_cancelled() -> bool:
-    """Whether a cancellation of the current task was requested. Always false on Python 3.10, which cannot tell."""
+    """Whether a cancellation of the current task was requested. Always false on Python 3.10."""
     task = asyncio.current_task()
     return bool(getattr(task, "cancelling", int)())
 

@@ -38,5 +38,5 @@ export const codec = createClient(Codec, unary);
 export const regions = createClient(Regions, unary);
 /** Streams the changes of a table as they are made. */
 export const watchTable = createClient(Regions, streams).watchTable;
-/** Streams the daemon's figures, second by second. */
+/** Streams the daemon's metrics, second by second. */
 export const watchFigures = createClient(Admin, streams).watchFigures;

@@ -9,8 +9,8 @@ export interface Topic<E> {
   name: string;
   /** Reads the stream until `signal` aborts it, and calls `heard` for each event. */
   read: (heard: (event: E) => void, signal: AbortSignal) => Promise<void>;
-  /** Returns the events that a tab gets first if it subscribes later: `kept` and the new event, without those that such
-   * a tab does not need. */
+  /** Returns the events to send first to a tab that subscribes later: `kept` and the new event, without those that
+   * the tab does not need. */
   keep: (kept: E[], event: E) => E[];
 }
 

@@ -1,4 +1,4 @@
-// The topics to which tabs subscribe: the edits of a table, and the figures that the daemon sends each second.
+// The topics to which tabs subscribe: the edits of a table, and the metrics that the daemon sends each second.
 import type { FiguresOfSecond } from "../gen/kent/v1/admin_pb.ts";
 import type { HistoryEntry } from "../gen/kent/v1/regions_pb.ts";
 import { spaceName } from "../lib/names.ts";
@@ -23,7 +23,7 @@ export function editsOf(space: string): Topic<HistoryEntry> {
 /** The maximum number of seconds that the daemon and the console keep. */
 export const SECONDS_KEPT = 900;
 
-/** The figures of the last 15 minutes, oldest first, then those of each new second. */
+/** The metrics of the last 15 minutes, oldest first, then those of each new second. */
 export const FIGURES: Topic<FiguresOfSecond[]> = {
   name: "figures",
   keep: (kept, event) => [[...(kept[0] ?? []), ...event].slice(-SECONDS_KEPT)],

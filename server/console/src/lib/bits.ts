@@ -9,8 +9,8 @@ export function isPrefix(text: string): boolean {
   return /^[01]*$/.test(text);
 }
 
-/** The width of the identifiers of a region in bits, unless the region is closed. Callers that may read only some
- * regions may not ask for the space. */
+/** The width of the identifiers of a region in bits, unless the region is closed. It is computed from the region,
+ * because a caller that may read only some regions may not ask for the space. */
 export function widthOf(region: { prefix: Prefix; zoneBits: number; suffixBits: number }): number {
   return region.prefix.length + region.zoneBits + region.suffixBits;
 }

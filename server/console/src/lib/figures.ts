@@ -1,14 +1,14 @@
-// The figures of the last fifteen minutes, as columns for charts.
+// The metrics of the last fifteen minutes, as columns for charts.
 import type { FiguresOfSecond } from "../gen/kent/v1/admin_pb.ts";
 
 /** The maximum number of seconds to show. */
 export const SECONDS = 900;
 
-/** Appends new seconds to the known ones. A stream that restarts repeats some of the known seconds. */
+/** Appends the metrics of new seconds to the known ones. A stream that restarts repeats some of the known seconds. */
 export function joined(known: readonly FiguresOfSecond[], news: readonly FiguresOfSecond[]): FiguresOfSecond[] {
   const last = known.at(-1)?.unixSeconds ?? -1n;
   const first = news[0]?.unixSeconds;
-  // The clock was set back, or another daemon answers, so begin again.
+  // The clock was set back, or another daemon answers, so drop the known seconds.
   if (first !== undefined && first < (known[0]?.unixSeconds ?? first)) return news.slice(-SECONDS);
   return [...known, ...news.filter(({ unixSeconds }) => unixSeconds > last)].slice(-SECONDS);
 }
@@ -47,7 +47,7 @@ export function bySource(seconds: readonly FiguresOfSecond[], most: number): Lin
   return lines;
 }
 
-/** One figure of the answering daemon, as a line of a chart. */
+/** One metric of the answering daemon, as a line of a chart. */
 export function ofDaemon(
   seconds: readonly FiguresOfSecond[],
   name: string,

@@ -1,6 +1,6 @@
-// What a caller may do, from its permissions. The console offers only these actions, but the daemon decides: the
-// pattern of a permission matches the names with which regions were created, and the console knows only their current
-// names.
+// What a caller may do, from its permissions. The console offers only these actions, but the daemon makes the final
+// decision: the pattern of a permission matches the names with which regions were created, and the console knows only
+// their current names.
 
 /** An action of a permission. */
 export type Action = "read" | "edit" | "inspect" | "operate" | "admin";

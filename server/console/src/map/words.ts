@@ -62,7 +62,7 @@ export function untilFull({ rate, fullInSeconds }: Pick<MapRegion, "rate" | "ful
   return fullInSeconds === 0 ? "full" : format.duration(fullInSeconds);
 }
 
-/** Whether a region is closed, so that it grants no identifiers itself. */
+/** Whether a region is closed. A closed region grants no identifiers itself. */
 export function isClosed(region: Pick<MapRegion, "kind">): boolean {
   return region.kind === Region_Kind.CLOSED;
 }

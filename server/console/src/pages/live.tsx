@@ -131,7 +131,7 @@ function Charts({ seconds, refused }: { seconds: FiguresOfSecond[]; refused: Ref
   );
 }
 
-/** A replica, as described by the figures of the latest second and by the status. */
+/** A replica, as described by the metrics of the latest second and by the status. */
 interface Row {
   address: string;
   answering: boolean;

@@ -42,7 +42,7 @@ export function Check(props: { label: string; checked: boolean; onChange: (check
   );
 }
 
-/** One of a few choices, side by side. */
+/** A choice between a few options, side by side. */
 export function Choice<V extends string>(props: {
   label: string;
   options: readonly (readonly [V, string])[];
@@ -126,7 +126,7 @@ export interface Column<R> {
   wide?: boolean;
 }
 
-/** A table that scrolls sideways on its own, also by keyboard. */
+/** A table that scrolls sideways separately from the page, also by keyboard. */
 export function Table<R>(props: {
   caption: string;
   columns: readonly Column<R>[];

@@ -99,8 +99,8 @@ final class Calls {
                     Grpc.newChannelBuilder(endpoint.target(), credentials)
                             .maxInboundMessageSize(MESSAGE_MAX);
             if (endpoint.isUnix()) {
-                // By default, gRPC sends the path as the name of the server, which HTTP/2 servers
-                // refuse.
+                // By default, gRPC sends the path of the socket as the name of the server, which
+                // HTTP/2 servers refuse.
                 builder.overrideAuthority("localhost");
             }
             return builder.build();
@@ -215,8 +215,8 @@ final class Calls {
                             if (granted == null) {
                                 throw new KentException.Unusable("the daemon sent no reply");
                             }
-                            // A retry with a request ID returns the block of the first grant,
-                            // whose token can be older.
+                            // A retry with a request ID returns the block of the first grant, whose
+                            // token can be lower than one already seen.
                             if (fences.admit(kind, source, granted)
                                     || !request.getRequestId().isEmpty()) {
                                 result.complete(Block.of(kind, granted, request.getCount(), asked));

@@ -95,7 +95,7 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * The identifiers of a region as longs. A number above {@link Long#MAX_VALUE} is the error
+     * The identifiers of a region as longs. A number above {@link Long#MAX_VALUE} causes the error
      * {@link KentException.Unusable}.
      */
     public Source<Long> regionLong(String name) {
@@ -105,7 +105,7 @@ public final class Client implements AutoCloseable {
     /**
      * The identifiers of a region of up to 64 bits, as longs with the same bits. Numbers from 2^63
      * are negative; {@link Long#toUnsignedString(long)} prints them correctly. A number of more
-     * than 64 bits is the error {@link KentException.Unusable}.
+     * than 64 bits causes the error {@link KentException.Unusable}.
      */
     public Source<Long> regionUnsignedLong(String name) {
         return handle("region:" + name, Type.UNSIGNED, Block::unsigned);

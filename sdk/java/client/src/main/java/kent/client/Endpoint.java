@@ -43,7 +43,7 @@ record Endpoint(String name, boolean tls) {
     }
 
     /**
-     * Whether the endpoint is on this machine or uses TLS, so that a token cannot be read on the
+     * Whether the endpoint is on this machine or uses TLS. Otherwise, a token could be read on the
      * network.
      */
     boolean isPrivate() {

@@ -45,7 +45,7 @@ final class Times {
 
         /**
          * Whether at most this time has passed on both clocks. If the time of day is set, a moment
-         * looks too old. Dropping its identifiers only leaves a gap.
+         * can look too old. Identifiers that are then dropped only leave a gap.
          */
         boolean isWithin(long maxNanos) {
             return System.nanoTime() - nanos <= maxNanos
