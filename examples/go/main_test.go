@@ -1,7 +1,7 @@
 package main
 
-// The test runs the service as a process, with a real daemon. KENTD and KENT name Kent's programs. If they are not set,
-// the test is skipped.
+// The test runs the service as a process, with a real daemon. The variables KENTD and KENT name Kent's programs. If
+// they are not set, the test is skipped.
 
 import (
 	"encoding/json"

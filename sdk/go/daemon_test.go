@@ -1,7 +1,7 @@
 package kent_test
 
-// Tests the client against a real daemon. KENTD and KENT name the programs of the daemon and of the command line. If
-// they are not set, these tests are skipped.
+// Tests the client against a real daemon. The variables KENTD and KENT name the programs of the daemon and of the
+// command line. If they are not set, these tests are skipped.
 
 import (
 	"bytes"

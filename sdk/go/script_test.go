@@ -149,7 +149,7 @@ func connect(t *testing.T, endpoint string, options ...kent.Option) *kent.Client
 	return client
 }
 
-// follow creates a client for scripts. The client fetches a block only when the previous one is used up.
+// follow creates a client for scripted daemons. The client fetches a block only when the previous one is used up.
 func follow(t *testing.T, scripts []*script, options ...kent.Option) *kent.Client {
 	t.Helper()
 	for _, other := range scripts[1:] {

@@ -34,7 +34,7 @@ pub(crate) struct Adapter {
     _errors: JoinSet<()>,
 }
 
-/// The time that an adapter has to exit after the end of its input.
+/// The time within which an adapter must exit after the end of its input.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 impl Adapter {

@@ -16,7 +16,7 @@ export interface ClientOptions {
   tokenFile?: string | undefined;
   /** Send the token to other machines without TLS. */
   allowPlainToken?: boolean | undefined;
-  /** The CA certificates to trust. Default: those of Node. */
+  /** The CA certificates to trust. The default is Node's own list. */
   ca?: Pem | undefined;
   /** The client's own certificate. */
   cert?: Pem | undefined;

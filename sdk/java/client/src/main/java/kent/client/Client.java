@@ -262,7 +262,7 @@ public final class Client implements AutoCloseable {
             return this;
         }
 
-        /** A PEM file with the CAs to trust. Default: those of the Java installation. */
+        /** A PEM file with the CAs to trust. The default is the CAs of the Java installation. */
         public Builder ca(Path file) {
             ca = file;
             return this;

@@ -14,7 +14,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A real daemon for the tests. KENTD and KENT name the programs of the daemon and the command line.
+ * A real daemon for the tests. The variables KENTD and KENT name the programs of the daemon and the
+ * command line.
  */
 public final class Daemon implements AutoCloseable {
     /** The root of the repository. */
