@@ -1,4 +1,4 @@
-"""Runs a real daemon for the tests. The variables KENTD and KENT name the programs of the daemon and the command line."""
+"""Runs a real daemon for the tests. The variables KENTD and KENT name the programs of the daemon and of `kent`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import { Fences, granted, type Ids, type Kind, kindOf, NUMBER, TEXT_OF_SLOT, UUI
 import { AllocateRequest, AllocatorService } from "./stubs/kent/v1/allocator.js";
 
 /**
- * A client of Kent. Use one per process: all sources share the connections of their client.
+ * A client of Kent. Use one client per process: all its sources share its connections.
  *
  * ```ts
  * const client = new Client("127.0.0.1:7600");

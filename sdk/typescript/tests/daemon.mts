@@ -1,4 +1,4 @@
-// Runs a real daemon for the tests. The variables KENTD and KENT name the programs of the daemon and the command line.
+// Runs a real daemon for the tests. KENTD and KENT name the programs of the daemon and of the command line.
 
 import assert from "node:assert/strict";
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";

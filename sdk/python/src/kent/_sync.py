@@ -37,7 +37,7 @@ _inherited: list[object] = []
 
 
 class Client(Base):
-    """A client for any number of threads. Use one per process: all sources share the connections of their client."""
+    """A client for any number of threads. Use one client per process: all its sources share its connections."""
 
     def _begin(self) -> None:
         super()._begin()

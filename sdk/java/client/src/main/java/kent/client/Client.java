@@ -22,8 +22,8 @@ import kent.v1.RegionsGrpc;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A client of Kent for any number of threads. Use one per process: all sources share the
- * connections of their client.
+ * A client of Kent for any number of threads. Use one client per process: all its sources share its
+ * connections.
  *
  * <pre>{@code
  * try (Client client = Client.connect("127.0.0.1:7600")) {
