@@ -56,7 +56,7 @@ pub enum BadIds {
     Twice(String),
 }
 
-/// The default number of a fence's slot or region.
+/// The default number of the slot or region to which a fencing token belongs.
 const SUBJECT: u64 = 3;
 /// The fencing token of plain grants.
 const TOKEN: u64 = 1;

@@ -145,7 +145,7 @@ fn ca() -> String {
     "ca".to_owned()
 }
 
-/// A daemon's answer to a call: `grant`, `refuse` or `does`, or a plain grant without these members.
+/// A daemon's answer to a call: `grant`, `refuse` or `does`, or, without these members, a plain grant.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
