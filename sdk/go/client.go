@@ -125,9 +125,9 @@ func (c *Client) Region(name string) *Source[Number] {
 	return sourceOf(c, "region:"+strings.TrimSuffix(name, "@default"), number)
 }
 
-// Source returns any source, by the name that `kent alloc` takes, such as "serial:GBP". Its identifiers are of type
-// [UUID] ("uuid...", "serial:..."), [Number] ("region:...") or string. It does not share prefetched identifiers with
-// the source that a typed method returns, such as [Client.Serial].
+// Source returns the source with this name, which `kent alloc` also accepts, such as "serial:GBP". Its identifiers are
+// of type [UUID] ("uuid...", "serial:..."), [Number] ("region:...") or string. It does not share prefetched identifiers
+// with the source that a typed method returns, such as [Client.Serial].
 func (c *Client) Source(name string) *Source[any] {
 	return sourceOf(c, name, kindOf(name))
 }

@@ -63,7 +63,7 @@ const TEXTS_MAX: u64 = 10_000;
 const PACKED_MAX: u64 = 200_000;
 /// The maximum number of identifiers in a lease. The kit records each of them.
 const LEASE_MAX: u64 = 1_000_000;
-/// The time by which a client's timer may fire too early.
+/// The maximum time by which a client's timer may fire early.
 const EARLY: Duration = Duration::from_millis(20);
 
 impl Played {

@@ -60,7 +60,7 @@ export class Client {
     return this.#source(space === "default" ? `region:${name}` : `region:${name}@${space}`, NUMBER);
   }
 
-  /** Any source, by the name that `kent alloc` takes, such as `serial:GBP`. */
+  /** The source with this name, which `kent alloc` also accepts, such as `serial:GBP`. */
   source(name: `region:${string}`): Source<bigint>;
   source(name: `serial:${string}` | `uuid${string}` | `uid11-${string}` | "xid"): Source<string>;
   source(name: string): Source<string | bigint>;

@@ -62,7 +62,7 @@ class Client(Base):
         return self._source(region_source(name, space), NUMBER)
 
     def source(self, name: str) -> Source[Any]:
-        """Any source, by the name that ``kent alloc`` takes, such as ``serial:GBP``."""
+        """The source with this name, which ``kent alloc`` also accepts, such as ``serial:GBP``."""
         return self._source(name, kind_of(name))
 
     def _source(self, name: str, kind: Kind[T]) -> Source[T]:

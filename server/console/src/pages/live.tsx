@@ -293,7 +293,7 @@ function isRegion(cell: MapCell): cell is RegionCell {
   return cell.region !== undefined && cell.capacity !== "0";
 }
 
-/** Regions with the least time left first, then those with the most issued. */
+/** Orders regions by the time until they are full, the shortest first, then by the issued share, the largest first. */
 function byUrgency(a: RegionCell, b: RegionCell): number {
   const left = ({ region }: RegionCell) => region.fullInSeconds ?? Number.POSITIVE_INFINITY;
   return left(a) === left(b) ? (b.fill ?? 0) - (a.fill ?? 0) : left(a) - left(b);
