@@ -95,7 +95,8 @@ func (f *Failure) isTransient() bool {
 	case codes.Internal:
 		return f.Reason == "" // gRPC reports some broken connections this way; Kent's own errors have a reason.
 	case codes.ResourceExhausted:
-		// A delay means a temporary limit of the clock, the pace or the caller. The error of a full region has no delay.
+		// A delay means that a limit of the clock, the pace or the caller is temporary. The error of a full region has no
+		// delay.
 		return f.HasRetry
 	default:
 		return false

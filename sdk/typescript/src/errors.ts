@@ -87,7 +87,8 @@ export class RpcFailure extends KentError {
       // gRPC reports some broken connections this way. Kent's own errors have a reason.
       case "INTERNAL":
         return this.reason === "";
-      // A delay means a temporary limit of the clock, the pace or the caller. The error of a full region has no delay.
+      // A delay means that a limit of the clock, the pace or the caller is temporary. The error of a full region has no
+      // delay.
       case "RESOURCE_EXHAUSTED":
         return this.retryAfterMs !== undefined;
       default:

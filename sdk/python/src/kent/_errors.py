@@ -73,7 +73,8 @@ class RpcFailure(KentError):
             return True
         if self.code is grpc.StatusCode.INTERNAL and not self.reason:
             return True  # gRPC reports some broken connections this way; Kent's own errors have a reason.
-        # A delay means a temporary limit of the clock, the pace or the caller. The error of a full region has no delay.
+        # A delay means that a limit of the clock, the pace or the caller is temporary. The error of a full region has
+        # no delay.
         return self.code is grpc.StatusCode.RESOURCE_EXHAUSTED and self.retry_after is not None
 
     @property

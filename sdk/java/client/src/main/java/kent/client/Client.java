@@ -112,9 +112,8 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * The source with this name, which {@code kent alloc} also accepts, such as {@code serial:GBP}.
-     * Its identifiers are of type {@link UUID}, {@link BigInteger} (from a region) or {@link
-     * String}.
+     * The source with this name, as in {@code kent alloc}, such as {@code serial:GBP}. Its
+     * identifiers are of type {@link UUID}, {@link BigInteger} (from a region) or {@link String}.
      */
     public Source<?> source(String name) {
         Kind kind = Kind.of(name);

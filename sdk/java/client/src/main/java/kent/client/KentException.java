@@ -329,8 +329,8 @@ public abstract sealed class KentException extends RuntimeException {
                 case UNAVAILABLE, UNKNOWN, DEADLINE_EXCEEDED, CANCELLED, ABORTED -> true;
                 // gRPC reports some broken connections this way; Kent's own errors have a reason.
                 case INTERNAL -> reason.isEmpty();
-                // A delay means a temporary limit of the clock, the pace or the caller. The error
-                // of a full region has no delay.
+                // A delay means that a limit of the clock, the pace or the caller is temporary. The
+                // error of a full region has no delay.
                 case RESOURCE_EXHAUSTED -> retryAfter != null;
                 default -> false;
             };

@@ -35,8 +35,8 @@ final class Times {
     }
 
     /**
-     * A moment on two clocks. On Linux, nanoTime stops while the machine is suspended, and Java has
-     * no clock that continues and cannot be set. The time of day continues, but can be set.
+     * A moment on two clocks. On Linux, nanoTime stops while the machine is suspended, and the only
+     * clock of Java that continues is the time of day, which can be set.
      */
     record Moment(long nanos, long millis) {
         static Moment now() {
