@@ -17,7 +17,7 @@ const lookEvery = time.Second
 
 var tokenForm = regexp.MustCompile(`^kent_[A-Za-z0-9_-]{1,995}$`)
 
-// A token is the caller's token. A token from a file is read again when the file changes. It implements
+// A token authenticates the caller. A token from a file is read again when the file changes. It implements
 // credentials.PerRPCCredentials.
 type token struct {
 	file string
