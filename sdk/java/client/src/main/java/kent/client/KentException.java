@@ -322,8 +322,7 @@ public abstract sealed class KentException extends RuntimeException {
             return text.isEmpty() ? cause.getMessage() : text + ": " + cause.getMessage();
         }
 
-        /** Whether another attempt can succeed. Retries are safe: a lost reply only leaves a
-         * gap. */
+        /** Whether another attempt can succeed. A retry is safe: a lost reply only leaves a gap. */
         boolean isTransient() {
             return switch (code) {
                 case UNAVAILABLE, UNKNOWN, DEADLINE_EXCEEDED, CANCELLED, ABORTED -> true;
