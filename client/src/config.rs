@@ -383,7 +383,7 @@ mod tests {
         check_err(Client::builder().endpoint("https://a:1").endpoint("http://b:1"), "use https://");
         check_err(good().ca("not PEM"), "the certificates cannot be used: the CAs: the text is not in PEM");
         check_err(good().identity("not PEM", ""), "the certificates cannot be used: ");
-        check_err(good().ca_file("/absent/ca"), "the file of the CAs, /absent/ca, cannot be read");
+        check_err(good().ca_file("/absent/ca"), "cannot read /absent/ca, the file with the CAs: ");
         check_err(good().block_size(0), "block_size must be 1 to");
         check_err(good().block_size(10).block_size_max(9), "block_size must be 1 to");
         check_err(good().low_water(1.5), "low_water must be 0 to 1");

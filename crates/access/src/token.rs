@@ -77,7 +77,7 @@ pub enum Refused {
 
 /// A string that is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("not a token, which begins with kent_")]
+#[error("not a token: a token begins with kent_")]
 pub struct Malformed;
 
 /// A string that is not the ID of a token.

@@ -106,7 +106,7 @@ impl Last {
     fn write(&self, log: &str, args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
         if self.has_line && !self.has_event {
             return Err(Failure::Usage(format!(
-                "{log} has no events of an audit log; name the file of `kentd --audit FILE`"
+                "{log} contains no audit events; name the file of `kentd --audit FILE`"
             )));
         }
         self.write_wanted(log, args, out)

@@ -43,7 +43,7 @@ pub(crate) fn run(command: &ContextCommand, settings: Settings, out: &mut Out) -
             match &args.name {
                 Some(name) => list_one(&contexts, name, out),
                 None if out.is_json() => Ok(()),
-                None => out.text("commands use no context now\n"),
+                None => out.text("commands now use no context\n"),
             }
         }
         ContextCommand::Delete { name } => {
@@ -51,7 +51,7 @@ pub(crate) fn run(command: &ContextCommand, settings: Settings, out: &mut Out) -
             contexts.remove(name).and_then(|()| contexts.save()).map_err(unusable)?;
             match was_current {
                 _ if out.is_json() => Ok(()),
-                true => out.text(&format!("deleted context {name}; commands use no context now\n")),
+                true => out.text(&format!("deleted context {name}; commands now use no context\n")),
                 false => out.text(&format!("deleted context {name}\n")),
             }
         }

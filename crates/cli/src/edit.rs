@@ -263,8 +263,8 @@ fn set_warnings(policy: &PolicyArgs, region: &Region) -> Vec<String> {
             ));
         } else if max > most {
             warnings.push(format!(
-                "the expansion zone of {name} ends at a suffix of {most} bits, so it never expands to {max}; `{command} --auto-expand \
-                 {percent}:{by}:{most}` says so"
+                "the expansion zone of {name} allows a suffix of at most {most} bits, so the region never expands to {max}; `{command} \
+                 --auto-expand {percent}:{by}:{most}` sets that maximum"
             ));
         } else if suffix > 0 && max == suffix {
             // A maximum of 0 means no limit.

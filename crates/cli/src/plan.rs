@@ -63,7 +63,7 @@ fn render(args: &CreateArgs, donors: &[Donor<'_>], palette: Palette) -> String {
             command(args, donor).into(),
         ]);
     }
-    let intro = "no prefix is free; splitting one of these regions by one bit of its expansion zone would free one:\n";
+    let intro = "no prefix is free; a split of one of these regions, which takes one bit of its expansion zone, would free a prefix:\n";
     format!("{intro}{}", table.render(palette))
 }
 

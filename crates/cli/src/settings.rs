@@ -113,7 +113,7 @@ fn with_output(command: Command) -> Command {
     if is_kentd || command.get_arguments().any(|arg| arg.get_id() == OUTPUT) {
         return command;
     }
-    let help = "The form of the output; json is the same as --json";
+    let help = "The output format; json is the same as --json";
     let forms = Arg::new(OUTPUT).short('o').long("output").value_name("FORM").value_parser(["text", "json"]);
     command.arg(forms.help(help).hide_short_help(true).hide_possible_values(false))
 }

@@ -38,7 +38,7 @@ pub struct Pems {
 #[derive(Debug, Error)]
 pub enum CertificateError {
     /// A file cannot be read.
-    #[error("the file of {role}, {}, cannot be read: {problem}", path.display())]
+    #[error("cannot read {}, the file with {role}: {problem}", path.display())]
     File {
         /// What the file should contain.
         role: &'static str,
@@ -341,7 +341,7 @@ mod tests {
             (Pems { ca: Some(text("CA")), identity: None }, "the CAs: the text is not in PEM".to_owned()),
             (
                 Pems { ca: absent, identity: None },
-                format!("the file of the CAs, {shown}/absent, cannot be read: No such file"),
+                format!("cannot read {shown}/absent, the file with the CAs: No such file"),
             ),
             (Pems { ca: None, identity: pair("a", &key) }, "the certificate: the text is not in PEM".to_owned()),
             (Pems { ca: None, identity: pair(&certificate, "a") }, "the key: the text is not in PEM".to_owned()),

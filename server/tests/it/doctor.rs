@@ -18,7 +18,7 @@ fn doctor(daemon: &Daemon, arguments: &[&str]) -> (i32, String) {
     let mut command = Command::new(kent_binary());
     command.arg("doctor").args(arguments).env("KENT_ENDPOINT", daemon.grpc_address()).stdin(Stdio::null());
     let output = command.output().expect("kent runs");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "problems are printed on standard output");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "problems must be printed on standard output only");
     (output.status.code().expect("an exit code"), String::from_utf8(output.stdout).expect("UTF-8"))
 }
 
@@ -163,7 +163,7 @@ fn err_a_full_etcd_and_a_missing_endpoint_are_found() {
     let daemon = Daemon::spawn(kentd(data.path()).args(["--store", &store, "--window", "1h"]));
     let (_, page) = self::page(&daemon);
     let found = problems(&page, "etcd");
-    assert!(found.len() == 2 && found.iter().all(|it| it.contains("but --store does not have it")), "{found:?}");
+    assert!(found.len() == 2 && found.iter().all(|it| it.contains("but --store does not list it")), "{found:?}");
     // Write until etcd raises its alarm.
     let value = "x".repeat(100_000);
     for number in 0..200 {

@@ -33,7 +33,7 @@ fn err_arguments_without_an_effect_are_refused_with_what_is_allowed() {
             1,
             "a policy has no effect; the regions of its space have their own (kent region ls --space parts/d)",
         ),
-        ("region seal r --request-id=", 2, "give a text of 1 to 64 bytes"),
+        ("region seal r --request-id=", 2, "give a string of 1 to 64 bytes"),
         ("region ls --filter order=random", 2, "a region is sequential, scrambled, external"),
         ("region ls --filter fill>101", 2, "0 to 100 percent"),
         ("region ls -l team=", 2, "such as team=checkout"),

@@ -304,5 +304,5 @@ fn ok_regions_of_all_spaces_are_listed() {
     assert_eq!(lines.lines().count(), 4);
     assert!(lines.contains("\"resource\":\"spaces/parts/regions/bolts\""), "{lines}");
     let (code, _, stderr) = operator.run("region ls -A --space parts");
-    assert!(code == 2 && stderr.contains("leave out --space, or -A"), "{stderr}");
+    assert!(code == 2 && stderr.contains("leave out either --space or -A"), "{stderr}");
 }

@@ -82,7 +82,9 @@ impl LsArgs {
     /// Fails if the command line has both `--space` and `--all-spaces`: `--space` would have no effect.
     pub(crate) fn check_space(&self, is_option: bool) -> Result<(), Failure> {
         match self.all_spaces && is_option {
-            true => Err(Failure::Usage("-A lists the regions of all spaces: leave out --space, or -A".to_owned())),
+            true => {
+                Err(Failure::Usage("-A lists the regions of all spaces: leave out either --space or -A".to_owned()))
+            }
             false => Ok(()),
         }
     }

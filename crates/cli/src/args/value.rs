@@ -115,8 +115,8 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
 pub(super) fn parse_request_id(text: &str) -> Result<String, String> {
     match text.len() {
         1..=64 => Ok(text.to_owned()),
-        0 => Err("it is empty; give a text of 1 to 64 bytes, such as a UUID of version 7 (kent alloc uuidv7), or leave the flag out".to_owned()),
-        bytes => Err(format!("it has {bytes} bytes; expected 1 to 64, such as a UUID of version 7 (kent alloc uuidv7)")),
+        0 => Err("it is empty; give a string of 1 to 64 bytes, such as a version 7 UUID (kent alloc uuidv7), or leave the option out".to_owned()),
+        bytes => Err(format!("it has {bytes} bytes; expected 1 to 64, such as a version 7 UUID (kent alloc uuidv7)")),
     }
 }
 

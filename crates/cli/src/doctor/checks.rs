@@ -134,7 +134,7 @@ fn daemon(status: &Status) -> Check {
             Some(0.0),
             State::Wrong,
             reason,
-            "kentd's log says what came before; the other checks on this page may say why.",
+            "See kentd's log for what happened before; the other checks may show the cause.",
         );
     }
     check
@@ -207,7 +207,7 @@ fn disk(directories: &[Directory]) -> Check {
             State::above(sync, SYNC_WARNING_MS, SYNC_WRONG_MS),
             format!("writes to {path} take {} to become durable", millis(sync)),
             format!(
-                "Every commit waits for that: put --{setting} on a faster disk, or find out what else uses this one."
+                "Every commit waits for these writes: put --{setting} on a faster disk, or find out what else uses this disk."
             ),
         );
         let state = match *free_bytes {
@@ -260,7 +260,7 @@ fn limits(diagnosis: &Diagnosis) -> Check {
             check.problem(
                 State::above(open as f64 / max as f64, SHARE_WARNING, SHARE_WRONG),
                 format!("{} of {} open files are in use: the daemon will accept no more connections", number(open), number(max)),
-                "Raise LimitNOFILE= of its systemd unit, or `ulimit -n`, and restart it; or find out which clients hold the connections.",
+                "Raise LimitNOFILE= of the daemon's systemd unit, or `ulimit -n`, and restart the daemon; or find out which clients hold the connections.",
             );
         }
         (Some(open), None) => check.fact(format!("{} open files, without a maximum", number(open))),

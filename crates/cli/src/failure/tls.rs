@@ -7,7 +7,7 @@ pub(super) fn advice(endpoint: &str, cause: &str) -> Option<String> {
     let address = endpoint.trim_start_matches("https://").trim_end_matches('/');
     if cause.contains("CaUsedAsEndEntity") {
         return Some(
-            "The daemon shows the certificate of a CA: give kentd a certificate that the CA has signed, and name the CA with --ca."
+            "The daemon presents a CA certificate: give kentd a certificate that the CA has signed, and name the CA with --ca."
                 .to_owned(),
         );
     }

@@ -97,7 +97,7 @@ fn ok_contexts_are_listed_changed_and_deleted() {
             json!({"name": "prod", "current": true, "settings": {"endpoint": null, "space": "a/b", "request-timeout": null}})
         ]
     );
-    assert_eq!(home.kent("context rm prod"), "deleted context prod; commands use no context now\n");
+    assert_eq!(home.kent("context rm prod"), "deleted context prod; commands now use no context\n");
     assert_eq!(home.kent("context list --json"), "");
 }
 

@@ -68,7 +68,7 @@ fn member(check: &mut Check, member: &EtcdMember) {
         check.fact(format!("{label}: not in --store"));
         check.problem(
             State::Warning,
-            format!("{label} is a member of the cluster, but --store does not have it"),
+            format!("{label} is a member of the cluster, but --store does not list it"),
             "Add its endpoint to --store, so that the daemon can use it when others fail.",
         );
         return;
