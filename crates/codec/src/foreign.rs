@@ -173,7 +173,11 @@ fn typeid(text: &str) -> Option<Foreign> {
         digits: 3,
         fields: vec![
             ("type", kind.to_owned(), "the type of the identified object"),
-            ("uuid", uuid.to_string(), "the UUID in the suffix, usually of version 7: inspect it for its fields"),
+            (
+                "uuid",
+                uuid.to_string(),
+                "the UUID in the suffix, usually of version 7 (inspect the UUID to see its fields)",
+            ),
         ],
         layout: vec![(127, "uuid")],
         bytes: bytes.to_vec(),
@@ -305,7 +309,7 @@ const DISCORD: Snowflake = Snowflake {
     parts: &[
         (5, "worker", "the worker that created it"),
         (5, "process", "the process of that worker"),
-        (12, "increment", "counts the identifiers of the process"),
+        (12, "increment", "a counter of the identifiers that the process created"),
     ],
 };
 

@@ -138,7 +138,7 @@ fn examine(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     }
     if reading.guid {
         let uuid = parse_uuid(text, reading)?;
-        return inspect_uuid(text, uuid, "read in GUID byte order on request".to_owned(), reading);
+        return inspect_uuid(text, uuid, "read in GUID byte order, as requested".to_owned(), reading);
     }
     let mut inspection = guess(text, reading)?;
     let others = foreign::guesses(text).filter(|other| other.token != inspection.format);
@@ -267,7 +267,7 @@ fn parse_uuid(text: &str, reading: &Reading) -> Result<Uuid, CodecError> {
 /// Reads a string in the given format.
 fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     if let Some(found) = foreign::read_as(token, text) {
-        return Ok(inspect_foreign(text, found?, "read as this format on request".to_owned()));
+        return Ok(inspect_foreign(text, found?, "read in this format, as requested".to_owned()));
     }
     if let Some(found) = layouts::read_as(token, text) {
         return found;
@@ -278,7 +278,7 @@ fn inspect_as(text: &str, token: &str, reading: &Reading) -> Result<Inspection, 
         let message = format!("there is no format {token:?}: use one of {}", known.join(", "));
         CodecError::new(ErrorCode::BadFormat, message)
     })?;
-    let because = "read as this format on request".to_owned();
+    let because = "read in this format, as requested".to_owned();
     if token == "extuuid" && !has_uuid_form(text) {
         return inspect_ext(text, &because, reading);
     }
@@ -316,8 +316,8 @@ fn inspect_prefix(text: &str) -> Result<Inspection, CodecError> {
         _ => &[Range::new(0, fixed - 1, "fixed"), Range::new(fixed, 63, "open")],
     };
     let because = match range.clamped {
-        false => "read as a prefix of a uid11 on request",
-        true => "read as a prefix of a uid11 on request; the range ends at 2^64 - 1, the largest value",
+        false => "read as a prefix of a uid11, as requested",
+        true => "read as a prefix of a uid11, as requested; the range ends at 2^64 - 1, the largest value",
     };
     let text_of = |value| Uid11::new(value).to_string();
     let mut inspection = Inspection {

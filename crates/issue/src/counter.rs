@@ -590,7 +590,7 @@ mod tests {
                 read = commit(&mut counter, plan);
             }
         }
-        assert!(reserved < 800 && version < 10, "{reserved} reserved in {version} commits for 300");
+        assert!(reserved < 800 && version < 10, "{reserved} reserved in {version} commits to grant 300");
     }
 
     #[test]

@@ -20,7 +20,7 @@ const ONLY_KENT: &str = "ksuid-128";
 /// Fails with the error from reading the string in this spelling, and with `reserved-bits` if a field with a fixed
 /// value has another value.
 pub fn inspect_layout(text: &str, name: &str, layout: &Layout, spelling: &Spelling) -> Result<Inspection, VerbError> {
-    Ok(read(text, name, layout, spelling.parse(text, layout.bits())?, "read as this layout on request")?)
+    Ok(read(text, name, layout, spelling.parse(text, layout.bits())?, "read in this layout, as requested")?)
 }
 
 fn read(text: &str, name: &str, layout: &Layout, value: u128, because: &str) -> Result<Inspection, CodecError> {
@@ -46,7 +46,7 @@ pub(super) fn read_as(token: &str, text: &str) -> Option<Result<Inspection, Code
     let preset = Preset::by_name(token).ok()?;
     let (layout, spelling) = (preset.layout(None).ok()?, preset.spelling().ok()?);
     let value = spelling.parse(text, layout.bits());
-    Some(value.and_then(|value| read(text, token, &layout, value, "read as this format on request")))
+    Some(value.and_then(|value| read(text, token, &layout, value, "read in this format, as requested")))
 }
 
 /// Returns the names of the presets that are not among the foreign formats.

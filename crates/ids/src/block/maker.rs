@@ -184,7 +184,11 @@ mod tests {
                 again.fill_bytes(rest);
                 let expected = [cut(fours, 6, mask), cut(rest, 8, mask), Vec::from([0; 16])].concat();
                 assert_eq!(tails, expected[..16], "{count} of {bits} bits");
-                assert_eq!(rng.next_u64(), again.next_u64(), "{count} of {bits} bits draw no more");
+                assert_eq!(
+                    rng.next_u64(),
+                    again.next_u64(),
+                    "{count} tails of {bits} bits draw more bytes than needed"
+                );
             }
         }
         let (mut tails, mut rng) = ([0; 3], Seeded(7));

@@ -457,7 +457,7 @@ fn vector<'a>(dimensions: &Dimensions<'_>, keyword: Piece<'_>, body: Piece<'a>) 
     let context = context.transpose()?;
     let values: Vec<Piece<'_>> = values.split(b',').collect();
     if count.is_some_and(|count| count != values.len() as u128) {
-        let message = format!("the text has {} numbers, but its keyword states another count", values.len());
+        let message = format!("the text has {} numbers, but its keyword states a different count", values.len());
         return Err(body.refuse(ErrorCode::CountMismatch, message));
     }
     if values.len() > COUNT_MAX {

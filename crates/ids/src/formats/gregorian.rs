@@ -128,7 +128,11 @@ pub(crate) fn time_fields(ticks: u64) -> [Field; 3] {
 pub(crate) fn node_fields(node: Node) -> [Field; 3] {
     [
         Field::text("node", node.to_string(), "the generator"),
-        Field::flag("multicast", node.is_multicast(), "whether the node is not a network card's address"),
+        Field::flag(
+            "multicast",
+            node.is_multicast(),
+            "whether the multicast bit is set, so that the node is not a network card's address",
+        ),
         Field::flag("local", node.is_local(), "whether the node is a locally administered address"),
     ]
 }

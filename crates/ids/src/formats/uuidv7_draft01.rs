@@ -255,7 +255,7 @@ fn layout_fields(layout: &SubsecLayout, rest: u128) -> Vec<Field> {
     let units = floor_units(fraction, layout.fraction_bits, layout.digits);
     Vec::from([
         Field::text("name", layout.name.to_string(), "the layout"),
-        Field::large("subsec_bits", fraction as i128, "the fraction of the second, in steps of its width"),
+        Field::large("subsec_bits", fraction as i128, "the stored bits of the fraction of the second, as a number"),
         Field::large("subsec", units as i128, "the fraction of the second, in the layout's unit"),
         Field::small("seq", seq as u32, "a counter"), // OK because the counter has at most 14 bits
         Field::large("rand", rand as i128, "random bits; in Kent, the first six are the slot"),

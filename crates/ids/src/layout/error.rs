@@ -84,7 +84,8 @@ pub enum LayoutError {
     },
     /// A kind occurs twice, or a shard and a tag occur together.
     #[error(
-        "{name} occurs twice: a layout has each field at most once, except zero and const; shard and tag count as one"
+        "{name} occurs twice: a layout has each field at most once, except zero and const; shard and tag count as the \
+         same field"
     )]
     Twice {
         /// The kind's name.

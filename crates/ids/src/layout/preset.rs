@@ -35,14 +35,14 @@ static PRESETS: [Preset; 14] = [
         name: "snowflake-twitter",
         fields: TWITTER,
         text: "decimal",
-        about: "Twitter's Snowflake; the slot is the 5 bits of the data center and the 5 bits of the worker",
+        about: "Twitter's Snowflake; the slot takes the place of the data center (5 bits) and the worker (5 bits)",
         has_type: false,
     },
     Preset {
         name: "snowflake-discord",
         fields: "time:42:1ms@2015-01-01 slot:10 counter:12",
         text: "decimal",
-        about: "Discord's Snowflake; the slot is the 5 bits of the worker and the 5 bits of the process",
+        about: "Discord's Snowflake; the slot takes the place of the worker (5 bits) and the process (5 bits)",
         has_type: false,
     },
     Preset {
@@ -98,7 +98,7 @@ static PRESETS: [Preset; 14] = [
         name: "objectid",
         fields: "time:32:1s@1970-01-01 slot:40 counter:24",
         text: "hex",
-        about: "MongoDB's ObjectId; the slot is the 5 bytes that a driver draws for its process",
+        about: "MongoDB's ObjectId; the slot takes the place of the 5 random bytes of a driver's process",
         has_type: false,
     },
     Preset {

@@ -195,11 +195,11 @@ fn err_texts_that_are_not_layouts() {
         ),
         (
             "counter:4 counter:4",
-            "counter occurs twice: a layout has each field at most once, except zero and const; shard and tag count as one",
+            "counter occurs twice: a layout has each field at most once, except zero and const; shard and tag count as the same field",
         ),
         (
             "counter:4 shard:4 tag:4",
-            "tag occurs twice: a layout has each field at most once, except zero and const; shard and tag count as one",
+            "tag occurs twice: a layout has each field at most once, except zero and const; shard and tag count as the same field",
         ),
         ("const:4:16", "const:4:16 does not fit: 4 bits can hold at most 15"),
         (

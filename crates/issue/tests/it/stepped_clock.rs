@@ -74,7 +74,7 @@ fn ok_the_pace_clock_is_never_ahead_of_every_wall_clock() {
         let ahead = host.pace_time().get() - host.truth;
         assert!(
             ahead <= SECOND,
-            "up for {hours} h: ahead by {} ms, the wall clock never by more than 400 ms",
+            "up for {hours} h: the pace clock is ahead by {} ms, but the wall clock was never ahead by more than 400 ms",
             ahead / 1_000_000
         );
     }
