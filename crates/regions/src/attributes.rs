@@ -196,7 +196,7 @@ impl Policy {
     }
 }
 
-const EXTERNAL: &str = "an external region issues nothing, because its users choose the numbers: it can have no policy";
+const EXTERNAL: &str = "an external region cannot have a policy: its users choose the numbers, and it issues nothing";
 
 /// A change to a policy. `None` leaves a part as it is; `Some(None)` clears it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

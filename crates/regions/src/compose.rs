@@ -39,7 +39,7 @@ pub enum NotComposed {
         region: String,
     },
     /// At least one bit of the identifier's expansion zone is 1.
-    #[error("{id} has a one bit in the expansion zone of {region:?}, where all of its identifiers have zeros")]
+    #[error("{id} is not an identifier of {region:?}: at least one bit of its expansion zone is 1, but must be 0")]
     Zone {
         /// The identifier.
         id: u128,

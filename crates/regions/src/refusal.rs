@@ -255,7 +255,7 @@ pub enum Refusal {
         suffix: u8,
     },
     /// `not-delegated`: the region has no local table.
-    #[error("region {region:?} is not delegated, so it has no table of its own")]
+    #[error("region {region:?} is not delegated, so it does not contain a space")]
     NotDelegated {
         /// The name of the region.
         region: String,

@@ -57,7 +57,7 @@ impl Table {
                 return Err(damage("its order key is that of a later region"));
             }
             if table.get(region.number).is_some() || table.named(&region.name).is_ok() {
-                return Err(damage("its number or name exists twice"));
+                return Err(damage("another region has the same number or name"));
             }
             if table.at(region.prefix).is_some() {
                 return Err(damage("its prefix exists twice"));
@@ -101,7 +101,7 @@ impl Table {
         }
         let former = |former: &FormerPrefix| former.prefix != region.prefix && region.prefix.starts_with(former.prefix);
         if !region.history.iter().all(former) {
-            return Some("its prefix does not begin with a prefix that it had");
+            return Some("its prefix does not begin with one of its former prefixes");
         }
         self.broken_alone(region)
     }

@@ -28,7 +28,7 @@ pub enum NotUndone {
     #[error("{0}")]
     Refused(Refusal),
     /// The reversal would not restore this region completely.
-    #[error("it would leave region {region:?} different from before")]
+    #[error("the reversal would not restore region {region:?} completely")]
     Different {
         /// The name of the region.
         region: String,

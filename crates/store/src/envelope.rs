@@ -82,7 +82,7 @@ fn checksum(key: &Key, contents: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-const _: () = assert!(crate::key::KEY_BYTES_MAX <= u16::MAX as usize, "the length of a key fits two bytes");
+const _: () = assert!(crate::key::KEY_BYTES_MAX <= u16::MAX as usize, "the length of a key fits into two bytes");
 
 #[cfg(test)]
 mod tests {

@@ -73,7 +73,7 @@ pub enum NotRestored {
     },
     /// The archive is not a directory.
     #[error(
-        "{} is not a directory: --archive restores from the directory that the daemon had as --archive; to restore from a backup, leave \
+        "{} is not a directory: --archive restores from the directory that the daemon used with --archive; to restore from a backup, leave \
          --archive out (kentd restore {} --data /var/lib/kent-new)", path.display(), path.display()
     )]
     NotADirectory {
@@ -82,7 +82,7 @@ pub enum NotRestored {
     },
     /// The directory contains a store, not an archive.
     #[error(
-        "{0} is a data directory, not an archive: name the directory that the daemon had as --archive, or leave --archive out to skip \
+        "{0} is a data directory, not an archive: give the directory that the daemon used with --archive, or leave --archive out to skip \
          what may have been issued since (kentd restore {0} --data {0}-new --dry-run)", path.display()
     )]
     IsData {
@@ -90,7 +90,7 @@ pub enum NotRestored {
         path: PathBuf,
     },
     /// The archive does not exist.
-    #[error("the archive {} does not exist: name the directory that the daemon had as --archive", path.display())]
+    #[error("the archive {} does not exist: give the directory that the daemon used with --archive", path.display())]
     NotFound {
         /// The path.
         path: PathBuf,

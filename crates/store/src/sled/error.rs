@@ -232,7 +232,7 @@ pub enum ArchiveError {
         source: ReadError,
     },
     /// The directory is not an archive.
-    #[error("{} is not the archive of a store: name the directory that the daemon had as --archive", dir.display())]
+    #[error("{} is not the archive of a store: give the directory that the daemon used with --archive", dir.display())]
     Nothing {
         /// The directory.
         dir: PathBuf,

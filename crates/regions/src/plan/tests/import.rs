@@ -111,7 +111,7 @@ fn err_regions_that_do_not_fit() {
         (
             top(Region { history: vec![FormerPrefix { prefix: prefix("1"), ..former }], ..region("x", "000", 1) }),
             "bad-import",
-            &["a prefix that it had"],
+            &["one of its former prefixes"],
         ),
     ];
     for (edit, code, help) in cases {

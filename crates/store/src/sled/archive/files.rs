@@ -105,7 +105,7 @@ impl Listing {
         let head = read_head(&path)?;
         match head.revision == *revision {
             true => Ok(Some((*revision, head))),
-            false => Err(ArchiveError::Damaged { path, at: 0, what: "its revision differs from the one in its name" }),
+            false => Err(ArchiveError::Damaged { path, at: 0, what: "its revision is not the revision in its name" }),
         }
     }
 }

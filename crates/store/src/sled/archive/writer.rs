@@ -162,7 +162,7 @@ impl Archive {
     pub(in crate::sled) fn end_append(&mut self, appender: &Appender, frame: &[u8]) -> Result<(), ArchiveError> {
         let late = || {
             let dir = self.place.dir.display();
-            tracing::warn!(archive = %dir, "a write of the archive takes more than 2 s; commits wait for it");
+            tracing::warn!(archive = %dir, "a write to the archive takes more than 2 s; commits wait for it");
         };
         appender.end(late).map_err(|error| ArchiveError::io(&self.path, error))?;
         self.at += frame.len();
