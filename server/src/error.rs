@@ -181,7 +181,7 @@ pub(crate) enum AllocateError {
     },
     /// After a restore, the position of the counter is unknown.
     #[error(
-        "{subject} cannot issue, because the position of its counter is unknown since the restore: set a number above all numbers \
+        "{subject} cannot issue, because the position of its counter has been unknown since the restore: set a number above all numbers \
          in use ({})",
         match region {
             Some((region, space)) => format!("kent region set {} --next N, or 0 if it is new", arguments(region, space)),
@@ -444,7 +444,7 @@ pub(crate) enum EditError {
     },
     /// After a restore, the position of the region's counter is unknown.
     #[error(
-        "this edit depends on the counter of region {region:?}, whose position is unknown since the restore: set a number above all \
+        "this edit depends on the counter of region {region:?}, whose position has been unknown since the restore: set a number above all \
          numbers in use (kent region set {} --next N)",
         arguments(region, space)
     )]

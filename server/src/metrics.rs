@@ -218,7 +218,7 @@ impl Metrics {
         kent.register("store_commits", "Durable commits", totals.store_commits.clone());
         kent.register(
             "store_conflicts",
-            "Commits rejected because another change came first",
+            "Commits rejected because of a conflicting change",
             totals.store_conflicts.clone(),
         );
         kent.register("store_flushes", "Flushes of the store; commits share them", totals.store_flushes.clone());
@@ -243,8 +243,12 @@ impl Metrics {
             totals.chunk_reservations.clone(),
         );
         kent.register("slot_epoch", "Fencing token of the slot, or 0", gauges.slot_epoch.clone());
-        kent.register("watchers", "Open WatchTable calls", gauges.watchers.clone());
-        kent.register("denied", "Calls refused because of who the caller is", totals.denied.clone());
+        kent.register("watchers", "Open WatchTable and WatchFigures calls", gauges.watchers.clone());
+        kent.register(
+            "denied",
+            "Calls refused because of their credentials, permissions or limits",
+            totals.denied.clone(),
+        );
         kent.register("audit_lines", "Lines written to the audit log", totals.audit_lines.clone());
         kent.register("audit_lost", "Lines that the audit log lost", totals.audit_lost.clone());
         self.disks.register(kent);

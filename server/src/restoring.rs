@@ -70,7 +70,7 @@ fn print(args: &RestoreArgs, restore: &Restore) {
     list_skips(restore);
     if !args.clock_error.0.is_zero() {
         println!(
-            "nothing is issued for {}, because the clock of a lost host may have been ahead by up to this time (--clock-error)",
+            "nothing is issued for {}, because the clock of a lost host may have been that far ahead (--clock-error)",
             args.clock_error
         );
     }
@@ -136,7 +136,7 @@ pub(super) fn list_skips(restore: &Restore) {
     let (known, unsure): (Vec<&Skip>, Vec<&Skip>) = restore.skips.iter().partition(|skip| skip.to.is_some());
     for Skip { source, from, .. } in unsure.iter().take(LISTED_MAX) {
         println!(
-            "{source}: {from} -> unknown, because it may have issued all that was left; nothing is issued without --floor {source}=N"
+            "{source}: {from} -> unknown, because it may have issued every identifier that was left; nothing is issued without --floor {source}=N"
         );
     }
     for Skip { source, from, to } in known.iter().take(LISTED_MAX) {

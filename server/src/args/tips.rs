@@ -189,19 +189,19 @@ const COMMANDS: [Habit; 9] = [
     habit(
         "",
         &["start", "serve", "run", "server", "daemon", "up", "init", "open"],
-        "kentd serves without a command",
+        "kentd needs no command to serve",
         "kentd --data /var/lib/kent",
     ),
     habit(
         "",
         &["stop", "shutdown", "quit", "exit", "down", "kill"],
-        "a daemon ends when its process gets SIGTERM or Ctrl-C",
+        "SIGTERM or Ctrl-C stops a daemon",
         "kill -TERM $(pidof kentd)",
     ),
     habit(
         "",
         &["restart", "reload"],
-        "a daemon ends when its process gets SIGTERM; start it again, or let a service manager restart it",
+        "SIGTERM stops a daemon; start it again, or let a service manager restart it",
         "systemctl restart kentd",
     ),
     habit("", &["health", "info", "ping", "ready"], "`kent` queries a running daemon", "kent status"),
@@ -337,7 +337,7 @@ fn of_command(error: &clap::Error, words: &[OsString], command: &Command) -> (Ve
         }
         None => {
             let commands: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
-            let tip = format!("kentd serves without a command; its commands are {}", commands.join(", "));
+            let tip = format!("kentd needs no command to serve; its commands are {}", commands.join(", "));
             (vec![tip], None)
         }
     }
@@ -444,7 +444,7 @@ mod tests {
                 &["cannot be used multiple times", "--listen takes a list: write --listen 127.0.0.1:1,unix:a\n"],
             ),
             ("kentd --metrics-regions a --metrics-regions b", &["write --metrics-regions a,b\n"]),
-            ("kentd start", &["kentd serves without a command", "for example: kentd --data /var/lib/kent\n"]),
+            ("kentd start", &["kentd needs no command to serve", "for example: kentd --data /var/lib/kent\n"]),
             ("kentd run --log debug", &["for example: kentd --log debug\n"]),
             ("kentd status", &["a command of `kent`", "for example: kent status\n"]),
             ("kentd backup kent.backup", &["a command of `kent`", "for example: kent backup kent.backup\n"]),

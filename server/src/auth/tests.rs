@@ -142,7 +142,7 @@ async fn err_bad_credentials_get_one_answer() {
 async fn ok_a_change_takes_effect_with_the_next_call() {
     let daemon = Daemon::start().await;
     daemon.write(written(token(&[], &["ops"]))).await;
-    assert_eq!(daemon.may(&presented(1)), Ok(false), "there is no such role yet");
+    assert_eq!(daemon.may(&presented(1)), Ok(false), "the role does not exist yet");
     let role = |rights: &[&str]| {
         let rights = rights.iter().map(|text| right(text)).collect();
         Write::Role(Role { name: "ops".to_owned(), rights, certificates: Vec::new(), limits: Limits::default() })
@@ -157,7 +157,10 @@ async fn ok_a_change_takes_effect_with_the_next_call() {
     assert_eq!(daemon.may(&presented(1)), Ok(false));
     daemon.write(written(Token { refused: Some(Refused::Revoked), ..token(&[], &[]) })).await;
     assert!(matches!(daemon.may(&presented(1)), Err(Denied::Refused(_, Refused::Revoked))));
-    assert!(matches!(daemon.may(&presented(2)), Err(Denied::BadCredential(_))), "only the holder gets the reason");
+    assert!(
+        matches!(daemon.may(&presented(2)), Err(Denied::BadCredential(_))),
+        "only the holder of the token gets the reason"
+    );
     daemon.write(Write::NoToken(presented(1).id())).await;
     assert!(matches!(daemon.may(&presented(1)), Err(Denied::BadCredential(_))));
 }
@@ -188,7 +191,7 @@ async fn err_a_replica_out_of_touch_serves_only_its_own_user() {
     assert!(daemon.auth.is_current(&caller, daemon.clock.steady()));
     daemon.clock.0.store(10_000, Ordering::SeqCst);
     assert!(matches!(daemon.may(&presented(1)), Err(Denied::OutOfTouch(_))));
-    assert!(!daemon.auth.is_current(&caller, daemon.clock.steady()), "also in the middle of a stream");
+    assert!(!daemon.auth.is_current(&caller, daemon.clock.steady()), "also during a stream");
     assert!(matches!(daemon.identify(None, Some("spiffe://example/orders")), Err(Denied::OutOfTouch(_))));
     assert_eq!(daemon.auth.identify(&local, daemon.clock.steady()).expect("local").name(), "local");
     daemon.advance(10_001);

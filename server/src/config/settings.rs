@@ -94,7 +94,7 @@ settings! {
             "Address of the HTTP port for /livez, /readyz, /metrics, and the API as JSON and gRPC-Web";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         http_api: bool = "true", "KENT_HTTP_API" "BOOL":
-            "Serve the API on the HTTP port, too";
+            "Also serve the API on the HTTP port";
         #[arg(num_args = 0..=1, default_missing_value = "true")]
         no_console: bool = "false", "KENT_NO_CONSOLE" "BOOL":
             "Do not serve the web console, which is at /console/ on the HTTP port";
@@ -218,7 +218,7 @@ settings! {
             "PEM file with the CAs that verify the collector at an https:// address [default: those of the system]";
         #[arg(value_parser = parse_share)]
         trace_ratio: f64 = "0" ["0" to "1"], "KENT_TRACE_RATIO" "RATIO":
-            "Share of the calls without the header traceparent that have spans, such as 0.01; the header decides for other calls";
+            "Share of calls to trace among those without a traceparent header, such as 0.01; for other calls, the header decides";
     }
     "Audit" {
         audit: AuditTo, "KENT_AUDIT" "FILE|stderr":

@@ -139,7 +139,7 @@ async fn try_sign_in(shared: &Shared, request: Request) -> Result<Response, Stat
     let body = body.map_err(|_| status::request_too_large(REQUEST_BYTES_MAX))?;
     let SignIn { token } =
         serde_json::from_slice(&body).map_err(|_| status::bad_json(r#"send {"token": "kent_..."}"#))?;
-    let bad = |_| status::from_invalid(&Invalid::new("token", "has characters that no token has"));
+    let bad = |_| status::from_invalid(&Invalid::new("token", "contains characters that are not allowed in a token"));
     let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(bad)?;
     authorization.set_sensitive(true);
     let mut request = Request::from_parts(head, Body::empty());

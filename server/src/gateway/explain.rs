@@ -66,7 +66,9 @@ fn wanted(field: &FieldDescriptor, path: &Path) -> String {
         }
         Kind::Uint64 | Kind::Fixed64 => match range(field.name()).into_inner() {
             (min, u64::MAX) => {
-                format!("a whole number from {min} to 2^64 - 1, such as 20 or \"20\"; above 2^53 as a string")
+                format!(
+                    "a whole number from {min} to 2^64 - 1, such as 20 or \"20\"; a number above 2^53 must be a string"
+                )
             }
             (min, max) => format!("a whole number from {min} to {max}, such as 20 or \"20\""),
         },

@@ -93,7 +93,7 @@ async fn ok_the_next_chunk_is_reserved_before_the_present_one_is_used_up() {
         let disk = MemoryStore::new(StoreId::new([3; 16]));
         let node = start(&disk, FixedClock).await;
         draw(&node, source, CHUNK).await.expect("the first chunk");
-        draw(&node, source, 40).await.expect("more than half of the second one");
+        draw(&node, source, 40).await.expect("more than half of the second chunk");
         wait_until_left(&node, 2 * CHUNK - 40).await;
 
         // The store stops answering: grants continue until the prefetched chunk is used up.
@@ -102,7 +102,7 @@ async fn ok_the_next_chunk_is_reserved_before_the_present_one_is_used_up() {
             _ => Fault::None,
         });
         draw(&node, source, CHUNK - 40).await.expect("the rest of the second chunk");
-        draw(&node, source, CHUNK).await.expect("the chunk that was reserved ahead");
+        draw(&node, source, CHUNK).await.expect("the prefetched chunk");
         draw(&node, source, 1).await.expect_err("nothing is left");
 
         // A failed prefetch does not prevent later ones.

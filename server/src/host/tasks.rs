@@ -293,7 +293,7 @@ struct StopOnPanic(CancellationToken);
 impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            error!("work of the daemon panicked; stopping");
+            error!("background work of the daemon panicked; stopping");
             self.0.cancel();
         }
     }

@@ -187,7 +187,7 @@ impl<E: Export> Export for Reporting<E> {
         let count = spans.len();
         let exported = self.0.export(spans).await;
         if let Err(error) = &exported {
-            warn!(%error, spans = count, "the collector of traces (--otlp) has not accepted spans, which are lost");
+            warn!(%error, spans = count, "the trace collector (--otlp) did not accept spans; these spans are lost");
         }
         exported
     }

@@ -90,7 +90,7 @@ async fn directories(engine: &Arc<Engine>) -> Vec<Directory> {
         unmeasured.collect()
     };
     let Ok(Ok(turn)) = time::timeout(DISK_LIMIT, engine.measuring().acquire_owned()).await else {
-        return failed("an earlier measurement has not ended: the disk may hang".to_owned());
+        return failed("an earlier measurement has not ended: the disk may be hanging".to_owned());
     };
     let measured = {
         let engine = engine.clone();
@@ -108,7 +108,7 @@ async fn directories(engine: &Arc<Engine>) -> Vec<Directory> {
     match time::timeout(DISK_LIMIT, engine.tasks().spawn_locking(measured)).await {
         Ok(Ok(measured)) => measured,
         Ok(Err(_)) => failed("the measurement failed".to_owned()),
-        Err(_) => failed(format!("not measured within {DISK_LIMIT:?}: the disk may hang")),
+        Err(_) => failed(format!("not measured within {DISK_LIMIT:?}: the disk may be hanging")),
     }
 }
 

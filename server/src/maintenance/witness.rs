@@ -555,7 +555,7 @@ mod tests {
         }
         witness.check_new(&new, "four").await.expect("no store was there");
         let record = read(&witness.file(ID)).expect("read").expect("a record");
-        assert_eq!(record.earlier, ["two", "one"], "the latest first, each one once");
+        assert_eq!(record.earlier, ["two", "one"], "latest first, each location once");
     }
 
     #[tokio::test]

@@ -511,7 +511,7 @@ mod tests {
             begins.recv().expect("it begins");
             for _ in 0..10_000 {
                 std::thread::yield_now();
-                assert!(!is_applied.load(Ordering::SeqCst), "the seal was applied in the middle");
+                assert!(!is_applied.load(Ordering::SeqCst), "the seal was applied while the facts were in use");
             }
             sealing
         });

@@ -108,7 +108,7 @@ async fn ok_concurrent_requests_expand_a_region_once() {
     for drawn in join_all((0..8).map(|_| draw(&node))).await {
         drawn.expect("granted");
     }
-    assert_eq!(get(&node).await.suffix_bits, 4, "by two bits, and never beyond four");
+    assert_eq!(get(&node).await.suffix_bits, 4, "expanded by two bits, and never beyond four");
 }
 
 /// Like the previous test, but on two replicas, with one request on each.
@@ -126,7 +126,7 @@ async fn ok_two_replicas_expand_a_region_once() {
         drawn.expect("granted");
     }
     time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(get(&one).await.suffix_bits, 4, "by two bits, and never beyond four");
+    assert_eq!(get(&one).await.suffix_bits, 4, "expanded by two bits, and never beyond four");
 }
 
 /// A reservation waits for its lock while the region becomes strict.

@@ -58,7 +58,7 @@ pub(crate) struct UnixSocket {
 #[derive(Debug, Error)]
 pub enum SocketError {
     /// Another process accepts connections there.
-    #[error("another process, such as a kentd that still runs, serves this socket")]
+    #[error("another process, such as a kentd that is still running, serves this socket")]
     InUse,
     /// The file there is not a socket.
     #[error("the file there is not a socket, so it is not replaced")]

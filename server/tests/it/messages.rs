@@ -326,7 +326,7 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         ("--threads 0", &["threads is 0, but must be 1 to 1024"]),
         ("--window 3", &["expected a duration with its unit, such as 500ms, 30s or 5m", "2s to 1h [default: 1m]"]),
         ("--thread 5", &["a similar argument exists: '--threads'", "Usage: kentd [OPTIONS]"]),
-        ("serve", &["kentd serves without a command", "for example: kentd --data /var/lib/kent\n"]),
+        ("serve", &["kentd needs no command to serve", "for example: kentd --data /var/lib/kent\n"]),
         ("--data z1 start", &["unrecognized subcommand 'start'", "for example: kentd --data z1\n"]),
         (
             "--data z1 restore x",

@@ -97,7 +97,7 @@ async fn err_a_path_that_is_in_use_or_not_a_socket_is_refused() {
     let daemon = Daemon::spawn(&mut with_socket(&dir.path().join("data"), &socket));
     fs::write(&file, "text").expect("written");
     let cases = [
-        (socket.clone(), "another process, such as a kentd that still runs, serves this socket"),
+        (socket.clone(), "another process, such as a kentd that is still running, serves this socket"),
         (file.clone(), "the file there is not a socket, so it is not replaced"),
         (dir.path().join("absent/s"), "its directory does not exist (mkdir -p "),
         (dir.path().join("a".repeat(120)), "the path of a Unix socket has at most 107"),

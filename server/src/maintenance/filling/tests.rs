@@ -205,7 +205,7 @@ fn ok_an_interrupted_migration_is_continued_and_late_commits_change_nothing() {
         for last in 0..COMMITS {
             let store = store();
             let sent = listen(&store, move |at| if at == last { broken() } else { Fault::None });
-            assert!(poll(pin!(fill(&store, 100))).is_pending(), "it waits for an answer, and is dropped");
+            assert!(poll(pin!(fill(&store, 100))).is_pending(), "the attempt waits for an answer, and is dropped");
             let late: Vec<Txn> = sent.lock().expect("not poisoned").drain(..).collect();
             let sent = delay_every_operation(&store);
             if run(load_or_found(&store, &SystemEntropy)).is_ok() {

@@ -108,7 +108,7 @@ async fn err_only_a_complete_store_is_migrated_and_only_to_an_empty_prefix() {
     target.reopen().commit(Txn::new().put(keys::CLUSTER, [1])).await.expect("committed");
     let refused = migration.make(|_, _| {}).await.expect_err("a store exists");
     assert!(matches!(refused, MigrateError::NotEmpty { .. }), "{refused}");
-    assert_eq!(value(&source, &keys::MOVED).await, None, "it can be moved elsewhere");
+    assert_eq!(value(&source, &keys::MOVED).await, None, "the store can be moved elsewhere");
 }
 
 #[test]

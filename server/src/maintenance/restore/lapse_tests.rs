@@ -119,7 +119,7 @@ fn ok_naming_an_older_backup_never_lowers_a_series_that_the_backup_lacks() {
     };
     let (alone, with_older) = (start(None), start(Some(older)));
     assert!(alone >= issued, "without the older backup it starts at {alone}");
-    assert!(with_older >= issued, "it starts at {with_older}, but {issued} were issued");
+    assert!(with_older >= issued, "with the older backup it starts at {with_older}, but {issued} were issued");
 }
 
 /// An operator takes a floor from each of two databases.

@@ -346,8 +346,8 @@ fn ok_every_slot_continues_after_its_reservation_with_a_new_fence() {
         }
         assert_ne!(after.holder, HolderId::new([7; 16]));
     }
-    assert_eq!(nodes.len(), slots.len(), "each slot has a node of its own");
-    assert!(sequences.len() > 2, "most slots have a clock sequence of their own: {sequences:?}");
+    assert_eq!(nodes.len(), slots.len(), "each slot has a separate node");
+    assert!(sequences.len() > 2, "most slots have a separate clock sequence: {sequences:?}");
 }
 
 #[test]

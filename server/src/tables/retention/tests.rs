@@ -263,7 +263,7 @@ async fn err_invented_symbols_do_not_lock_out_operators() {
     make_series(&other, "serial:X4").await;
     make_series(&one, "serial:X4").await;
     for node in [&one, &other, &third] {
-        lease(node, "serial:X4", 2000).await.expect("it continues where it was");
+        lease(node, "serial:X4", 2000).await.expect("the series continues where it stopped");
     }
     lease(&one, "serial:X6", 1).await.expect("below the limit");
     check_refused(lease(&other, "serial:X7", 1).await, Code::ResourceExhausted, "TOO_MANY_SERIES");

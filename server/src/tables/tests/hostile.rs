@@ -166,7 +166,7 @@ async fn ok_a_replica_that_reads_a_whole_table_again_drops_its_chunks() {
     update(&one, UpdateRegionRequest { next, ..Default::default() }).await.expect("declared");
     let revision = one.engine().directory().find("default").expect("there").read(Table::revision);
     disk.commit(Txn::new().delete(keys::history("default", revision.0, 0))).await.expect("removed");
-    assert_eq!(draw(&other).await.expect("from its chunk"), 1, "it does not know the edit yet");
+    assert_eq!(draw(&other).await.expect("from its chunk"), 1, "the other replica does not know the edit yet");
     disk.plan(|_| Fault::None);
     let space = other.engine().directory().find("default").expect("there");
     other.engine().directory().refresh(&space).await.expect("read");
