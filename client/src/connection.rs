@@ -389,7 +389,7 @@ impl<'a> Attempts<'a> {
     pub(crate) async fn wait_after(&mut self, endpoint: usize, status: Status) -> Result<(), Error> {
         let hint = match judge(&status) {
             Verdict::Final(_) if status.code() == Code::Unauthenticated && self.has_other_token() => {
-                debug!("trying again with the token that is in its file now");
+                debug!("the token file has changed; trying again with the new token");
                 return Ok(());
             }
             Verdict::Final(error) => return Err(error),

@@ -143,7 +143,7 @@ impl Shared {
                 state.stamp = Some(stamp);
             }
             Err(problem) => {
-                warn!(file = %file.display(), problem, "the token cannot be read again; the previous one stays in use");
+                warn!(file = %file.display(), problem, "the token file cannot be used; the previous token stays in use");
             }
         }
     }
@@ -172,7 +172,8 @@ fn header(text: &str) -> Result<MetadataValue<Ascii>, String> {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     let header = is_token.then(|| format!("Bearer {text}").parse::<MetadataValue<Ascii>>().ok()).flatten();
     let mut header = header.ok_or(
-        "a token is kent_ID_SECRET, as `kent token create NAME --allow ACTION:RESOURCE` prints it, alone in its file"
+        "a token is kent_ID_SECRET, as `kent token create NAME --allow ACTION:RESOURCE` prints it; a token file contains \
+         nothing else"
             .to_owned(),
     )?;
     header.set_sensitive(true);

@@ -46,7 +46,7 @@ func newToken(text, file string) (*token, error) {
 func bearer(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if !tokenForm.MatchString(text) {
-		return "", &ConfigError{"a token is kent_ID_SECRET, as `kent token create` prints it, alone in its file"}
+		return "", &ConfigError{"a token is kent_ID_SECRET, as `kent token create` prints it; a token file contains nothing else"}
 	}
 	return "Bearer " + text, nil
 }

@@ -50,7 +50,7 @@ impl TryFrom<v1::RequestRegionRequest> for AskInput {
         if request.reason.trim().is_empty() {
             return Err(Invalid::new(
                 "reason",
-                "is empty: say why you need the region, because an operator decides by your reason",
+                "is empty: say why you need the region; an operator decides on the basis of your reason",
             ));
         }
         check_bytes("reason", &request.reason)?;
@@ -73,7 +73,7 @@ impl TryFrom<v1::CloseRegionRequestRequest> for CloseInput {
         check_bytes("note", &request.note)?;
         let how = match State::try_from(request.state) {
             Ok(State::Declined) if request.note.trim().is_empty() => {
-                return Err(Invalid::new("note", "is empty: say why you decline, because the requester reads it"));
+                return Err(Invalid::new("note", "is empty: say why you decline; the requester reads your reason"));
             }
             Ok(State::Declined) => AskOutcome::Declined,
             Ok(State::Withdrawn) => AskOutcome::Withdrawn,

@@ -53,7 +53,7 @@ pub fn decode_token(id: TokenId, value: &[u8]) -> Result<Token, Malformed> {
         Ok(token_record::Refused::No) => None,
         Ok(token_record::Refused::Revoked) => Some(Refused::Revoked),
         Ok(token_record::Refused::Restored) => Some(Refused::Restored),
-        Err(_) => return Err(malformed("whether a token is refused")),
+        Err(_) => return Err(malformed("the refusal state of a token")),
     };
     Ok(Token {
         id,
@@ -186,7 +186,7 @@ fn right(record: records::RightRecord) -> Result<Right, Malformed> {
         (false, Some(number)) => Bound::Region(Place { space, number, first_name }),
     };
     let permission = permission.parse().map_err(|_| malformed("a permission"))?;
-    Right::new(permission, bound).map_err(|_| malformed("what a permission is bound to"))
+    Right::new(permission, bound).map_err(|_| malformed("the space or region of a permission"))
 }
 
 #[cfg(test)]
@@ -265,6 +265,6 @@ mod tests {
         assert_eq!(decode_spent(b"\xff"), Err(malformed("the record of a budget's use")));
         let unbound = records::RightRecord { permission: "edit:space:x".to_owned(), ..Default::default() };
         let role = records::RoleRecord { rights: vec![unbound], ..Default::default() }.encode_to_vec();
-        assert_eq!(decode_role("ops", &role), Err(malformed("what a permission is bound to")));
+        assert_eq!(decode_role("ops", &role), Err(malformed("the space or region of a permission")));
     }
 }

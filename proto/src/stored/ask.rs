@@ -108,7 +108,7 @@ pub fn decode_ask(value: &[u8]) -> Result<Ask, Malformed> {
     let closed = match (how, record.closed) {
         (None, None) => None,
         (Some(how), Some(at)) => Some(AskClosed { how, at, by: record.closed_by, note: record.note }),
-        _ => return Err(malformed("when a request for a region was closed")),
+        _ => return Err(malformed("the closing time of a request for a region")),
     };
     let bits = |bits: u32| u8::try_from(bits).map_err(|_| malformed("the bits of a request for a region"));
     Ok(Ask {

@@ -210,7 +210,9 @@ function stamp(file: string): string {
 function bearer(text: string): string {
   const token = text.trim();
   if (!/^kent_[A-Za-z0-9_-]{1,995}$/.test(token)) {
-    throw new ConfigError("a token is kent_ID_SECRET, as `kent token create` prints it, alone in its file");
+    throw new ConfigError(
+      "a token is kent_ID_SECRET, as `kent token create` prints it; a token file contains nothing else",
+    );
   }
   return `Bearer ${token}`;
 }

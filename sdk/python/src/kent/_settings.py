@@ -142,7 +142,9 @@ def _stamp(file: Path) -> tuple[int, ...]:
 def _bearer(text: str) -> str:
     text = text.strip()
     if not _TOKEN.fullmatch(text):
-        raise ConfigError("a token is kent_ID_SECRET, as `kent token create` prints it, alone in its file")
+        raise ConfigError(
+            "a token is kent_ID_SECRET, as `kent token create` prints it; a token file contains nothing else"
+        )
     return f"Bearer {text}"
 
 

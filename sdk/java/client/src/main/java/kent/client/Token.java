@@ -58,8 +58,8 @@ final class Token {
         String token = text.strip();
         if (!TOKEN.matcher(token).matches()) {
             throw new KentException.Config(
-                    "a token is kent_ID_SECRET, as `kent token create` prints it, alone in its"
-                            + " file");
+                    "a token is kent_ID_SECRET, as `kent token create` prints it; a token"
+                            + " file contains nothing else");
         }
         return "Bearer " + token;
     }
