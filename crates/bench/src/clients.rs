@@ -97,7 +97,8 @@ pub(crate) fn run(args: &ClientsArgs) -> anyhow::Result<()> {
     let (options, data) = (&args.options, tempfile::tempdir()?);
     let sdk = match &args.sdk {
         Some(path) => path.clone(),
-        None => clients(&env::current_dir()?).context("there is no directory sdk here or above; name it with --sdk")?,
+        None => clients(&env::current_dir()?)
+            .context("neither this directory nor one of its parents contains sdk; name the directory with --sdk")?,
     };
     let contest = Contest::new("clients", Unit::Each("identifiers"), options)?;
     let daemon = Served::kentd(options.kentd.as_ref(), data.path())?;

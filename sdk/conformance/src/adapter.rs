@@ -69,8 +69,8 @@ impl Adapter {
             hello: Hello,
         }
         let line = adapter.line().await?;
-        let first: First =
-            serde_json::from_str(&line).map_err(|error| format!("the first line is not a hello: {error}: {line}"))?;
+        let first: First = serde_json::from_str(&line)
+            .map_err(|error| format!("the first line is not a `hello` message: {error}: {line}"))?;
         Ok((adapter, first.hello))
     }
 
@@ -81,7 +81,7 @@ impl Adapter {
         let line = format!("{command}\n");
         self.log.say("kit", &line);
         let input = self.input.as_mut().ok_or("the input has ended")?;
-        let gone = |error: io::Error| format!("the adapter reads no more commands: {error}");
+        let gone = |error: io::Error| format!("the adapter no longer reads commands: {error}");
         input.write_all(line.as_bytes()).await.map_err(gone)?;
         input.flush().await.map_err(gone)?;
         Ok(self.sent)

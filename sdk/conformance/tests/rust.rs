@@ -17,7 +17,7 @@ fn err_an_adapter_that_is_no_adapter() {
     for (command, expected) in [
         ("true", "the adapter closed its output"),
         ("/absent/adapter", "/absent/adapter cannot be started"),
-        ("yes", "the first line is not a hello"),
+        ("yes", "the first line is not a `hello` message"),
     ] {
         let kit = Command::new(env!("CARGO_BIN_EXE_kent-conformance"))
             .args(["--only", "sealed", "--", command])

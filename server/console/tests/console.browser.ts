@@ -107,7 +107,7 @@ describe("the console", () => {
     await other.page.getByText("0001", { exact: true }).first().waitFor();
     await one.page.goto(at(daemon, "region/default/team-a-parts"));
     await one.page.getByRole("button", { name: "Split" }).click();
-    const dialog = await planSplit(one.page, "team-a-tools", "tools are parts of their own");
+    const dialog = await planSplit(one.page, "team-a-tools", "tools need a separate region");
     expect(await dialog.getByRole("img", { name: "prefix 0001, zone of 30 bits, suffix of 30 bits" }).count()).toBe(1);
     expect(await dialog.getByRole("img", { name: "prefix 000100, zone of 28 bits, suffix of 30 bits" }).count()).toBe(
       1,
@@ -117,7 +117,7 @@ describe("the console", () => {
     await dialog.waitFor({ state: "detached" });
     await other.page.getByText("000100", { exact: true }).first().waitFor();
     await other.page.goto(at(daemon, "region/default/team-a-parts?tab=history"));
-    await other.page.getByText("tools are parts of their own").waitFor();
+    await other.page.getByText("tools need a separate region").waitFor();
     expect([...one.errors, ...other.errors]).toEqual([]);
     await one.context.close();
     await other.context.close();

@@ -118,7 +118,10 @@ async fn ok_every_change_is_in_the_log_with_its_author() {
     assert!(text(made, "time").ends_with('Z'));
     assert_eq!((text(&lines[6], "code"), text(&lines[6], "reason")), ("ALREADY_EXISTS", "NAME_TAKEN"));
     assert_eq!((text(&lines[9], "principal"), text(&lines[9], "note")), ("kentd", "the region's policy"));
-    assert_eq!(lines[18]["count"], 1, "the second refusal is logged when the daemon stops");
+    assert_eq!(
+        lines[18]["count"], 1,
+        "the second refusal must be counted in the line that is written when the daemon stops"
+    );
     assert!(text(&lines[19], "principal").starts_with("uid:"));
     assert!(text(&lines[20], "note").ends_with("/new"));
     assert_eq!(fs::metadata(at("audit.jsonl")).expect("there").permissions().mode() & 0o777, 0o600);

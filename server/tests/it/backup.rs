@@ -85,7 +85,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
     assert!(done.status.success(), "{}", said(&done));
     let twice = restore(&at("backup"), &at("new"), &["--yes"]);
     assert!(!twice.status.success() && said(&twice).contains("already holds a store"), "{}", said(&twice));
-    assert!(!said(&twice).contains("region:orders"), "no plan is shown: {}", said(&twice));
+    assert!(!said(&twice).contains("region:orders"), "a plan is shown: {}", said(&twice));
 
     let daemon = Daemon::start(&at("new"));
     let running = restore(&at("backup"), &at("new"), &["--dry-run"]);
@@ -93,7 +93,7 @@ async fn ok_nothing_is_issued_twice_from_a_restored_store() {
     // a store.
     assert!(!running.status.success() && said(&running).contains("already holds a store"), "{}", said(&running));
     assert!(!said(&running).contains("stop it"), "{}", said(&running));
-    assert!(!said(&running).contains("region:orders"), "no plan is shown: {}", said(&running));
+    assert!(!said(&running).contains("region:orders"), "a plan is shown: {}", said(&running));
     let sealed = daemon.allocator().allocate(request("region:orders", 1, Encoding::Packed)).await;
     assert_eq!(sealed.expect_err("it is sealed").code(), Code::FailedPrecondition);
     let mut regions = daemon.regions();
@@ -234,7 +234,7 @@ async fn err_an_incomplete_store_cannot_be_restored_from() {
 
     fs::create_dir(at("empty")).expect("created");
     refused("empty", "name a backup file (kent backup FILE), the data directory of a stopped daemon, or an archive");
-    assert_eq!(fs::read_dir(at("empty")).expect("read").count(), 0, "the source is not changed");
+    assert_eq!(fs::read_dir(at("empty")).expect("read").count(), 0, "the source was changed");
 }
 
 #[tokio::test]

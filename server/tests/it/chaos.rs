@@ -194,7 +194,7 @@ async fn chaos(length: Duration) {
         if replica.daemon.is_none() {
             replica.start();
         }
-        assert!(replica.daemon.is_some(), "a replica starts after the faults");
+        assert!(replica.daemon.is_some(), "a replica does not start after the faults");
     }
     world.over.store(true, Ordering::SeqCst);
     while let Some(ended) = actors.join_next().await {

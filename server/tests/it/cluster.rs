@@ -140,7 +140,10 @@ async fn ok_replicas_list_each_other_and_take_over_slots_of_stopped_ones() {
     assert!(seen[0].answering && !seen[1].answering);
     assert_eq!(seen[0].address, second.grpc_address());
     assert_eq!(seen[1].address, first.grpc_address());
-    assert!(seen[1].clock_ahead_ms.expect("known").abs() < 1000, "one machine has one clock: {seen:?}");
+    assert!(
+        seen[1].clock_ahead_ms.expect("known").abs() < 1000,
+        "replicas on one machine report different clocks: {seen:?}"
+    );
     second.signal("TERM");
     assert!(second.wait().await.success());
     eventually("it is gone", async || replicas(&first).await.len() == 1).await;
@@ -461,7 +464,7 @@ async fn ok_replicas_of_two_schemas_work_together_until_all_are_new() {
     let [first, second] = old;
     first.signal("TERM");
     first.wait().await;
-    assert!(replica_of_schema(&address, "1").is_some(), "a downgrade is possible while an old replica runs");
+    assert!(replica_of_schema(&address, "1").is_some(), "a downgrade must be possible while an old replica runs");
     second.kill();
     // The killed replica counts as running until its lease expires.
     let options = EtcdOptions {

@@ -131,7 +131,7 @@ fn ok_without_a_daemon_the_rest_is_completed_silently() {
         let endpoint = endpoint.replace(' ', "_");
         assert_eq!(complete(&operator, "bash", &format!("kent region show --endpoint {endpoint} o")), [""; 0]);
         let options = complete(&operator, "bash", &format!("kent region show --endpoint {endpoint} --dry"));
-        assert_eq!(options, [""; 0], "show has no such option");
+        assert_eq!(options, [""; 0], "`kent region show` has no option that begins with --dry");
         let options = complete(&operator, "bash", &format!("kent region seal --endpoint {endpoint} --dry"));
         assert_eq!(options, ["--dry-run"]);
     }

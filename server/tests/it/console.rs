@@ -232,7 +232,7 @@ async fn ok_a_browser_signs_in_calls_and_signs_out() {
     assert!(answer.head.contains("; httponly; samesite=strict\r\n"), "{}", answer.head);
     assert!(answer.head.contains("; max-age=43200;") && answer.head.contains("cache-control: no-store"));
     let secret = guarded.admin.secret.rsplit('_').next().expect("a secret");
-    assert!(!answer.raw.contains(secret), "the cookie is not the token");
+    assert!(!answer.raw.contains(secret), "the cookie reveals the token");
     let list = |headers: &[&str]| send(daemon, "POST", "/kent.v1.Regions/ListSpaces", headers, "{}").code;
     assert_eq!(list(&[JSON, MARK, &cookie]), 200);
     // Without the header `kent-console`, the cookie is ignored, because another site may have caused the request.

@@ -52,7 +52,7 @@ async fn check(keep: impl FnOnce(&mut Etcd) -> std::path::PathBuf, set_back: imp
     set_back(&mut etcd, &kept);
     for (number, daemon) in replicas.into_iter().enumerate() {
         let ended = timeout(Duration::from_secs(30), daemon.wait()).await.expect("it stops");
-        assert_eq!(ended.code(), Some(1), "the exit code reports a failure");
+        assert_eq!(ended.code(), Some(1), "the exit code does not report a failure");
         // In the log, the flight recorder's events follow the error.
         let log = fs::read_to_string(log(number)).expect("readable");
         let events = log.split_once("an invariant is broken").map(|(_, after)| after).unwrap_or_default();

@@ -323,9 +323,9 @@ async fn err_connections_beyond_the_limits_are_refused_and_counted() {
             }
         }
         let own = &mut connect(Ipv4Addr::new(127, 0, 0, 2), port).await.expect("connected");
-        assert!(is_closed(own, Duration::from_secs(5)).await, "three are the most of one address");
+        assert!(is_closed(own, Duration::from_secs(5)).await, "a fourth connection from one address must be closed");
         let other = &mut connect(Ipv4Addr::new(127, 0, 0, 4), port).await.expect("connected");
-        assert!(is_closed(other, Duration::from_secs(5)).await, "six are the most of all");
+        assert!(is_closed(other, Duration::from_secs(5)).await, "a seventh connection must be closed");
     }
     // The socket in the data directory has a separate limit.
     let socket = dir.path().join("data/kent.sock");

@@ -162,6 +162,10 @@ async fn ok_pages_of_an_old_table_read_the_history_once() {
     seen.sort();
     let expected: Vec<_> = (0..EDITS / 2).map(|number| format!("{SPACE}/regions/r{number:03}")).collect();
     assert_eq!(seen, expected);
-    assert_eq!(scans.load(Relaxed), EDITS - EDITS / 2, "one scan per later edit, and no scan per page");
+    assert_eq!(
+        scans.load(Relaxed),
+        EDITS - EDITS / 2,
+        "the history must be scanned once per later edit, and not per page"
+    );
     node.stop().await;
 }

@@ -357,7 +357,7 @@ async fn ok_limits_on_the_command_line() {
     assert!(set.contains("LIMITS") && set.contains("ids=5_000_000/s"), "{set}");
     assert!(kent(&admin, "role ls --json").0.contains(r#""limits":{"ids_per_second":5000000}"#));
     kent(&admin, "role set shops --allow lease:uuidv7");
-    assert!(kent(&admin, "role ls").0.contains("ids=5_000_000/s"), "what is not given stays");
+    assert!(kent(&admin, "role ls").0.contains("ids=5_000_000/s"), "a part that is not given must stay as it was");
     kent(&admin, "role set shops --no-limits");
     assert!(!kent(&admin, "role ls").0.contains("LIMITS"));
     for (words, expected) in [

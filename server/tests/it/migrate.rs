@@ -70,14 +70,17 @@ async fn ok_a_store_moves_to_etcd_once() {
     let etcd = Etcd::start(1);
     let (address, other) = (etcd.address("kent"), etcd.address("other"));
     let (moved, said) = migrate(&store, &address, &["--yes"]);
-    assert!(!moved && said.contains("another kentd"), "a daemon uses the store: {said}");
+    assert!(!moved && said.contains("another kentd"), "the store was moved while a daemon used it: {said}");
     daemon.signal("TERM");
     daemon.wait().await;
     let (moved, said) = migrate(&store, &address, &["--dry-run"]);
     assert!(moved && said.contains("nothing was moved"), "{said}");
-    assert!(said.contains("region:invoices: 3 -> 3, 0 skipped"), "no gap in a strict region: {said}");
+    assert!(said.contains("region:invoices: 3 -> 3, 0 skipped"), "the move leaves a gap in a strict region: {said}");
     let (moved, said) = migrate(&store, &address, &[]);
-    assert!(!moved && said.contains("nothing was moved"), "the prompt gets no answer: {said}");
+    assert!(
+        !moved && said.contains("nothing was moved"),
+        "the store was moved without an answer to the prompt: {said}"
+    );
     let (moved, said) = migrate(&store, &address, &["--yes"]);
     assert!(moved, "{said}");
 
@@ -125,8 +128,8 @@ async fn ok_an_interrupted_move_is_finished_by_the_same_command() {
     }
     let half = open(&address).await;
     let key = |key| Key::from_static(key);
-    assert!(half.get(&key("restoring")).await.expect("read").is_some(), "the new store is marked as incomplete");
-    assert!(half.get(&key("cluster")).await.expect("read").is_none(), "the new store is incomplete");
+    assert!(half.get(&key("restoring")).await.expect("read").is_some(), "the new store is not marked as incomplete");
+    assert!(half.get(&key("cluster")).await.expect("read").is_none(), "the new store is complete already");
     for data in [&store, &data.path().join("none")] {
         let on = if *data == store { "sled" } else { &address };
         let refused = kentd(data).args(["--store", on]).output().expect("kentd runs");

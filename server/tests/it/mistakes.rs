@@ -386,7 +386,7 @@ async fn ok_an_undo_with_a_request_id_is_made_once() {
     let undo = || UndoEditRequest { name: name("r"), request_id: "undo".to_owned(), ..UndoEditRequest::default() };
     let first = regions.undo_edit(undo()).await.expect("undone").into_inner();
     let again = regions.undo_edit(undo()).await.expect("known").into_inner();
-    assert_eq!((first.revision, again.revision), (3, 3), "the retry does not undo the undo");
+    assert_eq!((first.revision, again.revision), (3, 3), "the retry undid the undo");
     let delete = |id: &str| DeleteRegionRequest { name: name("r"), request_id: id.to_owned(), ..Default::default() };
     let refused = regions.delete_region(delete("undo")).await.expect_err("another edit");
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");

@@ -89,7 +89,7 @@ fn ok_figure_2_expanding_the_current_capacity_of_a_region() {
     let last = format!("101101{}{}", run_of("0", 8), run_of("1", 50));
     assert_eq!(operator.draw("r1"), last);
     let full = operator.refused("alloc region:r1", "CAPACITY_EXHAUSTED");
-    assert!(full.contains("kent region expand r1"), "the message suggests a command: {full}");
+    assert!(full.contains("kent region expand r1"), "the message does not suggest a command: {full}");
     operator.kent("region expand r1 --by 2");
     operator.check_table(&["r1 101101 6 52"]);
     // The next identifier after the expansion.
@@ -108,7 +108,7 @@ fn ok_figure_3_adding_new_independent_regions() {
     assert_eq!(operator.classify(&typical), "r1 member");
     assert_eq!(operator.classify(&format!("10110111{}1{}", run_of("0", 6), run_of("0", 49))), "r5 member");
     // "Any routine testing whether an oid belongs to this region would now have to use the new prefix."
-    assert!(operator.kent("region show r1").contains("101101 "), "the former prefix is shown");
+    assert!(operator.kent("region show r1").contains("101101 "), "the former prefix is not shown");
 }
 
 #[test]
@@ -196,7 +196,10 @@ fn ok_section_3_2_an_existing_region_is_split_if_no_prefix_is_free() {
     // "When the existing prefixes are 1, 01, and 00, no other independent prefix can be added": regions b and c could
     // be split.
     let refusal = operator.refused("region create d --suffix 50 --zone 1", "NO_FREE_PREFIX");
-    assert!(refusal.contains("\"b\" (of 12 bits), \"c\" (of 2 bits)"), "the refusal lists donors: {refusal}");
+    assert!(
+        refusal.contains("\"b\" (of 12 bits), \"c\" (of 2 bits)"),
+        "the refusal does not list the donors: {refusal}"
+    );
     assert!(refusal.contains("kent region create d --suffix 50 --zone 1 --space default --split-donor b"), "{refusal}");
     let plan = operator.kent("region create d --suffix 50 --zone 1 --plan");
     assert!(plan.contains("--split-donor b"), "{plan}");

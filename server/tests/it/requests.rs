@@ -87,7 +87,11 @@ async fn ok_each_caller_sees_and_answers_what_it_may() {
     assert_eq!((first.state(), first.mine, first.decidable), (State::Open, true, false));
     assert!(first.requester.starts_with(&format!("token:{} (test) from 127.0.0.1", asker.id)), "{first:?}");
     assert!(first.create_time.ends_with('Z') && first.close_time.is_empty(), "{first:?}");
-    assert_eq!(ask(daemon, &asker, "team-b-parts").await.expect("asked"), second, "a repetition asks once");
+    assert_eq!(
+        ask(daemon, &asker, "team-b-parts").await.expect("asked"),
+        second,
+        "a repeated request was stored twice"
+    );
     assert_eq!(seen(daemon, &asker, false).await, ["team-b-parts", "team-a-parts"]);
     assert_eq!(seen(daemon, &colleague, false).await, [""; 0]);
     assert_eq!(seen(daemon, &team, false).await, ["team-a-parts"]);
@@ -328,7 +332,7 @@ async fn ok_replicas_see_each_others_requests() {
     let mut names = futures_util::future::join_all(asks).await;
     names.sort();
     names.dedup();
-    assert_eq!(names.len(), 40, "each request has its own number");
+    assert_eq!(names.len(), 40, "two requests have the same number");
     // Only one of two concurrent answers succeeds.
     let (here, there) = tokio::join!(
         make_region(one, admin, answer("returns", &asked.name)),

@@ -340,7 +340,11 @@ async fn ok_shrinking_and_delegating_are_repeated_with_a_floor() {
     let daemon = Daemon::start(&at("new"));
     edit(&daemon).await.expect("repeated");
     let source = "region:inner@default/given";
-    assert_eq!(refusal(&daemon, source).await, (Code::FailedPrecondition, "SEALED".to_owned()), "it is inside given");
+    assert_eq!(
+        refusal(&daemon, source).await,
+        (Code::FailedPrecondition, "SEALED".to_owned()),
+        "a region inside `given` must stay sealed"
+    );
     for region in ["cut", "given"] {
         daemon.regions().unseal_region(unseal(region)).await.expect("unsealed");
     }

@@ -143,7 +143,7 @@ async fn err_an_expired_request_id_is_refused_also_after_a_crash_and_a_restore()
         let refused = draw(&daemon, &id).await.expect_err("expired");
         assert_eq!(reason(&refused), "REQUEST_TOO_OLD", "{refused}");
         assert_eq!(draw(&daemon, "order 1").await.expect("kept permanently"), [2, 3]);
-        assert_eq!(draw(&daemon, "").await.expect("granted"), [4, 5], "no number was lost meanwhile");
+        assert_eq!(draw(&daemon, "").await.expect("granted"), [4, 5], "a number was lost meanwhile");
     }
 }
 
@@ -193,7 +193,7 @@ async fn ok_the_number_of_kept_edits_does_not_change_across_a_restore() {
         sleep(Duration::from_millis(100)).await;
     }
     let kept = ["rename", "rename", "rename", "restore", "rename"].map(str::to_owned).to_vec();
-    assert_eq!(listed, (3, kept), "the restore skips a million revisions, which are not edits");
+    assert_eq!(listed, (3, kept), "the revisions that the restore skips must not count as edits");
 }
 
 /// A UUID of version 7 with the current time.
@@ -246,6 +246,6 @@ async fn err_a_replica_refuses_request_ids_that_another_has_expired() {
     assert_eq!(reason(&refused), "REQUEST_TOO_OLD", "{refused}");
     let get = GetRegionRequest { name: expand.name };
     let region = patient.regions().get_region(get).await.expect("there").into_inner();
-    assert_eq!(region.suffix_bits, 41, "it was expanded once");
-    assert_eq!(draw(&patient, "").await.expect("granted"), [2, 3], "no number was lost meanwhile");
+    assert_eq!(region.suffix_bits, 41, "the region must be expanded exactly once");
+    assert_eq!(draw(&patient, "").await.expect("granted"), [2, 3], "a number was lost meanwhile");
 }

@@ -64,7 +64,7 @@ async fn ok_a_client_outlives_its_certificate() {
     // First replace only the certificate, which has no effect, and then both files.
     let second = ca.client("spiffe://example/a", 3);
     own.exchange(&second.certificate, &first.key, None, None);
-    assert!(client.connect().await.is_ok(), "the previous pair is still valid");
+    assert!(client.connect().await.is_ok(), "the previous pair must still be accepted");
     own.exchange(&second.certificate, &second.key, None, None);
     // The daemon ends the first connection when its certificate expires.
     while let Ok(Some(_)) = watch.message().await {}
@@ -140,7 +140,7 @@ async fn ok_the_certificate_for_etcd_is_replaced_while_the_daemon_runs() {
         EtcdStore::open(EtcdOptions { address, tls, credentials: None, new_id: [1; 16], schema: SCHEMA }).await.is_ok()
     };
     until(async || !outcome(&first).await).await;
-    assert!(outcome(&second).await, "only the first certificate has expired");
+    assert!(outcome(&second).await, "the second certificate must still be valid");
     daemon.regions().create_region(region("meanwhile")).await.expect("the old connection continues");
     proxy.cut();
     tokio::time::sleep(Duration::from_millis(200)).await;

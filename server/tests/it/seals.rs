@@ -343,7 +343,7 @@ async fn ok_no_replica_grants_beyond_a_cap_after_its_answer() {
             ledger.record("region:c", ids);
         }
     }
-    assert_eq!(last, 1499, "everything below the cap is issued, and nothing above");
+    assert_eq!(last, 1499, "the last issued number must be the last one below the cap");
     cap(&replicas[1], "c", 3000).await;
     for daemon in &replicas {
         ledger.record("region:c", draw(daemon, "region:c", 100).await.expect("the cap was raised"));

@@ -44,7 +44,7 @@ async fn ok_sigterm_ends_streams_after_the_current_answer_and_leaves_no_gap() {
     assert!(daemon.wait().await.success());
     let daemon = Daemon::start(data.path());
     let next = daemon.allocator().allocate(request("region:invoices", 1, Encoding::Packed)).await.expect("granted");
-    assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + received, "the exact counter was written back");
+    assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + received, "the exact counter was not written back");
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn ok_sigterm_loses_no_strict_grant_that_a_stream_waits_for() {
     let daemon = Daemon::start(data.path());
     let next = daemon.allocator().allocate(ask()).await.expect("granted");
     let granted = u128::from(granted.load(Relaxed));
-    assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + granted, "every grant was received");
+    assert_eq!(identifiers(next.get_ref())[0], (1 << 63) + granted, "a grant was lost");
 }
 
 #[tokio::test]

@@ -170,8 +170,8 @@ async fn ok_scrambled_suffixes_fill_their_octaves_and_classify_as_issued() {
     }
     let set: BTreeSet<u128> = drawn.iter().copied().collect();
     assert_eq!(set.len(), 37);
-    assert_eq!(set.range(..32).count(), 32, "the first 32 grants are the suffixes below 32");
-    assert!(!drawn.is_sorted(), "consecutive grants are not consecutive values");
+    assert_eq!(set.range(..32).count(), 32, "the first 32 grants are not the suffixes below 32");
+    assert!(!drawn.is_sorted(), "consecutive grants have consecutive values");
     let ask = ClassifyRequest { parent: SPACE.to_owned(), identifiers: (0..64).map(Into::into).collect() };
     let answers = daemon.regions().classify(ask).await.expect("classified").into_inner().classifications;
     for (id, answer) in (0..).zip(answers) {
@@ -200,7 +200,7 @@ async fn ok_scrambled_suffixes_fill_their_octaves_and_classify_as_issued() {
     for _ in 37..64 {
         drawn.extend(draw(&daemon, "region:heir", 1, "").await.expect("granted"));
     }
-    assert!(BTreeSet::from_iter(drawn).into_iter().eq(0..64), "each suffix below 64 is granted once");
+    assert!(BTreeSet::from_iter(drawn).into_iter().eq(0..64), "not every suffix below 64 was granted exactly once");
 }
 
 #[tokio::test]

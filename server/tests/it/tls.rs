@@ -200,7 +200,10 @@ async fn ok_only_callers_with_a_certificate_get_in_and_history_has_their_names()
         !is_accepted(&daemon, &ca, Some(&other.client("spiffe://example/orders", 2))).await,
         "another CA's certificate"
     );
-    assert!(!is_accepted(&daemon, &other, Some(&orders)).await, "the client does not trust the daemon");
+    assert!(
+        !is_accepted(&daemon, &other, Some(&orders)).await,
+        "a client that does not trust the daemon must not connect"
+    );
     let expired = ca.sign(SanType::URI("spiffe://example/old".try_into().expect("ASCII")), 3, Duration::ZERO);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!is_accepted(&daemon, &ca, Some(&expired)).await, "an expired certificate");
@@ -423,7 +426,7 @@ async fn ok_the_command_line_uses_certificates() {
     ] {
         let (is_ok, error) = kent(options, &endpoint);
         assert!(!is_ok && error.contains(expected), "{endpoint} {options:?}: {error}");
-        assert!(!error.contains("waiting for"), "no retry helps: {error}");
+        assert!(!error.contains("waiting for"), "the command retries an error that no retry can fix: {error}");
     }
 }
 

@@ -102,14 +102,14 @@ fn ok_a_token_is_created_used_rotated_and_revoked() {
 
     let options = "--allow lease:region:default/orders --allow lease:uuidv7 --expires 1h";
     let (code, stdout, stderr) = guarded.run("admin.token", &format!("token create direct {options}"));
-    assert!(code == 0 && is_token(&stdout), "standard output contains only the token: {stdout}");
+    assert!(code == 0 && is_token(&stdout), "standard output must contain only the token: {stdout}");
     assert!(stderr.contains("(direct), expires 20") && !stderr.contains("kent_"), "{stderr}");
     let shown = guarded.json("admin.token", &format!("token create shown {options}"));
     assert!(shown["token"].as_str().is_some_and(|token| token.starts_with("kent_")), "{shown}");
     let id = guarded.token("orders", options);
     assert_eq!(mode("orders"), 0o600);
     let again = format!("token create again {options} --out {}", guarded.path("orders"));
-    assert_eq!(guarded.run("admin.token", &again).0, 2, "a file that exists is not replaced");
+    assert_eq!(guarded.run("admin.token", &again).0, 2, "an existing file was replaced");
 
     guarded.kent("orders", "alloc region:orders -n 3");
     let who = guarded.json("orders", "whoami");
@@ -147,7 +147,7 @@ fn ok_a_token_is_created_used_rotated_and_revoked() {
     for expected in ["token.create", "token.rotate", "token.revoke", "PERMISSION_DENIED", "CREDENTIAL_ENDED"] {
         assert!(audit.contains(expected), "{expected}: {audit}");
     }
-    assert!(!audit.contains("kent_"), "the log has no secrets");
+    assert!(!audit.contains("kent_"), "the log contains a secret");
     let tail = guarded.kent("orders", &format!("audit tail {} --action call -n 100", guarded.path("audit.jsonl")));
     assert!(tail.contains("edit:region:default/other*  PERMISSION_DENIED"), "{tail}");
 }
@@ -192,7 +192,11 @@ fn ok_roles_are_set_given_and_deleted() {
     guarded.kent("ann", "region ls");
     let role = guarded.json("admin.token", "role ls");
     assert_eq!(role["permissions"], serde_json::json!(["operate:*", "read:*"]));
-    assert_eq!(role["certificates"], serde_json::json!(["spiffe://example/ops"]), "what is not given stays");
+    assert_eq!(
+        role["certificates"],
+        serde_json::json!(["spiffe://example/ops"]),
+        "a part that is not given must stay as it was"
+    );
     assert_eq!(guarded.kent("admin.token", "role ls -o name"), "ops\n");
     assert_eq!(guarded.kent("admin.token", "role rm ops"), "deleted role ops\n");
     guarded.refused("ann", "clock accept");
@@ -251,7 +255,7 @@ fn ok_a_context_has_the_token() {
     let (code, stdout, stderr) = run("whoami");
     assert!(code == 0 && stdout.contains("(admin)"), "{stderr}");
     assert!(run("context show").1.contains("token-file"));
-    assert!(!fs::read_to_string(Path::new(&config)).expect("read").contains("kent_"), "the context has only the path");
+    assert!(!fs::read_to_string(Path::new(&config)).expect("read").contains("kent_"), "the context contains the token");
 }
 
 #[test]

@@ -278,7 +278,7 @@ fn compare(run: &Run, edits: &[Edit], copied: &[Region], into: &str) {
     let sent: Vec<&Region> = parts.flatten().collect();
     let differing = sent.iter().zip(copied).find(|(sent, copied)| !is_same(sent, &message(copied, into)));
     if let Some((sent, copied)) = differing {
-        run.violation(format!("the import into {into} made {:?} of {sent:?}", message(copied, into)));
+        run.violation(format!("the import into {into} turned {sent:?} into {:?}", message(copied, into)));
     }
     if sent.len() != copied.len() {
         run.violation(format!("{} regions imported, but {into} has {}", sent.len(), copied.len()));

@@ -243,7 +243,7 @@ impl Ledger {
             let mut next = run.0;
             for (first, count) in all.iter().filter(|(first, _)| within(*first, *run)) {
                 if *first != next {
-                    return Err(format!("a strict region went from {next} to {first}: {runs:?}"));
+                    return Err(format!("the numbers of a strict region jump from {next} to {first}: {runs:?}"));
                 }
                 next += u128::from(*count);
             }

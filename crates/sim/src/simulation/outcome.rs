@@ -82,7 +82,7 @@ const FAULTS: [&str; 23] = [
     "edits undone",
     "tables exported and imported into another space",
     "lost imports repeated",
-    "imports refused because they do not fit",
+    "imports refused, as they must be",
 ];
 
 impl Faults {
