@@ -1,5 +1,5 @@
-//! The sources of maps: a table, a table at an earlier revision, or a chart. A chart holds the regions that a caller may
-//! read.
+//! The sources of maps: a table, a table with later edits undone, or a chart. A chart holds the regions of an earlier
+//! revision, or those that a caller may read.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -32,7 +32,7 @@ pub(crate) trait Charted {
     }
 }
 
-/// Regions to draw a map from: those that a caller may read.
+/// Regions to draw a map from: the regions of a table at an earlier revision, or those that a caller may read.
 #[derive(Clone, Debug)]
 pub struct Chart {
     bits: u8,

@@ -277,7 +277,7 @@ impl Chart {
     }
 }
 
-pub(crate) fn whole(charted: &impl Charted, under: Prefix, cells_max: usize) -> Map {
+fn whole(charted: &impl Charted, under: Prefix, cells_max: usize) -> Map {
     let mut mapping = Mapping::begin(charted, Revision(0), under, cells_max);
     while mapping.divide_in(charted, CELLS_MAX) {}
     mapping.finish()

@@ -5,15 +5,7 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::iter;
 
-use crate::{
-    chart::Charted,
-    map::{self, Map},
-    prefix::Prefix,
-    region::Region,
-    revision::Revision,
-    table::Table,
-    tally::Tally,
-};
+use crate::{chart::Charted, prefix::Prefix, region::Region, revision::Revision, table::Table, tally::Tally};
 
 /// The regions that differ between an earlier revision and the present table.
 #[derive(Clone, Debug)]
@@ -33,13 +25,6 @@ impl Rewind {
         then: impl IntoIterator<Item = Arc<Region>>,
     ) -> Self {
         Self { present, now: Sorted::new(now), then: Sorted::new(then) }
-    }
-
-    /// Returns a map of the part of the table as it was below `under`, with at most `cells_max` cells (1 to
-    /// [`CELLS_MAX`](crate::CELLS_MAX)). Returns `None` if the table has been edited since the differences were
-    /// collected.
-    pub fn map(&self, table: &Table, under: Prefix, cells_max: usize) -> Option<Map> {
-        Some(map::whole(&self.of(table)?, under, cells_max))
     }
 
     /// Returns the table as it was, or `None` if the table has been edited since its differences were collected.

@@ -7,7 +7,7 @@ use kent_proto::{
     model::{self, Invalid, MapInput, Usage},
     v1::MapRegionsResponse,
 };
-use kent_regions::{Chart, Map, Mapping, Region, RegionNumber, Revision, Rewind, Table};
+use kent_regions::{Chart, Map, Mapping, Region, RegionNumber, Revision, Table};
 use tonic::Status;
 
 use crate::{
@@ -15,12 +15,7 @@ use crate::{
     engine::Engine,
     host::computing::yielding,
     status,
-    tables::{
-        history::{self, HistoryError},
-        past::{self, Before},
-        permitted::is_readable,
-        space::Space,
-    },
+    tables::{past::Earlier, permitted::is_readable, space::Space},
 };
 
 /// The number of cells to divide under one lock, which takes about a tenth of a millisecond.
@@ -93,49 +88,32 @@ fn of_table(space: &Space, input: &MapInput) -> (Map, Revision) {
 
 /// Draws a map of a table at an earlier revision.
 async fn earlier(engine: &Engine, space: &Arc<Space>, input: &MapInput, revision: Revision) -> Result<Map, Status> {
-    let failed = |error: HistoryError| status::from_history(&error);
-    history::check(engine.store(), space, revision).await.map_err(failed)?;
-    let (mut before, mut known) = (Before::new(), revision);
-    let mut attempts = 0..ATTEMPTS;
-    loop {
-        let present = space.read(Table::revision);
-        let mut later = past::undone(engine.store(), space, present, known).await.map_err(failed)?;
-        // If several edits changed a region, the earliest of them shows the region as it was.
-        later.extend(before);
-        (before, known) = (later, present);
-        let (space, input, changed) = (space.clone(), input.clone(), before.clone());
-        let draw = if attempts.next().is_some() { earlier_in_parts } else { earlier_at_once };
-        let drawn = engine.computing().run_locking(move || draw(&space, &input, present, &changed)).await;
+    let (past, store, computing) = (engine.past(), engine.store(), engine.computing());
+    for _ in 0..ATTEMPTS {
+        let earlier = past.earlier(store, space, revision).await.map_err(|none| status::from_history(&none))?;
+        let (space, input) = (space.clone(), input.clone());
+        let drawn = computing.run_locking(move || of_earlier(&space, &input, &earlier)).await;
         if let Some(map) = drawn.map_err(|busy| status::busy(&busy))? {
             return Ok(map);
         }
     }
+    // The table changes too often, so copy it.
+    let table = past.table(store, computing, space, revision).await.map_err(|none| status::from_past(&none))?;
+    let (bits, input) = (space.read(Table::bits), input.clone());
+    let drawn = move || {
+        let (regions, _) = table.page(None, usize::MAX);
+        Chart::new(bits, yielding(regions.iter().cloned(), REGIONS_PART)).map(input.under, input.cells_max)
+    };
+    computing.run(drawn).await.map_err(|busy| status::busy(&busy))
 }
 
-/// Draws a map of an earlier revision in parts, so that grants can take the lock in between. `before` contains the
-/// changed regions as they were. Returns `None` if the table has been edited after the revision `present`.
-fn earlier_in_parts(space: &Space, input: &MapInput, present: Revision, before: &Before) -> Option<Map> {
-    let (numbers, mut now) = (before.keys().copied().collect::<Vec<_>>(), Vec::new());
-    for part in numbers.chunks(PART) {
-        space.read(|table| now.extend(part.iter().filter_map(|number| table.get_shared(*number)).cloned()));
-    }
-    let rewind = Rewind::new(present, now, then(before));
-    let mut mapping = space.read(|table| Mapping::of_earlier(table, &rewind, input.under, input.cells_max))?;
-    while space.read(|table| mapping.divide_earlier(table, &rewind, PART))? {}
+/// Draws a map of an earlier revision in parts, so that grants can take the lock in between. Returns `None` if the table
+/// has been edited.
+fn of_earlier(space: &Space, input: &MapInput, earlier: &Earlier) -> Option<Map> {
+    let rewind = earlier.rewind(space);
+    let mut mapping = space.read(|table| Mapping::of_earlier(table, rewind, input.under, input.cells_max))?;
+    while space.read(|table| mapping.divide_earlier(table, rewind, PART))? {}
     Some(mapping.finish())
-}
-
-/// Like [`earlier_in_parts`], but locks the table for the whole map, so that only edits made before can prevent it.
-fn earlier_at_once(space: &Space, input: &MapInput, present: Revision, before: &Before) -> Option<Map> {
-    space.read(|table| {
-        let now = before.keys().filter_map(|number| table.get_shared(*number)).cloned();
-        Rewind::new(present, now, then(before)).map(table, input.under, input.cells_max)
-    })
-}
-
-/// Returns the regions that existed.
-fn then(before: &Before) -> impl Iterator<Item = Arc<Region>> {
-    before.values().flatten().cloned().map(Arc::new)
 }
 
 fn with_counters(space: &Space, name: &str, map: &Map, now: Duration) -> MapRegionsResponse {

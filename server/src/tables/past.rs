@@ -6,10 +6,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use kent_regions::{Prefix, Region, RegionNumber, Revision};
+use kent_regions::{Prefix, Region, RegionNumber, Revision, Rewind, Table};
 use kent_store::Store;
 use thiserror::Error;
 
@@ -21,13 +21,14 @@ use crate::{
     },
 };
 
-/// The number of past tables to keep.
+/// The number of past tables, and of earlier revisions of maps, to keep.
 const KEPT_MAX: usize = 2;
 
-/// The past tables that were requested most recently.
+/// The past tables and the earlier revisions of maps that were requested most recently.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     kept: Mutex<VecDeque<Arc<PastTable>>>,
+    earlier: Mutex<VecDeque<Arc<Earlier>>>,
     /// Held during the computation of a table.
     making: tokio::sync::Mutex<()>,
 }
@@ -41,6 +42,17 @@ pub(crate) struct PastTable {
     regions: Vec<Arc<Region>>,
     /// Indexes into `regions`, in the order of the regions' numbers.
     by_number: Vec<u32>,
+}
+
+/// An earlier revision of a table for maps: only the regions that have changed since.
+#[derive(Debug)]
+pub(crate) struct Earlier {
+    space: String,
+    revision: Revision,
+    /// The revision of the current table that `before` goes back from.
+    present: Revision,
+    before: Before,
+    rewind: OnceLock<Rewind>,
 }
 
 /// Reasons that a past table cannot be shown.
@@ -95,6 +107,59 @@ impl Past {
     }
 }
 
+impl Past {
+    /// Returns an earlier revision for maps of a space. Later edits are undone, also those since the last call.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError`].
+    pub(crate) async fn earlier(
+        &self,
+        store: &dyn Store,
+        space: &Space,
+        revision: Revision,
+    ) -> Result<Arc<Earlier>, HistoryError> {
+        history::check(store, space, revision).await?;
+        let present = space.read(Table::revision);
+        let is_same = |earlier: &Arc<Earlier>| earlier.space == space.key() && earlier.revision == revision;
+        let known = {
+            let kept = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.iter().find(|earlier| is_same(earlier) && earlier.present <= present).cloned()
+        };
+        if let Some(known) = known.as_ref().filter(|known| known.present == present) {
+            return Ok(known.clone());
+        }
+        let mut before = undone(store, space, present, known.as_ref().map_or(revision, |known| known.present)).await?;
+        if let Some(known) = known {
+            // If several edits changed a region, the earliest of them shows the region as it was.
+            before.extend(known.before.iter().map(|(number, region)| (*number, region.clone())));
+        }
+        let made = Earlier { space: space.key().to_owned(), revision, present, before, rewind: OnceLock::new() };
+        let made = Arc::new(made);
+        let mut kept = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|earlier| !is_same(earlier));
+        kept.push_front(made.clone());
+        kept.truncate(KEPT_MAX);
+        Ok(made)
+    }
+}
+
+/// The number of regions to look up under one lock.
+const LOOKUPS: usize = 64;
+
+impl Earlier {
+    /// Returns the differences from the current table. The first call looks up the changed regions there.
+    pub(crate) fn rewind(&self, space: &Space) -> &Rewind {
+        self.rewind.get_or_init(|| {
+            let (numbers, mut now) = (self.before.keys().copied().collect::<Vec<_>>(), Vec::new());
+            for part in numbers.chunks(LOOKUPS) {
+                space.read(|table| now.extend(part.iter().filter_map(|number| table.get_shared(*number)).cloned()));
+            }
+            Rewind::new(self.present, now, self.before.values().flatten().cloned())
+        })
+    }
+}
+
 /// Dropping a large table takes a long time, so the loop yields.
 impl Drop for PastTable {
     fn drop(&mut self) {
@@ -120,24 +185,15 @@ async fn make(
 }
 
 /// Regions as they were at an earlier revision, or `None` if they did not exist.
-pub(crate) type Before = HashMap<RegionNumber, Option<Region>>;
+type Before = HashMap<RegionNumber, Option<Arc<Region>>>;
 
 /// Returns the regions that the edits from `past` (exclusive) to `present` (inclusive) changed, as they were at `past`.
-///
-/// # Errors
-///
-/// [`HistoryError`].
-pub(crate) async fn undone(
-    store: &dyn Store,
-    space: &Space,
-    present: Revision,
-    past: Revision,
-) -> Result<Before, HistoryError> {
+async fn undone(store: &dyn Store, space: &Space, present: Revision, past: Revision) -> Result<Before, HistoryError> {
     let (mut before, mut at) = (Before::new(), present);
     while at > past {
         let entry = history::expected(store, space, at).await?;
         at = entry.follows.unwrap_or(Revision(at.0 - 1)); // OK because `at` is above `past`
-        before.extend(entry.changes.into_iter().map(|change| (change.number, change.before)));
+        before.extend(entry.changes.into_iter().map(|change| (change.number, change.before.map(Arc::new))));
     }
     Ok(before)
 }
@@ -149,7 +205,7 @@ impl PastTable {
             yields.step();
             !before.contains_key(&region.number)
         });
-        regions.extend(before.into_values().flatten().map(Arc::new));
+        regions.extend(before.into_values().flatten());
         regions.sort_by_key(|region| {
             yields.step();
             region.prefix

@@ -77,6 +77,41 @@ async fn ok_a_map_shows_regions_free_space_and_counters() {
     assert!(!past.cells[1].kinds.contains(&(Kind::Sealed as i32)));
 }
 
+/// An earlier revision looks the same after each later edit, also while edits are made.
+#[tokio::test(flavor = "multi_thread")]
+async fn ok_a_map_of_an_earlier_revision_stays_the_same() {
+    let data = data_dir();
+    let daemon = Daemon::start(data.path());
+    let mut regions = daemon.regions();
+    for prefix in 0..40_u32 {
+        regions.create_region(at(&format!("r{prefix}"), &format!("{prefix:08b}"))).await.expect("created");
+    }
+    let mut editor = daemon.regions();
+    let edits = tokio::spawn(async move {
+        for round in 0..30_u32 {
+            let region = format!("r{}", round % 40);
+            let seal = SealRegionRequest { name: name(&region), ..SealRegionRequest::default() };
+            editor.seal_region(seal).await.expect("sealed");
+            let (new, prefix) = (format!("n{round}"), format!("1{round:07b}"));
+            editor.create_region(at(&new, &prefix)).await.expect("created");
+        }
+    });
+    let expected = |revision: u64| {
+        let named = |prefix: u64| format!("{prefix:08b} 1  {}", name(&format!("r{prefix}")));
+        (0..revision).map(named).collect::<Vec<_>>()
+    };
+    let mut maps = 0;
+    while !edits.is_finished() || maps < 20 {
+        let revision = 1 + maps % 40;
+        let past = regions.map_regions(map("", 4096, revision)).await.expect("a map").into_inner();
+        let used: Vec<_> = cells(&past).into_iter().filter(|cell| !cell.ends_with(' ')).collect();
+        assert_eq!(used, expected(revision), "at {revision}");
+        assert!(past.cells.iter().all(|cell| !cell.kinds.contains(&(Kind::Sealed as i32))));
+        maps += 1;
+    }
+    edits.await.expect("no panic");
+}
+
 #[tokio::test]
 async fn err_a_map_of_bad_parts_says_what_is_allowed() {
     let data = data_dir();
