@@ -385,7 +385,7 @@ impl<'a> Attempts<'a> {
     ///
     /// # Errors
     ///
-    /// The error of the whole call, if a retry cannot help or the timeout ends before the next attempt.
+    /// The error of the whole call, if a retry cannot help or the timeout expires before the next attempt.
     pub(crate) async fn wait_after(&mut self, endpoint: usize, status: Status) -> Result<(), Error> {
         let hint = match judge(&status) {
             Verdict::Final(_) if status.code() == Code::Unauthenticated && self.has_other_token() => {

@@ -260,7 +260,7 @@ impl Shared {
         Self { origin, source, connection, fences, stock, ages, tallies, fetched, work }
     }
 
-    /// Adds the counters of a new thread.
+    /// Registers counters for a new thread, and returns them.
     fn new_tally(&self) -> Arc<Tally> {
         let tally = Arc::<Tally>::default();
         self.tallies().push(tally.clone());

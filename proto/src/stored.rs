@@ -333,7 +333,8 @@ pub struct HistoryEntry {
     pub declared: Option<Declared>,
     /// The revision of the edit that this edit reverts.
     pub undoes: Option<Revision>,
-    /// The previous revision. `None` if it is the next lower number. Only a restore leaves a gap between revisions.
+    /// The previous revision. `None` if it is the next lower number. Only a restore or a migration leaves a gap between
+    /// revisions.
     pub follows: Option<Revision>,
 }
 

@@ -73,7 +73,8 @@ pub struct Daemon {
     http: SocketAddr,
     /// The threads that run calls. They live as long as the daemon.
     _calls: Calls,
-    /// The threads that serve the HTTP port. They may still be finishing work for calls that have ended.
+    /// The threads that serve the HTTP port. They live as long as the daemon, because work that a call started can
+    /// outlast the call.
     _lanes: Arc<Lanes>,
 }
 

@@ -65,12 +65,12 @@ impl<'a> Input<'a> {
         Ok(if integer.negative { -magnitude } else { magnitude })
     }
 
-    /// Returns the UUID with this name, given in its canonical form in upper or lower case.
+    /// Returns the input `name` as a UUID. The text must have the canonical form, in upper or lower case.
     pub(crate) fn uuid(&self, name: &str) -> Result<Uuid, CodecError> {
         dce::parse(self.text(name)?)
     }
 
-    /// Returns the 16 bytes with this name, given in hexadecimal.
+    /// Returns the input `name` as 16 bytes. The text must be hexadecimal.
     pub(crate) fn bytes(&self, name: &str) -> Result<[u8; 16], CodecError> {
         Ok(dce::parse_hex(self.text(name)?, 16)?.to_be_bytes())
     }

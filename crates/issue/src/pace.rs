@@ -68,7 +68,7 @@ fn reserved_by(pace: Pace, paid: UnixNanos, until: UnixNanos) -> u128 {
     u128::try_from(most).unwrap_or(0).saturating_mul(pace.get().into()).div_ceil(SECOND)
 }
 
-/// The period from a backup to its restore, whose reservations are unknown.
+/// The period from a backup to its restore. The reservations made in this period are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lapse {
     /// No daemon's clock was before this time when the daemon wrote a record that is not in the backup.

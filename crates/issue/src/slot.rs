@@ -2,8 +2,9 @@
 //!
 //! A slot's record states the whole second up to which its ticks are reserved. Every commit moves `reserved_until` from
 //! r to r', and the ticks of (r, r'] belong only to the daemon that made this commit. Two daemons can therefore never
-//! issue the same tick of the same slot. The second daemon's commit starts above the first daemon's ceiling, and the
-//! first daemon's next commit fails on a version mismatch. This guarantee needs no clock, lease or timeout.
+//! issue the same tick of the same slot: if a second daemon takes over the slot, its commit starts above the first
+//! daemon's `reserved_until`, and the first daemon's next commit fails on a version mismatch. This guarantee needs no
+//! clock, lease or timeout.
 
 use core::{fmt, str::FromStr};
 

@@ -110,7 +110,7 @@ pub enum StrictRefusal {
     /// The request ID was used before, with another count.
     #[error("the same request_id was used before, for {count} suffixes")]
     Reused {
-        /// The number of suffixes granted before.
+        /// The number of suffixes that the earlier request got.
         count: u64,
     },
     /// Another caller used the request ID before, and got the suffixes.

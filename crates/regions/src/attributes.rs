@@ -196,7 +196,7 @@ impl Policy {
     }
 }
 
-const EXTERNAL: &str = "an external region cannot have a policy: its users choose the numbers, and it issues nothing";
+const EXTERNAL: &str = "an external region cannot have a policy: its users choose the numbers, and it issues none";
 
 /// A change to a policy. `None` leaves a part as it is; `Some(None)` clears it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

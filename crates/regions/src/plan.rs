@@ -1,4 +1,4 @@
-//! Plans: the effects of an edit. Dry runs and real edits use the same function.
+//! Plans: the effects of an edit. The same function plans dry runs and real edits.
 //!
 //! Planning is a pure function `(table, edit) -> plan | refusal`. A plan lists every region that it changes, in its
 //! states before and after the edit. It is valid only for the revision for which it was made.

@@ -37,7 +37,8 @@ pub(crate) struct Tally {
     pub(crate) closed: u32,
     /// The number of delegated regions.
     pub(crate) delegated: u32,
-    /// The number of regions with a seal. Does not include those that only the seal of a region around them covers.
+    /// The number of regions with a seal of their own. Regions that are sealed only through a region around them do not
+    /// count.
     pub(crate) sealed: u32,
     /// The number of strict regions.
     pub(crate) strict: u32,

@@ -1,7 +1,7 @@
 //! The usage that counts against each principal's limits on this replica.
 //!
-//! All connections of a principal share one [`Usage`]. A usage stays in memory as long as a connection holds it or a
-//! bucket is not full, so that a caller cannot reset its limits by reconnecting.
+//! All connections of a principal share one [`Usage`]. A [`Usage`] stays in memory while a connection holds it or
+//! one of its token buckets is not full, so that a caller cannot reset its limits by reconnecting.
 
 use std::{
     collections::HashMap,

@@ -26,8 +26,8 @@ pub struct TlsSettings {
     #[arg(long, env = "KENT_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// PEM file with the revocation lists of the CAs of --tls-client-ca. A list that is past its next update rejects
-    /// all callers of its CA.
+    /// PEM file with the revocation lists of the CAs of --tls-client-ca. Once the next update of a list has passed, the
+    /// daemon rejects all callers with certificates of its CA.
     #[arg(long, env = "KENT_TLS_CRL", value_name = "FILE")]
     pub tls_crl: Option<PathBuf>,
 }

@@ -189,8 +189,8 @@ impl RegionGrants {
             let ahead = self.clone().reserve_ahead(space.clone(), facts.number);
             self.tasks.spawn_work_local(ahead);
         }
-        // Edits treat the suffixes of a chunk as issued, so a block outside the region is a bug and must not be
-        // granted.
+        // Edits treat the suffixes of a chunk as issued, so a chunk is always inside the current region. A block
+        // outside it is a bug, and must not be granted.
         let block = Block::region(facts.constants, first, count.get()).map(Some).or_else(|_| {
             // An edit may have expanded the region since we read it, and the counter may have passed the region's old
             // end.

@@ -65,8 +65,9 @@ impl Directory {
     /// Whether an edit depends on a counter whose position is unknown after a restore.
     pub(super) fn needs_sure(&self, edit: &Edit, number: RegionNumber, read: &Stored<stored::Counter>) -> bool {
         // After a restore, a missing counter may have been lost. Most edits leave the counter missing, so a later grant
-        // still detects the loss. A delegation starts a new space, a deletion frees the prefix, and a declaration sets
-        // the position of the missing counter, so these edits are checked here.
+        // still detects the loss. No later grant would detect it after a delegation (which starts a new space), a
+        // deletion (which frees the prefix) or a declaration of issued suffixes (which sets the counter's position), so
+        // these edits are checked here.
         match edit {
             // The region issues nothing until the position of the counter is known.
             Edit::Undelegate { .. } => false,

@@ -31,7 +31,7 @@ pub(crate) struct Large {
 }
 
 impl Large {
-    /// `permits` are the permits of the connection, if there is a connection.
+    /// `permits` limits the pieces that the connection holds in memory. `None` means no limit.
     pub(crate) fn new(pieces: Pieces, permits: Option<Arc<Semaphore>>) -> Self {
         Self { pieces, permits }
     }

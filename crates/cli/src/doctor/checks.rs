@@ -170,7 +170,7 @@ fn clock(clock: Option<&ClockStatus>, offset: Offset) -> Check {
         check.problem_within(
             Some(0.0),
             if quarantine.instead_unix_nanos.is_some() { State::Warning } else { State::Wrong },
-            format!("the daemon distrusts its clock, which is {ahead} further ahead than it accepts"),
+            format!("the daemon distrusts its clock, which is {ahead} past the latest time that the daemon accepts"),
             "Correct the machine's clock or, if it is right, run `kent clock accept`.",
         );
     }

@@ -13,13 +13,13 @@ pub(super) fn advice(endpoint: &str, cause: &str) -> Option<String> {
     }
     if ["certificate expired", "certificate not valid yet"].iter().any(|known| cause.contains(known)) {
         return Some(
-            "If the clock of this machine is right, the daemon's operator must replace its certificate (kentd --tls-cert)."
+            "If this machine's clock is right, the operator must replace the daemon's certificate (kentd --tls-cert)."
                 .to_owned(),
         );
     }
     if cause.starts_with("invalid peer certificate") {
         return Some(
-            "--ca FILE names the CA of its certificate, which must be for the host of the endpoint.".to_owned(),
+            "--ca FILE must name the CA of the daemon's certificate, and the certificate must be for the endpoint's host.".to_owned(),
         );
     }
     if cause.contains("InvalidContentType") {
@@ -60,9 +60,9 @@ mod tests {
             ("invalid peer certificate: UnknownIssuer", Some("--ca FILE")),
             (
                 "invalid peer certificate: certificate expired: verification time 9 (UNIX), but certificate is not valid after 7",
-                Some("operator must replace its certificate (kentd --tls-cert)"),
+                Some("operator must replace the daemon's certificate (kentd --tls-cert)"),
             ),
-            ("invalid peer certificate: certificate not valid yet: verification time 9", Some("clock of this machine")),
+            ("invalid peer certificate: certificate not valid yet: verification time 9", Some("this machine's clock")),
             ("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", Some("that the CA has signed")),
             ("Connection refused (os error 111)", None),
         ] {

@@ -1,9 +1,8 @@
-//! Serials: consecutive numbers of one name, each an EXTUUID.
+//! Serials: consecutive numbers of one symbol, each an EXTUUID.
 //!
-//! The scheme of a name depends only on the name, so it never changes while the numbers grow. It is the first scheme
-//! that has the name's characters and leaves 63 bits for the numbers, or else the scheme that leaves the most bits. The
-//! scheme determines the spelling of the name, so two spellings that the scheme does not distinguish share their
-//! numbers.
+//! The scheme depends only on the symbol, so it never changes while the numbers grow. It is the first scheme that has
+//! the symbol's characters and leaves 63 bits for the numbers, or else the scheme that leaves the most bits. The scheme
+//! determines the spelling of the symbol, so two spellings that the scheme does not distinguish share their numbers.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -12,7 +11,7 @@ use thiserror::Error;
 
 use super::{Ext, decode::SYMSERIAL_BITS, encode, scheme::Scheme};
 
-/// The serial numbers of one name.
+/// The serial numbers of one symbol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serials {
     scheme: Scheme,
@@ -23,19 +22,19 @@ pub struct Serials {
 /// An error from [`Serials::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SerialError {
-    /// The name is empty.
+    /// The symbol is empty.
     #[error("the symbol is empty: write it after the colon, as in serial:ISSN")]
     Empty,
     /// The scheme is unknown or not supported.
     #[error("the scheme is not one of A, B, C, D and F: omit its letter, as in serial:ISSN")]
     NoSuchScheme,
-    /// No allowed scheme has all characters of the name.
+    /// No allowed scheme has all characters of the symbol.
     #[error(
         "no allowed scheme has all characters of the symbol: it may have A-Z a-z 0-9 . _ and, without a difference between upper and lower \
          case, also ! @ # $ % ^ & + - * / \\ ~ , ' ` < = > ? | [ ] ( ), as in serial:ISSN"
     )]
     BadSymbol,
-    /// The name leaves no bits for numbers.
+    /// The symbol leaves no bits for numbers.
     #[error(
         "the symbol is too long: it leaves no bits for numbers; it may have up to 18 characters, up to 21 of A-Z 0-9 . _, or up to 23 \
          of A-Z, as in serial:ISSN"
@@ -47,11 +46,11 @@ pub enum SerialError {
 const ENOUGH_BITS: u32 = 63;
 
 impl Serials {
-    /// Creates the serials of this name. If a letter is given, uses the scheme with this letter.
+    /// Creates the serials of this symbol. If a letter is given, uses the scheme with this letter.
     ///
     /// # Errors
     ///
-    /// Fails with a [`SerialError`] if the name or the letter is not valid.
+    /// Fails with a [`SerialError`] if the symbol or the letter is not valid.
     pub fn new(name: &str, letter: Option<char>) -> Result<Self, SerialError> {
         if name.is_empty() {
             return Err(SerialError::Empty);
@@ -79,17 +78,17 @@ impl Serials {
         best.ok_or(refusal)
     }
 
-    /// Returns the scheme of the name.
+    /// Returns the scheme of the symbol.
     pub const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Returns whether the name would get this scheme if no letter were given.
+    /// Returns whether the symbol would get this scheme if no letter were given.
     pub fn has_default_scheme(&self) -> bool {
         Self::new(&self.name, None).is_ok_and(|default| default == *self)
     }
 
-    /// Returns the name, as its scheme writes it.
+    /// Returns the symbol, as its scheme writes it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -106,7 +105,7 @@ impl Serials {
 }
 
 impl fmt::Display for Serials {
-    /// Writes the scheme and the name as in the name of a source: `A:ISSN`.
+    /// Writes the scheme and the symbol as in the name of a source: `A:ISSN`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.scheme, self.name)
     }

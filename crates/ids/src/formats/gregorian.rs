@@ -153,7 +153,7 @@ pub(crate) const fn low_half(clock_seq: ClockSeq, node: Node) -> u64 {
     VARIANT | (clock_seq.get() as u64) << Node::BITS | node.get()
 }
 
-/// Returns bits 0 to 63 of version 1.
+/// Returns bits 0 to 63 of a UUID of version 1 with these ticks.
 pub(crate) const fn high_of_v1(ticks: u64) -> u64 {
     let (time_low, time_mid, time_hi) = (ticks & 0xffff_ffff, ticks >> 32 & 0xffff, ticks >> 48);
     time_low << 32 | time_mid << 16 | 1 << 12 | time_hi
@@ -163,7 +163,7 @@ pub(crate) const fn ticks_of_v1(high: u64) -> u64 {
     (high & 0xfff) << 48 | (high >> 16 & 0xffff) << 32 | high >> 32
 }
 
-/// Returns bits 0 to 63 of version 6.
+/// Returns bits 0 to 63 of a UUID of version 6 with these ticks.
 pub(crate) const fn high_of_v6(ticks: u64) -> u64 {
     ticks >> 12 << 16 | 6 << 12 | ticks & 0xfff
 }

@@ -246,7 +246,8 @@ impl Run {
                 self.table.undo(changes, *declared).unwrap_or(Edit::Undelegate { name })
             }
             _ => {
-                // Use the existing level in about half of the cases.
+                // If the region has subregions, use the length of their extensions in about half of the cases. Any
+                // other length is refused.
                 let present = self.table.named(&name).map_or(0, |region| region.sub_bits);
                 let by = if step.flag && present != 0 { present } else { by.div_ceil(2) };
                 Edit::Subdivide { name, by, new_regions: self.new_regions(step, by), reserve_others: step.len & 1 == 1 }

@@ -65,7 +65,7 @@ fn encode(revision: u64) -> [u8; TEXT_BYTES] {
     text
 }
 
-/// Decodes a place. Returns `None` if it is torn, damaged or was never written.
+/// Decodes the contents of a place. Returns `None` if they are torn or damaged, or were never written.
 fn decode(text: [u8; TEXT_BYTES]) -> Option<u64> {
     let (number, sum) = text.split_at(8);
     let number: [u8; 8] = number.try_into().ok()?;

@@ -6,7 +6,7 @@ import { type Line, latest } from "../lib/figures.ts";
 import { format } from "../lib/format.ts";
 
 const HEIGHT = 180;
-/** The minimum distance of two times on the axis, in pixels. The longest text for a time takes 75 pixels. */
+/** The minimum distance between two time labels on the axis, in pixels. The longest label is 75 pixels wide. */
 const CLOCK_SPACE = 110;
 const COLORS = ["--line-1", "--line-2", "--line-3", "--line-4"];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
