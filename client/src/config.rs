@@ -180,7 +180,7 @@ impl Builder {
     }
 
     /// Sets the file with the token to send with each call. The client reads the file again within a second of a
-    /// change, and when a daemon does not accept the token, so you can replace the token while the program runs.
+    /// change, and also when a daemon rejects the token, so you can replace the token while the program runs.
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.token = Some(TokenFrom::File(path.into()));
         self

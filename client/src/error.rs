@@ -42,7 +42,7 @@ pub enum Error {
         /// The daemon's complete status.
         status: Status,
     },
-    /// The caller has used up one of its limits, and the timeout of the request ends before the daemon admits the
+    /// The caller has used up one of its limits, and the timeout of the request expires before the daemon admits the
     /// caller again.
     #[error("{message}")]
     #[non_exhaustive]

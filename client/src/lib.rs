@@ -143,7 +143,7 @@ impl Client {
         self.handle("uuidv6".to_owned())
     }
 
-    /// Returns a handle for xids: 64 bits, written as 11 characters, which start with milliseconds and sort by time.
+    /// Returns a handle for xids: 64-bit identifiers that start with milliseconds and sort by time.
     pub fn xid(&self) -> Handle<Uid11> {
         self.handle("xid".to_owned())
     }

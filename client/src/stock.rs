@@ -43,8 +43,8 @@ pub struct Stats {
     pub identifiers: u64,
     /// The number of identifiers that were discarded because they were too old.
     pub expired: u64,
-    /// The number of blocks that were rejected because a higher fencing token of the same slot or region was seen
-    /// before.
+    /// The number of blocks that were rejected because a higher fencing token of the same slot or region had already
+    /// been seen.
     pub fenced: u64,
 }
 

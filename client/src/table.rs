@@ -268,7 +268,7 @@ async fn follow(shared: &Shared, feed: &mut Feed) -> Lost {
     }
 }
 
-/// Returns true if the daemon says that the watcher must start from a new snapshot, as after a restore.
+/// Returns true if the daemon says that the watcher must start from a new snapshot, for example after a restore.
 fn wants_snapshot(status: &Status) -> bool {
     let details = status.get_error_details();
     let resume = details.error_info().and_then(|info| info.metadata.get("resume_after"));

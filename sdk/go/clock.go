@@ -21,7 +21,7 @@ func now() moment {
 }
 
 // age returns the time since the moment. It reads the clock that counts suspended time only if the wall clock and the
-// monotonic clock disagree, as after a suspend or a step, because reading that clock takes ten times as long.
+// monotonic clock disagree, such as after a suspend or a step, because reading that clock takes ten times as long.
 func (m *moment) age() time.Duration {
 	t := time.Now()
 	steady := t.Sub(m.time)

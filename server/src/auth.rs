@@ -144,15 +144,15 @@ impl Auth {
     }
 
     /// The caller that a connection remembers, if the credentials of the call are the same and no token or role has
-    /// changed since. Most calls find their caller this way.
+    /// changed since the caller was identified. Most calls find their caller this way.
     #[inline]
     pub(crate) fn remembered(&self, known: &KnownCaller, header: Option<&[u8]>, now: Duration) -> Option<Caller> {
         let known = known.get(self.table.generation(), header, now)?;
         self.is_in_touch().then(|| Caller::identified(known))
     }
 
-    /// Whether a caller that was identified earlier is still valid: no token or role has changed since, and the caller
-    /// need not be identified again.
+    /// Whether a caller that was identified earlier is still valid: no token or role has changed since then, and the
+    /// caller need not be identified again.
     #[inline]
     pub(crate) fn is_current(&self, caller: &Caller, now: Duration) -> bool {
         let is_current = |known: &Known| known.is_as_of(self.table.generation(), now) && self.is_in_touch();

@@ -157,7 +157,7 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(250);
 /// The time for which a start waits for the first slot before the daemon serves without one.
 const FIRST_SLOT: Duration = Duration::from_secs(5);
 
-/// The timeout of an operation of the store, which is thousands of times as long as a usual commit.
+/// The timeout of an operation of the store. A usual commit takes less than a thousandth of this time.
 const STORE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The total length of the pauses while a start retries etcd, and the length of each pause.

@@ -78,7 +78,10 @@ impl fmt::Display for Readiness {
         reasons.iter().try_for_each(|reason| writeln!(f, "reason: {reason}"))?;
         if let Some(Quarantine { ahead, instead: Some(_) }) = self.quarantine {
             let ahead = whole_seconds(ahead);
-            writeln!(f, "the clock is {ahead} past the latest time that the daemon accepts: using the time since boot instead")?;
+            writeln!(
+                f,
+                "the clock is {ahead} past the latest time that the daemon accepts: using the time since boot instead"
+            )?;
         }
         if let Some(held) = &self.slot {
             let left = held.window_left.as_secs_f64();

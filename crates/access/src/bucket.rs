@@ -50,8 +50,8 @@ impl Bucket {
         }
     }
 
-    /// Refunds the charge of a failed call, minus the amount that has flowed into the bucket since. Without the charge,
-    /// the bucket might have been full, and that amount would not have flowed in.
+    /// Refunds the charge of a failed call, minus the amount that has flowed into the bucket since then. Without the
+    /// charge, the bucket might have been full, and that amount would not have flowed in.
     pub fn refund(&self, Charge { cost, at }: Charge, now: Duration) {
         let left = cost.saturating_sub(nanos(now).saturating_sub(at));
         // OK because the update never fails: the closure always returns a value.

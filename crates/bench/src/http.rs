@@ -21,8 +21,8 @@ use crate::{
 /// Compare grants of 100 uuidv7 as text over HTTP with a bare axum handler that answers with the same bytes: requests per second and
 /// latencies.
 ///
-/// Each connection has one request in flight, as in most HTTP clients. The column `ratio` is the rate relative to the bare
-/// handler, and `cpu us` is the processor time of the server per request in microseconds.
+/// Each connection has one request in flight, as with most HTTP clients. The column `ratio` is the rate relative to the
+/// bare handler, and `cpu us` is the processor time of the server per request in microseconds.
 #[derive(Debug, Args)]
 pub(crate) struct HttpArgs {
     #[command(flatten)]

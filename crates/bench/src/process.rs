@@ -99,7 +99,7 @@ fn busy(stat: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs(1) / TICKS * ticks)
 }
 
-/// The number of clock ticks per second in /proc, which is the same on all architectures of Linux.
+/// The number of clock ticks per second in /proc. This number is the same on all architectures of Linux.
 const TICKS: u32 = 100;
 
 impl Drop for Process {

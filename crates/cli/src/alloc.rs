@@ -110,8 +110,8 @@ fn with_hint(failure: Failure) -> Failure {
     }
 }
 
-/// Signals `stop` at the first Ctrl-C. Terminates the program at the second, or after [`GRACE`] if standard output is
-/// blocked.
+/// Signals `stop` at the first Ctrl-C. Terminates the program at the second Ctrl-C, or after [`GRACE`] if standard
+/// output is blocked.
 async fn stop_on_ctrl_c(stop: watch::Sender<bool>, tally: Tally, json: bool) {
     if tokio::signal::ctrl_c().await.is_ok() {
         stop.send_replace(true);

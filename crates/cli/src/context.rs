@@ -101,8 +101,7 @@ fn set(
     contexts.save().map_err(unusable)
 }
 
-/// Checks the given files. If the other files of the context are usable too, also checks that a client can use all of
-/// them together.
+/// Checks the given files. If all files of the context are usable, also checks that a client can use them together.
 fn check_files(name: &str, context: &Context, given: &[&str]) -> Result<(), Failure> {
     let unusable = |error: &dyn std::error::Error| Failure::Unconnectable(error.to_string());
     let source = |setting: &str| match given.contains(&setting) {

@@ -103,7 +103,7 @@ fn instead(names: &[String]) -> String {
 }
 
 impl Contexts {
-    /// Reads the file; a file that does not exist has no contexts. `variable` returns the value of an environment
+    /// Reads the file. If it does not exist, there are no contexts. `variable` returns the value of an environment
     /// variable.
     pub(crate) fn load(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<Self, Fault> {
         let Some(path) = path(variable) else { return Ok(Self::default()) };

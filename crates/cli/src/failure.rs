@@ -244,7 +244,7 @@ fn message(status: &Status) -> String {
 }
 
 /// Returns whether the server has none of Kent's services. Compares the message with those of common gRPC libraries.
-/// The library that kentd uses is not among them, because an older kentd also sends its message, for a call that it
+/// The library that kentd uses is not among them, because an older kentd sends that library's message for calls that it
 /// does not have.
 fn is_other_service(status: &Status) -> bool {
     let said = |start: &str| status.message().starts_with(start);

@@ -1,7 +1,7 @@
 //! `kent`, the command line of the Kent ID-allocation service.
 //!
-//! `args` defines the arguments, and `settings` their defaults. Each group of commands has its own module. `output` and
-//! `table` write text and JSON, and `failure` turns errors into messages and exit codes.
+//! `args` defines the arguments; `settings` supplies their defaults. Each group of commands has its own module.
+//! `output` and `table` write text and JSON, and `failure` turns errors into messages and exit codes.
 
 mod access;
 mod alloc;

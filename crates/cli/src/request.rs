@@ -199,7 +199,7 @@ fn creation(args: &ApproveArgs, asked: &RegionRequest, edit: &EditArgs) -> Creat
     }
 }
 
-/// Returns the reason for the history: the number of the request and its reason, truncated if it is too long.
+/// Returns the reason to record in the history: the request's number and reason, truncated if they are too long.
 fn default_reason(id: u64, asked: &str) -> String {
     let mut reason = format!("request {id}: {asked}");
     while reason.len() > REASON_BYTES_MAX {

@@ -147,7 +147,7 @@ fn unknown_option(error: &clap::Error, root: &Command, path: &[&Command]) -> Vec
     }
     if OF_DAEMON.contains(&option) {
         return vec![format!(
-            "--{option} is a setting of the daemon, `kentd --{option}`; `kent` calls a running daemon, whose address is --endpoint"
+            "--{option} is a setting of the daemon, `kentd --{option}`; `kent` calls a running daemon (--endpoint sets its address)"
         )];
     }
     let (mut found, mut seen) = (Vec::new(), Vec::new());

@@ -88,7 +88,7 @@ pub enum SourceError {
         /// The fault in the name.
         fault: NameFault,
     },
-    /// The space comes before the name of the region, as in permissions.
+    /// The space comes before the name of the region. Permissions have this form, but sources do not.
     #[error(
         "write a region of another space as region:NAME@SPACE, here {REGION_SCHEME}{name}@{space}{}",
         if_delegated(name, space)

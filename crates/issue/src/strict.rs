@@ -64,7 +64,7 @@ pub struct StrictState {
     /// retried.
     pub undated: Option<Stored<u64>>,
     /// Whether this state is known from our last commit, not read from the store: other daemons may have advanced the
-    /// counter since.
+    /// counter since that commit.
     pub is_remembered: bool,
 }
 

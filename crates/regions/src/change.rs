@@ -40,7 +40,7 @@ impl Change {
     }
 
     /// Returns whether the edit may [stop grants](crate::Edit::stops_grants). True if the region is sealed, capped or
-    /// strict after the edit, even if it already was before.
+    /// strict after the edit, even if it was so before the edit.
     pub fn may_stop_grants(&self) -> bool {
         self.after.as_ref().is_some_and(|after| after.sealed || after.may_forbid_chunks())
     }

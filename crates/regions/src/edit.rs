@@ -112,7 +112,7 @@ pub struct Imported {
     pub region: Region,
     /// The name of its parent, which already exists or is imported by the same edit.
     pub parent: Option<String>,
-    /// Whether more of its suffixes may have been issued than its counter says, because the other table's store was
+    /// Whether more of its suffixes may have been issued than its counter says, because the store of the table was
     /// restored from a backup.
     pub needs_floor: bool,
 }

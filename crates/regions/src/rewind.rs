@@ -1,4 +1,5 @@
-//! Tables at an earlier revision, for maps: the present table with the regions that have changed since replaced.
+//! Tables at an earlier revision, for maps: the present table, in which the regions that have changed since that
+//! revision are replaced by their earlier states.
 //!
 //! A map of an earlier revision therefore costs as much as one of the present table, and a few lookups for each change.
 

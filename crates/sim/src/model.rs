@@ -123,7 +123,7 @@ struct Report {
     seconds: f64,
     /// The first broken property, and the steps that break it.
     broken: Option<(&'static str, Vec<String>)>,
-    /// An event that must be possible, but never happened. A model in which it is impossible proves nothing.
+    /// An event that must be possible, but never happened. A model without such an event proves nothing.
     idle: Option<&'static str>,
 }
 

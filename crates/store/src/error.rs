@@ -129,7 +129,7 @@ pub enum Exchanged {
     /// The revision decreased.
     #[error("etcd was rolled back: it is at revision {found}, and was at revision {expected} before")]
     SetBack {
-        /// The highest revision seen before.
+        /// The highest revision seen before the rollback.
         expected: i64,
         /// The current revision.
         found: i64,

@@ -235,7 +235,7 @@ impl Inner {
     }
 
     /// Checks that the last write of this process is in etcd's history. After a rollback the write is missing, even if
-    /// etcd has made other writes since.
+    /// etcd has made other writes since the rollback.
     async fn check_history(&self) -> Result<(), Unavailable> {
         let Some(Write { name, revision }) = self.pin.last_write() else { return Ok(()) };
         let range = RangeRequest { key: name.into(), revision, ..RangeRequest::default() };

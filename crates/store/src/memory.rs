@@ -52,7 +52,8 @@ impl MemoryStore {
         Self::on(Arc::new(Mutex::new(disk)))
     }
 
-    /// Returns another handle to the same contents, as after a restart. Keeps queued faults and [`Stats`].
+    /// Returns another handle to the same contents, like a store that is opened again after a restart. Keeps queued
+    /// faults and [`Stats`].
     #[must_use]
     pub fn reopen(&self) -> Self {
         Self::on(Arc::clone(&self.disk))

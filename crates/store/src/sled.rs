@@ -29,7 +29,7 @@
 //! # The archive
 //!
 //! An archived store writes every commit to a second place before it replies: see `archive`. While that place cannot be
-//! written, the store is unavailable, as with a full disk.
+//! written, the store is unavailable, as it is while the disk is full.
 //!
 //! # Damage
 //!

@@ -13,14 +13,14 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Args {
-    /// Run the tests: all of them, or those of one package whose names contain FILTER
+    /// Run all tests, or the tests of PACKAGE, optionally only those with FILTER in their names
     Test {
         /// Package, such as `kent-regions`
         package: Option<String>,
         /// Part of a test's name, such as `cluster::`
         filter: Option<String>,
     },
-    /// Check the format, then run clippy and build the documentation, with warnings as errors
+    /// Check the formatting, then run clippy and build the documentation, with warnings as errors
     Lint,
     /// Generate docs/api.md and the figures from the .proto files and the prefix table
     Docs,

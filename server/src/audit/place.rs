@@ -56,7 +56,7 @@ pub struct Rotation {
 /// The audit log of a command.
 #[derive(Clone, Debug, Default, Args)]
 pub struct AuditArgs {
-    /// Where to write the audit log, as for kentd itself: a file, or `stderr` for standard error.
+    /// Where to write the audit log, like kentd --audit: a file, or `stderr` for standard error.
     #[arg(long, env = "KENT_AUDIT", value_name = "FILE|stderr")]
     pub audit: Option<AuditTo>,
     /// Size at which the audit file becomes FILE.1, and a new one begins.

@@ -18,7 +18,7 @@ use crate::records::keys;
 /// This replica's share of one budget, and its knowledge of the rest.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// The budget when the account was created. Its total may have changed since.
+    /// The budget when the account was created. Its total may have changed since then.
     budget: Arc<Budget>,
     pub(super) share: Share,
     /// The task that reserves or returns a share holds this lock.
@@ -67,7 +67,7 @@ impl Account {
         self.share.take(count) || self.is_removed()
     }
 
-    /// Adds a reserved share, unless the total has changed since.
+    /// Adds a share that was reserved from `total`, unless the budget's total is another one now.
     pub(super) fn reserved(&self, size: u64, total: u64) {
         let state = self.lock();
         match state.total == total {

@@ -200,9 +200,9 @@ impl Cell {
         }
     }
 
-    /// Returns the rest of the chunk to the store, unless another daemon has reserved a chunk since. Returns the
-    /// counter's new value. Nothing more is granted from the chunk. If the commit fails, the rest of the chunk becomes
-    /// a gap.
+    /// Returns the rest of the chunk to the store, unless another daemon has reserved a chunk in the meantime.
+    /// Returns the counter's new value. Nothing more is granted from the chunk. If the commit fails, the rest of the
+    /// chunk becomes a gap.
     pub(crate) async fn give_back(&self, store: &dyn Store, key: &Key) -> Option<Stored<Count>> {
         let plan = self.with(|counter| counter.plan_give_back())?;
         let counter = to_record(&plan);

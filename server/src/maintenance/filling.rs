@@ -34,7 +34,7 @@ pub(crate) struct Filling<'s> {
     left_over: Vec<Key>,
 }
 
-/// Why a store was not filled. The store is then incomplete, unless it was complete before.
+/// Why a store was not filled. The store is then incomplete, unless it was already complete.
 #[derive(Debug, Error)]
 pub enum FillError {
     /// The store contains other records.

@@ -48,7 +48,7 @@ pub struct MigrateArgs {
     /// The new store on etcd; nothing may exist under its prefix.
     #[arg(long, value_name = "etcd://HOST:PORT/PREFIX", value_parser = parse_to)]
     pub to: EtcdAddress,
-    /// Directory that records how many times the store was started, as for kentd itself.
+    /// Directory that records how many times the store was started, like kentd --witness.
     #[arg(long, env = "KENT_WITNESS", value_name = "DIR")]
     pub witness: Option<PathBuf>,
     /// Show what would be done, and write nothing.

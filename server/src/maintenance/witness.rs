@@ -100,7 +100,7 @@ pub enum WitnessError {
     StoreGone {
         /// The location.
         store: String,
-        /// The identity of the store that was there before.
+        /// The identity of the earlier store.
         before: String,
         /// The number of times that the earlier store was started.
         starts: u64,

@@ -98,7 +98,7 @@ pub(crate) fn parse_access(key: &Key) -> Result<AccessKey<'_>, Malformed> {
     }
 }
 
-/// The floor of dated request IDs.
+/// The floor of dated request IDs: records of older request IDs may have been removed.
 pub(crate) const FORGOTTEN: Key = Key::from_static("forgotten");
 /// The records of all dated request IDs, oldest first.
 pub(crate) const DATED: Key = Key::from_static("dated/");

@@ -31,8 +31,8 @@ impl Audited {
     }
 }
 
-/// Returns the resource name of a region, as in permissions. If `region` is empty, returns the resource name of the
-/// space.
+/// Returns the resource name of a region, in the form that permissions use. If `region` is empty, returns the resource
+/// name of the space.
 pub(super) fn resource(space: &str, region: &str) -> String {
     match region {
         "" => format!("space:{space}"),

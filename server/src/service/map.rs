@@ -18,7 +18,7 @@ use crate::{
     tables::{past::Earlier, permitted::is_readable, space::Space},
 };
 
-/// The number of cells to divide under one lock, which takes about a tenth of a millisecond.
+/// The number of cells to divide under one lock. Dividing them takes about a tenth of a millisecond.
 const PART: usize = 64;
 /// The number of attempts to draw a map while the table changes. After these attempts, the table is locked for the
 /// whole map.

@@ -39,7 +39,7 @@ impl Directory {
     }
 
     /// Reads the counters of the regions that an edit has created, or the heirs' counters for regions that have closed
-    /// since.
+    /// since the edit.
     pub(super) async fn read_created(&self, space: &Space, changes: &[Change]) -> Result<(), StoreFailure> {
         let created = changes.iter().filter(|change| change.creates()).map(|change| change.number);
         let numbers: Vec<RegionNumber> = space.read(|table| {

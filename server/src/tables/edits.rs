@@ -322,7 +322,7 @@ impl Directory {
         }
     }
 
-    /// Whether the table's last edit declared these numbers as issued, and no replica has reserved numbers since.
+    /// Whether the table's last edit declared these numbers as issued, and no replica has reserved numbers since then.
     async fn is_just_declared(&self, space: &Space, plan: &Plan) -> Result<bool, EditError> {
         let Some(number) = plan.subject().map(|region| region.number) else { return Ok(false) };
         let counter = read_counter(&*self.store, &keys::counter(space.key(), number.0)).await?;

@@ -118,7 +118,7 @@ impl Directory {
         let is_awaited = declared || entry.changes.iter().any(Change::may_stop_grants);
         let mut plan = Plan::made(revision, entry.changes);
         // The history does not contain counters. The current counter is correct for a deleted heir: the edit's commit
-        // compared the counter, so the heir has issued nothing since.
+        // compared the counter, so the heir has issued nothing since then.
         space.read(|table| {
             for before in plan.changes.iter_mut().filter(|it| it.after.is_none()).filter_map(|it| it.before.as_mut()) {
                 before.issued = table.get(before.number).map_or(before.issued, |present| present.issued);

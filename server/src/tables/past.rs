@@ -1,8 +1,8 @@
 //! Tables at earlier revisions.
 //!
-//! A past table is computed once, from the current table and the edits since. The table is kept for later pages, so
-//! that a page costs only its own regions. One table is computed at a time, and the last two are kept. Unchanged
-//! regions are shared with the current table.
+//! A past table is computed once, from the current table and the edits after the past revision. The table is kept for
+//! later pages, so that a page costs only its own regions. One table is computed at a time, and the last two are kept.
+//! Unchanged regions are shared with the current table.
 
 use std::{
     collections::{HashMap, VecDeque},

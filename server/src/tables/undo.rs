@@ -180,7 +180,7 @@ fn shortens(change: &Change) -> bool {
 }
 
 /// Sets the counter that an all-zero subregion inherited, if the edit closed the region `closed`. The history does not
-/// contain counters, but the counter of the closed region has not changed since.
+/// contain counters, but the counter of the closed region has not changed since it closed.
 fn set_inherited(changes: &mut [Change], closed: RegionNumber, reserved: Count) {
     let closed = changes.iter().find(|change| change.number == closed).and_then(|change| change.after.as_ref());
     let Some(zero) = closed.filter(|it| it.kind == Kind::Closed).map(|it| it.prefix.zeros(it.sub_bits)) else { return };

@@ -190,7 +190,7 @@ async fn ok_a_copy_detects_another_table_with_the_same_revision() {
         copy.reached(Revision(revision)).await;
     }
     daemon.kill();
-    // This simulates an operator who has put back an old copy of the store and edited it since.
+    // This simulates an operator who has put back an old copy of the store, and then edited the table.
     let daemon = Daemon::spawn(kentd(other.path()).args(["--listen", &address]));
     create(&daemon, "x", 12).await;
     create(&daemon, "y", 12).await;

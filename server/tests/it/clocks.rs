@@ -92,9 +92,9 @@ const MILLI: i128 = 1_000_000;
 async fn ok_no_clock_change_causes_duplicates_or_wrong_timestamps() {
     let dir = data_dir();
     let mut faked = Faked::start(dir.path(), Ledger::default(), "+0");
-    // The clock goes back by 10 ms, 2 s, an hour and a day, and returns each time. It repeats a second, as at a leap
-    // second, and runs too slow and too fast, as while a leap second is smeared. Then it goes ahead by almost an hour,
-    // which the daemon accepts, and returns.
+    // The clock goes back by 10 ms, 2 s, an hour and a day, and returns each time. It repeats a second, as happens
+    // at a leap second, and runs too slow and too fast, as happens while a leap second is smeared. Then it goes ahead
+    // by almost an hour, which the daemon accepts, and returns.
     for offset in
         ["+0", "-0.01", "+0", "-2", "+0", "-1h", "+0", "-1d", "+0", "-1", "+0 x0.95", "+0 x1.05", "+3500", "+0"]
     {

@@ -222,7 +222,7 @@ async fn ok_a_region_created_after_a_restore_may_reuse_the_prefix_of_a_lost_one(
     let another = daemon.regions().create_region(sized("another", 50)).await.expect("created").into_inner();
     let prefix = |made: &kent_proto::v1::EditResponse| made.region.clone().expect("a region").prefix;
     assert_eq!(prefix(&another), prefix(&lost), "the same prefix");
-    // The `next` of a repeated creation is not a floor, because more has been issued since.
+    // The `next` of a repeated creation is not a floor, because more was issued after the creation.
     let moved = CreateRegionRequest { next: Some((1 << 40).into()), ..sized("moved", 50) };
     daemon.regions().create_region(moved).await.expect("created");
     for source in ["region:another", "region:moved"] {

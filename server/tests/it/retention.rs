@@ -206,8 +206,8 @@ async fn dated(daemon: &Daemon) -> String {
 async fn err_a_replica_refuses_request_ids_that_another_has_expired() {
     let (etcd, dirs) = (Etcd::start(1), [data_dir(), data_dir()]);
     let address = etcd.address("kent");
-    // This replica keeps everything for a month. It learns only from the store which records the other replica has
-    // deleted.
+    // This replica keeps everything for a month. Only the store tells this replica which records the other replica
+    // has deleted.
     let patient = Daemon::spawn(kentd(dirs[0].path()).args(["--store", &address]));
     make_strict(&patient, "invoices").await;
     create(&patient, "orders").await;

@@ -50,7 +50,7 @@ impl Caller {
         self.presented.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects and makes some calls, without retries. Callers with odd numbers make them on one stream.
+    /// Connects and makes some calls, without retries. Callers with odd numbers make these calls on one stream.
     async fn session(&self, number: usize, daemon: &Daemon, ca: &Ca) {
         let Presented { identity, by } = self.presented().clone();
         let connected = client(daemon, ca, Some(&identity)).connect().await.expect("a handshake succeeds");

@@ -45,8 +45,8 @@ pub(super) const METHODS: [Method; 9] = [
 
 /// The search structure of a method.
 pub(super) trait Built {
-    /// Returns the sum of the numbers of the innermost regions of these identifiers; an identifier in no region counts
-    /// as 0.
+    /// Finds the innermost region of each identifier, and returns the sum of the regions' numbers. An identifier in no
+    /// region counts as 0.
     fn sum(&self, ids: &[u128]) -> u64;
 
     /// Returns the memory of the search structure in bytes, if known.

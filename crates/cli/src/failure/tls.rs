@@ -19,7 +19,8 @@ pub(super) fn advice(endpoint: &str, cause: &str) -> Option<String> {
     }
     if cause.starts_with("invalid peer certificate") {
         return Some(
-            "--ca FILE must name the CA of the daemon's certificate, and the certificate must be for the endpoint's host.".to_owned(),
+            "--ca FILE must name the CA of the daemon's certificate, and the certificate must be for the endpoint's host."
+                .to_owned(),
         );
     }
     if cause.contains("InvalidContentType") {

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::file::Entry;
 use crate::names;
 
-/// Returns the differences as text for people. A region that an import created has none, even if it has since issued
-/// identifiers or expanded automatically.
+/// Returns the differences as text for people. A region that an import created has no differences, even if it
+/// has issued identifiers or expanded automatically since the import.
 pub(crate) fn differences(here: &Entry, file: &Entry, space: &str) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |what, of: &dyn Fn(&Entry) -> String| {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::{CodecError, ErrorCode};
 
-/// A format of floating-point numbers: the numbers `m * 2^s` with `m < 2^precision` and a scale `s` within bounds. `m`
+/// A floating-point format: the numbers `m * 2^s` with `m < 2^precision` and a scale `s` within bounds. `m`
 /// is at least `2^(precision - 1)`, unless the scale is the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Binary {

@@ -17,7 +17,7 @@ use super::bits::bit_length;
 /// For scales of at most this absolute value, exact integers are short enough.
 const SHORT_SCALE: u32 = 512;
 
-/// The number of leading bits of a power of five that are kept. A mantissa, its error and 32 digits need about 230
+/// The number of leading bits to keep of each power of five. A mantissa, its error and 32 digits need about 230
 /// bits.
 const KEPT_BITS: u64 = 320;
 

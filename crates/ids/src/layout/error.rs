@@ -112,7 +112,7 @@ pub enum LayoutError {
         bits: u8,
     },
     /// The tick is not from 1 ns to 1 day.
-    #[error("a tick lasts 1 ns to 1 day, not {tick_nanos} ns, as in time:41:1ms")]
+    #[error("a tick lasts from 1 ns to 1 day, as in time:41:1ms, but here it lasts {tick_nanos} ns")]
     TickRange {
         /// The length of the tick in nanoseconds.
         tick_nanos: u64,
@@ -155,7 +155,7 @@ pub enum LayoutError {
         bits: u8,
     },
     /// The counter is too wide for a layout with a time.
-    #[error("with a time, the counter has at most {max} bits, but here it has {bits}, as in counter:12")]
+    #[error("with a time, the counter has at most {max} bits, as in counter:12, but here it has {bits}")]
     CounterTooWide {
         /// The width in bits.
         bits: u32,

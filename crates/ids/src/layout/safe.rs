@@ -45,7 +45,7 @@ pub enum Safe {
 /// The numerical order of a block's identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ascends {
-    /// Each identifier is larger than the one before.
+    /// Each identifier is larger than the previous one.
     Always,
     /// The identifiers of a later tick are larger; those of one tick have no order.
     ByTick,

@@ -228,7 +228,7 @@ fn err_texts_that_are_not_layouts() {
         ),
         (
             "time:41:1ms counter:63",
-            "with a time, the counter has at most 62 bits, but here it has 63, as in counter:12",
+            "with a time, the counter has at most 62 bits, as in counter:12, but here it has 63",
         ),
         (
             "time:20:1h slot:6 counter:11",

@@ -86,7 +86,7 @@ fn err_a_counter_does_not_continue_below_what_it_has_granted() {
     let plan = counter.plan_chunk(read(7, 5000), 1000, &bound, Duration::ZERO).expect("a chunk");
     counter.on_committed(plan, 8);
     assert_eq!(counter.grant(1000), Ok(Position::new(5000)));
-    // etcd was rolled back to a snapshot, and other clients have written since, so its revision is higher again.
+    // etcd was rolled back to a snapshot, and other clients have written since then, so its revision is higher again.
     let Ok(plan) = counter.plan_chunk(read(9, 4000), 2000, &bound, Duration::ZERO) else { return };
     counter.on_committed(plan, 10);
     let first = counter.grant(2000).expect("granted");

@@ -26,7 +26,7 @@ pub(crate) fn check(table: &Table, under: Prefix, cells_max: usize) {
     }
 }
 
-/// Checks maps of the revision before some changes, which are in the order in which they were made.
+/// Checks maps of the revision before the changes `since`, oldest change first.
 pub(crate) fn check_earlier<'c>(
     table: &Table,
     since: impl DoubleEndedIterator<Item = &'c Change>,

@@ -92,8 +92,8 @@ fn ok_regions_at_the_limit_of_each_invariant() {
 #[test]
 fn err_each_invariant() {
     check(vec![open(9, "0", 3, 4)], "not been assigned");
-    check(vec![open(1, "0", 3, 4), open(1, "1", 3, 4)], "twice");
-    check(vec![open(1, "0", 3, 4), Region { name: "r1".into(), ..open(2, "1", 3, 4) }], "twice");
+    check(vec![open(1, "0", 3, 4), open(1, "1", 3, 4)], "the same number or name");
+    check(vec![open(1, "0", 3, 4), Region { name: "r1".into(), ..open(2, "1", 3, 4) }], "the same number or name");
     check(vec![open(1, "0", 3, 4), open(2, "0", 3, 4)], "prefix exists twice");
     check(vec![Region { name: "a/b".into(), ..open(1, "0", 3, 4) }], "name");
     check(vec![open(1, "0", 3, 5)], "p + z + s is not n");

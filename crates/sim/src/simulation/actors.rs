@@ -24,8 +24,8 @@ use super::{
 /// The name and number of the region that the auditor seals repeatedly. It is the first region created.
 const AUDITED: &str = "audited";
 const AUDITED_NUMBER: u64 = 1;
-/// The subregions of the audited region. Its seal also covers them, and the second one is strict. Runs that lose stores
-/// do not create these subregions, because a repair does not repeat subdivisions.
+/// The subregions of the audited region, whose seal also covers them. The second subregion is strict. Runs that lose
+/// stores do not create these subregions, because a repair does not repeat subdivisions.
 const COVERED: [&str; 2] = ["covered", "covered-strict"];
 
 const TIME_SOURCES: [&str; 7] =

@@ -92,7 +92,7 @@ impl Pin {
         self.last_write.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records that etcd was replaced, unless that was recorded before.
+    /// Records that etcd was replaced, unless this is already recorded.
     pub(crate) fn exchange(&self, found: Exchanged) -> Exchanged {
         self.exchanged.send_if_modified(|exchanged| exchanged.is_none() && exchanged.replace(found.clone()).is_none());
         self.mark().err().unwrap_or(found)

@@ -19,9 +19,9 @@ use crate::key::Key;
 use crate::store::Stats;
 use crate::txn::{Committed, Txn, Versioned};
 
-/// The maximum number of requests that share one flush. Applying a commit takes about 50 microseconds, and a flush up
-/// to about 10 milliseconds. So the first commit of a full batch waits about as long for the other commits as for the
-/// disk.
+/// The maximum number of requests that share one flush. Applying a commit takes about 50 microseconds, and a flush
+/// takes up to about 10 milliseconds. So the first commit of a full batch waits about as long for the other commits as
+/// for the disk.
 pub(super) const BATCH_REQUESTS_MAX: usize = 256;
 
 /// The reply channel of a request. The caller may have dropped the receiver.

@@ -1,4 +1,4 @@
-//! Tests with flipped bits and truncated logs: a store detects the damage, or has exactly the same contents as before.
+//! Tests with flipped bits and truncated logs: a store detects the damage, or its contents are unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -30,7 +30,7 @@ export const OPS: Record<Op, { title: string; does: string }> = {
   shrink: { title: "Shrink", does: "Suffix bits become zone bits, if no issued identifier needs them." },
   split: {
     title: "Split",
-    does: "Zone bits become prefix bits. The region keeps one extension of its prefix; new regions can take the others.",
+    does: "Zone bits become prefix bits. The region keeps the all-zero extension; new regions can take the others.",
   },
   subdivide: { title: "Subdivide", does: "New regions inside this one take extensions of its prefix." },
   delegate: { title: "Delegate", does: "The suffixes become a space with its own table." },

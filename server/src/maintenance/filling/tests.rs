@@ -60,7 +60,7 @@ async fn start_and_grant(store: &MemoryStore) -> Result<ClusterKey, LoadError> {
     }
 }
 
-/// Calls `fault` with the number of every commit, and records the commits.
+/// Records the commits, and injects into each the fault that `fault` returns for the commit's index.
 fn listen(store: &MemoryStore, fault: impl Fn(usize) -> Fault + Send + 'static) -> Arc<Mutex<Vec<Txn>>> {
     let sent = Arc::new(Mutex::new(Vec::new()));
     let heard = sent.clone();

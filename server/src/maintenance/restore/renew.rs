@@ -89,8 +89,8 @@ impl Restore {
         let mut restores = self.earlier_restores()?;
         if let Some(older) = copy.older {
             lost.lapse.since = lost.lapse.since.min(older.since());
-            // The new entry covers all restores since the older backup, because none of them applied to the other
-            // store. The lapses of these restores may have begun before the older backup.
+            // The new entry covers all restores since the older backup, because none of them applied to the store that
+            // was restored from the older backup. The lapses of these restores may have begun before the older backup.
             let (before, since): (Vec<_>, Vec<_>) =
                 restores.into_iter().partition(|restored| older.restores.contains(restored));
             for replaced in since {
@@ -205,7 +205,7 @@ impl Restore {
         Ok(())
     }
 
-    /// Records how many revisions are skipped, so that the same number of edits is kept as before.
+    /// Records how many revisions are skipped, so that they do not count as edits that the history keeps.
     fn pass_over(&mut self, id: &str, before: Revision, after: Revision) -> Result<(), Malformed> {
         let key = keys::oldest(id);
         let known = self.records.get(&key).map(|record| stored::decode_forgotten(record)).transpose()?;

@@ -19,7 +19,7 @@ async fn set_strict(node: &Node, strict: bool) {
     update(node, UpdateRegionRequest { policy, policy_mask, ..Default::default() }).await.expect("set");
 }
 
-/// Writes a lower counter, as if etcd had been rolled back, and other replicas had reserved suffixes since.
+/// Writes a lower counter, as if etcd had been rolled back, and other replicas had then reserved suffixes.
 async fn roll_back(disk: &MemoryStore, number: u64, reserved: u128) {
     let key = keys::counter("default", number);
     let counter = read_counter(disk, &key).await.expect("read").value;

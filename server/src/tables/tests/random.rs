@@ -320,8 +320,8 @@ fn reverted(changes: &[RegionChange]) -> &'static str {
     }
 }
 
-/// Exports a table, or imports those regions of an earlier export that have been deleted since. Nothing was granted
-/// from a deleted region.
+/// Exports a table, or imports those regions of an earlier export that have been deleted since the export. Nothing was
+/// granted from a deleted region.
 async fn import(
     node: &Node,
     dice: &mut Dice,

@@ -132,7 +132,7 @@ impl Digits {
         }
     }
 
-    /// Returns the number of digits of the largest identifier of `bits` bits.
+    /// Returns how many digits the largest identifier with `bits` bits has.
     fn count(self, bits: u8) -> usize {
         let bytes = u32::from(bits.div_ceil(8)) * 8;
         match self {

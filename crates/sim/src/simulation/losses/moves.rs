@@ -24,7 +24,7 @@ pub(crate) async fn migrate(run: &Arc<Run>) {
     let _exclusive = run.gate.write().await;
     run.crash_all().await;
     time::sleep(EXPIRED).await;
-    // Archiving must stop first, as with `--no-archive`.
+    // The archive must end first, as operators end it with `--no-archive`.
     let old = run.backend().without_archive();
     let new = old.with_store(MemoryStore::new(StoreId::new(run.dice.bytes())));
     let Some(until) = moved(run, &old, &new).await else {

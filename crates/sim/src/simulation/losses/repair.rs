@@ -18,7 +18,7 @@ use super::super::{
     run::{REPLICAS, Run, TRIES},
 };
 
-/// Returns whether a region has the same place and shape as before.
+/// Returns whether a region has the same place and shape as before the loss.
 fn is_same_place(before: &Region, now: &Region) -> bool {
     let place = |region: &Region| {
         let Region { prefix, zone, suffix, kind, sub_bits, order, delegated, .. } = *region;
