@@ -85,7 +85,7 @@ impl Known {
 /// The interval at which the client asks a daemon for the other replicas.
 const DISCOVER_EVERY: Duration = Duration::from_secs(30);
 
-/// The maximum number of replicas that the client adds.
+/// The maximum number of discovered replicas that the client adds to its endpoints.
 const DISCOVERED_MAX: usize = 64;
 
 /// The time after which the client tries the preferred endpoint again.
@@ -359,7 +359,7 @@ pub(crate) struct Attempts<'a> {
     began: Instant,
     pauses: Box<dyn Iterator<Item = Duration> + Send>,
     tried: Vec<Tried>,
-    /// The generation of the token that the current attempt uses.
+    /// How many times the token had changed when the current attempt began.
     token: u64,
 }
 

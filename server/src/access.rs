@@ -318,7 +318,7 @@ impl Access {
             Ok(vec![Write::Role(role)])
         });
         let version = change.await?;
-        // Each attempt sets `made`, so it now holds the role of the attempt that was committed.
+        // Each attempt sets `made`. The last one was committed, so `made` now holds the stored role.
         let made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok((made.unwrap_or(role), version))
     }

@@ -72,7 +72,7 @@ pub struct NotOneSource(pub String);
 const SHOWN_MAX: usize = 80;
 
 impl Budget {
-    /// Makes a budget for the resource of a right. The action of the right has no meaning.
+    /// Makes a budget for the resource of a right. The action of the right is ignored.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Budget {
         &self.holder
     }
 
-    /// A right on the budget's source. The action of the right has no meaning.
+    /// A right on the budget's source. The action of the right is ignored.
     pub const fn right(&self) -> &Right {
         &self.right
     }

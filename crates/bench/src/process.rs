@@ -130,7 +130,7 @@ pub(crate) struct Served {
 fn kentd(named: Option<&PathBuf>) -> anyhow::Result<Command> {
     let mut command = Command::new(sibling("kentd", named)?);
     command.args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "warn"]);
-    // The whole load comes from one address.
+    // Raise the limits, because the whole load comes from one address.
     command.args(["--connections", "1000000", "--connections-per-address", "1000000"]);
     Ok(command)
 }

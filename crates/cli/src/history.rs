@@ -160,9 +160,9 @@ fn write_sealed(by: &str, out: &mut Out) -> Result<(), Failure> {
     let text = match by {
         "" => "no region around the space is sealed".to_owned(),
         CONCEALED => {
-            "the space is sealed with an outer region that you may not read: nothing in it is granted".to_owned()
+            "the space is sealed with an outer region that you may not read: nothing in the space is granted".to_owned()
         }
-        by => format!("the space is sealed with {}: nothing in it is granted", names::short(by)),
+        by => format!("the space is sealed with {}: nothing in the space is granted", names::short(by)),
     };
     out.text(&format!("{text}\n"))
 }

@@ -79,7 +79,7 @@ impl Table {
     }
 
     /// Renders a part of a longer table. The first part, for which `widths` is empty, has the headings. The columns of
-    /// each part are at least as wide as in the parts before it.
+    /// each part are at least as wide as those of the previous parts.
     pub(crate) fn render_part(&self, widths: &mut Vec<usize>, palette: Palette) -> String {
         if palette.ascii && self.rows.iter().flatten().any(|cell| !cell.text.is_ascii()) {
             return self.to_ascii().render_part(widths, palette);

@@ -25,7 +25,8 @@ pub(crate) struct Queue {
     is_led: bool,
     /// The number of waiting requests at which to notify the leader.
     gathering: Option<(usize, oneshot::Sender<()>)>,
-    /// The state after the last commit. If another replica has changed the counter since, the next commit conflicts.
+    /// The state after the last commit. If another replica has changed the counter since then, the next
+    /// commit conflicts.
     last: Option<StrictState>,
 }
 

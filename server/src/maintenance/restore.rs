@@ -188,7 +188,7 @@ pub enum RestoreError {
     /// The backup named by `--restored-before` belongs to another store, or is not older.
     #[error("{} is a backup of another store, or is newer than the backup to restore", path.display())]
     NotOlder {
-        /// The other backup or directory.
+        /// The backup or directory that `--restored-before` names.
         path: PathBuf,
     },
     /// The source or the target cannot be opened.

@@ -7,7 +7,7 @@ use kent_proto::stored::Malformed;
 use kent_regions::RegionNumber;
 use kent_store::Key;
 
-/// The cluster key, which is the key of the keyed permutation and is shared by all daemons on the store.
+/// The cluster key: the key of the permutations in formats and series, shared by all daemons on the store.
 pub(crate) const CLUSTER: Key = Key::from_static("cluster");
 /// The number of times that a daemon has started on the store.
 pub(crate) const BOOTS: Key = Key::from_static("boots");

@@ -30,7 +30,7 @@ const fn method(name: &'static str, color: &'static str, build: fn(&Table) -> Bo
     Method { name, color, build, most: usize::MAX }
 }
 
-/// All methods. Those of this project come last.
+/// All methods. The methods of this project come last.
 pub(super) const METHODS: [Method; 9] = [
     method("paper, std hash maps", "#7f7f7f", paper::<RandomState>),
     method("paper, foldhash", "#bcbd22", paper::<foldhash::fast::RandomState>),

@@ -16,7 +16,7 @@ pub(crate) struct Offset {
     pub(crate) error_millis: f64,
 }
 
-/// The number of calls. The fastest one gives the most exact offset.
+/// The number of calls. The fastest call gives the most exact offset.
 const CALLS: usize = 3;
 
 /// Compares the clocks, as NTP does: the daemon reads its clock between the request and the answer.

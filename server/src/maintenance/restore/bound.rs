@@ -41,8 +41,8 @@ impl OlderBackup {
         Lapse::begin(self.taken)
     }
 
-    /// Returns the highest value that a counter of the other store may have reached at the time `until`, or `None` if
-    /// this backup does not bound the counter.
+    /// Returns the highest value that a counter of the restored store may have reached at the time `until`, or `None`
+    /// if this backup does not bound the counter.
     pub(super) fn bounds(&self, key: &Key, until: UnixNanos, kind: &CounterKind) -> Result<Option<Count>, Malformed> {
         let read = self.records.get(key).map(|value| stored::decode_counter(value)).transpose()?;
         let known = match (read, kind.record.as_ref()) {
@@ -51,7 +51,7 @@ impl OlderBackup {
             (None, Some(region)) if self.records.contains_key(region) => {
                 Counter::of_region(Count::ZERO, &self.restores)
             }
-            // The other store may have created the same region, and its operator may have set the counter to any
+            // The same region may exist in the restored store, and an operator may have set its counter to any
             // number.
             (None, Some(_)) => return Ok(None),
         };

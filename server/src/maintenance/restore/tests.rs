@@ -216,7 +216,8 @@ fn ok_an_older_backup_bounds_its_counters_and_the_others_need_a_floor() {
     assert_eq!(with_region, Counter { reserved: moved(&alone_region), ..alone_region });
     assert_eq!(with_series.unsure, alone_series.unsure);
     assert_eq!(lapse, Lapse { since: alone.since.offset(-day), ..alone });
-    // The region was created after the older backup, and may have been created in the other store too, with any number.
+    // The region was created after the older backup. It may also have been created in the store that was restored from
+    // the older backup, with any number.
     let (_, unknown, _) = restored(Some(of(TAKEN.offset(-day), 500, false)));
     assert_eq!(unknown, Counter { reserved: Count::Below(700), unsure: true, ..alone_region });
     for (other, key) in [(TAKEN.offset(1), [2; 16]), (TAKEN, [3; 16])] {
