@@ -148,7 +148,7 @@ impl Connection {
     }
 
     /// Retries a call on one endpoint after another, with exponential backoff and jitter, until the timeout of the
-    /// request. `call` gets the index of the endpoint, its channel and the timeout of the attempt.
+    /// request expires. `call` gets the index of the endpoint, its channel and the timeout of the attempt.
     pub(crate) async fn retry<T, F>(&self, call: impl FnMut(usize, Channel, Duration) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Status>>,

@@ -277,7 +277,7 @@ pub(crate) struct AllocArgs {
     source: Source,
     #[command(flatten)]
     space: InSpace,
-    /// Identify the request, for strict regions: the daemon grants a request ID once and answers a retry with the same
+    /// Identify a request to a strict region: the daemon grants a request ID once, and answers a retry with the same
     /// identifiers. Use a version 7 UUID if possible (kent alloc uuidv7): the daemon keeps such a request ID for the
     /// time set by kentd --request-retention. It keeps other request IDs permanently, but only a limited number of
     /// them.

@@ -141,7 +141,7 @@ pub struct Forgotten {
     /// The edits up to this revision are forgotten; 0 if no edit is forgotten. The table can be shown at this revision
     /// and later ones.
     pub through: u64,
-    /// The number of revisions above `through` that no edit made, because a restore skipped them.
+    /// The number of revisions above `through` that no edit made, because a restore or a migration skipped them.
     pub passed_over: u64,
 }
 

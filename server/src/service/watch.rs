@@ -181,7 +181,7 @@ impl Watcher {
         let store = self.engine.store();
         let read = async {
             let Some(entry) = history::entry(store, &self.space, revision).await? else {
-                // The record was removed, or a restore skipped the revision.
+                // The record was removed, or a restore or a migration skipped the revision.
                 history::check(store, &self.space, seen).await?;
                 return Ok(None);
             };

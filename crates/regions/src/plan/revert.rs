@@ -127,7 +127,8 @@ impl<'t> Reversal<'t> {
             if self.counter_move.is_none_or(|moved| moved.from != region.number) {
                 region.check_unused()?;
             }
-            // Unlike the check above, this one includes the heir, whose suffixes may be wider than those of its parent.
+            // Unlike the check above, this check includes the heir, whose suffixes may be wider than those of its
+            // parent.
             if region.order == Order::External {
                 return Err(Refusal::UseUnknown { region: region.name.clone() });
             }

@@ -54,7 +54,8 @@ pub(crate) async fn losses(run: Arc<Run>) {
     time::sleep(run.dice.millis(3000, 15_000)).await;
 }
 
-/// Returns a copy of the store, like a snapshot of its disk, and the number of daemon starts that had begun by then.
+/// Returns a copy of the store, like a snapshot of its disk, and the number of daemon starts that had begun by the time
+/// of the copy.
 async fn copy(run: &Run) -> Option<(MemoryStore, u64)> {
     let (memory, begun) = (run.backend().memory.reopen(), run.begun());
     let copy = MemoryStore::new(memory.store_id());

@@ -399,7 +399,7 @@ impl Run {
         self.lock().unsealing.remove(&(self.places.origin(space), region));
     }
 
-    /// Checks that a grant requested at `sent` is not from a region whose seal was in effect by then.
+    /// Checks that a grant requested at `sent` is not from a region whose seal was in effect at that time.
     pub(crate) fn check_seal(&self, space: &str, region: u64, sent: Instant) {
         let mut state = self.lock();
         if let Some(since) = state.sealed.get(&(self.places.origin(space), region)).filter(|since| **since < sent) {
