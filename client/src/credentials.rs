@@ -143,7 +143,7 @@ impl Shared {
                 state.stamp = Some(stamp);
             }
             Err(problem) => {
-                warn!(file = %file.display(), problem, "the token file cannot be used; the previous token stays in use");
+                warn!(file = %file.display(), problem, "the token file cannot be used; the previous token is kept");
             }
         }
     }

@@ -88,7 +88,7 @@ fn ok_client() {
 
 // The README's test command does not install the tools of the other languages.
 #[test]
-#[ignore = "builds the clients of other languages; .ci/run runs this test after the checks of the clients, which have built them"]
+#[ignore = "builds the clients of other languages; .ci/run runs this test after the checks that build the clients"]
 fn ok_clients() {
     let (dir, arguments) = (temp_dir(), "clients --rounds 1 --calls 1000 --json");
     let Output { status, stdout, stderr } = bench(dir.path(), arguments).output().expect("kent-bench starts");
