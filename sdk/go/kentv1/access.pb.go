@@ -247,10 +247,11 @@ type CreateTokenRequest struct {
 	Permissions []string `protobuf:"bytes,2,rep,name=permissions,proto3" json:"permissions,omitempty"`
 	// The names of roles. At each call, the token has the permissions that these roles have at that time.
 	Roles []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
-	// How long the token is valid, in seconds; at most as long as the credential of the caller. 0: as long as that credential.
+	// How long the token is valid, in seconds. A token cannot outlive the credential of the caller that creates it. 0: as
+	// long as that credential is valid.
 	ValidSeconds uint64 `protobuf:"varint,4,opt,name=valid_seconds,json=validSeconds,proto3" json:"valid_seconds,omitempty"`
-	// The token's own limits. If a limit is not set, the greatest limit of the token's roles applies, or else that of the
-	// daemon's settings.
+	// The token's own limits. If a limit is not set, the greatest limit of the token's roles applies. If no role sets it
+	// either, the limit in the daemon's settings applies.
 	Limits *CallerLimits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
 	// How many identifiers the token may take in total, for each source. At most 20.
 	Budgets       []*NewBudget `protobuf:"bytes,6,rep,name=budgets,proto3" json:"budgets,omitempty"`
@@ -1012,8 +1013,8 @@ type Budget struct {
 	Resource string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
 	// The number of identifiers that the holder may take.
 	Total uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	// The number of identifiers that have been taken, or that replicas other than the answering one have reserved. It may
-	// exceed `total` after `total` has been lowered.
+	// The number of identifiers that have been taken, or that replicas other than the answering replica have reserved.
+	// Can exceed `total` after `total` has been lowered.
 	Used uint64 `protobuf:"varint,4,opt,name=used,proto3" json:"used,omitempty"`
 	// The number of identifiers left in the budget.
 	Left uint64 `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`

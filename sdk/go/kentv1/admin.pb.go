@@ -198,7 +198,7 @@ type Series struct {
 	// The source, such as "serial:GBP". If the series does not have the default scheme of its symbol, the source includes
 	// the letter of the scheme: "serialD:GBP".
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// Decimal: all numbers below this one are issued, or reserved by a daemon.
+	// Decimal: all numbers below this value are issued, or reserved by a daemon.
 	Reserved string `protobuf:"bytes,2,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	// True if a caller started the series by allocating from it, false if an operator created it.
 	OnDemand      bool `protobuf:"varint,3,opt,name=on_demand,json=onDemand,proto3" json:"on_demand,omitempty"`
@@ -588,22 +588,22 @@ type ReplicaStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 32 hexadecimal digits. A daemon gets a new name each time it starts.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// HOST:PORT of its gRPC port.
+	// HOST:PORT of the replica's gRPC port.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	// The version of its software.
+	// The version of the replica's software.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// The slot through which it issues time-based identifiers. Absent if it holds none.
+	// The slot through which the replica issues time-based identifiers. Absent if the replica holds no slot.
 	Slot *uint32 `protobuf:"varint,4,opt,name=slot,proto3,oneof" json:"slot,omitempty"`
-	// The end of its reservation of that slot, in seconds since 1970-01-01T00:00:00Z.
+	// The end of the replica's reservation of that slot, in seconds since 1970-01-01T00:00:00Z.
 	ReservedUntil int64 `protobuf:"varint,5,opt,name=reserved_until,json=reservedUntil,proto3" json:"reserved_until,omitempty"`
-	// How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the
-	// answering daemon itself.
+	// How far the replica's clock is ahead of the answering daemon's clock, in milliseconds. Negative if the clock is
+	// behind. Absent for the answering daemon itself.
 	ClockAheadMs *int64 `protobuf:"zigzag64,6,opt,name=clock_ahead_ms,json=clockAheadMs,proto3,oneof" json:"clock_ahead_ms,omitempty"`
-	// Its tables include every edit up to this version of the store.
+	// The replica's tables include every edit up to this version of the store.
 	AppliedVersion uint64 `protobuf:"varint,7,opt,name=applied_version,json=appliedVersion,proto3" json:"applied_version,omitempty"`
 	// True for the daemon that answers.
 	Answering bool `protobuf:"varint,8,opt,name=answering,proto3" json:"answering,omitempty"`
-	// The time since the answering daemon last heard from it, in milliseconds.
+	// The time since the answering daemon last heard from the replica, in milliseconds.
 	HeardMsAgo    uint64 `protobuf:"varint,9,opt,name=heard_ms_ago,json=heardMsAgo,proto3" json:"heard_ms_ago,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -896,8 +896,8 @@ type ClockQuarantine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How far the wall clock is ahead of the latest time that the daemon would trust, in milliseconds.
 	AheadMs uint64 `protobuf:"varint,1,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`
-	// The time that the daemon uses instead, in nanoseconds since 1970-01-01T00:00:00Z. It advances with the time since
-	// boot. Absent if the daemon knows no earlier time: it then refuses to issue time-based identifiers.
+	// The time that the daemon uses instead, in nanoseconds since 1970-01-01T00:00:00Z. This time advances with the time
+	// since boot. Absent if the daemon knows no earlier time: it then refuses to issue time-based identifiers.
 	InsteadUnixNanos *int64 `protobuf:"varint,2,opt,name=instead_unix_nanos,json=insteadUnixNanos,proto3,oneof" json:"instead_unix_nanos,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -952,7 +952,7 @@ type SlotStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 0 to 63.
 	Slot uint32 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
-	// The fencing token of the slot. It increases whenever the slot gets another owner.
+	// The fencing token of the slot. Increases whenever the slot gets another owner.
 	SlotEpoch uint64 `protobuf:"varint,2,opt,name=slot_epoch,json=slotEpoch,proto3" json:"slot_epoch,omitempty"`
 	// The 48-bit node field: 12 hexadecimal digits.
 	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
@@ -1195,8 +1195,8 @@ func (*WatchFiguresRequest) Descriptor() ([]byte, []int) {
 
 type WatchFiguresResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Oldest first. The first messages of a stream have the past seconds that the daemon keeps, at most 900, in parts.
-	// Every later message has one second.
+	// Oldest first. The first messages of a stream contain the past seconds that the daemon has kept, at most 900 in
+	// total. Every later message contains one second.
 	Seconds       []*FiguresOfSecond `protobuf:"bytes,1,rep,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1308,25 +1308,27 @@ type ReplicaFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in ReplicaStatus. Empty if the store allows only one process.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// HOST:PORT of its gRPC port.
+	// HOST:PORT of the replica's gRPC port.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// True for the daemon that answers.
 	Answering bool `protobuf:"varint,3,opt,name=answering,proto3" json:"answering,omitempty"`
-	// The blocks and the identifiers that it granted in one second. For other replicas, the average over the five seconds
-	// before their notes.
+	// The numbers of blocks and of identifiers that the replica granted in one second. For other replicas, the average
+	// over the five seconds before their notes.
 	Grants      float64 `protobuf:"fixed64,4,opt,name=grants,proto3" json:"grants,omitempty"`
 	Identifiers float64 `protobuf:"fixed64,5,opt,name=identifiers,proto3" json:"identifiers,omitempty"`
 	// The 50th and the 99th percentile of the time from request to grant, in microseconds, estimated within a factor of
 	// two. Absent if there were no grants.
 	P50Micros *float64 `protobuf:"fixed64,6,opt,name=p50_micros,json=p50Micros,proto3,oneof" json:"p50_micros,omitempty"`
 	P99Micros *float64 `protobuf:"fixed64,7,opt,name=p99_micros,json=p99Micros,proto3,oneof" json:"p99_micros,omitempty"`
-	// The time for which it can issue time-based identifiers without the store, in milliseconds. Absent if it holds no slot.
+	// The time for which the replica can issue time-based identifiers without the store, in milliseconds. Absent if it
+	// holds no slot.
 	WindowLeftMs *uint64 `protobuf:"varint,8,opt,name=window_left_ms,json=windowLeftMs,proto3,oneof" json:"window_left_ms,omitempty"`
-	// How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon.
+	// How far the replica's clock is ahead of the answering daemon's clock, in milliseconds. Negative if the clock is
+	// behind. Absent for the answering daemon.
 	ClockAheadMs *int64 `protobuf:"zigzag64,9,opt,name=clock_ahead_ms,json=clockAheadMs,proto3,oneof" json:"clock_ahead_ms,omitempty"`
 	// The mean time of a commit in the store, in microseconds. Absent if there was no commit.
 	StoreMicros *float64 `protobuf:"fixed64,10,opt,name=store_micros,json=storeMicros,proto3,oneof" json:"store_micros,omitempty"`
-	// The slot through which it issues time-based identifiers. Absent if it holds none.
+	// The slot through which the replica issues time-based identifiers. Absent if the replica holds no slot.
 	Slot          *uint32 `protobuf:"varint,11,opt,name=slot,proto3,oneof" json:"slot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1443,7 +1445,7 @@ type SourceFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The source, as in AllocateRequest. "other" combines all sources beyond the first thousand.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	// The blocks and the identifiers that were granted in this second.
+	// The numbers of blocks and of identifiers that were granted in this second.
 	Grants        uint64 `protobuf:"varint,2,opt,name=grants,proto3" json:"grants,omitempty"`
 	Identifiers   uint64 `protobuf:"varint,3,opt,name=identifiers,proto3" json:"identifiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1537,7 +1539,7 @@ func (*DiagnoseRequest) Descriptor() ([]byte, []int) {
 	return file_kent_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
-// The measurements of what the daemon depends on.
+// The daemon's status, and measurements of what the daemon depends on.
 type Diagnosis struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Status *Status                `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
@@ -1550,7 +1552,7 @@ type Diagnosis struct {
 	// The number of files that the daemon has open, including connections, and the maximum. Absent if unknown.
 	OpenFiles    *uint64 `protobuf:"varint,5,opt,name=open_files,json=openFiles,proto3,oneof" json:"open_files,omitempty"`
 	OpenFilesMax *uint64 `protobuf:"varint,6,opt,name=open_files_max,json=openFilesMax,proto3,oneof" json:"open_files_max,omitempty"`
-	// Up to three of the regions that this daemon has granted from: those that will be full first, soonest first.
+	// The regions that will be full first, soonest first: at most three of those that this daemon has granted from.
 	FullFirst     []*Forecast `protobuf:"bytes,7,rep,name=full_first,json=fullFirst,proto3" json:"full_first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1641,10 +1643,11 @@ type Directory struct {
 	// "data" or "archive": the setting that names the directory.
 	Setting string `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`
 	Path    string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// The free space of its file system that the daemon may use, and the size of the file system, both in bytes.
+	// The free space that the daemon may use on the directory's file system, and the size of the file system, both in
+	// bytes.
 	FreeBytes  uint64 `protobuf:"varint,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
 	TotalBytes uint64 `protobuf:"varint,4,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
-	// The time until 4 KiB are durable, in microseconds: the median and the maximum of several attempts.
+	// The time that it takes to make 4 KiB durable, in microseconds: the median and the maximum of several attempts.
 	SyncMicros    uint64 `protobuf:"varint,5,opt,name=sync_micros,json=syncMicros,proto3" json:"sync_micros,omitempty"`
 	SyncMaxMicros uint64 `protobuf:"varint,6,opt,name=sync_max_micros,json=syncMaxMicros,proto3" json:"sync_max_micros,omitempty"`
 	// Why one of these values could not be measured. Empty if all were measured.
@@ -1873,7 +1876,7 @@ type EtcdMember struct {
 	Problem string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The following fields are set only if the member answers.
 	Version string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
-	// The time that the answer took, in microseconds.
+	// The time that the member took to answer, in microseconds.
 	LatencyMicros uint64 `protobuf:"varint,7,opt,name=latency_micros,json=latencyMicros,proto3" json:"latency_micros,omitempty"`
 	// The size of the member's database, and the size of the part in use, in bytes.
 	DatabaseBytes uint64 `protobuf:"varint,8,opt,name=database_bytes,json=databaseBytes,proto3" json:"database_bytes,omitempty"`

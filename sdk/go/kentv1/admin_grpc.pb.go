@@ -38,29 +38,29 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type AdminClient interface {
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*Status, error)
-	// Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
-	// console. Needs the permission `operate`, as the complete answer of GetStatus does.
+	// Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
+	// console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
 	WatchFigures(ctx context.Context, in *WatchFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFiguresResponse], error)
-	// Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
-	// to ten seconds.
+	// Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
+	// takes up to ten seconds.
 	Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*Diagnosis, error)
-	// Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
-	// format.
+	// Returns a consistent snapshot of all records of the store: a Begin, then Records, then an End. `kent restore` reads
+	// this format.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupPart], error)
 	// Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust.
 	AcceptClock(ctx context.Context, in *AcceptClockRequest, opts ...grpc.CallOption) (*ClockStatus, error)
-	// Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-	// operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
-	// million series.
+	// Creates a series. If a caller has already started the series by allocating from it, its `on_demand` becomes false,
+	// and it no longer counts toward --series-on-demand, the limit on series that callers start. Operators can create up
+	// to a million series.
 	CreateSeries(ctx context.Context, in *CreateSeriesRequest, opts ...grpc.CallOption) (*Series, error)
 	// Lists all series, ordered by source. The list does not include "uid11-fullrand", which always exists.
 	ListSeries(ctx context.Context, in *ListSeriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSeriesResponse], error)
-	// Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
-	// stopped.
+	// Removes a series from the list. Its counter is kept: if a caller allocates from the series again, the counter
+	// continues where it stopped.
 	ForgetSeries(ctx context.Context, in *ForgetSeriesRequest, opts ...grpc.CallOption) (*Series, error)
 	// Returns the latest notable events of the daemon, such as slow commits and refused connections.
 	DumpEvents(ctx context.Context, in *DumpEventsRequest, opts ...grpc.CallOption) (*DumpEventsResponse, error)
-	// Shows the filter of the daemon's log, or changes it until it is reset or the daemon stops.
+	// Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops.
 	SetLogFilter(ctx context.Context, in *SetLogFilterRequest, opts ...grpc.CallOption) (*LogFilter, error)
 }
 
@@ -204,29 +204,29 @@ func (c *adminClient) SetLogFilter(ctx context.Context, in *SetLogFilterRequest,
 // for forward compatibility.
 type AdminServer interface {
 	GetStatus(context.Context, *GetStatusRequest) (*Status, error)
-	// Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
-	// console. Needs the permission `operate`, as the complete answer of GetStatus does.
+	// Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
+	// console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
 	WatchFigures(*WatchFiguresRequest, grpc.ServerStreamingServer[WatchFiguresResponse]) error
-	// Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
-	// to ten seconds.
+	// Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
+	// takes up to ten seconds.
 	Diagnose(context.Context, *DiagnoseRequest) (*Diagnosis, error)
-	// Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
-	// format.
+	// Returns a consistent snapshot of all records of the store: a Begin, then Records, then an End. `kent restore` reads
+	// this format.
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupPart]) error
 	// Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust.
 	AcceptClock(context.Context, *AcceptClockRequest) (*ClockStatus, error)
-	// Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-	// operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
-	// million series.
+	// Creates a series. If a caller has already started the series by allocating from it, its `on_demand` becomes false,
+	// and it no longer counts toward --series-on-demand, the limit on series that callers start. Operators can create up
+	// to a million series.
 	CreateSeries(context.Context, *CreateSeriesRequest) (*Series, error)
 	// Lists all series, ordered by source. The list does not include "uid11-fullrand", which always exists.
 	ListSeries(*ListSeriesRequest, grpc.ServerStreamingServer[ListSeriesResponse]) error
-	// Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
-	// stopped.
+	// Removes a series from the list. Its counter is kept: if a caller allocates from the series again, the counter
+	// continues where it stopped.
 	ForgetSeries(context.Context, *ForgetSeriesRequest) (*Series, error)
 	// Returns the latest notable events of the daemon, such as slow commits and refused connections.
 	DumpEvents(context.Context, *DumpEventsRequest) (*DumpEventsResponse, error)
-	// Shows the filter of the daemon's log, or changes it until it is reset or the daemon stops.
+	// Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops.
 	SetLogFilter(context.Context, *SetLogFilterRequest) (*LogFilter, error)
 	mustEmbedUnimplementedAdminServer()
 }

@@ -106,8 +106,8 @@ type AllocateRequest struct {
 	// default) and then refuses it with FAILED_PRECONDITION, reason REQUEST_TOO_OLD. All other request IDs are kept
 	// forever, up to --requests-max.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The number of identifiers that the caller still needs, in this request and later ones. It only affects the advice
-	// in a refusal, such as by how much to expand a region. 0 means the same as count.
+	// The number of identifiers that the caller still needs, in this request and later ones. This number affects only the
+	// advice in a refusal, such as by how much to expand a region. 0 means the same as count.
 	Needed        uint64 `protobuf:"varint,5,opt,name=needed,proto3" json:"needed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -187,7 +187,7 @@ type AllocateResponse struct {
 	//	*AllocateResponse_Text
 	Identifiers isAllocateResponse_Identifiers `protobuf_oneof:"identifiers"`
 	// The number of clock steps beyond the tolerance that this daemon has seen since it started. While this number stays
-	// the same, each block of a source is above the blocks that this daemon granted before it.
+	// the same, each new block of a source is above all earlier blocks that this daemon granted from the source.
 	ClockEpoch    uint64 `protobuf:"varint,3,opt,name=clock_epoch,json=clockEpoch,proto3" json:"clock_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -497,14 +497,15 @@ type SlotConstants struct {
 	Format string `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"`
 	// The slot through which the daemon issues identifiers: 0 to 63.
 	Slot uint32 `protobuf:"varint,2,opt,name=slot,proto3" json:"slot,omitempty"`
-	// The fencing token. It increases whenever the slot gets another owner. Clients must reject a block whose epoch is
-	// lower than one that they have seen for the same slot.
+	// The fencing token. Increases whenever the slot gets another owner. Clients must reject a block whose epoch is lower
+	// than one that they have seen for the same slot.
 	SlotEpoch uint64 `protobuf:"varint,3,opt,name=slot_epoch,json=slotEpoch,proto3" json:"slot_epoch,omitempty"`
 	// The 48-bit node field.
 	Node uint64 `protobuf:"fixed64,4,opt,name=node,proto3" json:"node,omitempty"`
 	// The 14-bit clock sequence.
 	ClockSeq uint32 `protobuf:"varint,5,opt,name=clock_seq,json=clockSeq,proto3" json:"clock_seq,omitempty"`
-	// The 16-byte key of the keyed permutation. Empty for formats that do not use a key.
+	// The 16-byte key of the permutation of the slot and the counter in each identifier. Empty for formats without a
+	// permutation.
 	ClusterKey    []byte `protobuf:"bytes,6,opt,name=cluster_key,json=clusterKey,proto3" json:"cluster_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -582,7 +583,7 @@ func (x *SlotConstants) GetClusterKey() []byte {
 	return nil
 }
 
-// The constants of a block of suffixes of a region.
+// The constants of a block of region suffixes.
 type RegionConstants struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The width n of the space's identifiers in bits, 1 to 128.
@@ -597,7 +598,8 @@ type RegionConstants struct {
 	// lower than one that they have seen for the same region.
 	Revision uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Empty in a sequential region: suffix = position. In a scrambled region it is the region's 16-byte key: position 0 has
-	// suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the keyed permutation of c - 2^m.
+	// suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the image of c - 2^m under a
+	// permutation of the m-bit numbers that depends on the key.
 	ScrambleKey   []byte `protobuf:"bytes,6,opt,name=scramble_key,json=scrambleKey,proto3" json:"scramble_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -680,7 +682,8 @@ type SeriesConstants struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the series, such as "uid11-fullrand".
 	Series string `protobuf:"bytes,1,opt,name=series,proto3" json:"series,omitempty"`
-	// The 16-byte key of the keyed permutation. Empty for series that do not use a key.
+	// The 16-byte key of the permutation that turns a number of the series into an identifier. Empty for series without a
+	// permutation.
 	ClusterKey    []byte `protobuf:"bytes,2,opt,name=cluster_key,json=clusterKey,proto3" json:"cluster_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

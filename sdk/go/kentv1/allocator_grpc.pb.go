@@ -39,9 +39,9 @@ const (
 type AllocatorClient interface {
 	// Grants one block. If the clock has to advance first, the call waits for a short time, within its deadline.
 	Allocate(ctx context.Context, in *AllocateRequest, opts ...grpc.CallOption) (*AllocateResponse, error)
-	// Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is one
-	// response per request, in the same order. A refused request does not end the stream. A response has at most 16384
-	// packed identifiers or 1000 texts.
+	// Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is
+	// one response per request, in the same order. A refused request does not end the stream. A response has at most
+	// 16384 identifiers in packed form, or 1000 as text.
 	AllocateStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AllocateRequest, AllocateStreamResponse], error)
 }
 
@@ -82,9 +82,9 @@ type Allocator_AllocateStreamClient = grpc.BidiStreamingClient[AllocateRequest, 
 type AllocatorServer interface {
 	// Grants one block. If the clock has to advance first, the call waits for a short time, within its deadline.
 	Allocate(context.Context, *AllocateRequest) (*AllocateResponse, error)
-	// Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is one
-	// response per request, in the same order. A refused request does not end the stream. A response has at most 16384
-	// packed identifiers or 1000 texts.
+	// Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is
+	// one response per request, in the same order. A refused request does not end the stream. A response has at most
+	// 16384 identifiers in packed form, or 1000 as text.
 	AllocateStream(grpc.BidiStreamingServer[AllocateRequest, AllocateStreamResponse]) error
 	mustEmbedUnimplementedAllocatorServer()
 }

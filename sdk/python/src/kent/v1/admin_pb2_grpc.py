@@ -96,24 +96,24 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchFigures(self, request, context):
-        """Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
-        console. Needs the permission `operate`, as the complete answer of GetStatus does.
+        """Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
+        console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Diagnose(self, request, context):
-        """Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
-        to ten seconds.
+        """Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
+        takes up to ten seconds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Backup(self, request, context):
-        """Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
-        format.
+        """Returns a consistent snapshot of all records of the store: a Begin, then Records, then an End. `kent restore` reads
+        this format.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -127,9 +127,9 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateSeries(self, request, context):
-        """Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-        operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
-        million series.
+        """Creates a series. If a caller has already started the series by allocating from it, its `on_demand` becomes false,
+        and it no longer counts toward --series-on-demand, the limit on series that callers start. Operators can create up
+        to a million series.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -143,8 +143,8 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ForgetSeries(self, request, context):
-        """Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
-        stopped.
+        """Removes a series from the list. Its counter is kept: if a caller allocates from the series again, the counter
+        continues where it stopped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,7 +158,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetLogFilter(self, request, context):
-        """Shows the filter of the daemon's log, or changes it until it is reset or the daemon stops.
+        """Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -57,9 +57,9 @@ class AllocatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AllocateStream(self, request_iterator, context):
-        """Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is one
-        response per request, in the same order. A refused request does not end the stream. A response has at most 16384
-        packed identifiers or 1000 texts.
+        """Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is
+        one response per request, in the same order. A refused request does not end the stream. A response has at most
+        16384 identifiers in packed form, or 1000 as text.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

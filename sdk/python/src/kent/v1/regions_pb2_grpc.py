@@ -220,9 +220,9 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def MapRegions(self, request, context):
-        """Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
-        The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
-        the regions sees only these.
+        """Draws a map of a space, or of the part with a given prefix. The map consists of cells that cover this part without
+        overlap, in the order of their prefixes. It has at most max_cells cells, regardless of the number of regions. A
+        caller that may read only some of the regions sees only these.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -351,7 +351,7 @@ class RegionsServicer(object):
 
     def WatchTable(self, request, context):
         """Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
-        daemon disconnects it with ABORTED, and the error has the revision to resume from.
+        daemon disconnects it with ABORTED, and the error contains the revision to resume from.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

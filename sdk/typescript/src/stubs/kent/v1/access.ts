@@ -76,11 +76,14 @@ export interface CreateTokenRequest {
   permissions: string[];
   /** The names of roles. At each call, the token has the permissions that these roles have at that time. */
   roles: string[];
-  /** How long the token is valid, in seconds; at most as long as the credential of the caller. 0: as long as that credential. */
+  /**
+   * How long the token is valid, in seconds. A token cannot outlive the credential of the caller that creates it. 0: as
+   * long as that credential is valid.
+   */
   validSeconds: bigint;
   /**
-   * The token's own limits. If a limit is not set, the greatest limit of the token's roles applies, or else that of the
-   * daemon's settings.
+   * The token's own limits. If a limit is not set, the greatest limit of the token's roles applies. If no role sets it
+   * either, the limit in the daemon's settings applies.
    */
   limits:
     | CallerLimits
@@ -185,8 +188,8 @@ export interface Budget {
   /** The number of identifiers that the holder may take. */
   total: bigint;
   /**
-   * The number of identifiers that have been taken, or that replicas other than the answering one have reserved. It may
-   * exceed `total` after `total` has been lowered.
+   * The number of identifiers that have been taken, or that replicas other than the answering replica have reserved.
+   * Can exceed `total` after `total` has been lowered.
    */
   used: bigint;
   /** The number of identifiers left in the budget. */

@@ -46,7 +46,7 @@ export interface Series {
    * the letter of the scheme: "serialD:GBP".
    */
   source: string;
-  /** Decimal: all numbers below this one are issued, or reserved by a daemon. */
+  /** Decimal: all numbers below this value are issued, or reserved by a daemon. */
   reserved: string;
   /** True if a caller started the series by allocating from it, false if an operator created it. */
   onDemand: boolean;
@@ -116,28 +116,28 @@ export interface Status {
 export interface ReplicaStatus {
   /** 32 hexadecimal digits. A daemon gets a new name each time it starts. */
   name: string;
-  /** HOST:PORT of its gRPC port. */
+  /** HOST:PORT of the replica's gRPC port. */
   address: string;
-  /** The version of its software. */
+  /** The version of the replica's software. */
   version: string;
-  /** The slot through which it issues time-based identifiers. Absent if it holds none. */
+  /** The slot through which the replica issues time-based identifiers. Absent if the replica holds no slot. */
   slot?:
     | number
     | undefined;
-  /** The end of its reservation of that slot, in seconds since 1970-01-01T00:00:00Z. */
+  /** The end of the replica's reservation of that slot, in seconds since 1970-01-01T00:00:00Z. */
   reservedUntil: bigint;
   /**
-   * How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the
-   * answering daemon itself.
+   * How far the replica's clock is ahead of the answering daemon's clock, in milliseconds. Negative if the clock is
+   * behind. Absent for the answering daemon itself.
    */
   clockAheadMs?:
     | bigint
     | undefined;
-  /** Its tables include every edit up to this version of the store. */
+  /** The replica's tables include every edit up to this version of the store. */
   appliedVersion: bigint;
   /** True for the daemon that answers. */
   answering: boolean;
-  /** The time since the answering daemon last heard from it, in milliseconds. */
+  /** The time since the answering daemon last heard from the replica, in milliseconds. */
   heardMsAgo: bigint;
 }
 
@@ -182,8 +182,8 @@ export interface ClockQuarantine {
   /** How far the wall clock is ahead of the latest time that the daemon would trust, in milliseconds. */
   aheadMs: bigint;
   /**
-   * The time that the daemon uses instead, in nanoseconds since 1970-01-01T00:00:00Z. It advances with the time since
-   * boot. Absent if the daemon knows no earlier time: it then refuses to issue time-based identifiers.
+   * The time that the daemon uses instead, in nanoseconds since 1970-01-01T00:00:00Z. This time advances with the time
+   * since boot. Absent if the daemon knows no earlier time: it then refuses to issue time-based identifiers.
    */
   insteadUnixNanos?: bigint | undefined;
 }
@@ -192,7 +192,7 @@ export interface ClockQuarantine {
 export interface SlotStatus {
   /** 0 to 63. */
   slot: number;
-  /** The fencing token of the slot. It increases whenever the slot gets another owner. */
+  /** The fencing token of the slot. Increases whenever the slot gets another owner. */
   slotEpoch: bigint;
   /** The 48-bit node field: 12 hexadecimal digits. */
   node: string;
@@ -229,8 +229,8 @@ export interface WatchFiguresRequest {
 
 export interface WatchFiguresResponse {
   /**
-   * Oldest first. The first messages of a stream have the past seconds that the daemon keeps, at most 900, in parts.
-   * Every later message has one second.
+   * Oldest first. The first messages of a stream contain the past seconds that the daemon has kept, at most 900 in
+   * total. Every later message contains one second.
    */
   seconds: FiguresOfSecond[];
 }
@@ -251,13 +251,13 @@ export interface FiguresOfSecond {
 export interface ReplicaFigures {
   /** As in ReplicaStatus. Empty if the store allows only one process. */
   name: string;
-  /** HOST:PORT of its gRPC port. */
+  /** HOST:PORT of the replica's gRPC port. */
   address: string;
   /** True for the daemon that answers. */
   answering: boolean;
   /**
-   * The blocks and the identifiers that it granted in one second. For other replicas, the average over the five seconds
-   * before their notes.
+   * The numbers of blocks and of identifiers that the replica granted in one second. For other replicas, the average
+   * over the five seconds before their notes.
    */
   grants: number;
   identifiers: number;
@@ -269,11 +269,17 @@ export interface ReplicaFigures {
   p99Micros?:
     | number
     | undefined;
-  /** The time for which it can issue time-based identifiers without the store, in milliseconds. Absent if it holds no slot. */
+  /**
+   * The time for which the replica can issue time-based identifiers without the store, in milliseconds. Absent if it
+   * holds no slot.
+   */
   windowLeftMs?:
     | bigint
     | undefined;
-  /** How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon. */
+  /**
+   * How far the replica's clock is ahead of the answering daemon's clock, in milliseconds. Negative if the clock is
+   * behind. Absent for the answering daemon.
+   */
   clockAheadMs?:
     | bigint
     | undefined;
@@ -281,14 +287,14 @@ export interface ReplicaFigures {
   storeMicros?:
     | number
     | undefined;
-  /** The slot through which it issues time-based identifiers. Absent if it holds none. */
+  /** The slot through which the replica issues time-based identifiers. Absent if the replica holds no slot. */
   slot?: number | undefined;
 }
 
 export interface SourceFigures {
   /** The source, as in AllocateRequest. "other" combines all sources beyond the first thousand. */
   source: string;
-  /** The blocks and the identifiers that were granted in this second. */
+  /** The numbers of blocks and of identifiers that were granted in this second. */
   grants: bigint;
   identifiers: bigint;
 }
@@ -296,7 +302,7 @@ export interface SourceFigures {
 export interface DiagnoseRequest {
 }
 
-/** The measurements of what the daemon depends on. */
+/** The daemon's status, and measurements of what the daemon depends on. */
 export interface Diagnosis {
   status:
     | Status
@@ -316,7 +322,7 @@ export interface Diagnosis {
   openFilesMax?:
     | bigint
     | undefined;
-  /** Up to three of the regions that this daemon has granted from: those that will be full first, soonest first. */
+  /** The regions that will be full first, soonest first: at most three of those that this daemon has granted from. */
   fullFirst: Forecast[];
 }
 
@@ -325,10 +331,13 @@ export interface Directory {
   /** "data" or "archive": the setting that names the directory. */
   setting: string;
   path: string;
-  /** The free space of its file system that the daemon may use, and the size of the file system, both in bytes. */
+  /**
+   * The free space that the daemon may use on the directory's file system, and the size of the file system, both in
+   * bytes.
+   */
   freeBytes: bigint;
   totalBytes: bigint;
-  /** The time until 4 KiB are durable, in microseconds: the median and the maximum of several attempts. */
+  /** The time that it takes to make 4 KiB durable, in microseconds: the median and the maximum of several attempts. */
   syncMicros: bigint;
   syncMaxMicros: bigint;
   /** Why one of these values could not be measured. Empty if all were measured. */
@@ -369,7 +378,7 @@ export interface EtcdMember {
   problem: string;
   /** The following fields are set only if the member answers. */
   version: string;
-  /** The time that the answer took, in microseconds. */
+  /** The time that the member took to answer, in microseconds. */
   latencyMicros: bigint;
   /** The size of the member's database, and the size of the part in use, in bytes. */
   databaseBytes: bigint;
@@ -3974,8 +3983,8 @@ export const AdminService = {
     responseDeserialize: (value: Buffer): Status => Status.decode(value),
   },
   /**
-   * Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
-   * console. Needs the permission `operate`, as the complete answer of GetStatus does.
+   * Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
+   * console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
    */
   watchFigures: {
     path: "/kent.v1.Admin/WatchFigures" as const,
@@ -3988,8 +3997,8 @@ export const AdminService = {
     responseDeserialize: (value: Buffer): WatchFiguresResponse => WatchFiguresResponse.decode(value),
   },
   /**
-   * Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
-   * to ten seconds.
+   * Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
+   * takes up to ten seconds.
    */
   diagnose: {
     path: "/kent.v1.Admin/Diagnose" as const,
@@ -4001,8 +4010,8 @@ export const AdminService = {
     responseDeserialize: (value: Buffer): Diagnosis => Diagnosis.decode(value),
   },
   /**
-   * Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
-   * format.
+   * Returns a consistent snapshot of all records of the store: a Begin, then Records, then an End. `kent restore` reads
+   * this format.
    */
   backup: {
     path: "/kent.v1.Admin/Backup" as const,
@@ -4024,9 +4033,9 @@ export const AdminService = {
     responseDeserialize: (value: Buffer): ClockStatus => ClockStatus.decode(value),
   },
   /**
-   * Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-   * operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
-   * million series.
+   * Creates a series. If a caller has already started the series by allocating from it, its `on_demand` becomes false,
+   * and it no longer counts toward --series-on-demand, the limit on series that callers start. Operators can create up
+   * to a million series.
    */
   createSeries: {
     path: "/kent.v1.Admin/CreateSeries" as const,
@@ -4048,8 +4057,8 @@ export const AdminService = {
     responseDeserialize: (value: Buffer): ListSeriesResponse => ListSeriesResponse.decode(value),
   },
   /**
-   * Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
-   * stopped.
+   * Removes a series from the list. Its counter is kept: if a caller allocates from the series again, the counter
+   * continues where it stopped.
    */
   forgetSeries: {
     path: "/kent.v1.Admin/ForgetSeries" as const,
@@ -4070,7 +4079,7 @@ export const AdminService = {
     responseSerialize: (value: DumpEventsResponse): Buffer => Buffer.from(DumpEventsResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DumpEventsResponse => DumpEventsResponse.decode(value),
   },
-  /** Shows the filter of the daemon's log, or changes it until it is reset or the daemon stops. */
+  /** Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops. */
   setLogFilter: {
     path: "/kent.v1.Admin/SetLogFilter" as const,
     requestStream: false as const,
@@ -4085,38 +4094,38 @@ export const AdminService = {
 export interface AdminServer extends UntypedServiceImplementation {
   getStatus: handleUnaryCall<GetStatusRequest, Status>;
   /**
-   * Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
-   * console. Needs the permission `operate`, as the complete answer of GetStatus does.
+   * Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
+   * console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
    */
   watchFigures: handleServerStreamingCall<WatchFiguresRequest, WatchFiguresResponse>;
   /**
-   * Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
-   * to ten seconds.
+   * Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
+   * takes up to ten seconds.
    */
   diagnose: handleUnaryCall<DiagnoseRequest, Diagnosis>;
   /**
-   * Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
-   * format.
+   * Returns a consistent snapshot of all records of the store: a Begin, then Records, then an End. `kent restore` reads
+   * this format.
    */
   backup: handleServerStreamingCall<BackupRequest, BackupPart>;
   /** Confirms that the daemon's wall clock is correct, after the daemon has found it too far ahead to trust. */
   acceptClock: handleUnaryCall<AcceptClockRequest, ClockStatus>;
   /**
-   * Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-   * operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
-   * million series.
+   * Creates a series. If a caller has already started the series by allocating from it, its `on_demand` becomes false,
+   * and it no longer counts toward --series-on-demand, the limit on series that callers start. Operators can create up
+   * to a million series.
    */
   createSeries: handleUnaryCall<CreateSeriesRequest, Series>;
   /** Lists all series, ordered by source. The list does not include "uid11-fullrand", which always exists. */
   listSeries: handleServerStreamingCall<ListSeriesRequest, ListSeriesResponse>;
   /**
-   * Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
-   * stopped.
+   * Removes a series from the list. Its counter is kept: if a caller allocates from the series again, the counter
+   * continues where it stopped.
    */
   forgetSeries: handleUnaryCall<ForgetSeriesRequest, Series>;
   /** Returns the latest notable events of the daemon, such as slow commits and refused connections. */
   dumpEvents: handleUnaryCall<DumpEventsRequest, DumpEventsResponse>;
-  /** Shows the filter of the daemon's log, or changes it until it is reset or the daemon stops. */
+  /** Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops. */
   setLogFilter: handleUnaryCall<SetLogFilterRequest, LogFilter>;
 }
 
@@ -4137,8 +4146,8 @@ export interface AdminClient extends Client {
     callback: (error: ServiceError | null, response: Status) => void,
   ): ClientUnaryCall;
   /**
-   * Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
-   * console. Needs the permission `operate`, as the complete answer of GetStatus does.
+   * Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
+   * console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
    */
   watchFigures(
     request: WatchFiguresRequest,
@@ -4150,8 +4159,8 @@ export interface AdminClient extends Client {
     options?: Partial<CallOptions>,
   ): ClientReadableStream<WatchFiguresResponse>;
   /**
-   * Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
-   * to ten seconds.
+   * Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
+   * takes up to ten seconds.
    */
   diagnose(
     request: DiagnoseRequest,
@@ -4169,8 +4178,8 @@ export interface AdminClient extends Client {
     callback: (error: ServiceError | null, response: Diagnosis) => void,
   ): ClientUnaryCall;
   /**
-   * Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
-   * format.
+   * Returns a consistent snapshot of all records of the store: a Begin, then Records, then an End. `kent restore` reads
+   * this format.
    */
   backup(request: BackupRequest, options?: Partial<CallOptions>): ClientReadableStream<BackupPart>;
   backup(request: BackupRequest, metadata?: Metadata, options?: Partial<CallOptions>): ClientReadableStream<BackupPart>;
@@ -4191,9 +4200,9 @@ export interface AdminClient extends Client {
     callback: (error: ServiceError | null, response: ClockStatus) => void,
   ): ClientUnaryCall;
   /**
-   * Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-   * operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
-   * million series.
+   * Creates a series. If a caller has already started the series by allocating from it, its `on_demand` becomes false,
+   * and it no longer counts toward --series-on-demand, the limit on series that callers start. Operators can create up
+   * to a million series.
    */
   createSeries(
     request: CreateSeriesRequest,
@@ -4218,8 +4227,8 @@ export interface AdminClient extends Client {
     options?: Partial<CallOptions>,
   ): ClientReadableStream<ListSeriesResponse>;
   /**
-   * Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
-   * stopped.
+   * Removes a series from the list. Its counter is kept: if a caller allocates from the series again, the counter
+   * continues where it stopped.
    */
   forgetSeries(
     request: ForgetSeriesRequest,
@@ -4252,7 +4261,7 @@ export interface AdminClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DumpEventsResponse) => void,
   ): ClientUnaryCall;
-  /** Shows the filter of the daemon's log, or changes it until it is reset or the daemon stops. */
+  /** Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops. */
   setLogFilter(
     request: SetLogFilterRequest,
     callback: (error: ServiceError | null, response: LogFilter) => void,

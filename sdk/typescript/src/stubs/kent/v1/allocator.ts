@@ -71,8 +71,8 @@ export interface AllocateRequest {
    */
   requestId: string;
   /**
-   * The number of identifiers that the caller still needs, in this request and later ones. It only affects the advice
-   * in a refusal, such as by how much to expand a region. 0 means the same as count.
+   * The number of identifiers that the caller still needs, in this request and later ones. This number affects only the
+   * advice in a refusal, such as by how much to expand a region. 0 means the same as count.
    */
   needed: bigint;
 }
@@ -91,7 +91,7 @@ export interface AllocateResponse {
     | undefined;
   /**
    * The number of clock steps beyond the tolerance that this daemon has seen since it started. While this number stays
-   * the same, each block of a source is above the blocks that this daemon granted before it.
+   * the same, each new block of a source is above all earlier blocks that this daemon granted from the source.
    */
   clockEpoch: bigint;
 }
@@ -126,19 +126,22 @@ export interface SlotConstants {
   /** The slot through which the daemon issues identifiers: 0 to 63. */
   slot: number;
   /**
-   * The fencing token. It increases whenever the slot gets another owner. Clients must reject a block whose epoch is
-   * lower than one that they have seen for the same slot.
+   * The fencing token. Increases whenever the slot gets another owner. Clients must reject a block whose epoch is lower
+   * than one that they have seen for the same slot.
    */
   slotEpoch: bigint;
   /** The 48-bit node field. */
   node: bigint;
   /** The 14-bit clock sequence. */
   clockSeq: number;
-  /** The 16-byte key of the keyed permutation. Empty for formats that do not use a key. */
+  /**
+   * The 16-byte key of the permutation of the slot and the counter in each identifier. Empty for formats without a
+   * permutation.
+   */
   clusterKey: Buffer;
 }
 
-/** The constants of a block of suffixes of a region. */
+/** The constants of a block of region suffixes. */
 export interface RegionConstants {
   /** The width n of the space's identifiers in bits, 1 to 128. */
   bits: number;
@@ -157,7 +160,8 @@ export interface RegionConstants {
   revision: bigint;
   /**
    * Empty in a sequential region: suffix = position. In a scrambled region it is the region's 16-byte key: position 0 has
-   * suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the keyed permutation of c - 2^m.
+   * suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the image of c - 2^m under a
+   * permutation of the m-bit numbers that depends on the key.
    */
   scrambleKey: Buffer;
 }
@@ -166,7 +170,10 @@ export interface RegionConstants {
 export interface SeriesConstants {
   /** The name of the series, such as "uid11-fullrand". */
   series: string;
-  /** The 16-byte key of the keyed permutation. Empty for series that do not use a key. */
+  /**
+   * The 16-byte key of the permutation that turns a number of the series into an identifier. Empty for series without a
+   * permutation.
+   */
   clusterKey: Buffer;
 }
 
@@ -1145,9 +1152,9 @@ export const AllocatorService = {
     responseDeserialize: (value: Buffer): AllocateResponse => AllocateResponse.decode(value),
   },
   /**
-   * Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is one
-   * response per request, in the same order. A refused request does not end the stream. A response has at most 16384
-   * packed identifiers or 1000 texts.
+   * Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is
+   * one response per request, in the same order. A refused request does not end the stream. A response has at most
+   * 16384 identifiers in packed form, or 1000 as text.
    */
   allocateStream: {
     path: "/kent.v1.Allocator/AllocateStream" as const,
@@ -1165,9 +1172,9 @@ export interface AllocatorServer extends UntypedServiceImplementation {
   /** Grants one block. If the clock has to advance first, the call waits for a short time, within its deadline. */
   allocate: handleUnaryCall<AllocateRequest, AllocateResponse>;
   /**
-   * Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is one
-   * response per request, in the same order. A refused request does not end the stream. A response has at most 16384
-   * packed identifiers or 1000 texts.
+   * Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is
+   * one response per request, in the same order. A refused request does not end the stream. A response has at most
+   * 16384 identifiers in packed form, or 1000 as text.
    */
   allocateStream: handleBidiStreamingCall<AllocateRequest, AllocateStreamResponse>;
 }
@@ -1190,9 +1197,9 @@ export interface AllocatorClient extends Client {
     callback: (error: ServiceError | null, response: AllocateResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is one
-   * response per request, in the same order. A refused request does not end the stream. A response has at most 16384
-   * packed identifiers or 1000 texts.
+   * Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is
+   * one response per request, in the same order. A refused request does not end the stream. A response has at most
+   * 16384 identifiers in packed form, or 1000 as text.
    */
   allocateStream(): ClientDuplexStream<AllocateRequest, AllocateStreamResponse>;
   allocateStream(options: Partial<CallOptions>): ClientDuplexStream<AllocateRequest, AllocateStreamResponse>;

@@ -33,17 +33,17 @@ import { Uint128 } from "./types.js";
  * a space. A delegated region has a separate space. The name of this space is the outer space's name, "/" and the
  * region's name: "spaces/default/orders".
  *
- * An edit that changes nothing makes no revision: in its response, revision and base_revision are equal.
+ * An edit that changes nothing creates no revision: in its response, revision and base_revision are equal.
  *
  * Every edit takes these fields:
  * - validate_only: a dry run. The response is that of a real edit, but nothing changes.
- * - expected_revision: the edit fails with ABORTED if the table has another revision. 0 accepts any revision.
+ * - expected_revision: the edit fails with ABORTED if the table has a different revision. 0 accepts any revision.
  * - request_id: makes a retry safe. An edit that was already made with this request_id is not made again, and the
  *   response is that of the first call. At most 64 bytes, preferably a UUID of version 7. AllocateRequest.request_id
  *   says how long the daemon keeps request IDs.
  * - reason: a text of at most 1024 bytes for the history.
  *
- * An edit that breaks a rule of the table fails with an ErrorInfo whose reason is in upper case, such as PREFIX_CONFLICT.
+ * An edit that breaks a rule of the table fails with an ErrorInfo whose reason names the rule, such as PREFIX_CONFLICT.
  * If a similar edit is legal, the details of the status also have an EditSuggestion.
  */
 
@@ -58,8 +58,8 @@ export interface Space {
   /** The text form of the space's identifiers. */
   textForm: Space_TextForm;
   /**
-   * The resource name of the sealed region that contains this space: nothing in the space is granted. Empty if there is
-   * no such region, "-" if the caller may neither read nor edit that region.
+   * The resource name of the sealed region that contains this space. Its seal stops all grants in the space. Empty if
+   * there is no such region, "-" if the caller may neither read nor edit that region.
    */
   sealedBy: string;
 }
@@ -122,14 +122,14 @@ export interface Region {
   /** The width of the suffix in bits. */
   suffixBits: number;
   kind: Region_Kind;
-  /** The number of bits by which the prefixes of its subregions are longer. 0 if it has no subregions. */
+  /** The number of bits by which the prefixes of its subregions are longer than its own. 0 if it has no subregions. */
   subregionBits: number;
   /**
-   * The resource name of the region that contains this region. Empty at the top level, and if the caller may neither
+   * The resource name of the region that contains this region. Empty at the top level, or if the caller may neither
    * read nor edit the containing region.
    */
   parent: string;
-  /** Decimal, since it can be 2^128: all suffixes below this one were issued, or lost in a crash. */
+  /** All suffixes below this value were issued, or lost in a crash. Decimal, because the value can be 2^128. */
   issued: string;
   /** Decimal: 2^suffix_bits, or 0 for a closed region. */
   capacity: string;
@@ -137,7 +137,7 @@ export interface Region {
   ultimateCapacity: string;
   /** The prefixes that the region had before it was split, oldest first. */
   formerPrefixes: FormerPrefix[];
-  /** Decimal: all suffixes below this one are issued, or in a chunk that a daemon holds. No edit can remove them. */
+  /** Decimal: all suffixes below this value are issued, or in a chunk that a daemon holds. No edit can remove them. */
   reserved: string;
   order: Region_Order;
   /**
@@ -172,21 +172,21 @@ export interface Region {
   /**
    * The resource name of the innermost sealed region that covers this region: the region itself, a region that contains
    * it, or a region around its space. Nothing is granted until all sealed regions that cover this region are unsealed.
-   * Empty if there are none, and always empty in snapshots, changes, past tables and the history. "-" if the caller may
-   * neither read nor edit the sealed region.
+   * Empty if there is no such region, and always empty in snapshots, changes, past tables and the history. "-" if the
+   * caller may neither read nor edit the sealed region.
    */
   sealedBy: string;
   /**
-   * True if the counter is unknown since a restore: suffixes from `reserved` on may have been issued, and nothing is
-   * granted until UpdateRegion sets `next` to a number above all suffixes in use. Set only by ListRegions with
+   * True if the counter has been unknown since a restore. Suffixes from `reserved` on may have been issued, so nothing
+   * is granted until UpdateRegion sets `next` to a number above all suffixes in use. Set only by ListRegions with
    * exact_counters; ImportTable reads it.
    */
   needsFloor: boolean;
   /**
    * In a scrambled region: the number from which the key of its order is derived. It is the region's own number or, if
-   * the region continues the numbers of a closed region, the key number of that region. The key is two values of
-   * SipHash-2-4 under the space's key: that of "region01", this number and 0, followed by that of "region01", this
-   * number and 1. Numbers have eight bytes, little-endian. ImportTable ignores it.
+   * the region continues the numbers of a closed region, the key number of that region. The key consists of two
+   * SipHash-2-4 values under the space's key: the hash of "region01", this number and 0, then the hash of "region01",
+   * this number and 1. The hash input has each number as eight bytes, little-endian. ImportTable ignores this field.
    */
   keyNumber: bigint;
 }
@@ -309,7 +309,7 @@ export interface MapRegionsRequest {
 
 export interface MapRegionsResponse {
   /**
-   * The cells cover the prefix completely and do not overlap. They are in the order of their prefixes.
+   * The cells cover the requested part completely and do not overlap. They are ordered by prefix.
    *
    * The widest cell is divided first, until there are max_cells cells or nothing is left to divide. A region without
    * subregions is one cell, which is never divided and includes its zone and suffix.
@@ -324,7 +324,7 @@ export interface MapRegionsResponse {
    * cell counts these regions.
    */
   around: MapRegion[];
-  /** True if the caller may read only some of the regions. The space of the other regions looks free. */
+  /** True if the caller may read only some of the regions. The other regions appear as free identifiers. */
   partial: boolean;
 }
 
@@ -344,7 +344,7 @@ export interface MapCell {
    * reserved count as issued. Empty in past maps.
    */
   issued: string;
-  /** issued / capacity, from 0 to 1. Absent in past maps, and if the capacity is 0. */
+  /** issued / capacity, from 0 to 1. Absent in past maps, or if the capacity is 0. */
   fill?:
     | number
     | undefined;
@@ -357,8 +357,8 @@ export interface MapCell {
     | MapRegion
     | undefined;
   /**
-   * The name of the innermost region around the cell. The region's prefix is shorter than the cell's, which begins with
-   * it. Empty if there is none.
+   * The name of the innermost region around the cell. The cell's prefix begins with the region's prefix and is longer.
+   * Empty if there is no such region.
    */
   inside: string;
 }
@@ -391,8 +391,8 @@ export interface MapRegion {
   /** The number of the region. */
   number: bigint;
   /**
-   * The prefix as zeros and ones. It is shorter than that of the cell if the cell has only the region's own
-   * identifiers, because the others belong to subregions.
+   * The prefix as zeros and ones. It is shorter than the cell's prefix if the region has subregions and the cell
+   * contains only the region's own identifiers.
    */
   prefix: string;
   /** The width of the expansion zone in bits. */
@@ -406,7 +406,7 @@ export interface MapRegion {
   delegated: boolean;
   /** True if the region is strict. */
   strict: boolean;
-  /** The number of bits by which the prefixes of its subregions are longer. 0 if it has no subregions. */
+  /** The number of bits by which the prefixes of its subregions are longer than its own. 0 if it has no subregions. */
   subregionBits: number;
   /** As in Region. 0 in past maps. */
   rate: number;
@@ -468,13 +468,13 @@ export interface CreateRegionRequest {
   parent: string;
   /** The region's name in its space. The rules of CreateSpaceRequest.space_id apply. */
   regionId: string;
-  /** The width of the suffix in bits. Required: 0 makes a region of one identifier. */
+  /** The width of the suffix in bits. Required: 0 creates a region of one identifier. */
   suffixBits?:
     | number
     | undefined;
   /**
-   * The width of the expansion zone in bits. Absent: 8, or fewer if the best free block has fewer. Not allowed together
-   * with prefix, which determines it.
+   * The width of the expansion zone in bits. Absent: 8, or all bits that the best free block leaves if these are fewer.
+   * Not allowed together with prefix, which determines it.
    */
   zoneBits?:
     | number
@@ -501,7 +501,7 @@ export interface CreateRegionRequest {
   splitDonor: string;
   /**
    * The maximum number of identifiers per second, on average. 0 means the default, which depends on the width of the
-   * suffix: 2^20 up to 40 bits, 2^30 from 50 bits on.
+   * suffix: 2^20 for up to 40 bits, rising to 2^30 for 50 bits or more.
    */
   pace: bigint;
   /** Create the region sealed, so that it grants nothing until it is unsealed. */
@@ -518,18 +518,18 @@ export interface CreateRegionRequest {
 }
 
 /**
- * A request for a region. At most 100 requests of one principal and 1000 requests of a space are open. When a request
- * is closed, closed requests older than 90 days or beyond the newest 1000 are removed.
+ * A request for a region. At most 100 requests of a principal and 1000 requests of a space can be open at a time. When
+ * a request is closed, closed requests older than 90 days or beyond the newest 1000 are removed.
  */
 export interface RegionRequest {
   /** "spaces/SPACE/requests/ID". ID is a number; later requests have higher numbers. */
   name: string;
   state: RegionRequest_State;
-  /** The wanted name of the region. */
+  /** The requested name of the region. */
   regionId: string;
-  /** The wanted width of the suffix in bits. */
+  /** The requested width of the suffix in bits. */
   suffixBits: number;
-  /** The wanted width of the expansion zone in bits. Absent: the operator decides. */
+  /** The requested width of the expansion zone in bits. Absent: the operator decides. */
   zoneBits?:
     | number
     | undefined;
@@ -544,7 +544,7 @@ export interface RegionRequest {
   createTime: string;
   /** When the request was closed. Empty while it is open. */
   closeTime: string;
-  /** Who closed the request, as in requester. */
+  /** Who closed the request, in the same form as requester. */
   closedBy: string;
   /** Why the request was declined or withdrawn, or the reason of the edit that made the region. */
   note: string;
@@ -575,13 +575,13 @@ export interface RegionRequest_LabelsEntry {
 export interface RequestRegionRequest {
   /** "spaces/SPACE". */
   parent: string;
-  /** The wanted name of the region. The rules of CreateSpaceRequest.space_id apply. */
+  /** The requested name of the region. The rules of CreateSpaceRequest.space_id apply. */
   regionId: string;
-  /** The wanted width of the suffix in bits. Required. */
+  /** The requested width of the suffix in bits. Required. */
   suffixBits?:
     | number
     | undefined;
-  /** The wanted width of the expansion zone in bits. Absent: the operator decides. */
+  /** The requested width of the expansion zone in bits. Absent: the operator decides. */
   zoneBits?:
     | number
     | undefined;
@@ -677,7 +677,10 @@ export interface RenameRegionRequest {
 export interface DeleteRegionRequest {
   /** "spaces/SPACE/regions/REGION". */
   name: string;
-  /** Confirms that no number of an EXTERNAL region is in use, because the table does not record which numbers are. */
+  /**
+   * Confirms that no number of an EXTERNAL region is in use. The daemon cannot check this, because the table does not
+   * record which numbers are in use.
+   */
   unused: boolean;
   validateOnly: boolean;
   expectedRevision: bigint;
@@ -715,17 +718,17 @@ export interface UpdateRegionRequest {
     | undefined;
   /**
    * The parts of the policy to change: "auto_expand", "cap", "min_chunk", "max_chunk", "strict", or "*" for all of
-   * them. A part that is empty in `policy` is cleared. Absent: the parts that `policy` sets. The two bounds of chunks
+   * them. A part that is empty in `policy` is cleared. Absent: the parts that `policy` sets. The two chunk bounds
    * change together.
    */
   policyMask:
     | string[]
     | undefined;
   /**
-   * Declares all suffixes below this one as issued. A value below the counter changes nothing. A scrambled region
-   * rounds the value up to a power of two. Until another replica learns of the edit, it can still grant suffixes below
-   * this value from a chunk that it holds. As for a seal, the response says which replicas may still do so, and for how
-   * long.
+   * Declares all suffixes below this value as issued. A value below the counter changes nothing. A scrambled region
+   * rounds the value up to a power of two. Until another replica learns of the edit, that replica can still grant
+   * suffixes below this value from a chunk that it holds. The response says which replicas may still do so, and for how
+   * long, like the response to a seal.
    */
   next: Uint128 | undefined;
   validateOnly: boolean;
@@ -756,8 +759,8 @@ export interface AddSubregionsRequest {
   /** The parent of the subregions, "spaces/SPACE/regions/REGION". */
   name: string;
   /**
-   * The number of bits by which the prefixes of the subregions are longer. It is the same for all subregions of a
-   * region.
+   * The number of bits by which the prefixes of the subregions are longer than the parent's. It is the same for all
+   * subregions of a region.
    */
   byBits: number;
   newRegions: NewRegion[];
@@ -814,16 +817,17 @@ export interface ImportTableRequest {
   /** "spaces/SPACE". */
   parent: string;
   /**
-   * The width in bits of the identifiers of the space that the regions come from. It must be that of this space: with another
-   * width, the same prefix yields different identifiers.
+   * The width in bits of the identifiers of the space that the regions come from. Must equal the width of this space,
+   * because with another width, the same prefix would yield different identifiers.
    */
   bits: number;
   /**
-   * At most 48 regions, and 128 KiB. The names of regions and parents are in this space. A parent is in the list or in the table.
-   * reserved is required: all suffixes below it count as issued. In a scrambled region, reserved is rounded up to a
-   * power of two, because every space has a different key. number, parent_number, prefix_since, issued, the capacities,
-   * rate and full_in_seconds are ignored. delegated_space can be any text: if it is not empty, the region is delegated,
-   * to an empty space. The revisions in former_prefixes stay those of the other table.
+   * At most 48 regions, and 128 KiB. All regions and parents must be named as regions of this space. A parent must be
+   * in the list or in the table. reserved is required: all suffixes below it count as issued. In a scrambled region,
+   * reserved is rounded up to a power of two, because every space has a different key. number, parent_number,
+   * prefix_since, issued, the capacities, rate and full_in_seconds are ignored. If delegated_space is not empty, the
+   * region is delegated, to a new empty space; the content of the field does not matter. The revisions in
+   * former_prefixes remain revisions of the other table.
    */
   regions: Region[];
   validateOnly: boolean;
@@ -833,7 +837,7 @@ export interface ImportTableRequest {
 }
 
 export interface EditResponse {
-  /** The edited region, after the edit. After a deletion: the region as it was before. */
+  /** The edited region, after the edit. After a deletion: the region as it was before the deletion. */
   region:
     | Region
     | undefined;
@@ -949,7 +953,7 @@ export interface HistoryEntry {
    */
   declared: string;
   declaredBefore: string;
-  /** The revision whose edit this one reverts. 0 if it reverts none. */
+  /** The revision of the edit that this edit reverts. 0 if this edit reverts no other edit. */
   undoes: bigint;
 }
 
@@ -1029,7 +1033,7 @@ export interface Classification {
    * one.
    */
   path: string[];
-  /** If status is MEMBER: the suffix. */
+  /** The suffix, if status is MEMBER. */
   suffix:
     | Uint128
     | undefined;
@@ -1045,8 +1049,8 @@ export interface Classification {
     | Classification
     | undefined;
   /**
-   * If status is MEMBER, the identifier is issued and the region has been split since: the prefix that the region had when the
-   * identifier was issued or reserved.
+   * If status is MEMBER and the region has been split since the identifier was issued: the prefix that the region had
+   * when the identifier was issued or reserved.
    */
   issuedPrefix?:
     | string
@@ -7956,9 +7960,9 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): Region => Region.decode(value),
   },
   /**
-   * Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
-   * The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
-   * the regions sees only these.
+   * Draws a map of a space, or of the part with a given prefix. The map consists of cells that cover this part without
+   * overlap, in the order of their prefixes. It has at most max_cells cells, regardless of the number of regions. A
+   * caller that may read only some of the regions sees only these.
    */
   mapRegions: {
     path: "/kent.v1.Regions/MapRegions" as const,
@@ -8159,7 +8163,7 @@ export const RegionsService = {
   },
   /**
    * Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
-   * daemon disconnects it with ABORTED, and the error has the revision to resume from.
+   * daemon disconnects it with ABORTED, and the error contains the revision to resume from.
    */
   watchTable: {
     path: "/kent.v1.Regions/WatchTable" as const,
@@ -8236,9 +8240,9 @@ export interface RegionsServer extends UntypedServiceImplementation {
   listRegions: handleUnaryCall<ListRegionsRequest, ListRegionsResponse>;
   getRegion: handleUnaryCall<GetRegionRequest, Region>;
   /**
-   * Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
-   * The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
-   * the regions sees only these.
+   * Draws a map of a space, or of the part with a given prefix. The map consists of cells that cover this part without
+   * overlap, in the order of their prefixes. It has at most max_cells cells, regardless of the number of regions. A
+   * caller that may read only some of the regions sees only these.
    */
   mapRegions: handleUnaryCall<MapRegionsRequest, MapRegionsResponse>;
   /**
@@ -8300,7 +8304,7 @@ export interface RegionsServer extends UntypedServiceImplementation {
   listHistory: handleUnaryCall<ListHistoryRequest, ListHistoryResponse>;
   /**
    * Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
-   * daemon disconnects it with ABORTED, and the error has the revision to resume from.
+   * daemon disconnects it with ABORTED, and the error contains the revision to resume from.
    */
   watchTable: handleServerStreamingCall<WatchTableRequest, WatchTableResponse>;
   /** Returns the regions that identifiers belong to. */
@@ -8415,9 +8419,9 @@ export interface RegionsClient extends Client {
     callback: (error: ServiceError | null, response: Region) => void,
   ): ClientUnaryCall;
   /**
-   * Draws a map of a space, or of a part of it: cells that cover the prefix without overlap, in the order of prefixes.
-   * The answer has at most max_cells cells, regardless of the number of regions. A caller that may read only some of
-   * the regions sees only these.
+   * Draws a map of a space, or of the part with a given prefix. The map consists of cells that cover this part without
+   * overlap, in the order of their prefixes. It has at most max_cells cells, regardless of the number of regions. A
+   * caller that may read only some of the regions sees only these.
    */
   mapRegions(
     request: MapRegionsRequest,
@@ -8717,7 +8721,7 @@ export interface RegionsClient extends Client {
   ): ClientUnaryCall;
   /**
    * Sends a snapshot of the table, then every edit, in order and without gaps. If a watcher reads too slowly, the
-   * daemon disconnects it with ABORTED, and the error has the revision to resume from.
+   * daemon disconnects it with ABORTED, and the error contains the revision to resume from.
    */
   watchTable(request: WatchTableRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchTableResponse>;
   watchTable(

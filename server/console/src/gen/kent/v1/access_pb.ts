@@ -164,15 +164,16 @@ export type CreateTokenRequest = Message<"kent.v1.CreateTokenRequest"> & {
   roles: string[];
 
   /**
-   * How long the token is valid, in seconds; at most as long as the credential of the caller. 0: as long as that credential.
+   * How long the token is valid, in seconds. A token cannot outlive the credential of the caller that creates it. 0: as
+   * long as that credential is valid.
    *
    * @generated from field: uint64 valid_seconds = 4;
    */
   validSeconds: bigint;
 
   /**
-   * The token's own limits. If a limit is not set, the greatest limit of the token's roles applies, or else that of the
-   * daemon's settings.
+   * The token's own limits. If a limit is not set, the greatest limit of the token's roles applies. If no role sets it
+   * either, the limit in the daemon's settings applies.
    *
    * @generated from field: kent.v1.CallerLimits limits = 5;
    */
@@ -537,8 +538,8 @@ export type Budget = Message<"kent.v1.Budget"> & {
   total: bigint;
 
   /**
-   * The number of identifiers that have been taken, or that replicas other than the answering one have reserved. It may
-   * exceed `total` after `total` has been lowered.
+   * The number of identifiers that have been taken, or that replicas other than the answering replica have reserved.
+   * Can exceed `total` after `total` has been lowered.
    *
    * @generated from field: uint64 used = 4;
    */

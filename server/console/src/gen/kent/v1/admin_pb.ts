@@ -95,7 +95,7 @@ export type Series = Message<"kent.v1.Series"> & {
   source: string;
 
   /**
-   * Decimal: all numbers below this one are issued, or reserved by a daemon.
+   * Decimal: all numbers below this value are issued, or reserved by a daemon.
    *
    * @generated from field: string reserved = 2;
    */
@@ -372,43 +372,43 @@ export type ReplicaStatus = Message<"kent.v1.ReplicaStatus"> & {
   name: string;
 
   /**
-   * HOST:PORT of its gRPC port.
+   * HOST:PORT of the replica's gRPC port.
    *
    * @generated from field: string address = 2;
    */
   address: string;
 
   /**
-   * The version of its software.
+   * The version of the replica's software.
    *
    * @generated from field: string version = 3;
    */
   version: string;
 
   /**
-   * The slot through which it issues time-based identifiers. Absent if it holds none.
+   * The slot through which the replica issues time-based identifiers. Absent if the replica holds no slot.
    *
    * @generated from field: optional uint32 slot = 4;
    */
   slot?: number | undefined;
 
   /**
-   * The end of its reservation of that slot, in seconds since 1970-01-01T00:00:00Z.
+   * The end of the replica's reservation of that slot, in seconds since 1970-01-01T00:00:00Z.
    *
    * @generated from field: int64 reserved_until = 5;
    */
   reservedUntil: bigint;
 
   /**
-   * How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the
-   * answering daemon itself.
+   * How far the replica's clock is ahead of the answering daemon's clock, in milliseconds. Negative if the clock is
+   * behind. Absent for the answering daemon itself.
    *
    * @generated from field: optional sint64 clock_ahead_ms = 6;
    */
   clockAheadMs?: bigint | undefined;
 
   /**
-   * Its tables include every edit up to this version of the store.
+   * The replica's tables include every edit up to this version of the store.
    *
    * @generated from field: uint64 applied_version = 7;
    */
@@ -422,7 +422,7 @@ export type ReplicaStatus = Message<"kent.v1.ReplicaStatus"> & {
   answering: boolean;
 
   /**
-   * The time since the answering daemon last heard from it, in milliseconds.
+   * The time since the answering daemon last heard from the replica, in milliseconds.
    *
    * @generated from field: uint64 heard_ms_ago = 9;
    */
@@ -564,8 +564,8 @@ export type ClockQuarantine = Message<"kent.v1.ClockQuarantine"> & {
   aheadMs: bigint;
 
   /**
-   * The time that the daemon uses instead, in nanoseconds since 1970-01-01T00:00:00Z. It advances with the time since
-   * boot. Absent if the daemon knows no earlier time: it then refuses to issue time-based identifiers.
+   * The time that the daemon uses instead, in nanoseconds since 1970-01-01T00:00:00Z. This time advances with the time
+   * since boot. Absent if the daemon knows no earlier time: it then refuses to issue time-based identifiers.
    *
    * @generated from field: optional int64 instead_unix_nanos = 2;
    */
@@ -593,7 +593,7 @@ export type SlotStatus = Message<"kent.v1.SlotStatus"> & {
   slot: number;
 
   /**
-   * The fencing token of the slot. It increases whenever the slot gets another owner.
+   * The fencing token of the slot. Increases whenever the slot gets another owner.
    *
    * @generated from field: uint64 slot_epoch = 2;
    */
@@ -715,8 +715,8 @@ export const WatchFiguresRequestSchema: GenMessage<WatchFiguresRequest> = /*@__P
  */
 export type WatchFiguresResponse = Message<"kent.v1.WatchFiguresResponse"> & {
   /**
-   * Oldest first. The first messages of a stream have the past seconds that the daemon keeps, at most 900, in parts.
-   * Every later message has one second.
+   * Oldest first. The first messages of a stream contain the past seconds that the daemon has kept, at most 900 in
+   * total. Every later message contains one second.
    *
    * @generated from field: repeated kent.v1.FiguresOfSecond seconds = 1;
    */
@@ -778,7 +778,7 @@ export type ReplicaFigures = Message<"kent.v1.ReplicaFigures"> & {
   name: string;
 
   /**
-   * HOST:PORT of its gRPC port.
+   * HOST:PORT of the replica's gRPC port.
    *
    * @generated from field: string address = 2;
    */
@@ -792,8 +792,8 @@ export type ReplicaFigures = Message<"kent.v1.ReplicaFigures"> & {
   answering: boolean;
 
   /**
-   * The blocks and the identifiers that it granted in one second. For other replicas, the average over the five seconds
-   * before their notes.
+   * The numbers of blocks and of identifiers that the replica granted in one second. For other replicas, the average
+   * over the five seconds before their notes.
    *
    * @generated from field: double grants = 4;
    */
@@ -818,14 +818,16 @@ export type ReplicaFigures = Message<"kent.v1.ReplicaFigures"> & {
   p99Micros?: number | undefined;
 
   /**
-   * The time for which it can issue time-based identifiers without the store, in milliseconds. Absent if it holds no slot.
+   * The time for which the replica can issue time-based identifiers without the store, in milliseconds. Absent if it
+   * holds no slot.
    *
    * @generated from field: optional uint64 window_left_ms = 8;
    */
   windowLeftMs?: bigint | undefined;
 
   /**
-   * How far its clock is ahead of the answering daemon's, in milliseconds. Negative if it is behind. Absent for the answering daemon.
+   * How far the replica's clock is ahead of the answering daemon's clock, in milliseconds. Negative if the clock is
+   * behind. Absent for the answering daemon.
    *
    * @generated from field: optional sint64 clock_ahead_ms = 9;
    */
@@ -839,7 +841,7 @@ export type ReplicaFigures = Message<"kent.v1.ReplicaFigures"> & {
   storeMicros?: number | undefined;
 
   /**
-   * The slot through which it issues time-based identifiers. Absent if it holds none.
+   * The slot through which the replica issues time-based identifiers. Absent if the replica holds no slot.
    *
    * @generated from field: optional uint32 slot = 11;
    */
@@ -865,7 +867,7 @@ export type SourceFigures = Message<"kent.v1.SourceFigures"> & {
   source: string;
 
   /**
-   * The blocks and the identifiers that were granted in this second.
+   * The numbers of blocks and of identifiers that were granted in this second.
    *
    * @generated from field: uint64 grants = 2;
    */
@@ -898,7 +900,7 @@ export const DiagnoseRequestSchema: GenMessage<DiagnoseRequest> = /*@__PURE__*/
   messageDesc(file_kent_v1_admin, 22);
 
 /**
- * The measurements of what the daemon depends on.
+ * The daemon's status, and measurements of what the daemon depends on.
  *
  * @generated from message kent.v1.Diagnosis
  */
@@ -942,7 +944,7 @@ export type Diagnosis = Message<"kent.v1.Diagnosis"> & {
   openFilesMax?: bigint | undefined;
 
   /**
-   * Up to three of the regions that this daemon has granted from: those that will be full first, soonest first.
+   * The regions that will be full first, soonest first: at most three of those that this daemon has granted from.
    *
    * @generated from field: repeated kent.v1.Forecast full_first = 7;
    */
@@ -975,7 +977,8 @@ export type Directory = Message<"kent.v1.Directory"> & {
   path: string;
 
   /**
-   * The free space of its file system that the daemon may use, and the size of the file system, both in bytes.
+   * The free space that the daemon may use on the directory's file system, and the size of the file system, both in
+   * bytes.
    *
    * @generated from field: uint64 free_bytes = 3;
    */
@@ -987,7 +990,7 @@ export type Directory = Message<"kent.v1.Directory"> & {
   totalBytes: bigint;
 
   /**
-   * The time until 4 KiB are durable, in microseconds: the median and the maximum of several attempts.
+   * The time that it takes to make 4 KiB durable, in microseconds: the median and the maximum of several attempts.
    *
    * @generated from field: uint64 sync_micros = 5;
    */
@@ -1128,7 +1131,7 @@ export type EtcdMember = Message<"kent.v1.EtcdMember"> & {
   version: string;
 
   /**
-   * The time that the answer took, in microseconds.
+   * The time that the member took to answer, in microseconds.
    *
    * @generated from field: uint64 latency_micros = 7;
    */
@@ -1393,8 +1396,8 @@ export const Admin: GenService<{
     output: typeof StatusSchema;
   },
   /**
-   * Sends the daemon's metrics of the last fifteen minutes, then those of each new second, for the live page of a
-   * console. Needs the permission `operate`, as the complete answer of GetStatus does.
+   * Sends the daemon's metrics for the last fifteen minutes, then the metrics for each new second. The live page of the
+   * console uses this call. The call needs the permission `operate`, like the complete answer of GetStatus.
    *
    * @generated from rpc kent.v1.Admin.WatchFigures
    */
@@ -1404,8 +1407,8 @@ export const Admin: GenService<{
     output: typeof WatchFiguresResponseSchema;
   },
   /**
-   * Measures what the daemon depends on, for `kent doctor`: its disk, its store, etcd and its limits. The call takes up
-   * to ten seconds.
+   * Measures what the daemon depends on: its disk, its store, etcd and its limits. `kent doctor` uses this call, which
+   * takes up to ten seconds.
    *
    * @generated from rpc kent.v1.Admin.Diagnose
    */
@@ -1415,8 +1418,8 @@ export const Admin: GenService<{
     output: typeof DiagnosisSchema;
   },
   /**
-   * Returns all records of the store, as of one moment: a Begin, then Records, then an End. `kent restore` reads this
-   * format.
+   * Returns a consistent snapshot of all records of the store: a Begin, then Records, then an End. `kent restore` reads
+   * this format.
    *
    * @generated from rpc kent.v1.Admin.Backup
    */
@@ -1436,9 +1439,9 @@ export const Admin: GenService<{
     output: typeof ClockStatusSchema;
   },
   /**
-   * Creates a series. If a caller has already started the series by allocating from it, the series becomes one that an
-   * operator created. --series-on-demand limits the number of series that callers start. Operators can create up to a
-   * million series.
+   * Creates a series. If a caller has already started the series by allocating from it, its `on_demand` becomes false,
+   * and it no longer counts toward --series-on-demand, the limit on series that callers start. Operators can create up
+   * to a million series.
    *
    * @generated from rpc kent.v1.Admin.CreateSeries
    */
@@ -1458,8 +1461,8 @@ export const Admin: GenService<{
     output: typeof ListSeriesResponseSchema;
   },
   /**
-   * Removes a series from the list. Its counter stays: if the series is allocated from again, it continues where it
-   * stopped.
+   * Removes a series from the list. Its counter is kept: if a caller allocates from the series again, the counter
+   * continues where it stopped.
    *
    * @generated from rpc kent.v1.Admin.ForgetSeries
    */
@@ -1479,7 +1482,7 @@ export const Admin: GenService<{
     output: typeof DumpEventsResponseSchema;
   },
   /**
-   * Shows the filter of the daemon's log, or changes it until it is reset or the daemon stops.
+   * Shows the filter of the daemon's log, or changes the filter until it is reset or the daemon stops.
    *
    * @generated from rpc kent.v1.Admin.SetLogFilter
    */

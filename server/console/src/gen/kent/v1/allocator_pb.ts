@@ -65,8 +65,8 @@ export type AllocateRequest = Message<"kent.v1.AllocateRequest"> & {
   requestId: string;
 
   /**
-   * The number of identifiers that the caller still needs, in this request and later ones. It only affects the advice
-   * in a refusal, such as by how much to expand a region. 0 means the same as count.
+   * The number of identifiers that the caller still needs, in this request and later ones. This number affects only the
+   * advice in a refusal, such as by how much to expand a region. 0 means the same as count.
    *
    * @generated from field: uint64 needed = 5;
    */
@@ -115,7 +115,7 @@ export type AllocateResponse = Message<"kent.v1.AllocateResponse"> & {
 
   /**
    * The number of clock steps beyond the tolerance that this daemon has seen since it started. While this number stays
-   * the same, each block of a source is above the blocks that this daemon granted before it.
+   * the same, each new block of a source is above all earlier blocks that this daemon granted from the source.
    *
    * @generated from field: uint64 clock_epoch = 3;
    */
@@ -233,8 +233,8 @@ export type SlotConstants = Message<"kent.v1.SlotConstants"> & {
   slot: number;
 
   /**
-   * The fencing token. It increases whenever the slot gets another owner. Clients must reject a block whose epoch is
-   * lower than one that they have seen for the same slot.
+   * The fencing token. Increases whenever the slot gets another owner. Clients must reject a block whose epoch is lower
+   * than one that they have seen for the same slot.
    *
    * @generated from field: uint64 slot_epoch = 3;
    */
@@ -255,7 +255,8 @@ export type SlotConstants = Message<"kent.v1.SlotConstants"> & {
   clockSeq: number;
 
   /**
-   * The 16-byte key of the keyed permutation. Empty for formats that do not use a key.
+   * The 16-byte key of the permutation of the slot and the counter in each identifier. Empty for formats without a
+   * permutation.
    *
    * @generated from field: bytes cluster_key = 6;
    */
@@ -270,7 +271,7 @@ export const SlotConstantsSchema: GenMessage<SlotConstants> = /*@__PURE__*/
   messageDesc(file_kent_v1_allocator, 4);
 
 /**
- * The constants of a block of suffixes of a region.
+ * The constants of a block of region suffixes.
  *
  * @generated from message kent.v1.RegionConstants
  */
@@ -313,7 +314,8 @@ export type RegionConstants = Message<"kent.v1.RegionConstants"> & {
 
   /**
    * Empty in a sequential region: suffix = position. In a scrambled region it is the region's 16-byte key: position 0 has
-   * suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the keyed permutation of c - 2^m.
+   * suffix 0, and position c with 2^m <= c < 2^(m + 1) has suffix 2^m + p, where p is the image of c - 2^m under a
+   * permutation of the m-bit numbers that depends on the key.
    *
    * @generated from field: bytes scramble_key = 6;
    */
@@ -341,7 +343,8 @@ export type SeriesConstants = Message<"kent.v1.SeriesConstants"> & {
   series: string;
 
   /**
-   * The 16-byte key of the keyed permutation. Empty for series that do not use a key.
+   * The 16-byte key of the permutation that turns a number of the series into an identifier. Empty for series without a
+   * permutation.
    *
    * @generated from field: bytes cluster_key = 2;
    */
@@ -486,9 +489,9 @@ export const Allocator: GenService<{
     output: typeof AllocateResponseSchema;
   },
   /**
-   * Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is one
-   * response per request, in the same order. A refused request does not end the stream. A response has at most 16384
-   * packed identifiers or 1000 texts.
+   * Grants one block for each request of a stream. Clients may send requests without waiting for responses. There is
+   * one response per request, in the same order. A refused request does not end the stream. A response has at most
+   * 16384 identifiers in packed form, or 1000 as text.
    *
    * @generated from rpc kent.v1.Allocator.AllocateStream
    */
