@@ -86,7 +86,11 @@ fn print(args: &RestoreArgs, restore: &Restore) {
     print_callers(restore);
     match &args.restored_before {
         Some(older) => {
-            println!("identifiers issued by the store that was restored from {} are skipped as well", older.display())
+            println!(
+                "identifiers issued by the store that was restored from {} are skipped as well; if that restore had a --floor, pass a floor \
+                 above all numbers that this store issued",
+                older.display()
+            )
         }
         None => println!(
             "if an older backup of this store was restored before, pass --restored-before FILE: this backup does not bound what the restored \

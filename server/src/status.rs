@@ -138,6 +138,7 @@ pub(crate) fn from_ask(error: &AskError) -> Status {
         AskError::BadField(invalid) => from_invalid(invalid),
         AskError::NoSuchSpace(missing) => no_such_space(missing),
         AskError::NoSuchAsk { number, .. } => not_found("NO_SUCH_REQUEST", "request", &number.to_string(), message),
+        AskError::Taken { .. } => with_reason(Code::AlreadyExists, "NAME_TAKEN", message),
         AskError::Closed { number, .. } => precondition("REQUEST_CLOSED", &number.to_string(), message),
         AskError::NotYours { number, .. } => precondition("NOT_YOURS", &number.to_string(), message),
         AskError::TooManyOfCaller { .. } | AskError::TooMany { .. } => {

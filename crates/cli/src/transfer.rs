@@ -320,9 +320,13 @@ fn text(file: &str) -> Result<String, Failure> {
             io::stdin().lock().read_to_string(&mut text).map(|_| text).map_err(Failure::Input)
         }
         path => std::fs::read_to_string(path).map_err(|error| {
-            Failure::Usage(format!(
-                "cannot read {path}: {error}; `kent table export > table.jsonl` writes a file to import"
-            ))
+            Failure::Usage(match error.kind() {
+                io::ErrorKind::InvalidData => format!(
+                    "{path} is not a text file, as `kent table export` writes it: decompress it, or restore it if it is a backup (kentd \
+                     restore {path} --data DIR)"
+                ),
+                _ => format!("cannot read {path}: {error}; `kent table export > table.jsonl` writes a file to import"),
+            })
         }),
     }
 }

@@ -74,8 +74,24 @@ pub(crate) fn tokens() -> impl Iterator<Item = &'static str> {
 /// Fails with `bad-syntax` if the string is not in this format.
 pub(crate) fn read_as(token: &str, text: &str) -> Option<Result<Foreign, CodecError>> {
     let kind = KINDS.iter().find(|kind| kind.token == token)?;
-    let refusal = || CodecError::new(ErrorCode::BadSyntax, format!("not a {token}, which is {}", kind.shape));
+    let refusal = || {
+        let problem = nearly_ulid(text).filter(|_| token == "ulid").map(|problem| format!(": {problem}"));
+        let problem = problem.unwrap_or_default();
+        CodecError::new(ErrorCode::BadSyntax, format!("not a {token}, which is {}{problem}", kind.shape))
+    };
     Some((kind.read)(text).ok_or_else(refusal))
+}
+
+/// Explains what is wrong with a string that has the length of a ULID, but a character that no ULID has there.
+pub(crate) fn nearly_ulid(text: &str) -> Option<String> {
+    if text.len() != ULID_SYMBOLS || !text.bytes().all(|symbol| symbol.is_ascii_alphanumeric()) {
+        return None;
+    }
+    if !text.starts_with(|first| matches!(first, '0'..='7')) {
+        return Some(format!("the first character of a ULID is 0 to 7, not {:?}", text.chars().next()?));
+    }
+    let at = text.chars().position(|symbol| symbol.eq_ignore_ascii_case(&'u'))?;
+    Some(format!("a ULID has no U, but the character {} is one", at + 1))
 }
 
 /// Reads the string in every format that it fits, the most likely format first.
@@ -121,9 +137,12 @@ fn from_seconds(seconds: u128) -> Option<UnixNanos> {
     from_millis(seconds.checked_mul(1000)?)
 }
 
+/// The number of characters of a ULID.
+const ULID_SYMBOLS: usize = 26;
+
 /// Reads a ULID: 48 bits of milliseconds and 80 random bits.
 fn ulid(text: &str) -> Option<Foreign> {
-    if text.len() != 26 {
+    if text.len() != ULID_SYMBOLS {
         return None;
     }
     // Crockford's base 32 reads I and L as 1, and O as 0.
@@ -428,6 +447,14 @@ mod tests {
             assert_eq!(refused.code(), ErrorCode::BadSyntax, "{text}");
         }
         assert_eq!(read_as("uuidv7", "x"), None);
+        for (text, expected) in [
+            ("81ARZ3NDEKTSV4RRFFQ69G5FAV", Some("the first character of a ULID is 0 to 7, not '8'")),
+            ("01ARZ3NDEKTSV4RRFFQ69G5FAU", Some("a ULID has no U, but the character 26 is one")),
+            ("01ARZ3NDEKTSV4RRFFQ69G5FA", None),
+            ("01ARZ3NDEKTSV4RRFFQ69G5FA-", None),
+        ] {
+            assert_eq!(nearly_ulid(text).as_deref(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -207,7 +207,7 @@ fn guess(text: &str, reading: &Reading) -> Result<Inspection, CodecError> {
     if let Some(found) = layouts::guess(text) {
         return Ok(found);
     }
-    if let Some(problem) = nearly_uuid(text) {
+    if let Some(problem) = nearly_uuid(text).or_else(|| foreign::nearly_ulid(text)) {
         return Err(CodecError::new(ErrorCode::Unrecognised, problem));
     }
     let message = "the text is not a UUID (36 characters, or 32 hexadecimal digits), a uid11 (11 base-58 characters), an integer, the text \

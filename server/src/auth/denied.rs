@@ -35,8 +35,8 @@ pub(crate) enum Denied {
     NamelessCertificate(DeniedTo),
     /// The token is unknown or malformed, or its secret is wrong.
     #[error(
-        "the token is not valid: send the header authorization: Bearer kent_ID_SECRET with the whole token; if the header has this form, \
-         there is no such token, or its secret is wrong"
+        "the token is not valid: this daemon has no such token, for example because another daemon made it, or its secret is wrong. The \
+         header must be authorization: Bearer kent_ID_SECRET, with the whole token"
     )]
     BadCredential(DeniedTo),
     /// The secret of the token is correct, but the token is no longer valid.

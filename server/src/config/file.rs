@@ -30,6 +30,10 @@ fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
             "key with no value, expected `=`" => {
                 format!("{problem}: this file is TOML, with lines such as threads = 4")
             }
+            "too few unicode value digits, expected unicode hexadecimal value" | "invalid escape sequence" => {
+                ESCAPE.to_owned()
+            }
+            problem if problem.starts_with("missing escaped value") => ESCAPE.to_owned(),
             "duplicate key" => {
                 let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
                 format!("{key} is set twice: delete one of the lines")
@@ -46,6 +50,15 @@ fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     ConfigError::Malformed { path: path.to_owned(), line, column: column + 1, problem }
 }
 
+/// What to do about a backslash that TOML does not accept, as in a Windows path.
+const ESCAPE: &str =
+    "a backslash begins an escape sequence: write \\\\ for a backslash, or enclose the value in single quotes";
+
+/// Whether a mark is a quote of a word processor.
+const fn is_typographic(mark: char) -> bool {
+    matches!(mark, '\u{2018}'..='\u{201f}' | '\u{ab}' | '\u{bb}')
+}
+
 /// If the parser stopped at `at` in a string without quotes, returns the offset of the string and a message about it.
 /// The parser's own message is often about a number, because an address begins like a number.
 fn unquoted(text: &str, at: usize) -> Option<(usize, String)> {
@@ -58,10 +71,15 @@ fn unquoted(text: &str, at: usize) -> Option<(usize, String)> {
         '[' => value.contains("]:"), // the port of an IPv6 address
         _ => at >= value_at,
     };
-    let quoted = format!("{} = {}", key.trim(), toml::Value::from(value));
+    let bare = value.trim_matches(is_typographic);
+    let quoted = format!("{} = {}", key.trim(), toml::Value::from(bare));
     let is_string =
         toml::from_str::<Settings>(&quoted).err().is_none_or(|error| !error.message().starts_with("invalid type"));
-    (is_bare && is_string).then(|| (value_at, format!("string values must be quoted: {quoted}")))
+    let problem = match bare.len() < value.len() {
+        true => "typographic quotes do not quote a string; write",
+        false => "string values must be quoted:",
+    };
+    (is_bare && is_string).then(|| (value_at, format!("{problem} {quoted}")))
 }
 
 /// Returns the offset of the first wrong key or value, and the message about it; `None` if the text is not TOML.
@@ -149,6 +167,13 @@ mod tests {
             ("listen = [::1]:7600", "1:10", "must be quoted: listen = \"[::1]:7600\" (kentd"),
             ("caller-limits = ids=1k/s,calls=1/s", "1:17", "must be quoted: caller-limits = \"ids=1k/s,calls=1/s\""),
             ("data = C:\\x", "1:8", "must be quoted: data = 'C:\\x' (kentd"),
+            (
+                "listen = \u{201c}127.0.0.1:7816\u{201d}",
+                "1:10",
+                "typographic quotes do not quote a string; write listen = \"127.0.0.1:7816\" (kentd",
+            ),
+            ("data = \"C:\\kent\"", "1:12", "write \\\\ for a backslash, or enclose the value in single quotes"),
+            ("data = \"C:\\users\"", "1:12", "write \\\\ for a backslash, or enclose the value in single quotes"),
             ("trace-ratio = 0.1.2", "1:18", "invalid float"),
             ("grace = 3\ngrace = 3", "2:1", "grace is set twice: delete one of the lines"),
             ("listen: 127.0.0.1:7600", "1:9", "expected `=`: this file is TOML, with lines such as threads = 4 (kentd"),

@@ -145,7 +145,7 @@ impl FromStr for LogFormat {
 
 /// Parses a number without a sign.
 pub(super) fn parse_whole<N: FromStr>(text: &str) -> Result<N, String> {
-    text.parse().map_err(|_| "expected a whole number without a unit, such as 1000".to_owned())
+    text.parse().map_err(|_| "expected a whole number without a unit".to_owned())
 }
 
 /// Parses the address of a port.

@@ -2,7 +2,7 @@
 
 use kent_ids::grouped;
 use kent_proto::{
-    model::{Invalid, space_option},
+    model::{Invalid, region_source, space_option},
     stored::AskOutcome,
 };
 use thiserror::Error;
@@ -32,6 +32,17 @@ pub(crate) enum AskError {
         space: String,
         /// The number of the request.
         number: u64,
+    },
+    /// A region that the caller may read has the requested name.
+    #[error(
+        "region {region:?} already exists in space {space:?}: take identifiers from it (kent alloc {}), or ask for another name",
+        region_source(region, space)
+    )]
+    Taken {
+        /// The space.
+        space: String,
+        /// The name.
+        region: String,
     },
     /// The request is closed.
     #[error(

@@ -223,6 +223,16 @@ pub(crate) fn is_there(dir: &Path) -> Result<bool, NotRestored> {
     Ok(Archived::is_one(dir) || !Archived::list(dir)?.is_empty())
 }
 
+/// Whether a directory is an archive that has not ended and lacks no commits, or contains such archives.
+pub(crate) fn is_complete(dir: &Path) -> Result<bool, NotRestored> {
+    let is_whole = |dir: &Path| Ok::<_, ArchiveError>(Archived::read(dir)?.has_newest);
+    if Archived::is_one(dir) {
+        return Ok(is_whole(dir)?);
+    }
+    let live = Archived::list(dir)?.into_iter().filter(|(_, ending)| ending.is_none());
+    live.map(|(dir, _)| is_whole(&dir)).try_fold(false, |any, whole| Ok(any | whole?))
+}
+
 /// Reads the records of an archive, and returns its directory, or `None` if the directory is not an archive.
 pub(crate) fn read(dir: &Path) -> Result<Option<(PathBuf, Records)>, NotRestored> {
     if !is_there(dir)? {

@@ -120,7 +120,7 @@ pub enum MigrateError {
         /// The reason.
         source: NotWhole,
     },
-    /// The store was moved earlier: to another address, or to this address, where the store no longer exists.
+    /// The store was moved earlier, to this or to another address.
     #[error(
         "{} was moved to {to} earlier, and only that store knows what has been issued since: start replicas with kentd --store {to}",
         dir.display()
@@ -133,7 +133,8 @@ pub enum MigrateError {
     },
     /// The prefix on etcd is in use.
     #[error(
-        "{to} already holds a store: choose another prefix, such as --to {to}-2, or start replicas on it: kentd --store {to}"
+        "{to} already holds a store with counters of its own, and using both stores would issue identifiers twice: choose another prefix, \
+         such as --to {to}-2"
     )]
     NotEmpty {
         /// The address on etcd.
@@ -288,11 +289,11 @@ impl Source {
     ) -> Result<Migration, MigrateError> {
         let Self { store: source, records, from, to, moved } = self;
         if !filling::is_begun(&*target, source.store_id()).await? {
-            if !target.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
-                return Err(MigrateError::NotEmpty { to });
-            }
             if moved.is_some() {
                 return Err(MigrateError::MovedBefore { dir: from, to });
+            }
+            if !target.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
+                return Err(MigrateError::NotEmpty { to });
             }
         }
         // The stored counters are above all issued numbers, and nothing more is issued, so the counters keep their

@@ -319,7 +319,7 @@ impl Restore {
             Some(path) => Some(OlderBackup::of(path, load(path).await?, &backup)?),
             None => None,
         };
-        let is_archive_as_backup = args.source.is_dir() && archive::is_there(&args.source)?;
+        let is_archive_as_backup = args.source.is_dir() && archive::is_complete(&args.source)?;
         Ok(Self { is_archive_as_backup, ..plan(args, backup, older, now, entropy)? })
     }
 

@@ -12,7 +12,7 @@ use kent_proto::{
 use kent_regions::{Table, Texts};
 use kent_store::{CommitError, Txn, Version};
 
-use super::{directory::Directory, space::Space};
+use super::{directory::Directory, permitted::is_readable, space::Space};
 use crate::{
     auth::Caller,
     error::AskError,
@@ -71,6 +71,10 @@ impl Directory {
         self.check_member(&by.caller, &input.space)?;
         let space = self.find(&input.space)?;
         input.check_width(space.read(Table::bits))?;
+        let taken = space.read(|table| table.shared(&input.region).ok().cloned());
+        if taken.is_some_and(|region| is_readable(&space, &by.caller, &region)) {
+            return Err(AskError::Taken { space: space.name(), region: input.region.clone() });
+        }
         let identity = by.caller.identity();
         let ask = Ask {
             region: input.region.clone(),

@@ -90,7 +90,7 @@ async fn ok_a_store_moves_to_etcd_once() {
     let (moved, said) = migrate(&store, &other, &["--yes"]);
     assert!(!moved && said.contains(&format!("start replicas with kentd --store {address}")), "{said}");
     let (moved, said) = migrate(&store, &address, &["--yes"]);
-    assert!(!moved && said.contains("already holds a store") && said.contains(&format!("--to {address}-2")), "{said}");
+    assert!(!moved && said.contains(&format!("start replicas with kentd --store {address}")), "{said}");
 
     let replicas = [(); 2].map(|()| Daemon::spawn(kentd(&store).args(["--store", &address, "--log", "error"])));
     for replica in &replicas {
@@ -141,7 +141,7 @@ async fn ok_an_interrupted_move_is_finished_by_the_same_command() {
     Daemon::start(&data.path().join("other")).kill();
     let (moved, said) = migrate(&data.path().join("other"), &address, &["--yes"]);
     assert!(
-        !moved && said.contains("already holds a store"),
+        !moved && said.contains("already holds a store") && said.contains(&format!("--to {address}-2")),
         "a move of another store must not continue this move: {said}"
     );
     let (moved, said) = migrate(&store, &address, &["--yes"]);

@@ -82,6 +82,13 @@ async fn ok_each_caller_sees_and_answers_what_it_may() {
     assert_eq!(missing(refused).replace("default", "none"), missing(absent));
     assert_eq!(missing(list(daemon, &stranger, true).await), "read:region:default/*");
 
+    // Only a caller that may read a region learns that its name is taken.
+    let reader = guarded.token(&["read:region:default/orders"]).await;
+    let taken = refusal(ask(daemon, &reader, "orders").await);
+    assert_eq!(taken, (Code::AlreadyExists, "NAME_TAKEN".to_owned()));
+    let hidden = ask(daemon, &team, "orders").await.expect("asked");
+    close(daemon, &team, &hidden.name, State::Withdrawn).await.expect("withdrawn");
+
     let first = ask(daemon, &asker, "team-a-parts").await.expect("asked");
     let second = ask(daemon, &asker, "team-b-parts").await.expect("asked");
     assert_eq!((first.state(), first.mine, first.decidable), (State::Open, true, false));
@@ -388,7 +395,8 @@ fn ok_the_commands_ask_show_approve_decline_and_withdraw() {
     assert_eq!((&all[2]["made"], &all[1]["note"]), (&"returns".into(), &"later".into()));
 
     kent("region ask huge --suffix 64 --reason everything");
-    kent("region ask returns --suffix 20 --reason again");
+    kent("region ask later --suffix 20 --reason again");
+    kent("region create later --suffix 20");
     for (words, code, told) in [
         ("request approve 1 --yes", 1, "request 1 of space \"default\" was made already"),
         ("request approve 4 --dry-run", 1, "kent request approve 4 --suffix 63 --space default"),
@@ -398,6 +406,11 @@ fn ok_the_commands_ask_show_approve_decline_and_withdraw() {
             "to create it with another name: kent request approve 5 --name NAME --space default",
         ),
         ("request approve 5 --yes", 1, "kent request decline 5 --reason TEXT --space default"),
+        (
+            "region ask returns --suffix 20 --reason again",
+            1,
+            "region \"returns\" already exists in space \"default\": take identifiers from it (kent alloc region:returns@default)",
+        ),
         ("request show 99", 1, "there is no request 99 in space \"default\""),
         ("request show x", 2, "expected the number of a request"),
         ("region ask r --suffix 20", 2, "--reason <TEXT>"),

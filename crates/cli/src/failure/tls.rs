@@ -24,7 +24,9 @@ pub(super) fn advice(endpoint: &str, cause: &str) -> Option<String> {
         );
     }
     if cause.contains("InvalidContentType") {
-        return Some(format!("The server there does not speak TLS: use http://{address}, without --ca."));
+        return Some(format!(
+            "The server there does not speak TLS: use http://{address}, without --ca, --cert and --key."
+        ));
     }
     cause.contains("NoApplicationProtocol").then(|| {
         format!("{address} is an HTTP port: use the gRPC port of kentd, by default 7600, as in --endpoint https://HOST:7600.")
@@ -56,7 +58,10 @@ mod tests {
     #[test]
     fn ok_a_cause_gets_advice() {
         for (cause, expected) in [
-            ("received corrupt message of type InvalidContentType", Some("use http://a:1, without --ca")),
+            (
+                "received corrupt message of type InvalidContentType",
+                Some("use http://a:1, without --ca, --cert and --key"),
+            ),
             ("received fatal alert: NoApplicationProtocol", Some("a:1 is an HTTP port: use the gRPC port")),
             ("invalid peer certificate: UnknownIssuer", Some("--ca FILE")),
             (

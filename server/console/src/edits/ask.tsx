@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { type Refused, refusedBy } from "../api/refused.ts";
 import { type RegionRequest, RegionRequest_State } from "../gen/kent/v1/regions_pb.ts";
+import { capacityHint } from "../lib/format.ts";
 import { spaceName } from "../lib/names.ts";
 import { idOf } from "../lib/requests.ts";
 import { Dialog } from "../ui/dialog.tsx";
@@ -60,7 +61,7 @@ export function AskDialog({ space, onClose, onDone }: { space: string; onClose: 
           />
         </Field>
         <div class="fields">
-          <Field label="Suffix bits" hint="2^bits identifiers" problem={problems.suffix}>
+          <Field label="Suffix bits" hint={capacityHint(suffix)} problem={problems.suffix}>
             <input value={suffix} inputMode="numeric" onInput={(event) => setSuffix(event.currentTarget.value)} />
           </Field>
           <Field label="Zone bits" hint="empty: the operator decides" problem={problems.zone}>

@@ -1,4 +1,5 @@
 // The fields of each edit.
+import { capacityHint } from "../lib/format.ts";
 import { Check, Choice, Field } from "../ui/parts.tsx";
 import type { Draft, FieldName, NewDraft } from "./draft.ts";
 
@@ -22,7 +23,7 @@ export function Form(props: FormProps) {
         <>
           <Text {...props} name="region" label="Name" autofocus />
           <div class="fields">
-            <Text {...props} name="suffix" label="Suffix bits" number hint="2^bits identifiers" />
+            <Text {...props} name="suffix" label="Suffix bits" number hint={capacityHint(draft.suffix)} />
             {draft.prefix === "" && <Text {...props} name="zone" label="Zone bits" number hint="empty: up to 8" />}
           </div>
           <Text {...props} name="prefix" label="Prefix" hint="zeros and ones; empty: the daemon chooses" />

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { Format, superscript } from "./format.ts";
+import { capacityHint, Format, superscript } from "./format.ts";
 
 describe("format", () => {
   const [en, de] = [new Format("en-US"), new Format("de-DE")];
@@ -40,6 +40,7 @@ describe("format", () => {
     expect(en.micros(1234)).toBe("1.23 ms");
     expect(de.micros(12.5)).toBe("12,5 μs");
     expect(superscript(108)).toBe("¹⁰⁸");
+    expect([capacityHint("32"), capacityHint("x")]).toEqual(["2³² identifiers", "2^bits identifiers"]);
     expect(en.short(1_234_567n)).toBe("1.23M");
   });
 });

@@ -110,5 +110,10 @@ export function superscript(value: number): string {
   return String(value).replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)] ?? "");
 }
 
+/** The hint for a field with the number of suffix bits: how many identifiers a region has. */
+export function capacityHint(suffix: string): string {
+  return `2${/^\d{1,3}$/.test(suffix) ? superscript(Number(suffix)) : "^bits"} identifiers`;
+}
+
 /** The formatter for the browser's language. */
 export const format = new Format();

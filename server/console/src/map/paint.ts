@@ -63,7 +63,7 @@ export function paint(
   context.fillStyle = colors.page;
   context.fillRect(0, 0, size.width, size.height);
   const stripes = hatch(context, colors.edge, 6, "down");
-  const seals = hatch(context, colors.sealed, 7, "up");
+  const seals = hatch(context, colors.sealed, 9, "up", colors.page);
   for (const item of items) {
     const at = magnify(item, by);
     if (!isSeen(at)) continue;
@@ -204,43 +204,60 @@ function paintLabel(
   context.clip();
   context.font = `${LABEL}px system-ui, "DejaVu Sans", sans-serif`;
   context.textBaseline = "middle";
-  if (width >= context.measureText(text).width + 6 || width >= height) {
+  const isLevel = width >= context.measureText(text).width + 6 || width >= height;
+  if (isLevel) {
     context.translate(x + 4, y + Math.min(height / 2, 12));
   } else {
     context.translate(x + width / 2, y + 6);
     context.rotate(Math.PI / 2);
   }
+  const fitted = fit(text, (isLevel ? width : height) - 8, (part) => context.measureText(part).width);
   if (halo !== undefined) {
     context.strokeStyle = halo;
     context.lineWidth = 5;
     context.lineJoin = "round";
-    context.strokeText(text, 0, 0);
+    context.strokeText(fitted, 0, 0);
   }
   context.fillStyle = ink;
-  context.fillText(text, 0, 0);
+  context.fillText(fitted, 0, 0);
   context.restore();
 }
 
-/** Returns a pattern of slanted lines. */
+/** Returns the text, or its longest beginning with an ellipsis that fits into the width. */
+export function fit(text: string, width: number, measure: (text: string) => number): string {
+  if (measure(text) <= width) return text;
+  const marks = [...text];
+  while (marks.length > 1 && measure(`${marks.join("")}…`) > width) marks.pop();
+  return `${marks.join("")}…`;
+}
+
+/** Returns a pattern of slanted lines. `edge` is the color of a border of the lines, so that they stand out on any color. */
 function hatch(
   context: CanvasRenderingContext2D,
   color: string,
   step: number,
   way: "up" | "down",
+  edge?: string,
 ): CanvasPattern | null {
   const tile = document.createElement("canvas");
   tile.width = step;
   tile.height = step;
   const pen = tile.getContext("2d");
   if (!pen) return null;
-  pen.strokeStyle = color;
-  pen.lineWidth = 1.2;
   const [from, to] = way === "up" ? [step, 0] : [0, step];
   pen.beginPath();
   for (const shift of [-step, 0, step]) {
     pen.moveTo(shift, from);
     pen.lineTo(shift + step, to);
   }
-  pen.stroke();
+  for (const [style, width] of [
+    [edge, 3.2],
+    [color, 1.4],
+  ] as const) {
+    if (style === undefined) continue;
+    pen.strokeStyle = style;
+    pen.lineWidth = width;
+    pen.stroke();
+  }
   return context.createPattern(tile, "repeat");
 }

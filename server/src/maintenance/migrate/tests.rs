@@ -61,8 +61,8 @@ async fn ok_a_store_is_migrated_once_and_nothing_is_skipped() {
     assert_eq!(value(&target, &keys::CLUSTER).await, value(&source, &keys::CLUSTER).await);
     assert_eq!((value(&target, &keys::MOVED).await, value(&target, &keys::RESTORING).await), (None, None));
     assert_eq!(value(&source, &keys::MOVED).await, Some(b"new".to_vec()));
-    let again = moved(&source, &target, "new").await.expect_err("a store exists");
-    assert!(matches!(again, MigrateError::NotEmpty { ref to } if to == "new"), "{again}");
+    let again = moved(&source, &target, "new").await.expect_err("moved before");
+    assert!(matches!(again, MigrateError::MovedBefore { ref to, .. } if to == "new"), "{again}");
     for (target, to) in [(&empty(2), "new"), (&empty(3), "other")] {
         let again = moved(&source, target, to).await.expect_err("moved before");
         assert!(matches!(again, MigrateError::MovedBefore { ref to, .. } if to == "new"), "{again}");

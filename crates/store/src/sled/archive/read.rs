@@ -37,7 +37,7 @@ impl Chain {
         // store's.
         let skipped = after.and_then(|after| firsts.iter().rposition(|first| *first <= after)).unwrap_or(0);
         let mut last = if skipped == 0 { revision } else { firsts[skipped] - 1 };
-        let (mut redos, mut tail) = (Vec::new(), None);
+        let (mut redos, mut tail, mut torn) = (Vec::new(), None, None);
         for (number, first) in firsts.iter().enumerate().skip(skipped) {
             let path = segment_path(dir, *first);
             if *first != last + 1 {
@@ -47,13 +47,16 @@ impl Chain {
             last = segment.redos.last().map_or(last, |redo| redo.last);
             redos.extend(segment.redos);
             if segment.is_torn {
-                tracing::info!(path = %path.display(), "discarding a torn commit of the archive, which was not acknowledged");
+                torn = Some(path);
             }
             tail = Some((*first, segment.bytes));
         }
         if files::read_newest(dir)?.is_some_and(|newest| newest > last) {
             let path = segment_path(dir, tail.as_ref().map_or(revision + 1, |(first, _)| *first));
             return Err(missing(path, tail.map_or(0, |(_, bytes)| bytes.len())));
+        }
+        if let Some(path) = torn {
+            tracing::info!(path = %path.display(), "discarding a torn commit of the archive, which was not acknowledged");
         }
         Ok(Some(Self { base, redos, last, tail }))
     }
