@@ -59,7 +59,7 @@ struct Shared {
 
 /// The table is indexed once it has not changed for this long.
 const QUIET: Duration = Duration::from_millis(50);
-/// The number of prefixes to read under one lock.
+/// The number of prefixes to read each time the lock is held.
 const INDEXING_PART: usize = 4096;
 
 impl TableCopy {

@@ -103,7 +103,8 @@ func (f *Failure) isTransient() bool {
 	}
 }
 
-// A RefusedError says that the daemon refused the request. The same request would be refused again.
+// A RefusedError says that the daemon refused the request. The same request would be refused again until the cause is
+// removed.
 type RefusedError struct {
 	*Failure
 }

@@ -95,7 +95,7 @@ pub(crate) struct Replica {
 pub(crate) struct Unconfirmed {
     /// The addresses of the replicas.
     pub(crate) replicas: Vec<String>,
-    /// The time after which none of these replicas makes such a grant.
+    /// How long from now these replicas may still make such grants.
     pub(crate) within: Duration,
 }
 

@@ -449,7 +449,8 @@ impl Engine {
         full_first(&self.directory, self.clock.steady(), most)
     }
 
-    /// Writes the exact counters to the store. The slot keeper does the same for its slot when its task stops.
+    /// Returns unused reservations: writes the exact counters to the store. The slot keeper does the same for its slot
+    /// when its task stops.
     pub(crate) async fn give_back(&self) {
         self.grants.regions.give_back_all().await;
         self.grants.series.give_back_all().await;

@@ -99,7 +99,8 @@ fn busy(stat: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_secs(1) / TICKS * ticks)
 }
 
-/// The number of clock ticks per second in /proc. This number is the same on all architectures of Linux.
+/// The number of clock ticks per second in /proc. This number is the same on all Linux architectures that Rust
+/// supports.
 const TICKS: u32 = 100;
 
 impl Drop for Process {

@@ -153,7 +153,8 @@ pub(crate) fn steps(change: &RegionChange, indent: &str, palette: Palette) -> St
     lines("-", Role::Warning, &before, &after) + &lines("+", Role::Good, &after, &before)
 }
 
-/// Describes the seal of another region that covers this one, with the command that lifts the seal.
+/// Describes the seal of another region that covers this one, with the command that lifts the seal, unless the caller
+/// may not read the sealed region.
 pub(crate) fn covering_seal(region: &Region) -> Option<String> {
     let by = &region.sealed_by;
     let covers = !by.is_empty() && *by != region.name;

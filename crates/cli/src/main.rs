@@ -128,7 +128,8 @@ fn first_paragraph(text: &str) -> String {
 
 fn report(failure: &Failure, json: bool, reach: &Reach) -> ExitCode {
     if let Some(text) = failure.render(json) {
-        // Do not add the options if they cause the failure: the suggested commands would fail for the same reason.
+        // Do not add the connection options to suggested commands if these options cause the failure: the commands
+        // would fail for the same reason.
         let is_refused_here = matches!(failure, Failure::Unconnectable(_));
         notice::write(&if is_refused_here { text } else { reach.add_to(&text) }, json);
     }

@@ -286,7 +286,7 @@ fn conflict(error: &clap::Error) -> Vec<String> {
         .collect()
 }
 
-/// Returns the short and the long form of the option in an error, each as an example may contain it.
+/// Returns the short and the long form of the option in an error, each between spaces, as in an example.
 fn options(error: &clap::Error, path: &[&Command]) -> Vec<String> {
     let named = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let long = named.split([' ', '=', '[']).next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Blocks: runs of positions of one source. A block is granted to exactly one client and needs about a hundred bytes.
+//! Blocks: runs of positions of one source. A block is granted to exactly one client, and takes about a hundred bytes,
+//! whatever its count.
 //!
 //! A block can be [walked](Block::walk), one identifier after another, or [packed](Block::pack_into) into bytes. Both
 //! use the same function, so the results differ only in their random tails. Two blocks of one source whose runs do not

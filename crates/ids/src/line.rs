@@ -77,7 +77,8 @@ impl Line {
     ///
     /// Panics if a tick does not divide a second, or if the origin is not a whole number of ticks from 1970-01-01:
     /// windows are whole seconds, and their arithmetic must be exact. Also panics if the line does not fit in 127 bits.
-    /// Lines are constants, so the compiler evaluates these checks.
+    /// The lines of the built-in formats are constants, so the compiler evaluates these checks. The line of a custom
+    /// layout is made at run time, after the layout has checked the same conditions.
     pub const fn of_ticks(tick_nanos: u64, origin: UnixNanos, ticks: u128, counter_bits: u32) -> Self {
         assert!(tick_nanos > 0 && NANOS_PER_SECOND % tick_nanos as i128 == 0, "a tick must divide a second");
         assert!(origin.get() % tick_nanos as i128 == 0, "the origin must be a whole number of ticks");

@@ -69,7 +69,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Returns the identity that the store got when it was created. A different identity means a different store.
     fn store_id(&self) -> StoreId;
 
-    /// Returns the counters of this handle since it was opened.
+    /// Returns the statistics of this handle since it was opened.
     fn stats(&self) -> Stats;
 
     /// Finishes all operations and releases files, locks and connections. The store can be opened again as soon as this

@@ -4,9 +4,11 @@ use std::fmt::Write;
 
 use kent_regions::{Edit, NewRegion, Place, Prefix, Region, Start, Table};
 
-/// The left edge of the bars, and the heights of a line and of a bar.
+/// The left edge of the bars.
 const LEFT: u32 = 120;
+/// The height of a line.
 const LINE: u32 = 34;
+/// The height of a bar.
 const BAR: u32 = 24;
 /// The number of leading bits that are drawn one by one. The rest of the 64 bits are drawn together.
 const SHOWN_BITS: u32 = 14;

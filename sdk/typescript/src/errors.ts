@@ -102,7 +102,7 @@ export class RpcFailure extends KentError {
   }
 }
 
-/** The daemon refused the request. The same request would be refused again. */
+/** The daemon refused the request. The same request would be refused again until the cause is removed. */
 export class Refused extends RpcFailure {
   override readonly name = "Refused";
   override readonly kind = "refused";

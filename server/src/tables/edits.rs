@@ -331,7 +331,8 @@ impl Directory {
     }
 
     /// Records the request ID of an edit that changes nothing, so that a retry changes nothing either. Returns `None`
-    /// if another edit changed the table meanwhile.
+    /// if the commit conflicts: another edit changed the table, or another request or a cleanup changed the records of
+    /// request IDs.
     async fn record_unchanged(
         &self,
         space: &Space,

@@ -77,7 +77,8 @@ impl<S> Port<S> {
     }
 
     /// Identifies the caller and attaches it to the call, or rejects the call. Even a new service that checks nothing
-    /// itself therefore rejects unknown callers.
+    /// itself therefore rejects unknown callers. With `--auth off`, and to the [`OPEN`] service, calls pass without
+    /// identification.
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Denied> {
         if !self.auth.is_required() || is_of(OPEN, request.uri().path()) {
             return Ok(());
@@ -169,7 +170,7 @@ fn not_grpc() -> Response<Body> {
     answer
 }
 
-/// Whether a path is `/service/method`.
+/// Whether a path is `/SERVICE/METHOD` with this service and any method.
 fn is_of(service: &str, path: &str) -> bool {
     let method =
         path.strip_prefix('/').and_then(|path| path.strip_prefix(service)).and_then(|path| path.strip_prefix('/'));

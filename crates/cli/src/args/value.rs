@@ -101,9 +101,10 @@ pub(super) fn parse_budget(text: &str) -> Result<(String, u64), String> {
     Ok((parse_resource(resource)?, parse_total(total)?))
 }
 
-/// Parses the revision after which to continue; 0 is the beginning.
+/// Parses the revision after which to continue. 0 starts with the current regions.
 pub(super) fn parse_revision_or_0(text: &str) -> Result<u64, String> {
-    within(text, 0, u64::MAX.into()).ok_or_else(|| "expected a revision such as 12, or 0 for all of them".to_owned())
+    within(text, 0, u64::MAX.into())
+        .ok_or_else(|| "expected a revision such as 12, or 0 to print the current regions first".to_owned())
 }
 
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {

@@ -172,8 +172,8 @@ impl Mint for XidFormat {
     }
 }
 
-/// Splits a run at the ends of milliseconds. Calls `fill` for each part with the upper bits, the permutation, and the
-/// first index to permute.
+/// Splits a run at the ends of milliseconds. Calls `fill` for each part with the upper bits, the permutation, the first
+/// index to permute, and the places to fill.
 fn each_run<'a, T>(
     constants: &SlotConstants,
     first: Position,

@@ -16,7 +16,7 @@ use super::{
     store::{Contents, ModelStore, ModelTxn},
 };
 
-/// The bounds of the model.
+/// The model of slots: its bounds, and the mutant that it runs with, if any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotsModel {
     pub(crate) replicas: usize,

@@ -43,7 +43,8 @@ pub(crate) struct Grant<'a> {
     pub(crate) clock_epoch: u64,
     /// The number of the daemon process that granted the block.
     pub(crate) life: u64,
-    /// The time that the daemon used, if it had one.
+    /// The time that the daemon used for the grant. `None` while its clock was quarantined and it had no time to use
+    /// instead.
     pub(crate) now: Option<UnixNanos>,
     pub(crate) request_id: &'a str,
 }

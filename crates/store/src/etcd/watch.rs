@@ -47,7 +47,7 @@ impl EtcdWatch {
         inner.pin.mark().map_err(Unavailable::from)?;
         let mut watch = Self { inner, prefix, next: 0, stream: None, pending: VecDeque::new() };
         let mut failure = None;
-        // Four attempts usually reach every endpoint.
+        // Four attempts usually suffice to try every endpoint.
         for _ in 0..4 {
             match watch.connect().await {
                 Ok(()) => return Ok(watch),

@@ -84,7 +84,7 @@ class RpcFailure(KentError):
 
 
 class Refused(RpcFailure):
-    """The daemon refused the request. The same request would be refused again."""
+    """The daemon refused the request. The same request would be refused again until the cause is removed."""
 
 
 class Limited(RpcFailure):

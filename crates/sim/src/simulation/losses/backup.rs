@@ -200,7 +200,8 @@ async fn fill(run: &Run, backup: &mut Backup, lost: &Tables) -> Option<Restored>
         let now = host.wall();
         let plan = match backup.plan(&args, now, &run.dice).await {
             Ok(plan) => plan,
-            // With this mutant, a restore rejects a host clock that is behind the time of the backup.
+            // This mutant restores with `--clock-error 0s`, which rejects a host clock that is slightly behind the
+            // recorded times. Wait until it has caught up.
             Err(RestoreError::ClockBehind { .. }) if mutant == Some(Mutant::ClockError) => {
                 time::sleep(Duration::from_secs(60)).await;
                 continue;

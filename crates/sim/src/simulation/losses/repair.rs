@@ -70,8 +70,8 @@ fn is_inside_suspect(run: &Run, space: &str) -> bool {
     false
 }
 
-/// Returns whether a space was created for an import since the backup. If so, the import is repeated later, or the
-/// space stays lost.
+/// Returns whether the outermost space of this path is missing because it was created for an import since the backup.
+/// If so, the import is repeated later, or the space stays lost.
 async fn is_lost_import(run: &Run, space: &str) -> bool {
     let root = space.split('/').next().unwrap_or_default();
     !SPACES.contains(&root) && is_lost(run, root).await == Some(true)
