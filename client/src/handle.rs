@@ -143,7 +143,7 @@ impl<T: Identifier> Handle<T> {
         }
     }
 
-    /// Returns the next identifier of this thread's lot, if the clock need not be read.
+    /// Returns the next identifier of this thread's lot, if there is one and the clock need not be read for it.
     #[inline]
     fn next_of_lot(&self) -> Option<T> {
         self.hands.lots.get()?.borrow_mut().next(&self.hands.shared.ages)
@@ -279,8 +279,8 @@ impl Shared {
     /// Starts a fetch if one is due and none is in progress.
     fn refill(self: &Arc<Self>) -> Result<(), Error> {
         self.origin.check()?;
-        // The lock is held until the new work is stored. Otherwise a thread could overwrite, and so abort, newer work of another
-        // thread.
+        // The lock is held until the new work is stored. Otherwise a thread could overwrite, and so abort, newer work
+        // of another thread.
         let mut under_way = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = self.lock().begin_fetch() else { return Ok(()) };
         // With a strong reference, the work would keep the handle alive, and dropping the handle would not abort the

@@ -128,7 +128,8 @@ impl Selection {
 }
 
 impl Known {
-    /// Returns the matching regions of a space, and searches the table first if it has changed.
+    /// Returns the matching regions of a space. Searches the table first if it has changed since the last search and
+    /// the rest after that search is over.
     fn matches(&mut self, space: &Space, name: String, patterns: &[&Pattern], clock: &dyn Clock) -> &Matches {
         let (began, present) = (clock.steady(), (name, space.read(Table::revision)));
         let is_current = |known: &Matches| known.searched == present || began < known.rest_until;

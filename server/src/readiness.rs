@@ -15,7 +15,8 @@ pub(crate) struct Readiness {
     pub(crate) quarantine: Option<Quarantine>,
     pub(crate) restore_wait: Option<RestoreWait>,
     pub(crate) out_of_touch: bool,
-    /// The time since the last refresh of all tables, or `None` if the store cannot be shared.
+    /// The time since the last refresh of all tables began. `None` before the first refresh, or if the store cannot be
+    /// shared.
     pub(crate) reached_ago: Option<Duration>,
 }
 
@@ -65,7 +66,8 @@ impl Readiness {
         reasons
     }
 
-    /// The time since the last refresh of all tables, or `None` if the store cannot be shared.
+    /// The time since the last refresh of all tables began. `None` before the first refresh, or if the store cannot be
+    /// shared.
     pub(crate) fn reached_ago(&self) -> Option<Duration> {
         self.reached_ago
     }

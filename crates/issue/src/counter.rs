@@ -206,8 +206,9 @@ impl Counter {
         Ok(CounterPlan { guard: read.version, base, reserved })
     }
 
-    /// Plans to reserve the next chunk ahead of time if the current one is low. Returns `None` if another daemon has
-    /// reserved suffixes since our last commit, because then the rest of the current chunk would be lost.
+    /// Plans to reserve the next chunk ahead of time if the current one is low. Returns `None` if it is not, if the
+    /// pace or the capacity allows no more suffixes, or if another daemon has reserved suffixes since our last commit,
+    /// because then the rest of the current chunk would be lost.
     pub fn plan_ahead(&mut self, read: Stored<Reserved>, bound: &Bound, now: Duration) -> Option<CounterPlan> {
         let is_ours = read.version == self.version && read.value.below == self.sequence.ceiling();
         let can_grow = affordable(bound.pace, read.value.paid, bound.time) > 0;
@@ -257,8 +258,9 @@ impl Counter {
         if is_ours { self.sequence.next() } else { read.value }
     }
 
-    /// Plans to give back the rest of the chunk; the commit fails if another daemon has reserved suffixes since our
-    /// last commit. After this call, the counter grants nothing until its next chunk, even if the commit fails.
+    /// Plans to give back the rest of the chunk, if there is one; the commit fails if another daemon has reserved
+    /// suffixes since our last commit. After this call, the counter grants nothing until its next chunk, even if the
+    /// commit fails.
     pub fn plan_give_back(&mut self) -> Option<CounterPlan> {
         let (next, ceiling) = (self.sequence.next(), self.sequence.ceiling());
         self.sequence.close();

@@ -123,7 +123,7 @@ impl RequestPolicy {
     }
 
     /// Returns the floor that must be durable before the oldest dated request ID is removed. Returns `None` if that
-    /// request ID is still kept or the floor is high enough.
+    /// request ID is still kept, if the floor is high enough, or if the clock is not trusted (`now` is `None`).
     pub fn raised(&self, floor: UnixNanos, oldest: DatedRequest, now: Option<UnixNanos>) -> Option<UnixNanos> {
         let due = self.due(now?);
         (oldest.time() < due && floor < due).then_some(due)

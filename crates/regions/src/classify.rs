@@ -72,7 +72,7 @@ impl Classification<'_> {
     }
 
     /// Returns the prefix that the region had when the identifier was issued. Returns `None` if the identifier is not
-    /// issued, or if the region has had only one prefix.
+    /// issued, if this is unknown, or if the region has had only one prefix.
     pub fn issued_prefix(&self) -> Option<Prefix> {
         let (Status::Member { counter: Some(counter), .. }, Some(region)) = (self.status, self.path.last()) else {
             return None;

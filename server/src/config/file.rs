@@ -82,7 +82,8 @@ fn unquoted(text: &str, at: usize) -> Option<(usize, String)> {
     (is_bare && is_string).then(|| (value_at, format!("{problem} {quoted}")))
 }
 
-/// Returns the offset of the first wrong key or value, and the message about it; `None` if the text is not TOML.
+/// Returns the offset of the first wrong key or value, and the message about it; `None` if the text is not TOML, or if
+/// each entry alone is right.
 fn first_problem(text: &str) -> Option<(usize, String)> {
     let file = DeTable::parse(text).ok()?;
     let mut entries: Vec<_> = file.get_ref().iter().collect();

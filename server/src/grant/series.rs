@@ -155,8 +155,8 @@ impl SeriesGrants {
         }
     }
 
-    /// Returns the series, and lists it first if necessary. Returns `None` if another replica changes the listing at
-    /// the same time.
+    /// Returns the series, and lists it first if necessary. Returns `None` if another replica changes the listing, or
+    /// the number of listed series, at the same time, or if the outcome is unknown.
     async fn get_or_list(&self, series: &Series) -> Result<Option<Known>, AllocateError> {
         if let Some(known) = self.known(series) {
             return Ok(Some(known));
@@ -268,8 +268,8 @@ impl SeriesGrants {
     }
 
     /// Changes the listing of a series and the number of listed series in one commit. Returns the new version of the
-    /// listing, or `None` if another replica changed the listing first or the outcome is unknown. The caller then reads
-    /// the listing again.
+    /// listing, or `None` if another replica changed one of the two first or the outcome is unknown. The caller then
+    /// reads both again.
     async fn list(
         &self,
         series: &Series,

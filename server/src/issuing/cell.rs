@@ -140,8 +140,9 @@ impl Cell {
     }
 
     /// Tries to reserve the next chunk before the current chunk is used up, and returns the counter's new value.
-    /// Returns `None` if no new chunk is needed, or if another daemon also reserves from the counter. The caller must
-    /// hold the `reserving` lock.
+    /// Returns `None` if it reserves nothing: no new chunk is needed, the pace or the capacity allows none, another
+    /// daemon also reserves from the counter, an edit changed the region, or the counter's position is unknown. The
+    /// caller must hold the `reserving` lock.
     pub(crate) async fn try_reserve_ahead(
         &self,
         store: &dyn Store,
@@ -200,9 +201,9 @@ impl Cell {
         }
     }
 
-    /// Returns the rest of the chunk to the store, unless another daemon has reserved a chunk in the meantime.
-    /// Returns the counter's new value. Nothing more is granted from the chunk. If the commit fails, the rest of the
-    /// chunk becomes a gap.
+    /// Returns the rest of the chunk to the store, unless another daemon has reserved a chunk in the meantime. Returns
+    /// the counter's new value, or `None` if nothing was left or the commit failed. Nothing more is granted from the
+    /// chunk. If the commit fails, the rest of the chunk becomes a gap.
     pub(crate) async fn give_back(&self, store: &dyn Store, key: &Key) -> Option<Stored<Count>> {
         let plan = self.with(|counter| counter.plan_give_back())?;
         let counter = to_record(&plan);

@@ -174,7 +174,8 @@ impl Slots {
         state.trusted.quarantine()
     }
 
-    /// The current time; `None` if the clock is not trusted, or before it is first checked.
+    /// The current time for issuing; `None` before the clock is first checked, and while it is not trusted and no other
+    /// time is known.
     pub(crate) fn trusted_now(&self) -> Option<UnixNanos> {
         let mut state = self.lock();
         if !state.trusted.has_started() {
@@ -193,8 +194,8 @@ impl Slots {
         }
     }
 
-    /// The wait after a restore, if it is the reason why there is no slot. Returns `None` if the clock is not trusted,
-    /// because that is a different reason.
+    /// The wait after a restore, if it is the reason why there is no slot. Returns `None` if no time is known, because
+    /// that is a different reason.
     pub(crate) fn restore_wait(&self) -> Option<RestoreWait> {
         self.check_restored().err().filter(|wait| wait.now.is_some())
     }
@@ -214,7 +215,7 @@ impl Slots {
         Reading { wall: self.clock.wall(), steady: self.clock.steady() }
     }
 
-    /// The current time for issuing, if the clock is trusted.
+    /// The current time for issuing: from the wall clock or, while that is not trusted, from the steady clock.
     fn now(&self, state: &mut State) -> Result<UnixNanos, Refusal> {
         trusted_time(state, self.reading())
     }
@@ -320,8 +321,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Returns the time if the clock is trusted. The first call compares the clock with the recorded times and with the
-    /// other replicas' clocks.
+    /// Returns the time for issuing, if there is one. The first call compares the clock with the recorded times and
+    /// with the other replicas' clocks, and so does every later call until the clock is trusted.
     fn start_clock(&self, records: &[(Slot, Stored<SlotRecord>)], others: Option<UnixNanos>) -> Option<UnixNanos> {
         let mut state = self.lock();
         let is_refused = state.trusted.quarantine().is_some_and(|quarantine| quarantine.instead.is_none());
@@ -443,7 +444,8 @@ impl Slots {
     }
 }
 
-/// Returns the time at this reading, if the clock is trusted, and logs when the trust changes.
+/// Returns the time for issuing at this reading, and logs when the trust in the clock changes. Fails if the clock is
+/// not trusted and no other time is known.
 fn trusted_time(state: &mut State, reading: Reading) -> Result<UnixNanos, Refusal> {
     let before = state.trusted.quarantine();
     let now = state.trusted.read(reading);

@@ -44,7 +44,8 @@ impl Exposition {
     }
 }
 
-/// The quality from 0 to 1 that a media range gives to a media type, or `None` if it names another type or version.
+/// The quality, normally from 0 to 1, that a media range gives to a media type. `None` if the range names another type
+/// or version, or a quality that is not a number.
 fn quality(range: &str, wanted: &str) -> Option<f32> {
     let mut parts = range.split(';').map(str::trim);
     if !parts.next()?.eq_ignore_ascii_case(wanted) {
@@ -61,7 +62,8 @@ fn quality(range: &str, wanted: &str) -> Option<f32> {
     Some(quality)
 }
 
-/// Translates OpenMetrics. In Prometheus' format a family has the name of its samples, and there are no units and no end mark.
+/// Translates OpenMetrics. In Prometheus' format a family has the name of its samples, and there are no units and no
+/// end mark.
 fn to_prometheus(open_metrics: &str) -> String {
     let (mut text, mut help) = (String::with_capacity(open_metrics.len()), None);
     for line in open_metrics.lines() {

@@ -229,7 +229,8 @@ impl Directory {
         Ok(Some(Plan::made(revision, changes)))
     }
 
-    /// Attempts the edit once; returns `None` if another edit changed the records meanwhile.
+    /// Attempts the edit once; returns `None` if the edit was not made and can be tried again, because a record that it
+    /// depends on changed meanwhile.
     pub(super) async fn try_edit(&self, space: &Arc<Space>, command: &EditCommand) -> Result<Option<Plan>, EditError> {
         let counters = self.counters_of(space, &command.edit);
         // This daemon reserves no chunk of these regions until the edit is committed or rejected.
@@ -484,7 +485,7 @@ impl Directory {
     }
 
     /// Adopts the changes of inner spaces from the store. Returns false if one of the new spaces was not created by
-    /// this edit.
+    /// this edit, or cannot be read.
     async fn adopt_inner(&self, inner: &[Inner], edit: EditId) -> bool {
         for inner in inner {
             match inner {

@@ -46,7 +46,7 @@ pub(crate) fn record(txn: Txn, space: &Space, revision: Revision, entry: &Histor
     })
 }
 
-/// Reads the edit that made a revision; returns `None` if the edit has no record.
+/// Reads the edit that made a revision; returns `None` if the edit has no record, or if its record is being removed.
 pub(crate) async fn entry(
     store: &dyn Store,
     space: &Space,

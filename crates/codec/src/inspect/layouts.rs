@@ -64,7 +64,7 @@ fn readings(text: &str) -> impl Iterator<Item = Fit> {
     fits(text, END).into_iter().filter(|fit| !is_foreign(fit.preset))
 }
 
-/// Reads a string as the first preset that it fits; returns `None` if it fits none.
+/// Reads a string as the first preset, except [`ONLY_KENT`], that it fits; returns `None` if it fits none.
 pub(super) fn guess(text: &str) -> Option<Inspection> {
     let fit = readings(text).find(|fit| fit.preset != ONLY_KENT)?;
     let because = format!("the text has the form of {}", fit.preset);

@@ -298,7 +298,8 @@ impl Endpoints {
         }
     }
 
-    /// Discards the token if etcd has rejected it. Returns true if the next attempt will get a new token.
+    /// Discards the token if etcd has rejected it. Returns true if this call discarded a token, so that the next
+    /// attempt gets a new one.
     pub(crate) fn renews_token(&self, status: &Status) -> bool {
         self.credentials.is_some() && is_bad_token(status) && self.token().take().is_some()
     }
