@@ -33,8 +33,8 @@ impl Form {
     }
 }
 
-/// Returns the ratio of `part` to `whole`, from 0 to 1, and 1 only if they are equal. Both are decimal numbers up to
-/// 2^128.
+/// Returns the ratio of `part` to `whole`, from 0 to 1, and 1 only if they are equal. Returns `None` if `whole` is 0.
+/// Both are decimal numbers up to 2^128.
 pub(crate) fn share(part: &str, whole: &str) -> Option<f64> {
     let most = if part == whole { 1.0 } else { 1.0_f64.next_down() };
     // An f64 is precise enough because a share is shown with two decimal places.

@@ -18,8 +18,8 @@ pub struct Encoded {
 /// `uuid.make` and `uid11.pack`; integers are decimal.
 ///
 /// # Errors
-/// Fails with `bad-format` for an unknown format, with `bad-input` for a missing field, and with `range` for a field
-/// that does not fit.
+/// Fails with `bad-format` for an unknown format, with `bad-input` for a missing field, with `range` for a field that
+/// does not fit, and with a more specific code for another field that is not valid.
 pub fn encode<'f>(format: &str, fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> Result<Encoded, VerbError> {
     let codec = Codec::by_token(format).ok_or_else(|| {
         let known: Vec<_> = Codec::all().map(|codec| codec.token()).collect();

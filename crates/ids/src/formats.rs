@@ -296,7 +296,8 @@ impl Codec {
     ///
     /// # Errors
     ///
-    /// Fails with `bad-input` for a missing input, and with `range` for a number that does not fit its field.
+    /// Fails with `bad-input` for a missing input, with `range` for a number that does not fit its field, and with a
+    /// more specific code for another input that is not valid, such as `node-zero`.
     pub fn make(&self, inputs: &dyn Inputs) -> Result<Id, CodecError> {
         self.0.make(inputs)
     }

@@ -200,7 +200,7 @@ impl TimeIssuer {
         Ok(SlotPlan::take(slot, read, self.holder, now.ceil_seconds(), until, random))
     }
 
-    /// Plans to raise the slot's ceiling, if at most three quarters of the window are left at `now`.
+    /// Plans to raise the slot's ceiling, if a slot is held and at most three quarters of the window are left at `now`.
     pub fn plan_extension(&self, now: UnixNanos) -> Option<SlotPlan> {
         let held = self.held?;
         let window = self.window.saturating_mul(2).min(self.policy.window_last);

@@ -294,7 +294,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// Fails with `no-such-region`, `closed` or `capacity-exhausted`.
+    /// Fails with `no-such-region`, `closed`, `delegated` or `capacity-exhausted`.
     pub fn issue(&mut self, name: &str, count: u128) -> Result<u128, Refusal> {
         let region = self.open(name)?;
         let issued = region.issued.checked_add(count).filter(|issued| *issued <= region.capacity());
@@ -317,7 +317,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// Fails with `no-such-region`, `closed` or `suffix-range`.
+    /// Fails with `no-such-region`, `closed`, `delegated` or `suffix-range`.
     pub fn note(&mut self, name: &str, suffix: u128) -> Result<Count, Refusal> {
         let region = self.open(name)?;
         if !region.capacity().includes(suffix) {
@@ -332,7 +332,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// Fails with `no-such-region`, `closed` or `suffix-range`.
+    /// Fails with `no-such-region`, `closed`, `delegated` or `suffix-range`.
     pub fn compose(&self, name: &str, suffix: u128) -> Result<u128, Refusal> {
         let region = self.open(name)?;
         region.compose(suffix, self.bits).map_err(|_| Refusal::SuffixValue { suffix, bits: region.suffix })

@@ -159,7 +159,8 @@ impl EtcdStore {
     ///
     /// # Errors
     ///
-    /// Fails with an [`EtcdOpenError`] if etcd is not available or the identity cannot be read.
+    /// Fails with an [`EtcdOpenError`] if the address cannot be used, etcd is not available, or the identity cannot be
+    /// read.
     pub async fn open(options: EtcdOptions) -> Result<Self, EtcdOpenError> {
         let EtcdOptions { address, tls, credentials, new_id, schema: known } = options;
         let endpoints = Endpoints::new(&address, tls.as_ref(), credentials)?;

@@ -183,8 +183,8 @@ impl Directory {
         }
     }
 
-    /// Returns the effect of an edit that was made earlier under the same request ID. Fails if that edit was a
-    /// different one.
+    /// Returns the effect of an edit that was made earlier under the same request ID, if there is one. Fails if that
+    /// edit was a different one, or was made by another caller.
     pub(super) async fn find_earlier_edit(
         &self,
         space: &Space,

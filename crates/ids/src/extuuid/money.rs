@@ -50,8 +50,8 @@ impl Money {
 ///
 /// # Errors
 ///
-/// Fails with `not-money` for any other text, `precision` for more than four decimals, and `number-too-big` for an
-/// amount of more than 82 bits.
+/// Fails with `text-too-long` for more than 1024 bytes, `not-money` for any other text, `precision` for more than four
+/// decimals, and `number-too-big` for an amount of more than 82 bits.
 pub fn parse_money(text: impl AsRef<[u8]>) -> Result<Money, CodecError> {
     let text = text.as_ref();
     let piece = trimmed(text)?;

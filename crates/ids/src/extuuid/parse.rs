@@ -220,7 +220,7 @@ fn parameter(piece: Piece<'_>, separator: u8) -> Option<Option<&[u8]>> {
     }
 }
 
-/// Reads digits as a number. Returns `None` if it is above `max`.
+/// Reads digits as a number. Returns `None` if it is above `max`, or if the text is empty or has another character.
 fn number(digits: &[u8], max: u128) -> Option<u128> {
     let add = |number: u128, digit: &u8| number.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')));
     let all = digits.iter().all(u8::is_ascii_digit) && !digits.is_empty();

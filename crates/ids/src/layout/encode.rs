@@ -234,10 +234,10 @@ impl Layout {
         Ok(values[0])
     }
 
-    /// Returns the values from which an identifier was made, or `None` if Kent cannot have issued it: the fixed bits
-    /// have other values, the slot's number is outside the range of Kent's slots, or the counter is outside every part
-    /// of its tick. The bits do not prove that Kent issued the identifier. `key` is used only if
-    /// [`uses_key`](Self::uses_key) returns true.
+    /// Returns the values from which an identifier was made, or `None` if Kent cannot have issued it: it is wider than
+    /// the layout, the fixed bits have other values, the slot's number is outside the range of Kent's slots, or the
+    /// counter is outside every part of its tick. The bits do not prove that Kent issued the identifier. `key` is used
+    /// only if [`uses_key`](Self::uses_key) returns true.
     pub fn issued(&self, id: u128, key: &ClusterKey) -> Option<Issued> {
         let plan = &self.plan;
         if !self.fits(id) {

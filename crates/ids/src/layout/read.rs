@@ -48,8 +48,9 @@ impl Layout {
         Ok(fields)
     }
 
-    /// Returns the extra fields that an identifier of this layout has *if* Kent issued it: the slot, if a field shows it.
-    /// The bits do not prove that Kent issued the identifier. The result is empty if Kent cannot have issued it.
+    /// Returns the extra fields that an identifier of this layout has *if* Kent issued it: the slot, if a field shows
+    /// it. The bits do not prove that Kent issued the identifier. The result is empty if its fixed bits or the number
+    /// of the slot prove that Kent did not issue it.
     pub fn issued_fields(&self, id: u128) -> Vec<Field> {
         let slot = self.plan.slot.and_then(|place| place.get(id).checked_sub(self.plan.slot_base));
         match slot.and_then(|slot| u8::try_from(slot).ok()).filter(|slot| *slot < Slot::COUNT && self.fits(id)) {

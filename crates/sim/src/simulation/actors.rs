@@ -337,8 +337,8 @@ pub(crate) async fn operator(run: Arc<Run>, operator: u64) {
     }
 }
 
-/// Adapts an edit to a store that may be lost or was restored. Returns `None` for an edit that could not be repeated
-/// after a restore, and for an edit of a region that differs from its state in the lost store.
+/// Adapts an edit to a store that may be lost or was restored. Returns `None` while edits are paused, for an edit that
+/// could not be repeated after a restore, and for an edit of a region that differs from its state in the lost store.
 fn repeatable(run: &Run, mut edit: Edit) -> Option<Edit> {
     if run.edits_are_paused() || edit.region.as_ref().is_some_and(|region| run.is_suspect(&edit.space, region)) {
         return None;

@@ -158,7 +158,8 @@ impl Edit {
     }
 }
 
-/// Sends an edit until a daemon gives a definite answer. Returns false if the edit is refused.
+/// Sends an edit until a daemon gives a definite answer. Returns false if the edit is refused, or if no attempt gets
+/// such an answer.
 pub(crate) async fn send_until_answered(run: &Run, space: &str, request_id: String, what: EditKind) -> bool {
     let edit = Edit { space: space.to_owned(), request_id, region: None, made: Vec::new(), what };
     answer(run, &edit).await.is_some_and(|answer| answer.is_ok())

@@ -158,7 +158,7 @@ impl Repair<'_> {
         made
     }
 
-    /// Sets a floor. Returns false if no floor is known.
+    /// Sets a floor. Returns false if no floor is known, or if the edit fails.
     async fn set_next(&self, was: &Region, floor: Option<u128>) -> bool {
         let Some(floor) = floor else { return false };
         let (name, request_id) = (name_of(self.space, &was.name), self.id(was, "floor"));
