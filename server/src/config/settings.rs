@@ -120,7 +120,7 @@ settings! {
         #[arg(value_parser = parse_whole::<usize>)]
         connections: usize = "10000" ["1" to "1000000"], "KENT_CONNECTIONS" "COUNT":
             "Maximum number of connections of the gRPC port, without those over Unix sockets; fewer if the system allows too few open files. \
-             The HTTP port takes 1000 of them at most";
+             The HTTP port takes as many in addition, but at most 1000";
         #[arg(value_parser = parse_whole::<usize>)]
         connections_per_address: usize = "1000" ["1" to "1000000"], "KENT_CONNECTIONS_PER_ADDRESS" "COUNT":
             "Maximum number of connections of each port from one IP address, or over Unix sockets from one user";
