@@ -53,8 +53,9 @@ pub enum Command {
     /// A backup does not contain the identifiers issued after it was taken. The restore therefore moves every counter
     /// past the highest position that the counter can have reached at its pace since then. If too few positions are
     /// left, the counter issues nothing until --floor or `set --next` says where it continues. The restore also seals
-    /// all regions, because it does not know which regions were created, split, subdivided or expanded after the
-    /// backup. Repeat those edits and unseal the regions, or pass --table-unchanged if there were none.
+    /// all regions, because it does not know which regions were created, split, subdivided, expanded, shrunk or
+    /// delegated after the backup. Repeat those edits and unseal the regions, or pass --table-unchanged if the tables
+    /// were not edited.
     Restore(RestoreArgs),
     /// Move a store from a directory to etcd.
     ///

@@ -232,8 +232,8 @@ pub(crate) fn events() -> (Vec<Recorded>, u64) {
     (ring.all().copied().collect(), ring.total)
 }
 
-/// Writes the events that are not in the log yet, oldest first. Does nothing if this thread panicked while it recorded
-/// an event.
+/// Writes the events that are not in the log yet, oldest first. Does nothing while another thread uses the recorder, or
+/// if this thread panicked while it recorded an event.
 pub fn log() {
     let events = match RING.try_lock() {
         Ok(mut ring) => ring.take_unlogged(),
