@@ -1,7 +1,7 @@
 //! The Kent client: takes identifiers from prefetched blocks, without a call for each identifier.
 //!
-//! A [`Handle`] holds a block of identifiers and prefetches the next one. Taking an identifier is usually a local operation, which
-//! works even while the daemon restarts.
+//! A [`Handle`] holds a block of identifiers and prefetches the next one. Taking an identifier is usually a local
+//! operation, which works even while the daemon restarts.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,7 +39,9 @@
 //!
 //! - A client returns each identifier at most once: no two tasks or clones of a handle get the same identifier. A lost
 //!   reply leaves a gap, never a duplicate: a retry gets the next block.
-//! - The client rejects a block if its fencing token is lower than one already seen for the same slot or region.
+//! - The client rejects a block if its fencing token is lower than one already seen for the same slot or region. A
+//! block
+//!   that was fetched with a request ID is not rejected, because a retry returns the block of the first grant.
 //! - A time-based identifier is at most [`Builder::max_age`] old when the client returns it, even if the process was
 //!   stopped or the machine slept. When a thread takes more than four million identifiers per second, the client checks
 //!   the age once for up to 128 of them.
@@ -49,8 +51,8 @@
 //!   was created by a bare `clone` or `_Fork`, because neither runs the fork handlers of the C library.
 //! - A client connects when the first identifier is requested, and needs a tokio runtime only from then on.
 //!
-//! With the feature `opentelemetry`, calls carry the current OpenTelemetry context in the header `traceparent`, so that their
-//! spans in the daemon belong to the caller's trace. Blocks that a handle prefetches belong to no trace.
+//! With the feature `opentelemetry`, calls carry the current OpenTelemetry context in the header `traceparent`, so that
+//! their spans in the daemon belong to the caller's trace. Blocks that a handle prefetches belong to no trace.
 //!
 //! Identifiers that are left when a handle is dropped or the process exits are never used: they leave a gap.
 
@@ -162,12 +164,13 @@ impl Client {
         Handle::new(Shared::new(&source, self.connection.clone(), self.fences.clone()))
     }
 
-    /// Fetches a copy of the table of a space and keeps it up to date. The copy finds the region of an identifier without a call.
+    /// Fetches a copy of the table of a space and keeps it up to date. The copy finds the region of an identifier
+    /// without a call.
     ///
     /// # Errors
     ///
     /// [`Error::Refused`] if there is no such space, [`Error::Unavailable`] if no endpoint answers within the request
-    /// timeout, [`Error::NoRuntime`] outside of a tokio runtime.
+    /// timeout, [`Error::NoRuntime`] outside of a tokio runtime, [`Error::Forked`] in a forked child.
     pub async fn table(&self, space: &str) -> Result<TableCopy, Error> {
         TableCopy::follow(self.connection.clone(), space).await
     }
@@ -178,7 +181,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if no endpoint accepts a connection. There are no retries.
+    /// [`Error::Unavailable`] if no endpoint accepts a connection, [`Error::NoRuntime`] outside of a tokio runtime,
+    /// [`Error::Forked`] in a forked child. There are no retries.
     pub async fn connect(&self) -> Result<Daemon, Error> {
         Ok(Daemon::new(self.connection.clone(), self.connection.connect().await?))
     }
@@ -196,15 +200,17 @@ impl Client {
     /// # async fn example(client: kent_client::Client) -> Result<(), kent_client::Error> {
     /// use kent_client::proto::GetStatusRequest;
     ///
-    /// let status = client.retry(async |daemon| daemon.admin().get_status(GetStatusRequest {}).await).await?.into_inner();
-    /// println!("version {}", status.version);
+    /// let status = client.retry(async |daemon| daemon.admin().get_status(GetStatusRequest
+    /// {}).await).await?.into_inner(); println!("version {}", status.version);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if a daemon refuses the call, [`Error::Unavailable`] after the timeout.
+    /// [`Error::Refused`] if a daemon refuses the call, [`Error::Limited`] if the caller must wait for one of its
+    /// limits for longer than the timeout, [`Error::Unavailable`] after the timeout, [`Error::NoRuntime`] outside of a
+    /// tokio runtime, [`Error::Forked`] in a forked child.
     pub async fn retry<T, F>(&self, mut call: impl FnMut(Daemon) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Status>>,

@@ -511,9 +511,9 @@ pub(crate) enum TableCommand {
     Export(ExportArgs),
     /// Create the regions in a file that are missing from the table, after showing them and asking for confirmation.
     ///
-    /// Every region is imported whole: prefix, counter, former prefixes, policy, owner, description and labels. Up to
-    /// 48 regions are created in one commit. A larger table takes several commits: if the import is interrupted, repeat
-    /// the command to continue it.
+    /// Every region is imported whole: prefix, zone, suffix, counter, former prefixes, order, pace, policy, seal,
+    /// owner, description and labels. Up to 48 regions are created in one commit. A larger table takes several commits:
+    /// if the import is interrupted, repeat the command to continue it.
     ///
     /// If a region of the table differs from the file, the import lists the differences and changes nothing. The space
     /// must be as wide as the one that was exported.

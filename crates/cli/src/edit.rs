@@ -420,7 +420,8 @@ pub(crate) fn render(response: &EditResponse, palette: Palette) -> String {
     text
 }
 
-/// Returns a line that names the replicas that have not confirmed a seal, or an empty string if all have confirmed it.
+/// Returns a line that names the replicas that have not confirmed an edit that stops grants, such as a seal, or an
+/// empty string if all have confirmed it.
 fn unconfirmed(response: &EditResponse, palette: Palette) -> String {
     if response.unconfirmed.is_empty() {
         return String::new();

@@ -1,8 +1,8 @@
 //! Compare-and-commit: Kent's only durable operation, with several backends.
 //!
 //! Every durable change goes through [`Store::commit`]: *make these writes if these keys still have these versions*.
-//! Reads return versions, and commits compare them. There is no other way to change the store. So two daemons, or a
-//! daemon and its previous run, cannot both own the same slot or chunk.
+//! Reads return versions, and commits compare them. Only the announcements of [`Peers`], on which nothing depends, are
+//! written in another way. So two daemons, or a daemon and its previous run, cannot both own the same slot or chunk.
 //!
 //! | backend | use | meaning of durable |
 //! |---|---|---|

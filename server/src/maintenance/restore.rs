@@ -3,7 +3,7 @@
 //!
 //! A backup does not contain what was issued after it was taken, but the pace of each counter limits how far the
 //! counter may have advanced. The restore moves every counter past that limit; if fewer numbers are left, the counter
-//! issues nothing until an operator names a floor. The restore reserves every slot until the time of the restore, and
+//! issues nothing until an operator names a floor. The restore reserves every slot until the new store may issue, and
 //! raises each slot's fence far above its old value. The restore seals the regions, unless the operator confirms that
 //! no table was edited after the backup. If another store was restored earlier from an older backup, the restore also
 //! skips what that store may have issued. The clocks of lost hosts may have been ahead of this host's clock by

@@ -91,7 +91,7 @@ impl RegionsService {
         allowed.map_err(|denied| status::from_denied(&denied))
     }
 
-    /// Makes an edit of a table; every edit except undo uses this function.
+    /// Makes an edit of a table. Undo and the end of a delegation, which deletes a space, do not use this function.
     async fn edit(&self, author: Author, input: Result<EditInput, Invalid>) -> Answer<EditResponse> {
         let EditInput { space, edit, options } = input.map_err(|invalid| status::from_invalid(&invalid))?;
         call::set_request_id(&options.request_id);

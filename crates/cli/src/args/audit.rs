@@ -34,8 +34,8 @@ pub(crate) struct AuditTailArgs {
     /// Print at most the last N events.
     #[arg(short = 'n', long = "lines", value_name = "N", default_value = "20", value_parser = parse_lines, allow_negative_numbers = true)]
     pub(crate) lines: usize,
-    /// Print only events with this action, such as region.create, or with any action of this kind: region, space,
-    /// series, token, role, budget, request, session, backup, store, clock, daemon, log, connect or call.
+    /// Print only events with this action, such as region.create, or with any action of this kind: region, table,
+    /// space, series, token, role, budget, request, session, backup, store, clock, daemon, log, audit, connect or call.
     #[arg(long, value_name = "ACTION")]
     pub(crate) action: Option<String>,
     /// Print only events with this outcome.

@@ -215,8 +215,8 @@ impl Restore {
         Ok(())
     }
 
-    /// Reserves every slot, even one without a record, until the time of the restore, and gives the slot a fence that
-    /// was never used.
+    /// Reserves every slot, even one without a record, until the new store may issue or later, and gives the slot a
+    /// fence that was never used.
     fn reserve_slots(&mut self, now: UnixNanos, entropy: &dyn Entropy) -> Result<(), Malformed> {
         for slot in Slot::all() {
             let key = keys::slot(slot);
