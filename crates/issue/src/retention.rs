@@ -90,8 +90,8 @@ pub enum RequestRefusal {
 }
 
 impl RequestPolicy {
-    /// Checks whether a dated request ID without a record may be used, given the floor and the time (`None` if the
-    /// clock is not trusted). The commit must compare the floor's version.
+    /// Checks whether a dated request ID without a record may be used, given the floor and the time (`None` if no
+    /// time is known). The commit must compare the floor's version.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl RequestPolicy {
     }
 
     /// Returns the floor that must be durable before the oldest dated request ID is removed. Returns `None` if that
-    /// request ID is still kept, if the floor is high enough, or if the clock is not trusted (`now` is `None`).
+    /// request ID is still kept, if the floor is high enough, or if no time is known (`now` is `None`).
     pub fn raised(&self, floor: UnixNanos, oldest: DatedRequest, now: Option<UnixNanos>) -> Option<UnixNanos> {
         let due = self.due(now?);
         (oldest.time() < due && floor < due).then_some(due)

@@ -75,7 +75,7 @@ pub struct RequestRules {
     pub policy: RequestPolicy,
     /// Dated request IDs from before this time are forgotten.
     pub floor: UnixNanos,
-    /// The time, if the clock is trusted.
+    /// The time, if it is known.
     pub now: Option<UnixNanos>,
 }
 

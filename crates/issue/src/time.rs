@@ -21,7 +21,7 @@ pub struct ClockPolicy {
     pub tolerance: Duration,
     /// The maximum time by which a timestamp may be ahead of the clock when it is granted.
     pub max_ahead: Duration,
-    /// The length of a slot's first window. Each extension doubles the window.
+    /// The length of a slot's first window. Each extension doubles the window, up to `window_last`.
     pub window_first: Duration,
     /// The length of the largest window: the time for which a daemon can issue while the store is unavailable.
     pub window_last: Duration,
@@ -283,7 +283,8 @@ impl TimeIssuer {
         Ok(TimeGrant { block, clock_epoch: self.clock.epoch })
     }
 
-    /// Plans to give back the slot's unused time. After this call, the issuer grants nothing, even if the commit fails.
+    /// Plans to give back the slot's unused time, if there is any. After this call, the issuer grants nothing, even if
+    /// the commit fails.
     pub fn plan_give_back(&mut self) -> Option<SlotPlan> {
         let held = self.held?;
         let used = self.tracks.iter().filter_map(Track::last_second).max();

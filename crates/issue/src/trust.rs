@@ -2,8 +2,8 @@
 //!
 //! A clock that jumps forward would raise the stored ceilings far into the future. A reading that is implausibly far
 //! ahead is therefore rejected. A running issuer then continues from the steady clock. An issuer that has just started
-//! grants nothing until an operator vouches for the clock. Readings that go back are trusted, because they cost at most
-//! a change of the slot.
+//! grants nothing until the clock is plausible or agrees with other daemons, or an operator vouches for it. Readings
+//! that go back are trusted, because they cost at most a change of the slot.
 
 use core::time::Duration;
 

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// The revision of a table. Every edit increases it by one.
+/// The revision of a table. Every edit that changes the table increases it by one. A restore or a migration can skip
+/// revisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 

@@ -12,7 +12,7 @@ use crate::peers::Peers;
 use crate::servers::Servers;
 use crate::txn::{Committed, Txn, Versioned};
 
-/// A durable map from keys to versioned values. Only compare-and-commit changes it.
+/// A durable map from keys to versioned values. Apart from announcements, only compare-and-commit changes it.
 ///
 /// Any number of tasks can call [`get`](Store::get), [`scan`](Store::scan) and [`commit`](Store::commit) concurrently.
 /// After [`close`](Store::close), every call fails with [`Unavailable::Closed`](crate::Unavailable::Closed).
