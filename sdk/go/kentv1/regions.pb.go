@@ -1,4 +1,5 @@
-// The Regions service manages spaces and their prefix tables (William Kent, Variable-Prefix Identifiers, HPL-92-50, 1992).
+// The Regions service manages spaces and their prefix tables (William Kent, Variable-Prefix Identifiers, HPL-92-50,
+// 1992).
 //
 //   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
 //     127.0.0.1:7600 kent.v1.Regions/CreateRegion
@@ -1071,13 +1072,14 @@ type Policy struct {
 	// The maximum number of suffixes that the region issues, if below its capacity (decimal). Daemons give back suffixes
 	// that they hold beyond the cap. Empty: no cap.
 	Cap string `protobuf:"bytes,2,opt,name=cap,proto3" json:"cap,omitempty"`
-	// The smallest number of suffixes that a daemon reserves at a time. If this and max_chunk are 0, the daemon's settings
-	// apply.
+	// The smallest number of suffixes that a daemon reserves at a time. If this and max_chunk are 0, the daemon's
+	// settings apply.
 	MinChunk uint64 `protobuf:"varint,3,opt,name=min_chunk,json=minChunk,proto3" json:"min_chunk,omitempty"`
 	// The largest number of suffixes that a daemon reserves at a time.
 	MaxChunk uint64 `protobuf:"varint,4,opt,name=max_chunk,json=maxChunk,proto3" json:"max_chunk,omitempty"`
-	// Issue suffixes without gaps: a grant is durable before the reply, and nothing is reserved in advance. A retry with the
-	// same request ID returns the same suffixes. Not allowed for scrambled regions or together with min_chunk and max_chunk.
+	// Issue suffixes without gaps: a grant is durable before the reply, and nothing is reserved in advance. A retry with
+	// the same request ID returns the same suffixes. Not allowed for scrambled regions or together with min_chunk and
+	// max_chunk.
 	Strict        bool `protobuf:"varint,5,opt,name=strict,proto3" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1291,8 +1293,8 @@ type ListRegionsRequest struct {
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The next_page_token of the previous page. Empty for the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// List the table as it was at this revision. 0 means now. Past regions have no counters, rates or forecasts, because the
-	// history does not record them.
+	// List the table as it was at this revision. 0 means now. Past regions have no counters, rates or forecasts, because
+	// the history does not record them.
 	AtRevision uint64 `protobuf:"varint,4,opt,name=at_revision,json=atRevision,proto3" json:"at_revision,omitempty"`
 	// Read the table and its counters from the store, and show which regions need a floor. Otherwise the list shows the
 	// state in this replica's memory, in which a counter that another replica has moved may be out of date. Not available
@@ -1597,8 +1599,8 @@ type MapCell struct {
 	RegionCount uint64 `protobuf:"varint,2,opt,name=region_count,json=regionCount,proto3" json:"region_count,omitempty"`
 	// Decimal: the sum of the capacities of these regions.
 	Capacity string `protobuf:"bytes,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// Decimal: the number of suffixes of these regions that are issued. If the cell has several regions, suffixes that a daemon has
-	// reserved count as issued. Empty in past maps.
+	// Decimal: the number of suffixes of these regions that are issued. If the cell has several regions, suffixes that a
+	// daemon has reserved count as issued. Empty in past maps.
 	Issued string `protobuf:"bytes,4,opt,name=issued,proto3" json:"issued,omitempty"`
 	// issued / capacity, from 0 to 1. Absent in past maps, or if the capacity is 0.
 	Fill *float64 `protobuf:"fixed64,5,opt,name=fill,proto3,oneof" json:"fill,omitempty"`
@@ -2209,8 +2211,8 @@ type CreateRegionRequest struct {
 	Sealed bool    `protobuf:"varint,15,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	Policy *Policy `protobuf:"bytes,16,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The open request that this region answers, "spaces/SPACE/requests/ID", in the same space. The new region gets the
-	// owner and the labels of the request. The commit that creates the region also sets the request to MADE. The region may
-	// differ from the one in the request. The caller needs `edit` for both names.
+	// owner and the labels of the request. The commit that creates the region also sets the request to MADE. The region
+	// may differ from the one in the request. The caller needs `edit` for both names.
 	Answers       string `protobuf:"bytes,17,opt,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3425,10 +3427,11 @@ type UpdateRegionRequest struct {
 	// them. A part that is empty in `policy` is cleared. Absent: the parts that `policy` sets. The two chunk bounds
 	// change together.
 	PolicyMask *fieldmaskpb.FieldMask `protobuf:"bytes,12,opt,name=policy_mask,json=policyMask,proto3" json:"policy_mask,omitempty"`
-	// Declares all suffixes below this value as issued. A value below the counter changes nothing. A scrambled region
-	// rounds the value up to a power of two. Until another replica learns of the edit, that replica can still grant
-	// suffixes below this value from a chunk that it holds. The response says which replicas may still do so, and for how
-	// long, like the response to a seal.
+	// Declares all suffixes below this value as issued. If the value is below the counter, the edit fails with the reason
+	// NEXT_TOO_LOW; if other fields change the region, the value has no effect instead. A scrambled region rounds the
+	// value up to a power of two. Until another replica learns of the edit, that replica can still grant suffixes below
+	// this value from a chunk that it holds. The response says which replicas may still do so, and for how long, like the
+	// response to a seal.
 	Next             *Uint128 `protobuf:"bytes,7,opt,name=next,proto3" json:"next,omitempty"`
 	ValidateOnly     bool     `protobuf:"varint,8,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	ExpectedRevision uint64   `protobuf:"varint,9,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
@@ -3763,9 +3766,9 @@ type NewRegion struct {
 	// The width of the suffix in bits. Required, except for the all-zero subregion, where the default is the width of its
 	// parent's suffix.
 	SuffixBits *uint32 `protobuf:"varint,2,opt,name=suffix_bits,json=suffixBits,proto3,oneof" json:"suffix_bits,omitempty"`
-	// The by_bits zeros and ones that follow the old prefix. Absent: the lowest free extension, which is the all-zero one only
-	// if AddSubregions assigns all extensions or is abstract. Regions without an extension get theirs in the order of this
-	// list.
+	// The by_bits zeros and ones that follow the old prefix. Absent: the lowest free extension, which is the all-zero one
+	// only if AddSubregions assigns all extensions or is abstract. Regions without an extension get theirs in the order
+	// of this list.
 	Extension *string      `protobuf:"bytes,3,opt,name=extension,proto3,oneof" json:"extension,omitempty"`
 	Order     Region_Order `protobuf:"varint,4,opt,name=order,proto3,enum=kent.v1.Region_Order" json:"order,omitempty"`
 	// As in CreateRegionRequest.
@@ -3984,8 +3987,8 @@ type EditResponse struct {
 	FreedPrefixes []string `protobuf:"bytes,6,rep,name=freed_prefixes,json=freedPrefixes,proto3" json:"freed_prefixes,omitempty"`
 	// The region that was split to free a prefix, because of auto_split or split_donor. Empty if no split was needed.
 	Donor string `protobuf:"bytes,7,opt,name=donor,proto3" json:"donor,omitempty"`
-	// The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or a
-	// next value. If the list is empty, no replica makes a grant that the edit forbids.
+	// The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or
+	// a next value. If the list is empty, no replica makes a grant that the edit forbids.
 	Unconfirmed []string `protobuf:"bytes,8,rep,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
 	// If not all replicas have confirmed such an edit: the number of milliseconds after which no replica makes a grant
 	// that the edit forbids, not even a replica that cannot be reached.
@@ -4591,8 +4594,8 @@ type HistoryEntry struct {
 	Time string `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	// Who made the edit, as far as the daemon knows.
 	Principal string `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
-	// "create", "expand", "shrink", "split", "subdivide", "delegate", "undelegate", "delete", "rename", "seal", "unseal", "note",
-	// "update" or "import".
+	// "create", "expand", "shrink", "split", "subdivide", "delegate", "undelegate", "delete", "rename", "seal", "unseal",
+	// "note", "update", "import" or "revert".
 	Operation string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
 	// The reason in the request.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`

@@ -1,4 +1,5 @@
-// The Regions service manages spaces and their prefix tables (William Kent, Variable-Prefix Identifiers, HPL-92-50, 1992).
+// The Regions service manages spaces and their prefix tables (William Kent, Variable-Prefix Identifiers, HPL-92-50,
+// 1992).
 //
 //   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
 //     127.0.0.1:7600 kent.v1.Regions/CreateRegion
@@ -89,8 +90,8 @@ type RegionsClient interface {
 	// overlap, in the order of their prefixes. It has at most max_cells cells, regardless of the number of regions. A
 	// caller that may read only some of the regions sees only these.
 	MapRegions(ctx context.Context, in *MapRegionsRequest, opts ...grpc.CallOption) (*MapRegionsResponse, error)
-	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-	// region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
+	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
+	// top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
 	ListFreeBlocks(ctx context.Context, in *ListFreeBlocksRequest, opts ...grpc.CallOption) (*ListFreeBlocksResponse, error)
 	// Creates a top-level region on the given prefix, or on the free prefix that wastes the least space.
 	CreateRegion(ctx context.Context, in *CreateRegionRequest, opts ...grpc.CallOption) (*EditResponse, error)
@@ -138,8 +139,8 @@ type RegionsClient interface {
 	// Asks for a region. This is for a caller that may not create the region. An operator makes the region or declines
 	// the request. The caller needs at least one permission for a region of the space.
 	RequestRegion(ctx context.Context, in *RequestRegionRequest, opts ...grpc.CallOption) (*RegionRequest, error)
-	// Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
-	// `edit` for the whole space, a caller sees all requests.
+	// Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create.
+	// With `edit` for the whole space, a caller sees all requests.
 	ListRegionRequests(ctx context.Context, in *ListRegionRequestsRequest, opts ...grpc.CallOption) (*ListRegionRequestsResponse, error)
 	// Declines a request, or withdraws one of the caller's own requests. To decline a request, the caller needs `edit`
 	// for the requested region. To make the region, name the request in CreateRegionRequest.answers.
@@ -461,8 +462,8 @@ type RegionsServer interface {
 	// overlap, in the order of their prefixes. It has at most max_cells cells, regardless of the number of regions. A
 	// caller that may read only some of the regions sees only these.
 	MapRegions(context.Context, *MapRegionsRequest) (*MapRegionsResponse, error)
-	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-	// region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
+	// Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
+	// top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
 	ListFreeBlocks(context.Context, *ListFreeBlocksRequest) (*ListFreeBlocksResponse, error)
 	// Creates a top-level region on the given prefix, or on the free prefix that wastes the least space.
 	CreateRegion(context.Context, *CreateRegionRequest) (*EditResponse, error)
@@ -510,8 +511,8 @@ type RegionsServer interface {
 	// Asks for a region. This is for a caller that may not create the region. An operator makes the region or declines
 	// the request. The caller needs at least one permission for a region of the space.
 	RequestRegion(context.Context, *RequestRegionRequest) (*RegionRequest, error)
-	// Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
-	// `edit` for the whole space, a caller sees all requests.
+	// Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create.
+	// With `edit` for the whole space, a caller sees all requests.
 	ListRegionRequests(context.Context, *ListRegionRequestsRequest) (*ListRegionRequestsResponse, error)
 	// Declines a request, or withdraws one of the caller's own requests. To decline a request, the caller needs `edit`
 	// for the requested region. To make the region, name the request in CreateRegionRequest.answers.

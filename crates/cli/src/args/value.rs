@@ -142,7 +142,8 @@ pub(super) fn parse_region(text: &str) -> Result<String, String> {
         },
     };
     let is_name = region != text && check_name(region).is_ok() && space.is_none_or(|space| parse_space(space).is_ok());
-    if let Some((space, region)) = text.rsplit_once('/')
+    if resource.is_none()
+        && let Some((space, region)) = text.rsplit_once('/')
         && check_name(region).is_ok()
         && parse_space(space).is_ok()
     {

@@ -229,8 +229,8 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListFreeBlocks(self, request, context):
-        """Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-        region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
+        """Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
+        top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -373,8 +373,8 @@ class RegionsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListRegionRequests(self, request, context):
-        """Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
-        `edit` for the whole space, a caller sees all requests.
+        """Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create.
+        With `edit` for the whole space, a caller sees all requests.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

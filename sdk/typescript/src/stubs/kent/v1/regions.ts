@@ -24,7 +24,8 @@ import { FieldMask } from "../../google/protobuf/field_mask.js";
 import { Uint128 } from "./types.js";
 
 /**
- * The Regions service manages spaces and their prefix tables (William Kent, Variable-Prefix Identifiers, HPL-92-50, 1992).
+ * The Regions service manages spaces and their prefix tables (William Kent, Variable-Prefix Identifiers, HPL-92-50,
+ * 1992).
  *
  *   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
  *     127.0.0.1:7600 kent.v1.Regions/CreateRegion
@@ -232,15 +233,16 @@ export interface Policy {
    */
   cap: string;
   /**
-   * The smallest number of suffixes that a daemon reserves at a time. If this and max_chunk are 0, the daemon's settings
-   * apply.
+   * The smallest number of suffixes that a daemon reserves at a time. If this and max_chunk are 0, the daemon's
+   * settings apply.
    */
   minChunk: bigint;
   /** The largest number of suffixes that a daemon reserves at a time. */
   maxChunk: bigint;
   /**
-   * Issue suffixes without gaps: a grant is durable before the reply, and nothing is reserved in advance. A retry with the
-   * same request ID returns the same suffixes. Not allowed for scrambled regions or together with min_chunk and max_chunk.
+   * Issue suffixes without gaps: a grant is durable before the reply, and nothing is reserved in advance. A retry with
+   * the same request ID returns the same suffixes. Not allowed for scrambled regions or together with min_chunk and
+   * max_chunk.
    */
   strict: boolean;
 }
@@ -273,8 +275,8 @@ export interface ListRegionsRequest {
   /** The next_page_token of the previous page. Empty for the first page. */
   pageToken: string;
   /**
-   * List the table as it was at this revision. 0 means now. Past regions have no counters, rates or forecasts, because the
-   * history does not record them.
+   * List the table as it was at this revision. 0 means now. Past regions have no counters, rates or forecasts, because
+   * the history does not record them.
    */
   atRevision: bigint;
   /**
@@ -340,8 +342,8 @@ export interface MapCell {
   /** Decimal: the sum of the capacities of these regions. */
   capacity: string;
   /**
-   * Decimal: the number of suffixes of these regions that are issued. If the cell has several regions, suffixes that a daemon has
-   * reserved count as issued. Empty in past maps.
+   * Decimal: the number of suffixes of these regions that are issued. If the cell has several regions, suffixes that a
+   * daemon has reserved count as issued. Empty in past maps.
    */
   issued: string;
   /** issued / capacity, from 0 to 1. Absent in past maps, or if the capacity is 0. */
@@ -511,8 +513,8 @@ export interface CreateRegionRequest {
     | undefined;
   /**
    * The open request that this region answers, "spaces/SPACE/requests/ID", in the same space. The new region gets the
-   * owner and the labels of the request. The commit that creates the region also sets the request to MADE. The region may
-   * differ from the one in the request. The caller needs `edit` for both names.
+   * owner and the labels of the request. The commit that creates the region also sets the request to MADE. The region
+   * may differ from the one in the request. The caller needs `edit` for both names.
    */
   answers: string;
 }
@@ -725,10 +727,11 @@ export interface UpdateRegionRequest {
     | string[]
     | undefined;
   /**
-   * Declares all suffixes below this value as issued. A value below the counter changes nothing. A scrambled region
-   * rounds the value up to a power of two. Until another replica learns of the edit, that replica can still grant
-   * suffixes below this value from a chunk that it holds. The response says which replicas may still do so, and for how
-   * long, like the response to a seal.
+   * Declares all suffixes below this value as issued. If the value is below the counter, the edit fails with the reason
+   * NEXT_TOO_LOW; if other fields change the region, the value has no effect instead. A scrambled region rounds the
+   * value up to a power of two. Until another replica learns of the edit, that replica can still grant suffixes below
+   * this value from a chunk that it holds. The response says which replicas may still do so, and for how long, like the
+   * response to a seal.
    */
   next: Uint128 | undefined;
   validateOnly: boolean;
@@ -792,9 +795,9 @@ export interface NewRegion {
     | number
     | undefined;
   /**
-   * The by_bits zeros and ones that follow the old prefix. Absent: the lowest free extension, which is the all-zero one only
-   * if AddSubregions assigns all extensions or is abstract. Regions without an extension get theirs in the order of this
-   * list.
+   * The by_bits zeros and ones that follow the old prefix. Absent: the lowest free extension, which is the all-zero one
+   * only if AddSubregions assigns all extensions or is abstract. Regions without an extension get theirs in the order
+   * of this list.
    */
   extension?: string | undefined;
   order: Region_Order;
@@ -854,8 +857,8 @@ export interface EditResponse {
   /** The region that was split to free a prefix, because of auto_split or split_donor. Empty if no split was needed. */
   donor: string;
   /**
-   * The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or a
-   * next value. If the list is empty, no replica makes a grant that the edit forbids.
+   * The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or
+   * a next value. If the list is empty, no replica makes a grant that the edit forbids.
    */
   unconfirmed: string[];
   /**
@@ -937,8 +940,8 @@ export interface HistoryEntry {
   /** Who made the edit, as far as the daemon knows. */
   principal: string;
   /**
-   * "create", "expand", "shrink", "split", "subdivide", "delegate", "undelegate", "delete", "rename", "seal", "unseal", "note",
-   * "update" or "import".
+   * "create", "expand", "shrink", "split", "subdivide", "delegate", "undelegate", "delete", "rename", "seal", "unseal",
+   * "note", "update", "import" or "revert".
    */
   operation: string;
   /** The reason in the request. */
@@ -7974,8 +7977,8 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): MapRegionsResponse => MapRegionsResponse.decode(value),
   },
   /**
-   * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-   * region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
+   * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
+   * top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
    */
   listFreeBlocks: {
     path: "/kent.v1.Regions/ListFreeBlocks" as const,
@@ -8198,8 +8201,8 @@ export const RegionsService = {
     responseDeserialize: (value: Buffer): RegionRequest => RegionRequest.decode(value),
   },
   /**
-   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
-   * `edit` for the whole space, a caller sees all requests.
+   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create.
+   * With `edit` for the whole space, a caller sees all requests.
    */
   listRegionRequests: {
     path: "/kent.v1.Regions/ListRegionRequests" as const,
@@ -8246,8 +8249,8 @@ export interface RegionsServer extends UntypedServiceImplementation {
    */
   mapRegions: handleUnaryCall<MapRegionsRequest, MapRegionsResponse>;
   /**
-   * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-   * region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
+   * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
+   * top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
    */
   listFreeBlocks: handleUnaryCall<ListFreeBlocksRequest, ListFreeBlocksResponse>;
   /** Creates a top-level region on the given prefix, or on the free prefix that wastes the least space. */
@@ -8315,8 +8318,8 @@ export interface RegionsServer extends UntypedServiceImplementation {
    */
   requestRegion: handleUnaryCall<RequestRegionRequest, RegionRequest>;
   /**
-   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
-   * `edit` for the whole space, a caller sees all requests.
+   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create.
+   * With `edit` for the whole space, a caller sees all requests.
    */
   listRegionRequests: handleUnaryCall<ListRegionRequestsRequest, ListRegionRequestsResponse>;
   /**
@@ -8439,8 +8442,8 @@ export interface RegionsClient extends Client {
     callback: (error: ServiceError | null, response: MapRegionsResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-   * region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
+   * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
+   * top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
    */
   listFreeBlocks(
     request: ListFreeBlocksRequest,
@@ -8765,8 +8768,8 @@ export interface RegionsClient extends Client {
     callback: (error: ServiceError | null, response: RegionRequest) => void,
   ): ClientUnaryCall;
   /**
-   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
-   * `edit` for the whole space, a caller sees all requests.
+   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create.
+   * With `edit` for the whole space, a caller sees all requests.
    */
   listRegionRequests(
     request: ListRegionRequestsRequest,

@@ -1,4 +1,5 @@
-// The Regions service manages spaces and their prefix tables (William Kent, Variable-Prefix Identifiers, HPL-92-50, 1992).
+// The Regions service manages spaces and their prefix tables (William Kent, Variable-Prefix Identifiers, HPL-92-50,
+// 1992).
 //
 //   grpcurl -plaintext -d '{"parent": "spaces/default", "region_id": "orders", "suffix_bits": 40}' \
 //     127.0.0.1:7600 kent.v1.Regions/CreateRegion
@@ -569,8 +570,8 @@ export type Policy = Message<"kent.v1.Policy"> & {
   cap: string;
 
   /**
-   * The smallest number of suffixes that a daemon reserves at a time. If this and max_chunk are 0, the daemon's settings
-   * apply.
+   * The smallest number of suffixes that a daemon reserves at a time. If this and max_chunk are 0, the daemon's
+   * settings apply.
    *
    * @generated from field: uint64 min_chunk = 3;
    */
@@ -584,8 +585,9 @@ export type Policy = Message<"kent.v1.Policy"> & {
   maxChunk: bigint;
 
   /**
-   * Issue suffixes without gaps: a grant is durable before the reply, and nothing is reserved in advance. A retry with the
-   * same request ID returns the same suffixes. Not allowed for scrambled regions or together with min_chunk and max_chunk.
+   * Issue suffixes without gaps: a grant is durable before the reply, and nothing is reserved in advance. A retry with
+   * the same request ID returns the same suffixes. Not allowed for scrambled regions or together with min_chunk and
+   * max_chunk.
    *
    * @generated from field: bool strict = 5;
    */
@@ -698,8 +700,8 @@ export type ListRegionsRequest = Message<"kent.v1.ListRegionsRequest"> & {
   pageToken: string;
 
   /**
-   * List the table as it was at this revision. 0 means now. Past regions have no counters, rates or forecasts, because the
-   * history does not record them.
+   * List the table as it was at this revision. 0 means now. Past regions have no counters, rates or forecasts, because
+   * the history does not record them.
    *
    * @generated from field: uint64 at_revision = 4;
    */
@@ -874,8 +876,8 @@ export type MapCell = Message<"kent.v1.MapCell"> & {
   capacity: string;
 
   /**
-   * Decimal: the number of suffixes of these regions that are issued. If the cell has several regions, suffixes that a daemon has
-   * reserved count as issued. Empty in past maps.
+   * Decimal: the number of suffixes of these regions that are issued. If the cell has several regions, suffixes that a
+   * daemon has reserved count as issued. Empty in past maps.
    *
    * @generated from field: string issued = 4;
    */
@@ -1375,8 +1377,8 @@ export type CreateRegionRequest = Message<"kent.v1.CreateRegionRequest"> & {
 
   /**
    * The open request that this region answers, "spaces/SPACE/requests/ID", in the same space. The new region gets the
-   * owner and the labels of the request. The commit that creates the region also sets the request to MADE. The region may
-   * differ from the one in the request. The caller needs `edit` for both names.
+   * owner and the labels of the request. The commit that creates the region also sets the request to MADE. The region
+   * may differ from the one in the request. The caller needs `edit` for both names.
    *
    * @generated from field: string answers = 17;
    */
@@ -2066,10 +2068,11 @@ export type UpdateRegionRequest = Message<"kent.v1.UpdateRegionRequest"> & {
   policyMask?: FieldMask | undefined;
 
   /**
-   * Declares all suffixes below this value as issued. A value below the counter changes nothing. A scrambled region
-   * rounds the value up to a power of two. Until another replica learns of the edit, that replica can still grant
-   * suffixes below this value from a chunk that it holds. The response says which replicas may still do so, and for how
-   * long, like the response to a seal.
+   * Declares all suffixes below this value as issued. If the value is below the counter, the edit fails with the reason
+   * NEXT_TOO_LOW; if other fields change the region, the value has no effect instead. A scrambled region rounds the
+   * value up to a power of two. Until another replica learns of the edit, that replica can still grant suffixes below
+   * this value from a chunk that it holds. The response says which replicas may still do so, and for how long, like the
+   * response to a seal.
    *
    * @generated from field: kent.v1.Uint128 next = 7;
    */
@@ -2241,9 +2244,9 @@ export type NewRegion = Message<"kent.v1.NewRegion"> & {
   suffixBits?: number | undefined;
 
   /**
-   * The by_bits zeros and ones that follow the old prefix. Absent: the lowest free extension, which is the all-zero one only
-   * if AddSubregions assigns all extensions or is abstract. Regions without an extension get theirs in the order of this
-   * list.
+   * The by_bits zeros and ones that follow the old prefix. Absent: the lowest free extension, which is the all-zero one
+   * only if AddSubregions assigns all extensions or is abstract. Regions without an extension get theirs in the order
+   * of this list.
    *
    * @generated from field: optional string extension = 3;
    */
@@ -2404,8 +2407,8 @@ export type EditResponse = Message<"kent.v1.EditResponse"> & {
   donor: string;
 
   /**
-   * The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or a
-   * next value. If the list is empty, no replica makes a grant that the edit forbids.
+   * The addresses of the replicas that have not confirmed an edit that stops grants: a seal, a cap, a strict policy or
+   * a next value. If the list is empty, no replica makes a grant that the edit forbids.
    *
    * @generated from field: repeated string unconfirmed = 8;
    */
@@ -2685,8 +2688,8 @@ export type HistoryEntry = Message<"kent.v1.HistoryEntry"> & {
   principal: string;
 
   /**
-   * "create", "expand", "shrink", "split", "subdivide", "delegate", "undelegate", "delete", "rename", "seal", "unseal", "note",
-   * "update" or "import".
+   * "create", "expand", "shrink", "split", "subdivide", "delegate", "undelegate", "delete", "rename", "seal", "unseal",
+   * "note", "update", "import" or "revert".
    *
    * @generated from field: string operation = 4;
    */
@@ -3152,8 +3155,8 @@ export const Regions: GenService<{
     output: typeof MapRegionsResponseSchema;
   },
   /**
-   * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no top-level
-   * region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
+   * Lists the free blocks of a space, the largest first. A free block is a maximal free prefix: it overlaps no
+   * top-level region, but its sibling does. The answer can also say which prefix CreateRegion would choose.
    *
    * @generated from rpc kent.v1.Regions.ListFreeBlocks
    */
@@ -3353,8 +3356,8 @@ export const Regions: GenService<{
     output: typeof RegionRequestSchema;
   },
   /**
-   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create. With
-   * `edit` for the whole space, a caller sees all requests.
+   * Lists the requests of a space, newest first: the caller's own, and those for regions that the caller may create.
+   * With `edit` for the whole space, a caller sees all requests.
    *
    * @generated from rpc kent.v1.Regions.ListRegionRequests
    */
