@@ -40,8 +40,7 @@
 //! - A client returns each identifier at most once: no two tasks or clones of a handle get the same identifier. A lost
 //!   reply leaves a gap, never a duplicate: a retry gets the next block.
 //! - The client rejects a block if its fencing token is lower than one already seen for the same slot or region. A
-//! block
-//!   that was fetched with a request ID is not rejected, because a retry returns the block of the first grant.
+//!   block that was fetched with a request ID is not rejected, because a retry returns the block of the first grant.
 //! - A time-based identifier is at most [`Builder::max_age`] old when the client returns it, even if the process was
 //!   stopped or the machine slept. When a thread takes more than four million identifiers per second, the client checks
 //!   the age once for up to 128 of them.

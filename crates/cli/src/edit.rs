@@ -392,7 +392,10 @@ pub(crate) fn render(response: &EditResponse, palette: Palette) -> String {
     if response.revision == response.base_revision {
         let nothing = palette.paint(Role::Warning, "nothing changed");
         let confirmation = unconfirmed(response, palette);
-        return format!("{nothing}: the edit was already in effect; revision {}\n{confirmation}", response.revision);
+        let seal = response.region.as_ref().and_then(describe::covering_seal);
+        let seal = seal.map(|by| format!("the region is sealed with {by}\n")).unwrap_or_default();
+        let revision = response.revision;
+        return format!("{nothing}: the edit was already in effect; revision {revision}\n{seal}{confirmation}");
     }
     let mut text = changes(&response.changes, palette.prefixes).render(palette);
     for change in &response.changes {

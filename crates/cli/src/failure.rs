@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use kent_client::Tried;
 use kent_client::tonic::{Code, Status};
+use kent_ids::DEFAULT_SPACE;
 use kent_proto::model::code_name;
 use kent_tls::explained;
 use serde_json::{Map, Value, json};
@@ -158,6 +159,9 @@ impl Refusal {
         let fields = violations.iter().map(|violation| violation.subject.as_str());
         let mut message = options::in_place_of(fields, message(status));
         let mut advice = credential_advice(status);
+        if info.is_some_and(|info| info.reason == "NO_SUCH_SPACE") {
+            advice.extend(space_origin(status.message()));
+        }
         if let Some(command) = suggested::command(status) {
             let reason = info.map(|info| info.reason.as_str()).unwrap_or_default();
             match (reason, command.contains(" --split-donor "), message.contains("kent ")) {
@@ -177,6 +181,17 @@ impl Refusal {
             advice,
             is_broken: is_broken(status),
         }
+    }
+}
+
+/// Says where a space comes from that does not exist, and that the command line does not name.
+fn space_origin(message: &str) -> Option<String> {
+    let space = message.split('"').nth(1)?;
+    let is_named = |word: std::ffi::OsString| word.to_string_lossy().contains(space);
+    match std::env::var("KENT_SPACE") {
+        _ if space == DEFAULT_SPACE || std::env::args_os().skip(1).any(is_named) => None,
+        Ok(value) if value == space => Some("the space comes from the variable KENT_SPACE".to_owned()),
+        _ => Some("the space comes from the context (kent context show)".to_owned()),
     }
 }
 
@@ -466,7 +481,7 @@ impl InvalidId {
             let place = line.map(|line| format!("standard input, line {line}: ")).unwrap_or_default();
             return match *code {
                 // If an option is invalid, the identifier may be valid, so do not mention it.
-                "bad-format" | "bad-layout" | "bad-precision" | "bad-width" => {
+                "bad-format" | "bad-layout" | "bad-precision" | "bad-width" | "bad-input" => {
                     format!("error: {place}{message} ({code})\n")
                 }
                 _ if line.is_none() && Path::new(&*text).is_file() => {

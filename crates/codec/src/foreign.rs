@@ -82,16 +82,19 @@ pub(crate) fn read_as(token: &str, text: &str) -> Option<Result<Foreign, CodecEr
     Some((kind.read)(text).ok_or_else(refusal))
 }
 
-/// Explains what is wrong with a string that has the length of a ULID, but a character that no ULID has there.
+/// Explains what is wrong with a string that has the length of a ULID or of a TypeID, but a character that they cannot
+/// have there.
 pub(crate) fn nearly_ulid(text: &str) -> Option<String> {
-    if text.len() != ULID_SYMBOLS || !text.bytes().all(|symbol| symbol.is_ascii_alphanumeric()) {
+    let (what, symbols) =
+        text.rsplit_once('_').map_or(("a ULID", text), |(_, suffix)| ("the suffix of a TypeID", suffix));
+    if symbols.len() != ULID_SYMBOLS || !symbols.bytes().all(|symbol| symbol.is_ascii_alphanumeric()) {
         return None;
     }
-    if !text.starts_with(|first| matches!(first, '0'..='7')) {
-        return Some(format!("the first character of a ULID is 0 to 7, not {:?}", text.chars().next()?));
+    if !symbols.starts_with(|first| matches!(first, '0'..='7')) {
+        return Some(format!("the first character of {what} is 0 to 7, not {:?}", symbols.chars().next()?));
     }
-    let at = text.chars().position(|symbol| symbol.eq_ignore_ascii_case(&'u'))?;
-    Some(format!("a ULID has no U, but the character {} is one", at + 1))
+    let at = symbols.chars().position(|symbol| symbol.eq_ignore_ascii_case(&'u'))?;
+    Some(format!("{what} has no U, but the character {} is one", text.len() - symbols.len() + at + 1))
 }
 
 /// Reads the string in every format that it fits, the most likely format first.
@@ -450,6 +453,7 @@ mod tests {
         for (text, expected) in [
             ("81ARZ3NDEKTSV4RRFFQ69G5FAV", Some("the first character of a ULID is 0 to 7, not '8'")),
             ("01ARZ3NDEKTSV4RRFFQ69G5FAU", Some("a ULID has no U, but the character 26 is one")),
+            ("user_01fwhe4ydgfk1shh6w1g60eecu", Some("the suffix of a TypeID has no U, but the character 31 is one")),
             ("01ARZ3NDEKTSV4RRFFQ69G5FA", None),
             ("01ARZ3NDEKTSV4RRFFQ69G5FA-", None),
         ] {

@@ -496,13 +496,15 @@ impl fmt::Display for NoFreePrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.requested > self.bits, self.zone) {
             (true, 0) => {
-                write!(f, "the suffix has {} bits, but an identifier here has {}; ", self.requested, self.bits)?
+                return write!(f, "the suffix has {} bits, but an identifier here has {}", self.requested, self.bits);
             }
-            (true, _) => write!(
-                f,
-                "suffix and zone together have {} bits, but an identifier here has {}; ",
-                self.requested, self.bits
-            )?,
+            (true, _) => {
+                return write!(
+                    f,
+                    "suffix and zone together have {} bits, but an identifier here has {}",
+                    self.requested, self.bits
+                );
+            }
             (false, _) => write!(f, "no free prefix leaves {} {}; ", self.requested, noun(self.requested))?,
         }
         match self.free[..] {

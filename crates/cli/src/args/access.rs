@@ -232,7 +232,9 @@ const VALIDITY_MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
 fn parse_validity(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(validity) if validity >= Duration::from_secs(1) && validity <= VALIDITY_MAX => Ok(validity),
-        _ => Err("a token is valid for a time from 1s to 100y, such as 12h, 30d or 1y".to_owned()),
+        _ => Err("expected a time from 1s to 100y, such as 12h, 30d or 1y; without --expires, the token ends with your own credential, or never if \
+              yours does not expire"
+            .to_owned()),
     }
 }
 

@@ -190,6 +190,8 @@ impl File {
     ///
     /// [`BadFile`] if any line is incomplete or has unknown fields.
     pub(crate) fn parse(text: &str) -> Result<Self, BadFile> {
+        // Some editors write a byte order mark.
+        let text = text.trim_start_matches('\u{feff}');
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).peekable();
         let (_, first) = lines.next().ok_or(BadFile::Empty)?;
         let header = header(first, lines.peek().is_none())?;

@@ -84,6 +84,11 @@ impl Width {
     }
 
     fn from_inputs(inputs: &dyn Inputs) -> Result<Self, CodecError> {
+        if !inputs.has("width") {
+            let message =
+                "width is missing: name uuidv8-draft01-32, -48, -60 or -64, or set the width to 32, 48, 60 or 64";
+            return Err(CodecError::new(ErrorCode::BadInput, message));
+        }
         match inputs.int("width")? {
             32 => Ok(Self::W32),
             48 => Ok(Self::W48),
