@@ -221,7 +221,7 @@ async fn err_an_archived_store_is_not_started_without_its_archive() {
     let file = restore(&at("file"), &at("new"), &["--archive", "--dry-run"]);
     assert!(said(&file).contains("is not a directory: --archive restores from the directory"), "{}", said(&file));
     let nowhere = restore(&at("nowhere"), &at("new"), &["--archive", "--dry-run"]);
-    assert!(said(&nowhere).contains("does not exist: name the directory"), "{}", said(&nowhere));
+    assert!(said(&nowhere).contains("does not exist: give the directory"), "{}", said(&nowhere));
     fs::create_dir(at("archive")).expect("created");
     let mut ledger = Ledger::default();
     let daemon = Daemon::spawn(&mut archived(&at("data"), &at("archive")));

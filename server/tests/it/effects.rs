@@ -27,7 +27,7 @@ fn err_arguments_without_an_effect_are_refused_with_what_is_allowed() {
             1,
             "at least 1; to stop all grants, seal region \"r\" (kent region seal r --space parts)",
         ),
-        ("region set e --strict", 1, "external region issues nothing"),
+        ("region set e --strict", 1, "an external region cannot have a policy"),
         (
             "region set d --cap 9",
             1,

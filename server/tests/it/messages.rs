@@ -86,7 +86,6 @@ const REFUSED: [(&str, &[&str]); 81] = [
         "region create wide --suffix 100",
         &[
             "the suffix has 100 bits, but an identifier here has 64",
-            "the widest suffix that fits now has 63 bits",
             "kent space free default",
             "for the widest suffix that fits now: kent region create wide --suffix 63 --space default",
         ],
