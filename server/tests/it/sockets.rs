@@ -155,8 +155,8 @@ async fn err_the_command_line_says_what_is_wrong_with_a_socket() {
     drop(std::os::unix::net::UnixListener::bind(&stale).expect("bound"));
     for (path, expected) in [
         (&absent, "There is no such socket"),
-        (&file, "It is not a socket, or its daemon is not running"),
-        (&stale, "It is not a socket, or its daemon is not running"),
+        (&file, "is a file, not a socket"),
+        (&stale, "The daemon that served this socket is not running"),
     ] {
         let output = kent(&["--endpoint", &endpoint(path), "status"]);
         let said = text(&output.stderr);

@@ -415,7 +415,7 @@ async fn ok_the_command_line_uses_certificates() {
         (&paths[..1], address.to_owned(), "--cert and --key"),
         (&paths[..2], address.to_owned(), "--cert and --key must be given together"),
         (&[], address.to_owned(), "write https:// before the endpoint and name the daemon's CA"),
-        (&[], format!("https://{address}"), "--ca FILE names the CA"),
+        (&[], format!("https://{address}"), "--ca FILE must name the CA"),
         (
             &paths[..1],
             format!("https://{}", address.replace("127.0.0.1", "localhost")),

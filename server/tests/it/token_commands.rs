@@ -159,7 +159,7 @@ fn err_callers_without_a_token_or_with_a_bad_one_learn_what_helps() {
     assert!(code == 1 && stderr.contains("--token-file FILE"), "{stderr}");
     let bad = format!("kent_{}_{}\n", "0".repeat(12), "0".repeat(64));
     for (text, code, expected) in [
-        (&*bad, 1, "there is no such token, or its secret is wrong"),
+        (&*bad, 1, "this daemon has no such token"),
         ("hello\n", 2, "a token is kent_ID_SECRET"),
         ("", 2, "a token is kent_ID_SECRET"),
     ] {

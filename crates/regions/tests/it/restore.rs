@@ -138,7 +138,7 @@ fn err_each_invariant() {
             to: Revision(1),
             issued: Count::ZERO,
         };
-        check(vec![Region { history: vec![former], ..open(1, "0", 3, 4) }], "had");
+        check(vec![Region { history: vec![former], ..open(1, "0", 3, 4) }], "former prefixes");
     }
     for bits in [0, 129, 255] {
         assert_eq!(Table::restore(bits, Revision(0), RegionNumber(1), Vec::new()), Err(Damage::Width { bits }));
