@@ -174,7 +174,7 @@ mod tests {
                 "typographic quotes do not quote a string; write listen = \"127.0.0.1:7816\" (kentd",
             ),
             ("data = \"C:\\kent\"", "1:12", "write \\\\ for a backslash, or enclose the value in single quotes"),
-            ("data = \"C:\\users\"", "1:12", "write \\\\ for a backslash, or enclose the value in single quotes"),
+            ("data = \"C:\\users\"", "1:13", "write \\\\ for a backslash, or enclose the value in single quotes"),
             ("trace-ratio = 0.1.2", "1:18", "invalid float"),
             ("grace = 3\ngrace = 3", "2:1", "grace is set twice: delete one of the lines"),
             ("listen: 127.0.0.1:7600", "1:9", "expected `=`: this file is TOML, with lines such as threads = 4 (kentd"),

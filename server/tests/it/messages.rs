@@ -142,7 +142,7 @@ const REFUSED: [(&str, &[&str]); 81] = [
     ("region set orders --label té=c", &["the name \"té\" of a label", "such as team"]),
     ("budget set shop uuidv7 -5", &["'-5' for '<TOTAL>'", "from 0 to 2^64 - 1"]),
     ("budget add shop uuidv7 -5", &["'-5' for '<COUNT>'", "from 1 to 2^64 - 1"]),
-    ("audit tail /etc/hostname", &["/etc/hostname has no events", "`kentd --audit FILE`"]),
+    ("audit tail /etc/hostname", &["/etc/hostname contains no audit events", "`kentd --audit FILE`"]),
     ("audit tail /nonexistent", &["cannot read the audit log /nonexistent", "`kentd --audit FILE`"]),
     ("region set orders --auto-expand 101:1", &["1 to 100 percent", "such as 80:2:50"]),
     ("region set orders --chunk -1:5", &["1 <= MIN <= MAX, such as 1:64"]),
