@@ -123,7 +123,7 @@ public abstract sealed class KentException extends RuntimeException {
         }
     }
 
-    /** The daemon refused the request. The same request would be refused again until the cause is removed. */
+    /** The daemon refused the request. A repeated request is refused until the cause is removed. */
     public static final class Refused extends Rpc {
         Refused(Details details, @Nullable Throwable cause) {
             super(details, cause);
