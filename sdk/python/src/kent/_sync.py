@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: How long a fork waits for gRPC's threads, in seconds.
+FORK_PAUSE = 0.02
+
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 #: In a forked child, the channels of the parent. They are kept here so that they stay open.
 _inherited: list[object] = []
@@ -317,10 +320,16 @@ class Source(Generic[T]):
         raise Unusable(f"{self._name} is closed, as are its heirs")
 
 
+def _before_fork() -> None:
+    # gRPC works in the child only if none of its threads is at work during the fork. Let them finish.
+    if _clients:
+        time.sleep(FORK_PAUSE)
+
+
 def _after_fork() -> None:
     for client in list(_clients):
         client._after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
