@@ -10,6 +10,7 @@ use kent_proto::{
     },
 };
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tonic::{Code, Status};
 
 use super::{
@@ -87,7 +88,8 @@ async fn ok_a_map_of_an_earlier_revision_stays_the_same() {
         regions.create_region(at(&format!("r{prefix}"), &format!("{prefix:08b}"))).await.expect("created");
     }
     let mut editor = daemon.regions();
-    let edits = tokio::spawn(async move {
+    let mut edits = JoinSet::new();
+    edits.spawn(async move {
         for round in 0..30_u32 {
             let region = format!("r{}", round % 40);
             let seal = SealRegionRequest { name: name(&region), ..SealRegionRequest::default() };
@@ -100,16 +102,19 @@ async fn ok_a_map_of_an_earlier_revision_stays_the_same() {
         let named = |prefix: u64| format!("{prefix:08b} 1  {}", name(&format!("r{prefix}")));
         (0..revision).map(named).collect::<Vec<_>>()
     };
-    let mut maps = 0;
-    while !edits.is_finished() || maps < 20 {
+    let (mut maps, mut is_edited) = (0, false);
+    while !is_edited || maps < 20 {
         let revision = 1 + maps % 40;
         let past = regions.map_regions(map("", 4096, revision)).await.expect("a map").into_inner();
         let used: Vec<_> = cells(&past).into_iter().filter(|cell| !cell.ends_with(' ')).collect();
         assert_eq!(used, expected(revision), "at {revision}");
         assert!(past.cells.iter().all(|cell| !cell.kinds.contains(&(Kind::Sealed as i32))));
         maps += 1;
+        if let Some(ended) = edits.try_join_next() {
+            ended.expect("no panic");
+            is_edited = true;
+        }
     }
-    edits.await.expect("no panic");
 }
 
 #[tokio::test]
