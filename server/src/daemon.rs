@@ -86,7 +86,7 @@ pub enum StartError {
     Store(#[source] OpenError),
     /// The archive is damaged.
     #[error(
-        "{0}. The store itself was not touched: start once with --no-archive=lost, and then with --archive and an empty directory. Never \
+        "{0}. If the data directory is not an old copy, start once with --no-archive=lost, and then with --archive and an empty directory. Never \
          restore from the damaged archive with --archive"
     )]
     DamagedArchive(ArchiveError),

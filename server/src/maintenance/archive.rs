@@ -42,7 +42,7 @@ pub enum NotRestored {
     Archive(ArchiveError),
     /// The archive is damaged.
     #[error(
-        "{0}; if the data directory is intact, start it with --no-archive=lost, otherwise restore the newest backup: kentd restore FILE \
+        "{0}; if the data directory is intact and not an old copy, start it with --no-archive=lost, otherwise restore the newest backup: kentd restore FILE \
          --data /var/lib/kent-new --dry-run"
     )]
     Damaged(ArchiveError),

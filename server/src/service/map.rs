@@ -21,7 +21,7 @@ use crate::{
 /// The number of cells to divide under one lock. Dividing them takes about a tenth of a millisecond.
 const PART: usize = 64;
 /// The number of attempts to draw a map while the table changes. After these attempts, the table is locked for the
-/// whole map.
+/// whole map, or copied for a map of an earlier revision.
 const ATTEMPTS: usize = 3;
 /// The number of regions to process before yielding.
 const REGIONS_PART: u32 = 64;
