@@ -1,6 +1,7 @@
 // Tests the parts that make no calls.
 
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { mock, test } from "node:test";
@@ -31,6 +32,18 @@ function drain<T>(kind: Kind<T>, reply: AllocateResponse, count: number): T[] {
   const ids = granted(kind, reply, count);
   return Array.from({ length: ids.left }, () => ids.next());
 }
+
+test("ok: a block of many UUIDs keeps every digit", () => {
+  for (const count of [1, 63, 64, 65, 128, 1000]) {
+    // Every third UUID begins with the same eight bytes as the one before.
+    const hex = Array.from({ length: count }, () => randomBytes(16).toString("hex"));
+    const uuids = hex.map((digits, index) =>
+      index % 3 === 2 ? hex[index - 1]?.slice(0, 16) + digits.slice(16) : digits,
+    );
+    const texts = uuids.map((digits) => digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-"));
+    assert.deepEqual(drain(UUID_OF_SLOT, packed(16, uuids.join("")), count), texts);
+  }
+});
 
 test("ok: numbers wider than 2^53 keep every bit", () => {
   for (const [width, hex, value] of [
