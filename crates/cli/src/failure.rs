@@ -166,7 +166,7 @@ impl Refusal {
             let reason = info.map(|info| info.reason.as_str()).unwrap_or_default();
             match (reason, command.contains(" --split-donor "), message.contains("kent ")) {
                 ("NO_FREE_PREFIX", true, _) => advice.push(format!("to split the region that loses least: {command}")),
-                ("NO_FREE_PREFIX", false, _) => advice.push(format!("for the widest suffix that fits now: {command}")),
+                ("NO_FREE_PREFIX", false, _) => advice.push(format!("for a region that fits now: {command}")),
                 (_, _, true) => advice.push(format!("the nearest legal edit: {command}")),
                 (_, _, false) => message.push_str(&format!(" ({command})")),
             }

@@ -7,7 +7,7 @@ use alloc::{string::String, vec::Vec};
 
 use crate::{
     attributes::{AutoExpand, Patch},
-    edit::{Donate, Edit, NewRegion, Place},
+    edit::{Donate, Edit, NewRegion, Place, Zone},
     limits::BITS_MAX,
     plan::Plan,
     prefix::{BadPrefix, Prefix},
@@ -90,10 +90,16 @@ fn created(table: &Table, suffix: u8, place: Place, refusal: &Refusal) -> Option
             (Donate::Never | Donate::Named(_), Some(donor)) => {
                 Some((suffix, Place::Chosen { zone, donor: Donate::Named(donor.region.clone()) }))
             }
-            (donor, _) => {
-                let widest = help.widest_suffix().filter(|widest| *widest < suffix)?;
-                Some((widest, Place::Chosen { zone, donor }))
-            }
+            (donor, _) => match (zone, help.widest_zone(suffix)) {
+                // The suffix holds the identifiers that are needed now, so reduce the zone if that is enough.
+                (Zone::Exactly(zone), Some(widest)) if widest < zone => {
+                    Some((suffix, Place::Chosen { zone: Zone::Exactly(widest), donor }))
+                }
+                _ => {
+                    let widest = help.widest_suffix().filter(|widest| *widest < suffix)?;
+                    Some((widest, Place::Chosen { zone, donor }))
+                }
+            },
         },
         _ => None,
     }
@@ -174,7 +180,7 @@ fn patched(mut patch: Patch, refusal: &Refusal) -> Option<Patch> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChunkPolicy, Count, PolicyPatch, Start, Zone};
+    use crate::{ChunkPolicy, Count, PolicyPatch, Start};
 
     fn apply(table: &mut Table, edit: &Edit) {
         let plan = table.plan(edit).expect("a legal edit");
@@ -259,6 +265,8 @@ mod tests {
         check(create("x", 6, chosen(0, Donate::Never)), Some(create("x", 6, chosen(0, named("a")))));
         check(create("x", 6, chosen(0, named("n"))), Some(create("x", 6, chosen(0, named("a")))));
         check(create("x", 7, chosen(0, Donate::Best)), Some(create("x", 5, chosen(0, Donate::Best))));
+        check(create("x", 2, chosen(7, Donate::Best)), Some(create("x", 2, chosen(3, Donate::Best))));
+        check(create("x", 6, chosen(7, Donate::Best)), None);
         check(create("a", 2, at("111")), None);
     }
 

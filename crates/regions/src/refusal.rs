@@ -527,8 +527,17 @@ impl NoFreePrefix {
     /// Returns the width in bits of the widest suffix that fits the largest free block together with the requested
     /// zone.
     pub fn widest_suffix(&self) -> Option<u8> {
-        let largest = self.bits.checked_sub(self.free.first()?.len())?;
-        largest.checked_sub(self.zone)
+        self.largest()?.checked_sub(self.zone)
+    }
+
+    /// Returns the width in bits of the widest zone that fits the largest free block together with this suffix.
+    pub fn widest_zone(&self, suffix: u8) -> Option<u8> {
+        self.largest()?.checked_sub(suffix)
+    }
+
+    /// Returns the number of bits that the largest free block leaves to zone and suffix.
+    fn largest(&self) -> Option<u8> {
+        self.bits.checked_sub(self.free.first()?.len())
     }
 
     fn write_blocks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -31,7 +31,7 @@ const SETUP: [&str; 19] = [
 const LONG: &str = "alloc region:orders --request-id aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 81] = [
+const REFUSED: [(&str, &[&str]); 85] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     (
         "region shrink few --by 30",
@@ -87,12 +87,12 @@ const REFUSED: [(&str, &[&str]); 81] = [
         &[
             "the suffix has 100 bits, but an identifier here has 64",
             "kent space free default",
-            "for the widest suffix that fits now: kent region create wide --suffix 63 --space default",
+            "for a region that fits now: kent region create wide --suffix 63 --space default",
         ],
     ),
     (
         "region create wide --suffix 60 --zone 9",
-        &["suffix and zone together have 69 bits", "kent region create wide --suffix 54 --zone 9 --space default"],
+        &["suffix and zone together have 69 bits", "kent region create wide --suffix 60 --zone 3 --space default"],
     ),
     (
         "region ask parts --suffix 90 --reason big",
@@ -186,6 +186,16 @@ const REFUSED: [(&str, &[&str]); 81] = [
         "budget set shop uuidv7 10",
         &["there is no role \"shop\"", "the budget of a token needs the token's ID (kent token ls)"],
     ),
+    ("budget set shop uuidv7 -5", &["expected a number of identifiers from 0 to", "kent budget set shop"]),
+    ("budget add shop uuidv7 -5", &["expected a number of identifiers from 1 to", "kent budget add shop"]),
+    (
+        "token create ci --allow read:* --budget uuidv7=-5",
+        &["'uuidv7=-5' for '--budget <RESOURCE=TOTAL>': expected a number of identifiers from 0 to"],
+    ),
+    (
+        "token create ci --allow read:* --expires never",
+        &["without --expires, the token ends with your own credential, or never if yours does not expire"],
+    ),
     ("log-level info,", &["\"\" is not a level: use off, error"]),
     (
         "region subdivide orders --by 1 --new q:90:1",
@@ -277,6 +287,31 @@ fn err_an_endpoint_that_is_not_a_daemon_is_reported() {
     assert!(code == 1 && message.contains("`kent status --endpoint HOST:7600`"), "{message}");
     let (code, _, message) = run_in(&[("KENT_ENDPOINT", "foo")], "status");
     assert!(code == 2 && message.contains("the value comes from the variable KENT_ENDPOINT"), "{message}");
+}
+
+#[test]
+fn err_a_space_that_the_command_does_not_name_has_its_origin() {
+    let operator = Operator::new();
+    let endpoint = ("KENT_ENDPOINT", operator.daemon.grpc_address());
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("kent.toml");
+    let config = ("KENT_CLIENT_CONFIG", file.to_str().expect("UTF-8"));
+    let context = format!("context set shop --endpoint {} --space gone", endpoint.1);
+    for words in [&context, "context use shop"] {
+        let (code, _, message) = run_in(&[config], words);
+        assert_eq!(code, 0, "{message}");
+    }
+    for (variables, words, origin) in [
+        (&[endpoint, ("KENT_SPACE", "gone")][..], "region ls", Some("the variable KENT_SPACE")),
+        (&[config], "region ls", Some("the context (kent context show)")),
+        (&[endpoint], "region ls --space gone", None),
+        (&[config], "region ls --space gone", None),
+    ] {
+        let (code, _, message) = run_in(variables, words);
+        assert!(code == 1 && message.contains("there is no space \"gone\""), "{words}: {message}");
+        let expected = origin.map(|origin| format!("the space comes from {origin}"));
+        assert_eq!(message.lines().map(str::trim).find(|line| line.contains("comes from")), expected.as_deref());
+    }
 }
 
 #[test]
