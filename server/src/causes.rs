@@ -1,14 +1,17 @@
 //! An error with its causes, on one line.
 
-use std::error::Error;
+use std::{error::Error, io};
 
 use kent_tls::explained;
+use rustix::io::Errno;
 
 /// Formats an error and its causes on one line.
-pub fn chain(error: &dyn Error) -> String {
+pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
+    let mut lacks_files = is_about_open_files(error);
     while let Some(source) = cause {
+        lacks_files |= is_about_open_files(source);
         let cause_text = explained(source);
         // A transparent error has the same message as its source.
         if !text.ends_with(&cause_text) {
@@ -16,7 +19,15 @@ pub fn chain(error: &dyn Error) -> String {
         }
         cause = source.source();
     }
+    if lacks_files {
+        text.push_str("; raise the limit on open files (ulimit -n, LimitNOFILE)");
+    }
     text
+}
+
+fn is_about_open_files(error: &(dyn Error + 'static)) -> bool {
+    let code = error.downcast_ref().and_then(io::Error::raw_os_error);
+    code == Some(Errno::MFILE.raw_os_error())
 }
 
 #[cfg(test)]
@@ -41,5 +52,9 @@ mod tests {
         assert_eq!(chain(&Failed::Read(error())), "no key: the disk is gone");
         assert_eq!(chain(&Failed::Same(error())), "the disk is gone");
         assert_eq!(chain(&error()), "the disk is gone");
+        let limit = || io::Error::from(Errno::MFILE);
+        let expected =
+            "no key: Too many open files (os error 24); raise the limit on open files (ulimit -n, LimitNOFILE)";
+        assert_eq!(chain(&Failed::Read(limit())), expected);
     }
 }

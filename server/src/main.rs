@@ -101,14 +101,14 @@ fn check(config: &Config, misspelt: &[(String, String)]) -> ExitCode {
         return fail(USAGE, &error);
     }
     let now = SystemClock::new().wall();
-    let expired = match config.tls.as_ref().map(|files| files.expired(now)).transpose() {
-        Ok(expired) => expired.unwrap_or_default(),
+    let warnings = match config.tls.as_ref().map(|files| files.warnings(now)).transpose() {
+        Ok(warnings) => warnings.unwrap_or_default(),
         Err(error) => return fail(USAGE, &error),
     };
     for (variable, near) in misspelt {
         eprintln!("warning: kentd does not read the variable {variable}; did you mean {near}?");
     }
-    expired.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     print!("{config}");
     ExitCode::SUCCESS
 }
@@ -225,7 +225,7 @@ impl Signals {
     }
 }
 
-fn fail(code: u8, error: &dyn std::error::Error) -> ExitCode {
+fn fail(code: u8, error: &(dyn std::error::Error + 'static)) -> ExitCode {
     let red = AnsiColor::Red.on_default().bold();
     // anstream leaves the color out if standard error is not a terminal, or if NO_COLOR or CLICOLOR says so.
     anstream::eprintln!("{red}error:{red:#} {}", chain(error));

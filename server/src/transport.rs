@@ -15,6 +15,7 @@ pub(crate) mod peer;
 pub(crate) mod pieces;
 pub(crate) mod port;
 mod preface;
+mod revocation;
 pub(crate) mod tls;
 mod traced;
 mod turns;

@@ -25,6 +25,7 @@ use tokio_rustls::rustls::{
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, UnixTime},
     server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier, danger::ClientCertVerifier},
+    sign::CertifiedKey,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -33,6 +34,7 @@ use x509_parser::{parse_x509_certificate, prelude::X509Version};
 use super::{
     expiry::{CertificateMetrics, Expiry},
     peer::Certificate,
+    revocation,
 };
 use crate::{causes::chain, host::clock::Clock};
 
@@ -102,6 +104,28 @@ pub enum TlsError {
         /// The subject of the certificate.
         subject: String,
     },
+    /// A list of revoked certificates has a version that rustls cannot read.
+    #[error(
+        "the list of revoked certificates {} (tls-crl) has version 1, but version 2 is needed: `openssl ca -gencrl` writes it with the \
+         option -crlexts SECTION", path.display()
+    )]
+    OldList {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The key belongs to another certificate of the file.
+    #[error(
+        "the key {} (tls-key) matches certificate {number} of {} (tls-cert), but must match the first one: put the daemon's \
+         certificate before those of CAs", key.display(), cert.display()
+    )]
+    Order {
+        /// The file of the certificate.
+        cert: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// The place of the certificate in its file, from 1.
+        number: usize,
+    },
     /// The CAs or the revocation list cannot be used.
     #[error("the CAs of tls-client-ca and the revoked certificates of tls-crl cannot be used")]
     Verifier(#[from] VerifierBuilderError),
@@ -109,6 +133,10 @@ pub enum TlsError {
     #[error("TLS cannot be set up")]
     Setup(#[from] rustls::Error),
 }
+
+/// The warning about a list of revoked certificates without an effect.
+const STRANGER: &str = "a list of revoked certificates (tls-crl) was issued by none of the CAs of tls-client-ca, so it revokes no \
+                        certificate that they signed";
 
 /// The interval at which the files are compared with the configuration in use.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
@@ -132,6 +160,8 @@ struct Loaded {
     http: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     expiry: Expiry,
+    /// The issuers of revocation lists that are not among the CAs of callers.
+    strangers: Vec<String>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -160,17 +190,18 @@ impl TlsFiles {
         Loaded::new(self, self.read()?).map(|_| ())
     }
 
-    /// Returns a warning for each file that has expired at `now`.
+    /// Returns a warning for each file that has expired at `now`, and for each revocation list of another CA.
     ///
     /// # Errors
     ///
     /// [`TlsError`].
-    pub fn expired(&self, now: UnixNanos) -> Result<Vec<String>, TlsError> {
-        let Loaded { expiry, .. } = Loaded::new(self, self.read()?)?;
+    pub fn warnings(&self, now: UnixNanos) -> Result<Vec<String>, TlsError> {
+        let Loaded { expiry, strangers, .. } = Loaded::new(self, self.read()?)?;
         let warning = |(setting, file): (_, &Path)| {
             format!("the file {} of {setting} has expired, so TLS connections may fail; replace it", file.display())
         };
-        Ok(expiry.expired(now).map(warning).collect())
+        let strange = strangers.iter().map(|issuer| format!("{STRANGER}: {issuer}"));
+        Ok(expiry.expired(now).map(warning).chain(strange).collect())
     }
 
     fn read(&self) -> Result<Contents, TlsError> {
@@ -189,13 +220,15 @@ impl TlsFiles {
 impl Loaded {
     fn new(files: &TlsFiles, contents: Contents) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
-        let verifier = match (&files.client_ca, &contents.client_ca) {
+        let (verifier, strangers) = match (&files.client_ca, &contents.client_ca) {
             (Some(path), Some(pem)) => {
-                Some(verifiers(path, pem, files.crl.as_ref().zip(contents.crl.as_deref()), &provider)?)
+                let crl = files.crl.as_ref().zip(contents.crl.as_deref());
+                let (verifiers, strangers) = verifiers(path, pem, crl, &provider)?;
+                (Some(verifiers), strangers)
             }
-            _ => None,
+            _ => (None, Vec::new()),
         };
-        let (required, optional) = verifier.clone().unzip();
+        let (required, optional) = verifier.unzip();
         Ok(Self {
             grpc: Arc::new(config(files, &contents, &provider, required.clone(), b"h2")?),
             http: Arc::new(config(files, &contents, &provider, optional, b"http/1.1")?),
@@ -205,38 +238,51 @@ impl Loaded {
                 files.client_ca.as_deref().zip(contents.client_ca.as_deref()),
                 files.crl.as_deref().zip(contents.crl.as_deref()),
             ),
+            strangers,
             contents,
         })
+    }
+
+    /// Logs which files have expired at `now`, and which revocation lists are those of other CAs.
+    fn warn(&self, now: UnixNanos) {
+        self.expiry.warn(now);
+        for issuer in &self.strangers {
+            warn!(issuer, "{STRANGER}");
+        }
     }
 }
 
 /// The verifiers of the gRPC port, which requires client certificates, and of the HTTP port, which does not.
 type Verifiers = (Arc<dyn ClientCertVerifier>, Arc<dyn ClientCertVerifier>);
 
+/// Returns the verifiers, and the issuers of revocation lists that are not among the CAs.
 fn verifiers(
     path: &Path,
     cas: &[u8],
     crl: Option<(&PathBuf, &[u8])>,
     provider: &Arc<CryptoProvider>,
-) -> Result<Verifiers, TlsError> {
+) -> Result<(Verifiers, Vec<String>), TlsError> {
     let mut roots = RootCertStore::empty();
     let unfit = |source| TlsError::Pem { setting: "tls-client-ca", needed: "the certificates of CAs", source };
-    for ca in kent_tls::certificates(cas, path.display()).map_err(unfit)? {
-        check_ca(path, &ca)?;
-        roots.add(ca).map_err(|source| TlsError::Ca { path: path.to_owned(), source })?;
+    let cas = kent_tls::certificates(cas, path.display()).map_err(unfit)?;
+    for ca in &cas {
+        check_ca(path, ca)?;
+        roots.add(ca.clone()).map_err(|source| TlsError::Ca { path: path.to_owned(), source })?;
     }
     let crls = match crl {
-        Some((path, pem)) => kent_tls::revoked(pem, path.display()).map_err(|source| TlsError::Pem {
-            setting: "tls-crl",
-            needed: "lists of revoked certificates",
-            source,
-        })?,
+        Some((path, pem)) => {
+            let unfit = |source| TlsError::Pem { setting: "tls-crl", needed: "lists of revoked certificates", source };
+            let lists = kent_tls::revoked(pem, path.display()).map_err(unfit)?;
+            revocation::check(path, &lists)?;
+            lists
+        }
         None => Vec::new(),
     };
+    let strangers = revocation::strangers(&cas, &crls);
     let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
     // A CA without a list counts as having revoked nothing.
     let builder = builder.with_crls(crls).allow_unknown_revocation_status().enforce_revocation_expiration();
-    Ok((builder.clone().build()?, builder.allow_unauthenticated().build()?))
+    Ok(((builder.clone().build()?, builder.allow_unauthenticated().build()?), strangers))
 }
 
 /// Rejects a certificate that is not a CA certificate, such as a caller's. rustls does not check the certificates that
@@ -274,12 +320,28 @@ fn config(
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
-    let pair = |source| TlsError::Pair { cert: files.cert.clone(), key: files.key.clone(), source };
-    let mut config = builder.with_single_cert(chain, key).map_err(pair)?;
+    let unfit = |source| {
+        let (cert, key) = (files.cert.clone(), files.key.clone());
+        match matching(&chain, contents, provider) {
+            Some(at @ 1..) => TlsError::Order { cert, key, number: at.saturating_add(1) },
+            _ => TlsError::Pair { cert, key, source },
+        }
+    };
+    let mut config = builder.with_single_cert(chain.clone(), key).map_err(unfit)?;
     config.alpn_protocols = vec![protocol.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
+}
+
+/// Returns the index of the certificate that belongs to the key.
+fn matching(chain: &[CertificateDer<'static>], contents: &Contents, provider: &CryptoProvider) -> Option<usize> {
+    let matches = |certificate: &CertificateDer<'static>| {
+        let key = kent_tls::private_key(&contents.key, "").ok()?;
+        let key = provider.key_provider.load_private_key(key).ok()?;
+        CertifiedKey::new(vec![certificate.clone()], key).keys_match().ok()
+    };
+    chain.iter().position(|certificate| matches(certificate).is_some())
 }
 
 impl Tls {
@@ -341,7 +403,7 @@ impl Tls {
     pub(crate) async fn follow_files(self, clock: Arc<dyn Clock>, stop: CancellationToken) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut rejected = None;
-        self.current().expiry.warn(clock.wall());
+        self.current().warn(clock.wall());
         loop {
             let hung_up = async {
                 match &mut hangup {
@@ -377,7 +439,7 @@ impl Tls {
             Ok(loaded) => {
                 *rejected = None;
                 self.metrics.set(&loaded.expiry);
-                loaded.expiry.warn(clock.wall());
+                loaded.warn(clock.wall());
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
                 let ended = self.end_rejected(clock.wall());
                 info!(cert = %self.files.cert.display(), ended, "the certificates have changed and are in use");
@@ -513,7 +575,7 @@ mod tests {
     #[test]
     fn ok_an_expired_file_is_named() {
         let (_dir, tls) = opened();
-        let expired = |now| tls.files.expired(UnixNanos::new(now)).expect("valid");
+        let expired = |now| tls.files.warnings(UnixNanos::new(now)).expect("valid");
         assert_eq!(expired(SystemClock::new().wall().get()), Vec::<String>::new());
         let expected = format!("the file {} of tls-cert has expired, so TLS", tls.files.cert.display());
         assert!(matches!(&*expired(i128::MAX), [warning] if warning.starts_with(&expected)), "{expected}");

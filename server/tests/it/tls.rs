@@ -458,6 +458,32 @@ fn err_certificates_that_cannot_be_used() {
     let key_as_ca = Ca { pem: server.key.clone(), ..Ca::new("kent") };
     check(&Files::new(&server, Some(&key_as_ca), None), "holds a private key, not a certificate");
     check(&Files::new(&server, Some(&ca), Some(&ca.pem)), "holds a certificate, not a list of revoked certificates");
+    check(&Files::new(&server, Some(&ca), Some(OLD_LIST)), "(tls-crl) has version 1, but version 2 is needed");
+    let chain = Identity { certificate: format!("{}{}", ca.pem, server.certificate), ..server };
+    check(&Files::new(&chain, None, None), "(tls-key) matches certificate 2 of ");
+}
+
+/// What `openssl ca -gencrl` writes without -crlexts: a list of version 1.
+const OLD_LIST: &str = "\
+-----BEGIN X509 CRL-----
+MIGSMDswCgYIKoZIzj0EAwIwDzENMAsGA1UEAwwEa2VudBcNMjYxMTI2MDYwODI2
+WhcNMjYxMjA1MDYwODI2WjAKBggqhkjOPQQDAgNHADBEAiB48fXKG6JQVMrgIyps
+NWT7u+Fzuz7s3/9bXcoVVMj77gIgUYAJBzroHy1opZov45OR9hNbo+O/5S8kNS6z
+9plVmDw=
+-----END X509 CRL-----
+";
+
+#[test]
+fn ok_the_check_of_the_settings_warns_of_a_revocation_list_of_another_ca() {
+    let (data, ca, other) = (data_dir(), Ca::new("kent"), Ca::new("other"));
+    for (list, issuer) in [(ca.revoke(&[]), None), (other.revoke(&[]), Some("CN=other"))] {
+        let files = Files::new(&ca.server(), Some(&ca), Some(&list));
+        let output = files.command(data.path()).arg("--check-config").output().expect("kentd runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let warning = said.split("was issued by none of the CAs of tls-client-ca").nth(1);
+        assert!(output.status.success() && warning.is_some() == issuer.is_some(), "{said}");
+        assert!(warning.unwrap_or_default().contains(issuer.unwrap_or_default()), "{said}");
+    }
 }
 
 #[test]
