@@ -110,7 +110,19 @@ impl Args {
             Some(path) => Settings::read(&path)?,
             None => Settings::default(),
         };
-        Config::check(self.settings.over(file))
+        Config::check(self.settings.over(file)).map_err(with_variable)
+    }
+}
+
+/// Names the environment variable of a value that is out of range. A flag takes precedence over a variable.
+fn with_variable(error: ConfigError) -> ConfigError {
+    let ConfigError::OutOfRange { setting, .. } = &error else { return error };
+    let variable = format!("KENT_{}", setting.replace('-', "_").to_uppercase());
+    let flag = format!("--{setting}");
+    let is_flag = |word: OsString| word.to_string_lossy().split('=').next() == Some(&*flag);
+    match env::var_os(&variable).is_some() && !env::args_os().any(is_flag) {
+        true => ConfigError::Variable { variable, error: error.into() },
+        false => error,
     }
 }
 

@@ -199,14 +199,17 @@ fn check_advertised(address: &str) -> Result<(), ConfigError> {
             && uri.port_u16().is_some_and(|port| port > 0)
             && authority == Some(address)
     });
-    match is_usable {
-        true => Ok(()),
-        false => Err(ConfigError::OutOfRange {
-            setting: "advertise".to_owned(),
-            value: format!("{address:?}"),
-            allowed: "HOST:PORT, such as kent-1.example.com:7600".to_owned(),
-        }),
-    }
+    let is_unspecified = address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified());
+    let allowed = match (is_usable, is_unspecified) {
+        (true, false) => return Ok(()),
+        (true, true) => "an address that clients on other machines can connect to, such as kent-1.example.com:7600",
+        (false, _) => "HOST:PORT, such as kent-1.example.com:7600",
+    };
+    Err(ConfigError::OutOfRange {
+        setting: "advertise".to_owned(),
+        value: format!("{address:?}"),
+        allowed: allowed.to_owned(),
+    })
 }
 
 /// Rejects an address that other machines can reach, unless `is_allowed`: the daemon uses TLS, authenticates callers,
@@ -380,6 +383,11 @@ mod tests {
         check_err("archive = 'a'\nno-archive = 'ended'", "archive needs no-archive to be unset");
         for address in ["foo", "", ":7600", "foo:0", "foo:99999", "http://foo:7600", "foo:7600/x", "a b:1"] {
             check_err(&format!("advertise = '{address}'"), "but must be HOST:PORT, such as");
+        }
+        for address in ["0.0.0.0:7600", "[::]:7600"] {
+            let expected =
+                format!("advertise is \"{address}\", but must be an address that clients on other machines can");
+            check_err(&format!("advertise = '{address}'"), &expected);
         }
         for setting in ["store-user", "store-ca", "store-cert", "store-key", "store-password-file"] {
             for store in ["sled", "memory"] {

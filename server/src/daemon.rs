@@ -124,7 +124,7 @@ pub enum StartError {
         error: SocketError,
     },
     /// The threads that serve connections and calls cannot be started.
-    #[error("the threads that serve connections cannot be started (threads)")]
+    #[error("the threads that serve connections cannot be started")]
     Threads(#[source] io::Error),
     /// The certificates cannot be used.
     #[error(transparent)]

@@ -68,10 +68,19 @@ fn pipe(args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 fn show(line: &[u8], args: &AuditTailArgs, out: &mut Out) -> Result<(), Failure> {
-    match Event::parse(line).filter(|event| event.is_wanted(args)) {
-        Some(event) => event.write(out),
-        None => Ok(()),
+    match Event::parse(line) {
+        Some(event) if event.is_wanted(args) => event.write(out),
+        None if is_damaged(line) => {
+            notice::warn("a line of the log is damaged and was left out", out.is_json());
+            Ok(())
+        }
+        _ => Ok(()),
     }
+}
+
+/// Returns whether a line that is not an event begins like one.
+fn is_damaged(line: &[u8]) -> bool {
+    line.starts_with(br#"{"time":"#)
 }
 
 /// The last events.
@@ -83,6 +92,8 @@ struct Last {
     has_event: bool,
     /// Whether any event matches the options.
     has_wanted: bool,
+    /// The number of lines that are damaged.
+    damaged: u64,
     /// The actions of the events, for a message. A log has only a few dozen different actions.
     actions: BTreeSet<String>,
 }
@@ -98,6 +109,7 @@ impl Last {
             has_line: false,
             has_event: false,
             has_wanted: false,
+            damaged: 0,
             actions: BTreeSet::new(),
         }
     }
@@ -118,6 +130,11 @@ impl Last {
         if self.has_event && !self.has_wanted {
             notice::warn(&self.nothing(log, args), out.is_json());
         }
+        match self.damaged {
+            0 => {}
+            1 => notice::warn(&format!("{log}: 1 line is damaged and was left out"), out.is_json()),
+            lines => notice::warn(&format!("{log}: {lines} lines are damaged and were left out"), out.is_json()),
+        }
         self.lines.iter().try_for_each(|event| event.write(out))
     }
 
@@ -133,6 +150,7 @@ impl Last {
         let event = Event::parse(line);
         self.has_line = true;
         self.has_event |= event.is_some();
+        self.damaged += u64::from(event.is_none() && is_damaged(line));
         if let Some(event) = event.as_ref().filter(|_| self.actions.len() < ACTIONS_MAX) {
             self.actions.insert(event.text("action"));
         }

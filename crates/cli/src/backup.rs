@@ -129,7 +129,7 @@ fn cannot_write(target: &Path, error: io::Error) -> Failure {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
     let hint = folder.map(|folder| format!("; its directory does not exist (mkdir -p {})", folder.display()));
     let target = if target == Path::new(STDOUT) { "standard output".into() } else { target.display().to_string() };
-    Failure::Usage(format!("cannot write the backup to {target}: {error}{}", hint.unwrap_or_default()))
+    Failure::File(format!("cannot write the backup to {target}: {error}{}", hint.unwrap_or_default()))
 }
 
 /// Runs a subcommand of `kentd`, because `kent` cannot access the store itself. A `kentd` in the directory of this

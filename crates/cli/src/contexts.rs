@@ -78,6 +78,8 @@ pub(crate) enum Fault {
     Syntax { path: PathBuf, line: usize, column: usize, error: String },
     #[error("there is no context {name:?}; {}", known(names))]
     Unknown { name: String, names: Vec<String> },
+    #[error("there is no context {name:?}; {}; the name comes from the variable KENT_CONTEXT", known(names))]
+    UnknownInVariable { name: String, names: Vec<String> },
     #[error("current in {} names the context {name:?}, which does not exist{}", path.display(), instead(names))]
     NoCurrent { path: PathBuf, name: String, names: Vec<String> },
     #[error("{}: the {setting} {text:?} of context {name} is not valid: {error}", path.display())]

@@ -46,9 +46,13 @@ pub(crate) async fn log_level(args: &LogLevelArgs, daemon: &Daemon, out: &mut Ou
 
 fn render(LogFilter { filter, previous, configured }: &LogFilter) -> String {
     let before = if filter == previous { String::new() } else { format!(" (before: {previous})") };
+    let only = match filter.split(',').all(|part| part.contains('=')) {
+        true => format!("\nnothing else is logged; to log the other modules too: kent log-level info,{filter}"),
+        false => String::new(),
+    };
     match filter == configured {
-        true => format!("{filter}{before}\n"),
-        false => format!("{filter}{before}; `kent log-level --reset` returns to {configured}\n"),
+        true => format!("{filter}{before}{only}\n"),
+        false => format!("{filter}{before}; `kent log-level --reset` returns to {configured}{only}\n"),
     }
 }
 
@@ -101,6 +105,12 @@ mod tests {
             ("debug", "info", "debug (before: info); `kent log-level --reset` returns to info\n"),
             ("debug", "debug", "debug; `kent log-level --reset` returns to info\n"),
             ("info", "debug", "info (before: debug)\n"),
+            (
+                "kentd=debug",
+                "info",
+                "kentd=debug (before: info); `kent log-level --reset` returns to info\n\
+                 nothing else is logged; to log the other modules too: kent log-level info,kentd=debug\n",
+            ),
         ] {
             let [filter, previous, configured] = [filter, previous, "info"].map(str::to_owned);
             assert_eq!(render(&LogFilter { filter, previous, configured }), expected);

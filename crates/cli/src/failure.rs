@@ -58,6 +58,9 @@ pub(crate) enum Failure {
     Input(#[source] io::Error),
     #[error("cannot write standard output: {0}")]
     Output(#[source] io::Error),
+    /// A file that cannot be written.
+    #[error("{0}")]
+    File(String),
     #[error("internal error: {0}")]
     Runtime(#[source] io::Error),
     /// Ctrl-C.
@@ -334,6 +337,7 @@ impl Failure {
             | Self::Answer(_)
             | Self::Input(_)
             | Self::Output(_)
+            | Self::File(_)
             | Self::Runtime(_)
             | Self::NotConfirmed
             | Self::Unwell
@@ -419,7 +423,12 @@ impl Failure {
             Self::Refused(refusal) => code_name(refusal.code),
             Self::Unwell => "FAILED_PRECONDITION",
             Self::Unanswered(_) => "UNKNOWN",
-            Self::Answer(_) | Self::Input(_) | Self::Output(_) | Self::Runtime(_) | Self::Stopped { .. } => "INTERNAL",
+            Self::Answer(_)
+            | Self::Input(_)
+            | Self::Output(_)
+            | Self::File(_)
+            | Self::Runtime(_)
+            | Self::Stopped { .. } => "INTERNAL",
         }
     }
 
@@ -436,7 +445,7 @@ impl Failure {
             Self::NotConfirmed => "NOT_CONFIRMED",
             Self::Unwell => "UNWELL",
             Self::Refused(_) | Self::Unanswered(_) | Self::Answer(_) => "BAD_ANSWER",
-            Self::Input(_) | Self::Output(_) | Self::Runtime(_) | Self::Stopped { .. } => "IO",
+            Self::Input(_) | Self::Output(_) | Self::File(_) | Self::Runtime(_) | Self::Stopped { .. } => "IO",
         }
     }
 }

@@ -134,10 +134,16 @@ pub(crate) fn each_command(command: Command, change: &dyn Fn(Command) -> Command
 
 /// Returns the context that `--context`, `KENT_CONTEXT` or the contexts file selects.
 fn choose(line: &[OsString], contexts: &Contexts) -> Result<Chosen, Fault> {
-    let named = command(None).ignore_errors(true).try_get_matches_from(line);
-    let named = named.ok().and_then(|matches| matches.get_one::<String>("context").cloned());
-    let chosen = match &named {
-        Some(name) => Some((name.as_str(), contexts.get(name)?)),
+    let matches = command(None).ignore_errors(true).try_get_matches_from(line).ok();
+    let named = matches.as_ref().and_then(|matches| matches.get_one::<String>("context"));
+    let is_in_variable =
+        matches.as_ref().is_some_and(|matches| matches.value_source("context") == Some(ValueSource::EnvVariable));
+    let of_variable = |fault| match fault {
+        Fault::Unknown { name, names } if is_in_variable => Fault::UnknownInVariable { name, names },
+        other => other,
+    };
+    let chosen = match named {
+        Some(name) => Some((name.as_str(), contexts.get(name).map_err(of_variable)?)),
         None => contexts.get_current()?,
     };
     let Some((name, context)) = chosen else { return Ok(Chosen::default()) };

@@ -252,10 +252,14 @@ fn corrected_argument(error: &clap::Error, line: &[OsString], root: &Command, pa
     }
     let is_space =
         has_space && command.get_positionals().next().is_none() && !words.iter().any(|word| word == "--space");
-    is_space
-        .then(|| with(&["--space", unknown], after))
-        .flatten()
-        .map(|command| format!("the space is an option: {command}"))
+    let command = is_space.then(|| with(&["--space", unknown], after)).flatten()?;
+    // The word may also be the name of a region.
+    let of_region = match name(path).as_str() {
+        "kent watch" => format!("; the edits of one region: kent region history {unknown}"),
+        "kent region ls" => format!("; one region: kent region show {unknown}"),
+        _ => String::new(),
+    };
+    Some(format!("the space is an option: {command}{of_region}"))
 }
 
 /// Returns the words of a command line, if none of them needs quoting in a shell.
@@ -386,11 +390,17 @@ mod tests {
             ("kent describe q", &["the command for this is `kent region show`"]),
             ("kent alloc region orders -n 5", &["a source is one word: kent alloc region:orders -n 5\n"]),
             ("kent alloc xid 10", &["the number is an option: kent alloc xid -n 10\n"]),
-            ("kent region ls parts -o wide", &["the space is an option: kent region ls --space parts -o wide\n"]),
+            (
+                "kent region ls parts -o wide",
+                &["the space is an option: kent region ls --space parts -o wide; one region: kent region show parts\n"],
+            ),
             ("kent table export parts", &["the space is an option: kent table export --space parts\n"]),
             ("kent table export out.jsonl", &["goes to standard output: kent table export > out.jsonl\n"]),
             ("kent table export /tmp/out --at 7", &["standard output: kent table export --at 7 > /tmp/out\n"]),
-            ("kent watch parts", &["the space is an option: kent watch --space parts\n"]),
+            (
+                "kent watch parts",
+                &["is an option: kent watch --space parts; the edits of one region: kent region history parts\n"],
+            ),
             ("kent status -o yaml", &["possible values: text, json"]),
             ("kent inspect --format json 5", &["for this, use --json: kent inspect --json 5\n"]),
             ("kent region create eu --suffix 10 --parent orders", &["for this, use `kent region subdivide`"]),

@@ -40,6 +40,14 @@ pub enum ConfigError {
         /// The allowed values.
         allowed: String,
     },
+    /// The value of an environment variable is out of range.
+    #[error("{error}; the value comes from the variable {variable}")]
+    Variable {
+        /// The variable.
+        variable: String,
+        /// What is wrong with the value.
+        error: Box<ConfigError>,
+    },
     /// A setting needs another one, or conflicts with it.
     #[error("{setting} needs {needed}")]
     Needs {

@@ -133,6 +133,11 @@ async fn ok_every_change_is_in_the_log_with_its_author() {
         "{misspelt:?}"
     );
     assert_eq!(tail("-n 1").lines().count(), 1);
+    let cut: Vec<_> = fs::read_to_string(at("audit.jsonl")).expect("read").lines().take(3).map(str::to_owned).collect();
+    fs::write(at("cut.jsonl"), format!("{}\n{}\n{}\n", cut[0], &cut[1][..60], cut[2])).expect("written");
+    let (code, shown, warning) = run_in(&[], &format!("audit tail {}", at("cut.jsonl").display()));
+    assert_eq!((code, shown.lines().count()), (0, 2), "{warning}");
+    assert!(warning.contains("cut.jsonl: 1 line is damaged and was left out"), "{warning}");
     assert_eq!(tail("-n 100 --action region.create --outcome done").lines().count(), 1);
     assert!(tail("-n 100 --action clock").contains("clock.accept   on behalf of ada from 127.0.0.1:"));
 }

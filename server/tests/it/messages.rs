@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use super::harness::kentd_binary;
+use super::harness::{data_dir, kentd_binary};
 use super::operator::{Operator, run_at, run_in};
 
 const SETUP: [&str; 19] = [
@@ -315,8 +315,37 @@ fn err_a_space_that_the_command_does_not_name_has_its_origin() {
 }
 
 #[test]
+fn err_a_context_that_a_variable_names_has_its_origin() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("kent.toml");
+    let config = ("KENT_CLIENT_CONFIG", file.to_str().expect("UTF-8"));
+    let expected = "there is no context \"staging\"; there are none yet; create one with `kent context set NAME --endpoint HOST:PORT`";
+    for (variables, words, is_in_variable) in [
+        (&[config, ("KENT_CONTEXT", "staging")][..], "status", true),
+        (&[config, ("KENT_CONTEXT", "staging")], "context show", true),
+        (&[config], "status --context staging", false),
+    ] {
+        let (code, _, message) = run_in(variables, words);
+        assert!(code == 2 && message.contains(expected), "{words}: {message}");
+        assert_eq!(message.contains("; the name comes from the variable KENT_CONTEXT"), is_in_variable, "{message}");
+    }
+}
+
+#[test]
+fn err_a_limit_on_open_files_is_named() {
+    let data = data_dir();
+    let mut shell = Command::new("sh");
+    let start = "ulimit -n 16; exec \"$0\" --data \"$1\" --listen 127.0.0.1:0 --http 127.0.0.1:0";
+    let output = shell.args(["-c", start]).arg(kentd_binary()).arg(data.path()).output().expect("kentd runs");
+    let message = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(message.contains("raise the limit on open files (ulimit -n, LimitNOFILE)"), "{message}");
+}
+
+#[test]
 fn err_a_variable_of_the_daemon_is_named() {
-    for (variable, value) in [("KENT_THREADS", "x"), ("KENT_DATA", ""), ("KENT_AUDIT", "")] {
+    for (variable, value) in
+        [("KENT_THREADS", "x"), ("KENT_THREADS", "0"), ("KENT_WINDOW", "1s"), ("KENT_DATA", ""), ("KENT_AUDIT", "")]
+    {
         let mut kentd = Command::new(kentd_binary());
         let output = kentd.env(variable, value).output().expect("kentd runs");
         let message = String::from_utf8(output.stderr).expect("UTF-8");
@@ -391,6 +420,10 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         (
             "--check-config --metrics-regions orders;parts",
             &["';' is not one of a-z A-Z 0-9 - _ .", "write patterns with commas between them, such as orders,parts"],
+        ),
+        (
+            "--check-config --advertise 0.0.0.0:7600",
+            &["advertise is \"0.0.0.0:7600\", but must be an address that clients on other machines can connect to"],
         ),
         ("--data ~/kent", &["data is ~/kent, but must be a path without ~"]),
         ("--restore a.bak", &["restore is a command, without hyphens", "for example: kentd restore kent.backup"]),
