@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use kent_client::Tried;
 use kent_client::tonic::{Code, Status};
-use kent_ids::DEFAULT_SPACE;
 use kent_proto::model::code_name;
 use kent_tls::explained;
 use serde_json::{Map, Value, json};
@@ -162,9 +161,6 @@ impl Refusal {
         let fields = violations.iter().map(|violation| violation.subject.as_str());
         let mut message = options::in_place_of(fields, message(status));
         let mut advice = credential_advice(status);
-        if info.is_some_and(|info| info.reason == "NO_SUCH_SPACE") {
-            advice.extend(space_origin(status.message()));
-        }
         if let Some(command) = suggested::command(status) {
             let reason = info.map(|info| info.reason.as_str()).unwrap_or_default();
             match (reason, command.contains(" --split-donor "), message.contains("kent ")) {
@@ -184,17 +180,6 @@ impl Refusal {
             advice,
             is_broken: is_broken(status),
         }
-    }
-}
-
-/// Says where a space comes from that does not exist, and that the command line does not name.
-fn space_origin(message: &str) -> Option<String> {
-    let space = message.split('"').nth(1)?;
-    let is_named = |word: std::ffi::OsString| word.to_string_lossy().contains(space);
-    match std::env::var("KENT_SPACE") {
-        _ if space == DEFAULT_SPACE || std::env::args_os().skip(1).any(is_named) => None,
-        Ok(value) if value == space => Some("the space comes from the variable KENT_SPACE".to_owned()),
-        _ => Some("the space comes from the context (kent context show)".to_owned()),
     }
 }
 
@@ -316,6 +301,23 @@ impl Failure {
     fn cause(&self) -> &Self {
         match self {
             Self::Stopped { cause, .. } => cause,
+            other => other,
+        }
+    }
+
+    /// Says where the command took a space that does not exist.
+    pub(crate) fn with_space_origin(self, space: &str, origin: &str) -> Self {
+        match self {
+            Self::Stopped { cause, printed, wanted } => {
+                Self::Stopped { cause: cause.with_space_origin(space, origin).into(), printed, wanted }
+            }
+            Self::Refused(mut refusal)
+                if refusal.reason.as_deref() == Some("NO_SUCH_SPACE")
+                    && refusal.message.contains(&format!("{space:?}")) =>
+            {
+                refusal.advice.push(format!("the space comes from {origin}"));
+                Self::Refused(refusal)
+            }
             other => other,
         }
     }

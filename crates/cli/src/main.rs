@@ -78,10 +78,11 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return refuse_arguments(&error, &settings::reach_leniently(&line)),
     };
-    let (json, reach) = (parsed.cli.global.json, parsed.settings.reach());
-    match run(parsed, reach.clone()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => report(&failure, json, &reach),
+    let (json, reach, space) = (parsed.cli.global.json, parsed.settings.reach(), parsed.settings.space_origin());
+    match (run(parsed, reach.clone()), space) {
+        (Ok(()), _) => ExitCode::SUCCESS,
+        (Err(failure), None) => report(&failure, json, &reach),
+        (Err(failure), Some((space, origin))) => report(&failure.with_space_origin(&space, origin), json, &reach),
     }
 }
 

@@ -201,6 +201,15 @@ impl Settings {
         }
     }
 
+    /// Returns the space and where it comes from, unless the command line names it.
+    pub(crate) fn space_origin(&self) -> Option<(String, &'static str)> {
+        match self.get("space") {
+            (space, Origin::Variable) => Some((space, "the variable KENT_SPACE")),
+            (space, Origin::Context) => Some((space, "the context (kent context show)")),
+            (_, Origin::Option | Origin::Default) => None,
+        }
+    }
+
     /// Returns the effective text of a setting, and its origin.
     pub(crate) fn get(&self, setting: &str) -> (String, Origin) {
         let id = &setting.replace('-', "_");
