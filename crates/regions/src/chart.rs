@@ -2,6 +2,7 @@
 //! revision, or those that a caller may read.
 
 use alloc::{sync::Arc, vec::Vec};
+use core::ops::Range;
 
 use crate::{
     prefix::Prefix,
@@ -81,9 +82,13 @@ impl Charted for Chart {
     }
 }
 
-/// Returns the regions that begin with a prefix.
 fn between(regions: &[(Arc<Region>, Tally)], under: Prefix) -> &[(Arc<Region>, Tally)] {
-    let from = regions.partition_point(|(region, _)| region.prefix < under);
-    let len = regions[from..].partition_point(|(region, _)| region.prefix.starts_with(under));
-    &regions[from..from + len]
+    &regions[range(regions, |(region, _)| region.prefix, under)]
+}
+
+/// Returns the indexes of the elements whose prefixes begin with `under`. The elements are sorted by prefix.
+pub(crate) fn range<T>(sorted: &[T], prefix: impl Fn(&T) -> Prefix, under: Prefix) -> Range<usize> {
+    let from = sorted.partition_point(|element| prefix(element) < under);
+    let len = sorted[from..].partition_point(|element| prefix(element).starts_with(under));
+    from..from + len
 }

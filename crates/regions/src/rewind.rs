@@ -4,9 +4,16 @@
 //! A map of an earlier revision therefore costs as much as one of the present table, and a few lookups for each change.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::iter;
+use core::{iter, ops::Range};
 
-use crate::{chart::Charted, prefix::Prefix, region::Region, revision::Revision, table::Table, tally::Tally};
+use crate::{
+    chart::{self, Charted},
+    prefix::Prefix,
+    region::Region,
+    revision::Revision,
+    table::Table,
+    tally::Tally,
+};
 
 /// The regions that differ between an earlier revision and the present table.
 #[derive(Clone, Debug)]
@@ -55,16 +62,14 @@ impl Sorted {
         Self { regions, sums }
     }
 
-    /// Returns the index of the first region that begins with a prefix, and that of the first one after them.
-    fn inside(&self, under: Prefix) -> (usize, usize) {
-        let from = self.regions.partition_point(|region| region.prefix < under);
-        let len = self.regions[from..].partition_point(|region| region.prefix.starts_with(under));
-        (from, from + len)
+    /// Returns the indexes of the regions that begin with a prefix.
+    fn inside(&self, under: Prefix) -> Range<usize> {
+        chart::range(&self.regions, |region| region.prefix, under)
     }
 
     fn sum(&self, under: Prefix) -> Tally {
-        let (from, to) = self.inside(under);
-        self.sums[to].minus(self.sums[from])
+        let Range { start, end } = self.inside(under);
+        self.sums[end].minus(self.sums[start])
     }
 
     fn has(&self, prefix: Prefix) -> bool {
@@ -91,8 +96,8 @@ impl Charted for Rewound<'_> {
 
     fn inside(&self, under: Prefix) -> impl Iterator<Item = (&Arc<Region>, Tally)> {
         let Rewind { now, then, .. } = self.rewind;
-        let (from, to) = then.inside(under);
-        let mut changed = then.regions[from..to].iter().map(|region| (region, Tally::in_table(region))).peekable();
+        let mut changed =
+            then.regions[then.inside(under)].iter().map(|region| (region, Tally::in_table(region))).peekable();
         let mut same = self.table.inside(under).filter(|(region, _)| !now.has(region.prefix)).peekable();
         iter::from_fn(move || match (same.peek(), changed.peek()) {
             (Some((left, _)), Some((right, _))) if right.prefix < left.prefix => changed.next(),
