@@ -625,7 +625,7 @@ pub fn region(space: &str, parent: Option<&str>, region: &Region, usage: Usage) 
     }
 }
 
-/// Returns the name of the space of a delegated region.
+/// Returns the name of the space into which a region of `space` is delegated.
 pub fn inner_space(space: &str, region: &str) -> String {
     format!("{space}/{region}")
 }

@@ -1,4 +1,4 @@
-//! The error for a caller whose budget is used up.
+//! The error for a request of more identifiers than the caller's budget has left.
 
 use kent_access::Holder;
 use kent_ids::{Source, counted, grouped};

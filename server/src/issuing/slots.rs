@@ -184,8 +184,8 @@ impl Slots {
         self.now(&mut state).ok()
     }
 
-    /// Fails until the wait after a restore is over (`--clock-error`): a lost host whose clock was ahead may have
-    /// issued identifiers with times up to the end of the wait.
+    /// Fails until the wait after a restore, which `--clock-error` sets, is over: a lost host whose clock was ahead may
+    /// have issued identifiers with times up to the end of the wait.
     pub(crate) fn check_restored(&self) -> Result<(), RestoreWait> {
         let Some(until) = self.restored_until else { return Ok(()) };
         match self.trusted_now() {
@@ -277,7 +277,7 @@ impl Slots {
                         None => None,
                     }
                 }
-                // Other replicas' clocks may agree with ours by now.
+                // Try to take a slot anyway: the clocks of other replicas may agree with ours by now.
                 Err(_) if self.store.peers().is_some() && state.issuer.held().is_none() => None,
                 Err(_) => return Ok(()),
             }

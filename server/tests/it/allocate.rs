@@ -50,7 +50,7 @@ async fn ok_blocks_of_every_format_are_distinct_ascending_and_timely() {
     }
 }
 
-/// All sources except regions.
+/// All formats, and some series.
 fn sources() -> Vec<String> {
     let formats = Format::all().map(|format| format.token().to_owned());
     let series = ["uid11-fullrand", "serial:GBP", "serial:gbp$", "serialD:GBP"];

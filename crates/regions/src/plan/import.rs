@@ -89,8 +89,8 @@ fn check_together(table: &Table, plan: &Plan) -> Result<(), Refusal> {
     for region in made() {
         let mut outer = around(table, region.prefix);
         while let Some(region) = outer.filter(|region| regions.insert(region.number, region).is_none()) {
-            // A region with subregions is valid only with a subregion. So add its first subregion, the first subregion
-            // inside that, and so on.
+            // `Table::restore` rejects a region that should have subregions but has none. So add its first subregion,
+            // the first subregion inside that, and so on.
             let mut first = table.children(region).next();
             while let Some(region) = first.filter(|region| regions.insert(region.number, region).is_none()) {
                 first = table.children(region).next();

@@ -50,7 +50,7 @@ export function toScene(plan: Plan<MapCell>): Item[] {
   });
 }
 
-/** The prefixes of the inner nodes with a cell below them that is not free. */
+/** The prefixes of the inner nodes that have a used cell below them. */
 function usedPrefixes(cells: readonly MapCell[], root: number): Set<string> {
   const used = new Set<string>();
   for (const cell of cells) {

@@ -14,8 +14,8 @@ use crate::{
     records::{failure::StoreFailure, keys},
 };
 
-/// An older backup from which another store was restored. This backup limits what the restored store may have issued; a
-/// newer backup does not.
+/// An older backup from which another store was restored. It limits what that other store may have issued; the newer
+/// backup, which is being restored now, does not.
 #[derive(Debug)]
 pub(crate) struct OlderBackup {
     /// When the backup was created.
