@@ -561,7 +561,8 @@ pub(crate) fn refusal_hint(space: &str, refusal: &TableRefusal) -> String {
             )
         }
         TableRefusal::UseUnknown { region } => format!(
-            "; if none is, `kent region delete {} --unused` frees its prefix for another region",
+            "; `kent region set {0} --next N` declares that all numbers below N may be in use, and no others; if none is in use, `kent \
+             region delete {0} --unused` frees the prefix for another region",
             arguments(region, space)
         ),
         TableRefusal::DelegatesExternal { region } => format!(

@@ -118,12 +118,17 @@ pub fn toggle_debug() {
 fn parse_filter(filter: &str) -> Result<Targets, BadFilter> {
     // An empty string would parse as a level.
     let is_level = |part: &str| {
-        part.rsplit('=').next().is_some_and(|level| !level.is_empty() && level.parse::<LevelFilter>().is_ok())
+        let level = part.rsplit('=').next();
+        // `Targets` would read a space or a semicolon, which is probably meant to be a comma, as a part of a module's
+        // name.
+        level.is_some_and(|level| !level.is_empty() && level.parse::<LevelFilter>().is_ok())
+            && part.chars().all(|mark| mark.is_ascii_alphanumeric() || "_:-=".contains(mark))
     };
     let bad = |part: &str| BadFilter { filter: filter.to_owned(), part: part.to_owned() };
-    match filter.split(',').map(str::trim).find(|part| !is_level(part)) {
+    let parts: Vec<_> = filter.split(',').map(str::trim).collect();
+    match parts.iter().find(|part| !is_level(part)) {
         Some(part) => Err(bad(part)),
-        None => filter.parse().map_err(|_| bad(filter)),
+        None => parts.join(",").parse().map_err(|_| bad(filter)),
     }
 }
 
@@ -161,13 +166,19 @@ mod tests {
         for filter in ["info", "WARN", "off", "kentd=debug,tonic=warn", "info, kentd::tables=trace"] {
             assert!(parse_filter(filter).is_ok(), "{filter}");
         }
+        let spaced = parse_filter("info, kentd=debug").expect("valid");
+        assert!(
+            spaced.would_enable("kentd", &tracing::Level::DEBUG) && !spaced.would_enable("h2", &tracing::Level::DEBUG)
+        );
     }
 
     #[test]
     fn err_a_filter_in_the_settings_is_checked_without_starting_the_logs() {
-        for (log, expected) in
-            [("info,tonic=warn", None), ("verbose", Some("log is \"verbose\", but \"verbose\" is not"))]
-        {
+        for (log, expected) in [
+            ("info,tonic=warn", None),
+            ("verbose", Some("log is \"verbose\", but \"verbose\" is not")),
+            ("info kentd=debug", Some("log is \"info kentd=debug\", but")),
+        ] {
             let settings = Settings { log: Some(log.to_owned()), ..Settings::default() };
             let error = check(&Config::check(settings).expect("valid")).err().map(|error| error.to_string());
             assert_eq!(error.is_some(), expected.is_some(), "{log}: {error:?}");

@@ -41,8 +41,8 @@ use self::{
     region::REGION_HELP,
     request::REQUEST_HELP,
     value::{
-        parse_count, parse_duration, parse_name, parse_request_id, parse_revision, parse_revision_or_0, parse_source,
-        parse_timestamp_width, parse_width,
+        parse_count, parse_duration, parse_new_space, parse_request_id, parse_revision, parse_revision_or_0,
+        parse_source, parse_timestamp_width, parse_width,
     },
 };
 use crate::connect::{Credentials, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, Endpoints, parse_timeout};
@@ -436,7 +436,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct SpaceCreateArgs {
     /// The name: 1 to 63 of a-z A-Z 0-9 - _ . beginning with a letter or digit.
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = parse_new_space)]
     pub(crate) name: String,
     /// The width of the space's identifiers in bits.
     #[arg(long, value_name = "N", value_parser = parse_width, allow_negative_numbers = true)]

@@ -67,6 +67,9 @@ pub(crate) const SETTINGS: [&str; 7] = ["endpoint", "ca", "cert", "key", "token-
 /// The settings that are paths. A context stores absolute paths, because commands run in any directory.
 pub(crate) const PATHS: [&str; 4] = ["ca", "cert", "key", "token-file"];
 
+/// The variable that names the contexts file.
+const VARIABLE: &str = "KENT_CLIENT_CONFIG";
+
 /// Reasons why the contexts file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
@@ -108,10 +111,14 @@ impl Contexts {
     /// Reads the file. If it does not exist, there are no contexts. `variable` returns the value of an environment
     /// variable.
     pub(crate) fn load(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<Self, Fault> {
-        let Some(path) = path(variable) else { return Ok(Self::default()) };
+        let Some(path) = path(&variable) else { return Ok(Self::default()) };
         match fs::read_to_string(&path) {
             Ok(text) => Self::parse(path, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { path, ..Self::default() }),
+            Err(error) if variable(VARIABLE).is_some_and(|named| named == path) => {
+                let origin = format!("{error}; the path comes from the variable {VARIABLE}");
+                Err(Fault::File { what: "read", path, error: io::Error::new(error.kind(), origin) })
+            }
             Err(error) => Err(Fault::File { what: "read", path, error }),
         }
     }
@@ -279,7 +286,7 @@ fn path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         let configured = set("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
         configured.or_else(|| set("HOME").map(|home| home.join(".config")))
     };
-    set("KENT_CLIENT_CONFIG").or_else(|| folder().map(|folder| folder.join("kent").join("config.toml")))
+    set(VARIABLE).or_else(|| folder().map(|folder| folder.join("kent").join("config.toml")))
 }
 
 #[cfg(test)]

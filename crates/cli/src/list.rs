@@ -23,9 +23,10 @@ pub(crate) async fn run(args: &LsArgs, daemon: &Daemon, out: &mut Out) -> Result
             args.filters.iter().all(|filter| filter.holds(region))
                 && args.selectors.iter().all(|selector| selector.holds(region))
         });
-        match args.sort {
-            Some(_) => all.extend(page),
-            None => lister.print(&page)?,
+        all.extend(page);
+        if args.sort.is_none() && all.len() >= PART {
+            lister.print(&all)?;
+            all.clear();
         }
         Ok(())
     };
@@ -44,10 +45,14 @@ pub(crate) async fn run(args: &LsArgs, daemon: &Daemon, out: &mut Out) -> Result
     }
     if let Some(order) = &args.sort {
         all.sort_by(|left, right| compare(left, right, order.key, order.is_descending));
-        lister.print(&all)?;
     }
+    lister.print(&all)?;
     lister.end()
 }
+
+/// The number of regions of an unsorted list that are collected before they are printed. The columns of regions that are
+/// printed together have the same widths.
+const PART: usize = 1000;
 
 const NO_SPACE: &str = "there is no space that you may see: `kent whoami` shows your permissions; an operator can add one of them to your \
                         role, such as read:region:default/*";

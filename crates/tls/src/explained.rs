@@ -52,8 +52,14 @@ fn certificate(problem: &CertificateError) -> Option<String> {
             // webpki writes names as `DnsName("a.example")` and `IpAddress(127.0.0.1)`.
             let name = |name: &String| name.split(['(', ')', '"']).rfind(|part| !part.is_empty()).map(str::to_owned);
             let names: Vec<_> = presented.iter().filter_map(name).collect();
-            let presented = if names.is_empty() { "no host".to_owned() } else { names.join(", ") };
-            return Some(format!("the certificate is for {presented}, not for {}", expected.to_str()));
+            let expected = expected.to_str();
+            return Some(match names.is_empty() {
+                true => format!(
+                    "the certificate has no subject alternative names, so it is for no host (a common name does not count); it needs \
+                     {expected}"
+                ),
+                false => format!("the certificate is for {}, not for {expected}", names.join(", ")),
+            });
         }
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             "the certificate is a CA certificate"
@@ -73,7 +79,12 @@ mod tests {
     fn ok_errors_that_people_meet_are_explained() {
         let expected = ServerName::try_from("b.example").expect("a name");
         let presented = vec!["DnsName(\"a.example\")".to_owned(), "IpAddress(127.0.0.1)".to_owned()];
+        let nameless = CertificateError::NotValidForNameContext { expected: expected.clone(), presented: Vec::new() };
         let cases = [
+            (
+                nameless.into(),
+                "the certificate has no subject alternative names, so it is for no host (a common name does not count); it needs b.example",
+            ),
             (rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch), "the key does not match the certificate"),
             (CertificateError::UnknownIssuer.into(), "the certificate is not signed by a trusted CA"),
             (

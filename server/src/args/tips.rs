@@ -28,7 +28,7 @@ const fn habit(of: &'static str, names: &'static [&'static str], tip: &'static s
 }
 
 /// Options that users may expect. The first match counts.
-const OPTIONS: [Habit; 25] = [
+const OPTIONS: [Habit; 26] = [
     habit(
         "restore",
         &["force", "f", "overwrite"],
@@ -94,6 +94,12 @@ const OPTIONS: [Habit; 25] = [
         &["migrate"],
         "migrate is a command, without hyphens",
         "kentd migrate --from sled:/var/lib/kent --to etcd://127.0.0.1:2379/kent --dry-run",
+    ),
+    habit(
+        "kentd",
+        &["tls-ca", "ca", "cacert", "client-ca", "ca-file", "trusted-ca-file"],
+        "--tls-client-ca names the CAs that sign the certificates of callers",
+        "kentd --tls-cert server.pem --tls-key server.key --tls-client-ca ca.pem",
     ),
     habit("kentd", VERBOSE, "--log sets the log levels", "kentd --log debug"),
     habit("kentd", &["quiet", "q", "silent"], "--log sets the log levels", "kentd --log warn"),
@@ -286,7 +292,17 @@ pub(super) fn improve(mut error: clap::Error, line: &[OsString], command: &Comma
         error.remove(ContextKind::SuggestedArg);
     }
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    if let Some(value) = text(&error, ContextKind::InvalidValue).and_then(without_password) {
+        error.insert(ContextKind::InvalidValue, ContextValue::String(value));
+    }
     error
+}
+
+/// Returns a URL without the user and the password in it, so that they do not get into logs.
+fn without_password(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (_, rest) = rest.rsplit_once('@')?;
+    Some(format!("{scheme}://...@{rest}"))
 }
 
 /// Returns the tip that a command's options must follow its name, and the reordered command line.

@@ -5,7 +5,7 @@
 //! errors to standard error.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -61,7 +61,7 @@ impl RotatingFile {
     fn reopen(&mut self) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?,
+            None => open(&self.path)?,
         };
         Ok(self.file.insert(file))
     }
@@ -86,6 +86,20 @@ impl RotatingFile {
         let mut path = self.path.clone().into_os_string();
         path.push(format!(".{number}"));
         path.into()
+    }
+}
+
+/// Opens the file and locks it. If two processes wrote the same log, each could rename a file that the other has just
+/// filled. The lock ends with the file, or with the process.
+fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another process of kentd writes it: give each its own file",
+        )),
+        // Not all file systems have locks.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 
@@ -126,6 +140,20 @@ mod tests {
         fs::rename(&path, dir.path().join("moved")).expect("renamed");
         file.write(b"2\n").expect("written");
         assert_eq!([read(dir.path(), "moved"), read(dir.path(), "a")], ["1\n", "2\n"]);
+    }
+
+    #[test]
+    fn err_a_file_that_another_process_writes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let open = |name| RotatingFile::open(&dir.path().join(name), Rotation { bytes: 4, files: 3 });
+        let mut file = open("a").expect("opened");
+        assert_eq!(open("a").expect_err("locked").kind(), io::ErrorKind::ResourceBusy);
+        file.write(b"111\n").expect("written");
+        file.write(b"222\n").expect("written to a new file");
+        assert!(open("a").is_err(), "the new file is locked as well");
+        open("a.1").expect("the old one is not");
+        drop(file);
+        open("a").expect("no longer locked");
     }
 
     #[test]

@@ -114,7 +114,13 @@ impl EtcdSettings {
         match (&self.store_user, &self.store_password_file) {
             (Some(user), Some(path)) => {
                 // Read the file now as well, so that the daemon does not start if the file is missing.
-                file("store-password-file", path)?;
+                if file("store-password-file", path)?.trim_ascii().is_empty() {
+                    return Err(ConfigError::OutOfRange {
+                        setting: "store-password-file".to_owned(),
+                        value: format!("{}, which is empty", path.display()),
+                        allowed: "a file with the password of store-user".to_owned(),
+                    });
+                }
                 Ok(Some(EtcdCredentials { user: user.clone(), password: EtcdPassword::File(path.clone()) }))
             }
             (None, None) => Ok(None),

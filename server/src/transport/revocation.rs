@@ -20,11 +20,14 @@ pub(super) fn check(path: &Path, lists: &[CertificateRevocationListDer<'_>]) -> 
 
 /// The issuers of the lists that were not issued by one of these CAs. Such a list has an effect only for an
 /// intermediate CA.
-pub(super) fn strangers(cas: &[CertificateDer<'_>], lists: &[CertificateRevocationListDer<'_>]) -> Vec<String> {
+pub(super) fn strangers(
+    cas: &[CertificateDer<'_>],
+    lists: &[CertificateRevocationListDer<'_>],
+) -> impl Iterator<Item = String> {
     let is_ca = |issuer: &[u8]| {
         cas.iter().any(|ca| parse_x509_certificate(ca).is_ok_and(|(_, ca)| ca.subject().as_raw() == issuer))
     };
     let lists = lists.iter().filter_map(|list| parse_x509_crl(list).ok());
-    let strangers = lists.filter(|(_, list)| !is_ca(list.issuer().as_raw()));
-    strangers.map(|(_, list)| list.issuer().to_string()).collect()
+    let strangers = lists.filter(move |(_, list)| !is_ca(list.issuer().as_raw()));
+    strangers.map(|(_, list)| list.issuer().to_string())
 }

@@ -134,10 +134,6 @@ pub enum TlsError {
     Setup(#[from] rustls::Error),
 }
 
-/// The warning about a list of revoked certificates without an effect.
-const STRANGER: &str = "a list of revoked certificates (tls-crl) was issued by none of the CAs of tls-client-ca, so it revokes no \
-                        certificate that they signed";
-
 /// The interval at which the files are compared with the configuration in use.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
 
@@ -160,8 +156,8 @@ struct Loaded {
     http: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     expiry: Expiry,
-    /// The issuers of revocation lists that are not among the CAs of callers.
-    strangers: Vec<String>,
+    /// What is wrong with files that can be used.
+    flaws: Vec<String>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -190,18 +186,17 @@ impl TlsFiles {
         Loaded::new(self, self.read()?).map(|_| ())
     }
 
-    /// Returns a warning for each file that has expired at `now`, and for each revocation list of another CA.
+    /// Returns a warning for each file that has expired at `now`, and for each file that has less effect than it seems.
     ///
     /// # Errors
     ///
     /// [`TlsError`].
     pub fn warnings(&self, now: UnixNanos) -> Result<Vec<String>, TlsError> {
-        let Loaded { expiry, strangers, .. } = Loaded::new(self, self.read()?)?;
+        let Loaded { expiry, flaws, .. } = Loaded::new(self, self.read()?)?;
         let warning = |(setting, file): (_, &Path)| {
             format!("the file {} of {setting} has expired, so TLS connections may fail; replace it", file.display())
         };
-        let strange = strangers.iter().map(|issuer| format!("{STRANGER}: {issuer}"));
-        Ok(expiry.expired(now).map(warning).chain(strange).collect())
+        Ok(expiry.expired(now).map(warning).chain(flaws).collect())
     }
 
     fn read(&self) -> Result<Contents, TlsError> {
@@ -220,15 +215,16 @@ impl TlsFiles {
 impl Loaded {
     fn new(files: &TlsFiles, contents: Contents) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
-        let (verifier, strangers) = match (&files.client_ca, &contents.client_ca) {
+        let (verifier, mut flaws) = match (&files.client_ca, &contents.client_ca) {
             (Some(path), Some(pem)) => {
                 let crl = files.crl.as_ref().zip(contents.crl.as_deref());
-                let (verifiers, strangers) = verifiers(path, pem, crl, &provider)?;
-                (Some(verifiers), strangers)
+                let (verifiers, flaws) = verifiers(path, pem, crl, &provider)?;
+                (Some(verifiers), flaws)
             }
             _ => (None, Vec::new()),
         };
         let (required, optional) = verifier.unzip();
+        flaws.extend(nameless(files, &contents));
         Ok(Self {
             grpc: Arc::new(config(files, &contents, &provider, required.clone(), b"h2")?),
             http: Arc::new(config(files, &contents, &provider, optional, b"http/1.1")?),
@@ -238,16 +234,16 @@ impl Loaded {
                 files.client_ca.as_deref().zip(contents.client_ca.as_deref()),
                 files.crl.as_deref().zip(contents.crl.as_deref()),
             ),
-            strangers,
+            flaws,
             contents,
         })
     }
 
-    /// Logs which files have expired at `now`, and which revocation lists are those of other CAs.
+    /// Logs which files have expired at `now`, and which have less effect than they seem.
     fn warn(&self, now: UnixNanos) {
         self.expiry.warn(now);
-        for issuer in &self.strangers {
-            warn!(issuer, "{STRANGER}");
+        for flaw in &self.flaws {
+            warn!("{flaw}");
         }
     }
 }
@@ -255,7 +251,7 @@ impl Loaded {
 /// The verifiers of the gRPC port, which requires client certificates, and of the HTTP port, which does not.
 type Verifiers = (Arc<dyn ClientCertVerifier>, Arc<dyn ClientCertVerifier>);
 
-/// Returns the verifiers, and the issuers of revocation lists that are not among the CAs.
+/// Returns the verifiers, and a warning for each revocation list that was not issued by one of the CAs.
 fn verifiers(
     path: &Path,
     cas: &[u8],
@@ -278,11 +274,17 @@ fn verifiers(
         }
         None => Vec::new(),
     };
-    let strangers = revocation::strangers(&cas, &crls);
+    let flaw = |issuer| {
+        format!(
+            "a list of revoked certificates (tls-crl) was issued by {issuer}, which is none of the CAs of tls-client-ca, so it revokes no \
+             certificate that they signed"
+        )
+    };
+    let flaws = revocation::strangers(&cas, &crls).map(flaw).collect();
     let builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
     // A CA without a list counts as having revoked nothing.
     let builder = builder.with_crls(crls).allow_unknown_revocation_status().enforce_revocation_expiration();
-    Ok(((builder.clone().build()?, builder.allow_unauthenticated().build()?), strangers))
+    Ok(((builder.clone().build()?, builder.allow_unauthenticated().build()?), flaws))
 }
 
 /// Rejects a certificate that is not a CA certificate, such as a caller's. rustls does not check the certificates that
@@ -332,6 +334,19 @@ fn config(
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
+}
+
+/// Returns a warning if the daemon's certificate names no host.
+fn nameless(files: &TlsFiles, contents: &Contents) -> Option<String> {
+    let chain = kent_tls::certificates(&contents.cert, "").ok()?;
+    let (_, certificate) = parse_x509_certificate(chain.first()?).ok()?;
+    let has_names = !matches!(certificate.subject_alternative_name(), Ok(None));
+    (!has_names).then(|| {
+        format!(
+            "the certificate {} (tls-cert) has no subject alternative names, so clients accept it for no host: a common name does not count",
+            files.cert.display()
+        )
+    })
 }
 
 /// Returns the index of the certificate that belongs to the key.

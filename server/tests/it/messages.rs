@@ -31,7 +31,7 @@ const SETUP: [&str; 19] = [
 const LONG: &str = "alloc region:orders --request-id aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 /// Commands that the daemon or `kent` refuses, and parts of the message.
-const REFUSED: [(&str, &[&str]); 85] = [
+const REFUSED: [(&str, &[&str]); 86] = [
     ("alloc region:orders@parts --space default", &["give one of the two, as in `kent alloc region:orders@parts`"]),
     (
         "region shrink few --by 30",
@@ -196,6 +196,10 @@ const REFUSED: [(&str, &[&str]); 85] = [
         "token create ci --allow read:* --expires never",
         &["without --expires, the token ends with your own credential, or never if yours does not expire"],
     ),
+    (
+        "space create default/asia --bits 20",
+        &["kent region create asia --suffix BITS --space default, then kent region"],
+    ),
     ("log-level info,", &["\"\" is not a level: use off, error"]),
     (
         "region subdivide orders --by 1 --new q:90:1",
@@ -332,6 +336,37 @@ fn err_a_context_that_a_variable_names_has_its_origin() {
 }
 
 #[test]
+fn err_a_contexts_file_of_a_variable_has_its_origin() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (code, _, message) = run_in(&[("KENT_CLIENT_CONFIG", folder.path().to_str().expect("UTF-8"))], "status");
+    assert!(code == 2 && message.contains("the path comes from the variable KENT_CLIENT_CONFIG"), "{message}");
+}
+
+#[test]
+fn err_an_external_region_needs_a_declaration_before_it_shrinks() {
+    let operator = Operator::new();
+    operator.kent("region create staff --suffix 20 --order external");
+    let refused = operator.refused("region shrink staff --by 5", "USE_UNKNOWN");
+    let command = "kent region set staff --space default --next ";
+    assert!(refused.contains(&format!("`{command}N` declares that all numbers below N may be in use")), "{refused}");
+    operator.kent("region set staff --space default --next 100");
+    operator.kent("region shrink staff --by 5");
+}
+
+#[test]
+fn ok_regions_of_all_spaces_are_in_one_table() {
+    let operator = Operator::new();
+    operator.kent("region create emea --suffix 20");
+    operator.kent("region delegate emea");
+    operator.kent("region create orders --suffix 8 --space default/emea");
+    let shown = operator.kent("region ls -A");
+    let column = shown.lines().next().expect("headings").find("PREFIX").expect("a column");
+    for line in shown.lines() {
+        assert!(line.as_bytes()[column - 1] == b' ' && line.as_bytes()[column] != b' ', "{shown}");
+    }
+}
+
+#[test]
 fn err_a_limit_on_open_files_is_named() {
     let data = data_dir();
     let mut shell = Command::new("sh");
@@ -425,6 +460,16 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
             "--check-config --advertise 0.0.0.0:7600",
             &["advertise is \"0.0.0.0:7600\", but must be an address that clients on other machines can connect to"],
         ),
+        (
+            "--store etcd://kent:s3cret@127.0.0.1:1/kent",
+            &["'etcd://...@127.0.0.1:1/kent'", "use --store-user and --store-password-file"],
+        ),
+        (
+            "--check-config --store etcd://127.0.0.1:1/kent --store-user kent --store-password-file /dev/null",
+            &["store-password-file is /dev/null, which is empty, but must be a file with the password of store-user"],
+        ),
+        ("--tls-ca ca.pem", &["--tls-client-ca names the CAs that sign the certificates of callers"]),
+        ("--check-config --log info;kentd=debug", &["\"info;kentd=debug\" is not a level"]),
         ("--data ~/kent", &["data is ~/kent, but must be a path without ~"]),
         ("--restore a.bak", &["restore is a command, without hyphens", "for example: kentd restore kent.backup"]),
         ("--listen 127.0.0.1:5 --http 127.0.0.1:5", &["listen and http are both 127.0.0.1:5: give two ports"]),
@@ -436,6 +481,7 @@ fn err_a_flag_of_the_daemon_is_refused_once_with_its_range() {
         assert_eq!(errors, 1, "{words}: {message}");
         assert!(!message.contains("cannot start"), "{words}: {message}");
         parts.iter().for_each(|part| assert!(message.contains(part), "{words}: {message} does not say {part}"));
+        assert!(!message.contains("s3cret") && !message.contains("tls-crl"), "{words}: {message}");
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     auth::guarded,
     harness::{Daemon, data_dir},
-    operator::run_in,
+    operator::{kent_in, run_in},
 };
 
 /// A daemon that requires credentials, and a directory with the token of an administrator.
@@ -110,6 +110,25 @@ fn ok_a_token_is_created_used_rotated_and_revoked() {
     assert_eq!(mode("orders"), 0o600);
     let again = format!("token create again {options} --out {}", guarded.path("orders"));
     assert_eq!(guarded.run("admin.token", &again).0, 2, "an existing file was replaced");
+
+    let spare = guarded.token("spare", options);
+    let full = || fs::File::options().write(true).open("/dev/full").expect("opened");
+    for (words, done) in [
+        (format!("token create lost {options}"), "(lost) was created, but the secret could not be written to standard"),
+        (
+            format!("token rotate {spare} --json"),
+            "(spare) has a new secret (the old secret works for 1h more), but the",
+        ),
+    ] {
+        let admin = guarded.path("admin.token");
+        let variables = [("KENT_ENDPOINT", guarded.daemon.grpc_address()), ("KENT_TOKEN_FILE", &admin)];
+        let output = kent_in(&variables, &words).stdout(full()).output().expect("kent runs");
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(
+            output.status.code() == Some(1) && said.contains(done) && said.contains("kent token rotate "),
+            "{said}"
+        );
+    }
 
     guarded.kent("orders", "alloc region:orders -n 3");
     let who = guarded.json("orders", "whoami");

@@ -45,14 +45,14 @@ impl Place {
     }
 
     /// Writes the token. If its file cannot be written, prints the token to standard output, because the daemon shows
-    /// it only once.
+    /// it only once. Fails with [`Failure::Output`] if the token is lost.
     pub(super) fn put(self, secret: &str, out: &mut Out) -> Result<(), Failure> {
         let (path, error) = match self {
             Self::Output if out.is_json() => return Ok(()),
-            Self::Output => return out.text(&format!("{secret}\n")),
+            Self::Output => return out.text(&format!("{secret}\n")).and_then(|()| out.flush()),
             Self::File { path, mut part, replaces } => {
                 let line = format!("{secret}\n");
-                let written = part.write_all(line.as_bytes()).and_then(|()| part.as_file().sync_all());
+                let written = part.as_file_mut().write_all(line.as_bytes()).and_then(|()| part.as_file().sync_all());
                 let kept = written.and_then(|()| match replaces {
                     true => part.persist(&path).map(drop).map_err(|error| error.error),
                     false => part.persist_noclobber(&path).map(drop).map_err(|error| error.error),
@@ -63,8 +63,9 @@ impl Place {
                 }
             }
         };
-        out.text(&format!("{secret}\n"))?;
-        Err(unwritable(&path, &error))
+        out.text(&format!("{secret}\n")).and_then(|()| out.flush())?;
+        let path = path.display();
+        Err(Failure::File(format!("cannot write the token to {path}: {error}; it is on standard output instead")))
     }
 }
 

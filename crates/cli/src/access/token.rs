@@ -1,5 +1,7 @@
 //! `kent token`: creates, lists, revokes and rotates tokens.
 
+use std::io;
+
 use kent_client::Daemon;
 use kent_proto::v1::{
     CreateTokenRequest, CreatedToken, ListTokensRequest, NewBudget, RevokeTokenRequest, RotateTokenRequest, Token,
@@ -80,20 +82,44 @@ async fn rotate(args: &TokenRotateArgs, daemon: &Daemon, out: &mut Out) -> Resul
 /// Prints a new token once: the secret alone on standard output or in a file, and the rest on standard error.
 fn hand_over(created: &CreatedToken, note: Option<&str>, place: Place, out: &mut Out) -> Result<(), Failure> {
     let token = created.token.clone().unwrap_or_default();
+    write(created, &token, note, place, out).map_err(|failure| match failure {
+        Failure::Output(error) => Failure::File(lost(&token, note, &error)),
+        other => other,
+    })
+}
+
+/// The message for a token whose secret nobody has seen.
+fn lost(Token { id, name, .. }: &Token, note: Option<&str>, error: &io::Error) -> String {
+    let done = match note {
+        None => "was created".to_owned(),
+        Some(note) => format!("has a new secret ({note})"),
+    };
+    format!(
+        "token {id} ({name}) {done}, but the secret could not be written to standard output and is lost: {error}; make another secret (kent \
+         token rotate {id} --out FILE), or revoke the token (kent token revoke {id})"
+    )
+}
+
+fn write(
+    created: &CreatedToken,
+    token: &Token,
+    note: Option<&str>,
+    place: Place,
+    out: &mut Out,
+) -> Result<(), Failure> {
     let file = place.file();
     if out.is_json() {
-        let mut value = to_json(&token);
+        let mut value = to_json(token);
         match &file {
             Some(file) => value["file"] = json!(file),
             None => value["token"] = json!(created.secret),
         }
         // Write the file first: if that fails, the token is printed instead.
         place.put(&created.secret, out)?;
-        return out.json(&value);
+        return out.json(&value).and_then(|()| out.flush());
     }
     place.put(&created.secret, out)?;
-    out.flush()?;
-    notice::write(&describe(&token, note, file.as_deref()), false);
+    notice::write(&describe(token, note, file.as_deref()), false);
     Ok(())
 }
 

@@ -131,6 +131,17 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// Checks the name of a new space. For a space inside another one, the error shows how to make it.
+pub(super) fn parse_new_space(text: &str) -> Result<String, String> {
+    match text.rsplit_once('/') {
+        Some((outer, inner)) if parse_space(outer).is_ok() && parse_name(inner).is_ok() => Err(format!(
+            "a space inside another one is made from a region: kent region create {inner} --suffix BITS --space {outer}, then kent region \
+             delegate {inner} --space {outer}"
+        )),
+        _ => parse_name(text),
+    }
+}
+
 /// Checks the name of a region. If the text is a source or an API resource name, the error shows what to write instead.
 pub(super) fn parse_region(text: &str) -> Result<String, String> {
     let resource = text.strip_prefix("spaces/").and_then(|rest| rest.rsplit_once("/regions/"));

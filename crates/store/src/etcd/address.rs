@@ -39,6 +39,9 @@ pub enum BadAddress {
         /// The host as given.
         host: String,
     },
+    /// The address contains a user, and perhaps a password, which this message does not repeat.
+    #[error("a user and a password do not belong in the address: use --store-user and --store-password-file")]
+    Credentials,
     /// The prefix is not valid.
     #[error(
         "the prefix {prefix:?} must have at most {PREFIX_MAX} bytes, in parts of a-z A-Z 0-9 - _ . between slashes, and no \
@@ -79,6 +82,9 @@ impl FromStr for EtcdAddress {
             Some(("etcds", rest)) => (true, rest),
             _ => return Err(BadAddress::Scheme),
         };
+        if rest.contains('@') {
+            return Err(BadAddress::Credentials);
+        }
         let (hosts, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let hosts = hosts.split(',').map(host).collect::<Result<_, _>>()?;
         let prefix = if prefix.is_empty() { PREFIX } else { prefix };
