@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use kent_proto::v1::{
     access_server::AccessServer, admin_server::AdminServer, allocator_server::AllocatorServer,
     codec_server::CodecServer, regions_server::RegionsServer,
@@ -255,7 +256,8 @@ impl Daemon {
         }
         stage.set_doing("the state is being read from the store".to_owned());
         let address = config.advertise.clone().unwrap_or(first_address);
-        let place = Place { kind, location, address: address.clone(), directories: directories(&config) };
+        let directories = directories(&config);
+        let place = Place { kind, location, address: address.clone(), directories, tls: tls.clone() };
         let store_metrics = StoreMetrics::default();
         let watched = Arc::new(Watched::new(store.clone(), clock.clone(), &store_metrics));
         let sources: (Arc<dyn Clock>, Arc<dyn Entropy>) = (clock.clone(), entropy.clone());
@@ -332,6 +334,13 @@ impl Daemon {
             () = self.node.tasks().failed().cancelled() => {}
             () = self.ports.failed().cancelled() => {}
         }
+    }
+
+    /// Whether the store was replaced or rolled back. A restarted daemon would not know what was issued since then.
+    pub fn is_store_replaced(&self) -> bool {
+        // A task that fails for this reason may end before the reason is recorded.
+        let is_exchanged = || self.store.peers().is_some_and(|peers| peers.exchanged().now_or_never().is_some());
+        self.node.tasks().is_store_replaced() || is_exchanged()
     }
 
     /// Drains, writes the exact ceilings to the store, and closes it. Returns true if all requests in flight finished.
@@ -461,7 +470,7 @@ async fn attest_opened(
     // Use an absolute path, because the witness identifies a store by its location.
     let absolute = data.and_then(|dir| dir.canonicalize().ok()).map(|dir| dir.display().to_string());
     let location = absolute.unwrap_or_else(|| location.clone());
-    if data.is_some() && !config.new_store {
+    if !config.new_store {
         witness.check_new(&**store, &location).await?;
     }
     let claim = match data {

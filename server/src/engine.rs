@@ -38,6 +38,7 @@ use crate::{
         space::Space,
         undo::UndoCommand,
     },
+    transport::tls::Tls,
 };
 
 /// The daemon's state, and the operations on it.
@@ -78,6 +79,8 @@ pub(crate) struct Place {
     pub(crate) address: String,
     /// The directories in which the daemon makes data durable, each with the name of its setting.
     pub(crate) directories: Vec<(&'static str, PathBuf)>,
+    /// The certificates of the ports.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// The maximum number of region counters, and of series counters, whose chunks a report lists.
@@ -403,6 +406,7 @@ impl Engine {
             slot: self.slots.held(),
             chunks: Vec::new(),
             draining: self.draining.is_cancelled(),
+            stopped: self.tasks.is_broken(),
             quarantine: self.slots.quarantine(),
             restore_wait: self.slots.restore_wait(),
             out_of_touch: self.cluster.as_ref().is_some_and(|cluster| !cluster.is_in_touch()),
@@ -466,7 +470,7 @@ async fn guard(store: Arc<dyn Store>, tasks: Tasks) {
         biased;
         () = tasks.stopping().cancelled() => {}
         exchanged = peers.exchanged() => {
-            tasks.fail_broken(&exchanged);
+            tasks.fail_replaced(&exchanged);
             tasks.stopping().cancelled().await;
         }
     }

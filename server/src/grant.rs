@@ -269,7 +269,7 @@ impl Grants {
     fn refused(&self, error: AllocateError) -> AllocateError {
         match &error {
             AllocateError::Broken(broken) => self.tasks.fail_broken(broken),
-            AllocateError::Store(replaced @ StoreFailure::Replaced { .. }) => self.tasks.fail_broken(replaced),
+            AllocateError::Store(replaced @ StoreFailure::Replaced { .. }) => self.tasks.fail_replaced(replaced),
             _ => {}
         }
         error

@@ -182,7 +182,13 @@ async fn run(config: Config, audit: Option<Audit>) -> ExitCode {
     supervision::report_serving(&daemon);
     let by_signal = tokio::select! {
         name = signals.next() => { info!(signal = name, "draining"); true }
-        () = daemon.failed() => { error!("a part of the daemon failed; stopping"); false }
+        () = daemon.failed() => {
+            match daemon.is_store_replaced() {
+                true => stay(&daemon, &mut signals).await,
+                false => error!("a part of the daemon failed; stopping"),
+            }
+            false
+        }
         () = unaudited(audit.as_ref()) => {
             error!("the audit log cannot be written, and --audit-required is set; stopping");
             false
@@ -202,6 +208,19 @@ async fn run(config: Config, audit: Option<Audit>) -> ExitCode {
             ExitCode::SUCCESS
         }
         (false, _) => ExitCode::FAILURE,
+    }
+}
+
+/// Waits for a signal although the daemon issues nothing more. If the process ended, its supervisor would start another
+/// one, which could not know that the store was replaced or rolled back.
+async fn stay(daemon: &Daemon, signals: &mut Signals) {
+    error!(
+        "the store was replaced or rolled back: this process issues nothing more, and waits for SIGTERM so that no supervisor starts \
+         another one. Stop all replicas, then create a new store from a backup"
+    );
+    tokio::select! {
+        name = signals.next() => info!(signal = name, "stopping"),
+        () = supervision::report_alive(daemon) => {} // never returns
     }
 }
 

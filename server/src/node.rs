@@ -28,8 +28,13 @@ impl Node {
     ///
     /// [`LoadError`] if a record is damaged or written by a newer version, or the store does not answer.
     pub async fn start(environment: Environment, config: &Config) -> Result<Self, LoadError> {
-        let place =
-            Place { kind: "simulated", location: String::new(), address: String::new(), directories: Vec::new() };
+        let place = Place {
+            kind: "simulated",
+            location: String::new(),
+            address: String::new(),
+            directories: Vec::new(),
+            tls: None,
+        };
         Self::start_at(place, environment, config, Tasks::new()).await
     }
 

@@ -12,6 +12,8 @@ pub(crate) struct Readiness {
     pub(crate) slot: Option<HeldSlot>,
     pub(crate) chunks: Vec<HeldChunk>,
     pub(crate) draining: bool,
+    /// Whether the daemon issues nothing more, because an invariant is broken or the store was replaced.
+    pub(crate) stopped: bool,
     pub(crate) quarantine: Option<Quarantine>,
     pub(crate) restore_wait: Option<RestoreWait>,
     pub(crate) out_of_touch: bool,
@@ -41,6 +43,9 @@ impl Readiness {
         let mut reasons = Vec::new();
         if self.draining {
             reasons.push("the daemon is stopping".to_owned());
+        }
+        if self.stopped {
+            reasons.push("the daemon has stopped issuing identifiers for good: see its log".to_owned());
         }
         match &self.slot {
             None => reasons.push(match (&self.quarantine, self.restore_wait) {

@@ -47,10 +47,11 @@ const GRACE: Duration = Duration::from_secs(2);
 /// With `--timeout`, the pause before the next attempt when the client's own retries have failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Prints identifiers. `reach` has the options that suggested commands need to reach the same daemon.
+/// Prints identifiers from the daemon at `endpoints`. `reach` has the options that suggested commands need to reach the same daemon.
 pub(crate) fn run(
     args: &AllocArgs,
     client: Client,
+    endpoints: &str,
     runtime: &Runtime,
     json: bool,
     reach: Reach,
@@ -69,7 +70,7 @@ pub(crate) fn run(
         None => Ends::After(format!("after {}", humantime::format_duration(request_timeout()))),
     };
     let source = args.source();
-    let waiting = Waiting::new(source.to_string(), ends, printer.bar(), json, reach);
+    let waiting = Waiting::new((endpoints.to_owned(), source.to_string()), ends, printer.bar(), json, reach);
     let fetcher = Fetcher {
         source,
         request_id: args.request_id.clone().unwrap_or_default(),
@@ -82,6 +83,7 @@ pub(crate) fn run(
     let fetching = runtime.spawn(fetcher.run(queue, stopped));
     printer.print_all(blocks).map_err(|failure| tally.stopped_by(failure))?;
     let fetched = runtime.block_on(fetching).map_err(|died| Failure::Runtime(io::Error::other(died)))?;
+    let fetched = fetched.map_err(|failure| if args.request_id.is_some() { with_heir_hint(failure) } else { failure });
     fetched.map_err(|failure| tally.stopped_by(if args.timeout.is_none() { with_hint(failure) } else { failure }))
 }
 
@@ -104,6 +106,20 @@ fn with_hint(failure: Failure) -> Failure {
                 }
                 (None, _) => {}
             }
+            Failure::Refused(refusal)
+        }
+        other => other,
+    }
+}
+
+/// Adds a hint to the refusal of a request with a request ID by a closed region: its heir would grant it again.
+fn with_heir_hint(failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused(mut refusal) if refusal.reason.as_deref() == Some("CLOSED") => {
+            refusal.advice.push(
+                "no other region knows this request ID: find out first whether an earlier attempt got its identifiers"
+                    .to_owned(),
+            );
             Failure::Refused(refusal)
         }
         other => other,

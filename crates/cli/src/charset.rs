@@ -45,6 +45,9 @@ pub(crate) fn to_ascii(text: &str) -> Cow<'_, str> {
             '░' => plain.push('.'),
             '→' => plain.push_str("->"),
             '…' => plain.push_str("..."),
+            '±' => plain.push_str("+/-"),
+            '×' => plain.push('x'),
+            'µ' => plain.push('u'),
             other => plain.push(other),
         }
     }
@@ -76,9 +79,13 @@ mod tests {
 
     #[test]
     fn ok_drawings_keep_their_width() {
-        for (text, expected) in
-            [("│  └─ de", "|  +- de"), ("██▌░ 62 %", "##-. 62 %"), ("7 → 8", "7 -> 8"), ("Köln – a…", "Köln - a...")]
-        {
+        for (text, expected) in [
+            ("│  └─ de", "|  +- de"),
+            ("██▌░ 62 %", "##-. 62 %"),
+            ("7 → 8", "7 -> 8"),
+            ("Köln – a…", "Köln - a..."),
+            ("± 3 µs", "+/- 3 us"),
+        ] {
             assert_eq!(to_ascii(text), expected);
         }
     }

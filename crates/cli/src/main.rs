@@ -158,7 +158,7 @@ fn run(Parsed { cli, settings }: Parsed, reach: Reach) -> Result<(), Failure> {
         Command::Alloc(args) => {
             let (space, origin) = settings.get("space");
             args.check_space(&space, origin == Origin::Option)?;
-            alloc::run(&args, client(&global, &settings)?, &runtime()?, json, reach)
+            alloc::run(&args, client(&global, &settings)?, &settings.get("endpoint").0, &runtime()?, json, reach)
         }
         Command::Daemon(command) => with_output(out, |out| {
             if let DaemonCommand::Region(region) = &command

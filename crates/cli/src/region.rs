@@ -1,7 +1,7 @@
 //! `kent region`: `tree`, `show` and `id`, which read the table of a space. Other modules run the other commands.
 
 use kent_client::Daemon;
-use kent_proto::v1::{ComposeRequest, GetRegionRequest, GetSpaceRequest, Space, Uint128};
+use kent_proto::v1::{ComposeRequest, GetRegionRequest, GetSpaceRequest, Region, Space, Uint128, region::Order};
 use serde_json::json;
 
 use crate::args::{IdArgs, RegionCommand, ShowArgs, TreeArgs};
@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::history;
 use crate::list;
 use crate::names;
+use crate::notice;
 use crate::number;
 use crate::output::{Out, Role};
 use crate::pages::nested;
@@ -84,6 +85,12 @@ async fn compose(args: &IdArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Fa
     let name = names::region(&args.space.space, &args.name);
     let message = ComposeRequest { name, suffixes, identifiers };
     let composed = daemon.regions().compose(request(message)).await?.into_inner().composed;
+    if !args.back {
+        let region = GetRegionRequest { name: names::region(&args.space.space, &args.name) };
+        let region = daemon.regions().get_region(request(region)).await?.into_inner();
+        let warning = undeclared(&region, &args.numbers, &names::space_option(&args.space.space));
+        warning.iter().for_each(|warning| notice::warn(warning, out.is_json()));
+    }
     composed.iter().try_for_each(|pair| {
         let number = |number: Option<Uint128>| number.map(u128::from).unwrap_or_default().to_string();
         let (suffix, identifier) = (number(pair.suffix), number(pair.identifier));
@@ -93,6 +100,23 @@ async fn compose(args: &IdArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Fa
         out.text(if args.back { &suffix } else { &pair.text })?;
         out.text("\n")
     })
+}
+
+/// Returns a warning about numbers that Kent may issue as well, or whose use it does not know of.
+fn undeclared(region: &Region, numbers: &[u128], space: &str) -> Option<String> {
+    let name = names::short(&region.name);
+    let next: u128 = region.issued.parse().ok()?;
+    let highest = numbers.iter().max()?;
+    match region.order() {
+        Order::External if next > 0 && *highest >= next => Some(format!(
+            "{name} counts only numbers below {} as in use, and an edit may free the others; to declare these as well: kent region set {name} \
+             --next {}{space}",
+            number::grouped(next),
+            highest.saturating_add(1)
+        )),
+        Order::External => None,
+        _ => Some(format!("{name} issues its numbers itself, so it may issue these identifiers as well")),
+    }
 }
 
 async fn show(args: &ShowArgs, daemon: &Daemon, out: &mut Out) -> Result<(), Failure> {

@@ -107,7 +107,11 @@ fn clock_rows(clock: &ClockStatus, palette: Palette) -> Vec<(&'static str, Strin
         0 => "no steps since start".to_owned(),
         steps => format!("{} since start", number::counted(steps, "step")),
     };
-    let bounds = format!("tolerance {} ms, at most {} ms ahead", clock.tolerance_ms, clock.max_ahead_ms);
+    let bounds = format!(
+        "tolerance {} ms, at most {} ms ahead",
+        number::grouped(clock.tolerance_ms),
+        number::grouped(clock.max_ahead_ms)
+    );
     let mut rows = vec![("clock", format!("{}, {steps}", instant(i128::from(clock.unix_nanos)))), ("", bounds)];
     rows.extend(clock.quarantine.map(|quarantine| {
         let ahead = seconds(quarantine.ahead_ms / 1000);
@@ -317,7 +321,7 @@ ready   no
 store   sled at ./kent-data, id 0a1b
         12 commits, 9 flushes, 0 conflicts
 clock   2025-11-20T19:30:00.123Z, 1 step since start
-        tolerance 2000 ms, at most 1000 ms ahead
+        tolerance 2_000 ms, at most 1_000 ms ahead
 limits  1_000_000_000 identifiers per lease, 4_194_304 bytes per packed reply, 1_024 streams
 
 SLOT  EPOCH  NODE          CLOCK SEQ  RESERVED UNTIL            WINDOW LEFT

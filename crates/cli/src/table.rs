@@ -81,9 +81,13 @@ impl Table {
     /// Renders a part of a longer table. The first part, for which `widths` is empty, has the headings. The columns of
     /// each part are at least as wide as those of the previous parts.
     pub(crate) fn render_part(&self, widths: &mut Vec<usize>, palette: Palette) -> String {
-        if palette.ascii && self.rows.iter().flatten().any(|cell| !cell.text.is_ascii()) {
-            return self.to_ascii().render_part(widths, palette);
+        match palette.ascii {
+            true => self.to_ascii().render_with(widths, palette),
+            false => self.render_with(widths, palette),
         }
+    }
+
+    fn render_with(&self, widths: &mut Vec<usize>, palette: Palette) -> String {
         let headings: Vec<_> = self.columns.iter().map(|column| Cell::new(Role::Heading, column.heading)).collect();
         let headings = widths.is_empty().then_some(&headings);
         let here = self.widths();

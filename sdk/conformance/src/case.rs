@@ -29,6 +29,8 @@ pub enum Outcome {
     Passed {
         /// The missing abilities for which steps were skipped.
         without: Vec<String>,
+        /// How long the caller waited in each command whose expectation asks for this.
+        stalls: Vec<Duration>,
         /// The conversation, if it was requested.
         conversation: Option<String>,
     },
@@ -54,10 +56,10 @@ pub async fn run(script: &Script, command: &[String], verbose: bool) -> Outcome 
     let played = played.unwrap_or_else(|_| Err(format!("the case did not end within {limit:?}")));
     match (played, log.first_fault()) {
         (Ok(Played::Skipped(missing)), _) => Outcome::Skipped { missing },
-        (Ok(Played::Whole(without)), None) => {
-            Outcome::Passed { without, conversation: verbose.then(|| log.text("    ")) }
+        (Ok(Played::Whole { without, stalls }), None) => {
+            Outcome::Passed { without, stalls, conversation: verbose.then(|| log.text("    ")) }
         }
-        (Ok(Played::Whole(_)), Some(reason)) | (Err(reason), _) => {
+        (Ok(Played::Whole { .. }), Some(reason)) | (Err(reason), _) => {
             Outcome::Failed { reason, conversation: log.text("    ") }
         }
     }
@@ -66,8 +68,8 @@ pub async fn run(script: &Script, command: &[String], verbose: bool) -> Outcome 
 enum Played {
     /// The client lacks these abilities.
     Skipped(Vec<String>),
-    /// All steps were executed, except those that need one of these abilities.
-    Whole(Vec<String>),
+    /// All steps were executed, except those that need one of the abilities `without`.
+    Whole { without: Vec<String>, stalls: Vec<Duration> },
 }
 
 async fn play(script: &Script, command: &[String], log: &Arc<Log>) -> Result<Played, String> {
@@ -83,7 +85,7 @@ async fn play(script: &Script, command: &[String], log: &Arc<Log>) -> Result<Pla
         case.step(step).await.map_err(|problem| format!("step {} ({}): {problem}", at + 1, named(step)))?;
     }
     case.adapter.end().await?;
-    Ok(Played::Whole(case.without.into_iter().collect()))
+    Ok(Played::Whole { without: case.without.into_iter().collect(), stalls: case.stalls })
 }
 
 fn lacks(hello: &Hello, needs: &[String]) -> Vec<String> {
@@ -123,6 +125,8 @@ struct Case {
     named: HashMap<String, Vec<String>>,
     /// The missing abilities for which steps were skipped.
     without: BTreeSet<String>,
+    /// How long the caller waited in each command whose expectation asks for this.
+    stalls: Vec<Duration>,
 }
 
 impl Case {
@@ -136,8 +140,18 @@ impl Case {
         for spec in &script.daemons {
             daemons.insert(spec.name.clone(), Daemon::start(spec, &cas, log, &ledger).await?);
         }
-        let (log, started, named) = (log.clone(), HashMap::new(), HashMap::new());
-        Ok(Self { log, ledger, folder, daemons, adapter, hello, started, named, without: BTreeSet::new() })
+        Ok(Self {
+            log: log.clone(),
+            ledger,
+            folder,
+            daemons,
+            adapter,
+            hello,
+            started: HashMap::new(),
+            named: HashMap::new(),
+            without: BTreeSet::new(),
+            stalls: Vec::new(),
+        })
     }
 
     async fn open(&mut self, script: &Script) -> Result<(), String> {
@@ -243,6 +257,9 @@ impl Case {
             None => None,
         };
         let took = arrived.saturating_duration_since(sent);
+        if expect.stall {
+            self.stalls.push(took);
+        }
         Observed { answered: &answered, labels: &labels, took, same_as }.check(call, expect)?;
         if let Some(name) = &call.name {
             self.named.insert(name.clone(), ids);

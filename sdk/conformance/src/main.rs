@@ -93,11 +93,14 @@ async fn run(scripts: &[Script], arguments: &Arguments) -> usize {
     while let Some((script, outcome, took)) = running.next().await {
         let (name, took) = (&script.name, took.as_secs_f64());
         match outcome {
-            Outcome::Passed { without, conversation } => {
+            Outcome::Passed { without, stalls, conversation } => {
                 passed += 1;
                 let without =
                     if without.is_empty() { String::new() } else { format!(", without {}", without.join(", ")) };
-                say(&format!("ok      {name} ({took:.1} s{without})"));
+                let stalls: Vec<_> = stalls.iter().map(|stall| format!("{} ms", stall.as_millis())).collect();
+                let stalls =
+                    if stalls.is_empty() { String::new() } else { format!(", callers waited {}", stalls.join(", ")) };
+                say(&format!("ok      {name} ({took:.1} s{without}{stalls})"));
                 conversation.iter().for_each(|conversation| say(conversation));
             }
             Outcome::Skipped { missing } => {

@@ -363,6 +363,9 @@ pub struct Expect {
     pub within_ms: Option<u64>,
     /// The time before which the answer must not arrive.
     pub after_ms: Option<u64>,
+    /// Whether to print how long the caller waited.
+    #[serde(default)]
+    pub stall: bool,
     /// An alternative result.
     pub or: Option<Box<Expect>>,
 }

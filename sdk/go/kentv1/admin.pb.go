@@ -1553,7 +1553,9 @@ type Diagnosis struct {
 	OpenFiles    *uint64 `protobuf:"varint,5,opt,name=open_files,json=openFiles,proto3,oneof" json:"open_files,omitempty"`
 	OpenFilesMax *uint64 `protobuf:"varint,6,opt,name=open_files_max,json=openFilesMax,proto3,oneof" json:"open_files_max,omitempty"`
 	// The regions that will be full first, soonest first: at most three of those that this daemon has granted from.
-	FullFirst     []*Forecast `protobuf:"bytes,7,rep,name=full_first,json=fullFirst,proto3" json:"full_first,omitempty"`
+	FullFirst []*Forecast `protobuf:"bytes,7,rep,name=full_first,json=fullFirst,proto3" json:"full_first,omitempty"`
+	// The files with the certificates of the ports. Empty without TLS.
+	Certificates  []*CertificateFile `protobuf:"bytes,8,rep,name=certificates,proto3" json:"certificates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1637,6 +1639,76 @@ func (x *Diagnosis) GetFullFirst() []*Forecast {
 	return nil
 }
 
+func (x *Diagnosis) GetCertificates() []*CertificateFile {
+	if x != nil {
+		return x.Certificates
+	}
+	return nil
+}
+
+// A file with certificates, or with lists of revoked certificates.
+type CertificateFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "tls-cert", "tls-client-ca" or "tls-crl": the setting that names the file.
+	Setting string `protobuf:"bytes,1,opt,name=setting,proto3" json:"setting,omitempty"`
+	Path    string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// The time until the first certificate or list in the file expires, by the daemon's clock. Negative if it has expired.
+	EndsInSeconds float64 `protobuf:"fixed64,3,opt,name=ends_in_seconds,json=endsInSeconds,proto3" json:"ends_in_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CertificateFile) Reset() {
+	*x = CertificateFile{}
+	mi := &file_kent_v1_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertificateFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertificateFile) ProtoMessage() {}
+
+func (x *CertificateFile) ProtoReflect() protoreflect.Message {
+	mi := &file_kent_v1_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertificateFile.ProtoReflect.Descriptor instead.
+func (*CertificateFile) Descriptor() ([]byte, []int) {
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CertificateFile) GetSetting() string {
+	if x != nil {
+		return x.Setting
+	}
+	return ""
+}
+
+func (x *CertificateFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *CertificateFile) GetEndsInSeconds() float64 {
+	if x != nil {
+		return x.EndsInSeconds
+	}
+	return 0
+}
+
 // A directory in which the daemon makes data durable.
 type Directory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1658,7 +1730,7 @@ type Directory struct {
 
 func (x *Directory) Reset() {
 	*x = Directory{}
-	mi := &file_kent_v1_admin_proto_msgTypes[24]
+	mi := &file_kent_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1742,7 @@ func (x *Directory) String() string {
 func (*Directory) ProtoMessage() {}
 
 func (x *Directory) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[24]
+	mi := &file_kent_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1755,7 @@ func (x *Directory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Directory.ProtoReflect.Descriptor instead.
 func (*Directory) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Directory) GetSetting() string {
@@ -1747,7 +1819,7 @@ type StoreSize struct {
 
 func (x *StoreSize) Reset() {
 	*x = StoreSize{}
-	mi := &file_kent_v1_admin_proto_msgTypes[25]
+	mi := &file_kent_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1831,7 @@ func (x *StoreSize) String() string {
 func (*StoreSize) ProtoMessage() {}
 
 func (x *StoreSize) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[25]
+	mi := &file_kent_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1844,7 @@ func (x *StoreSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSize.ProtoReflect.Descriptor instead.
 func (*StoreSize) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StoreSize) GetBytes() uint64 {
@@ -1806,7 +1878,7 @@ type Etcd struct {
 
 func (x *Etcd) Reset() {
 	*x = Etcd{}
-	mi := &file_kent_v1_admin_proto_msgTypes[26]
+	mi := &file_kent_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1890,7 @@ func (x *Etcd) String() string {
 func (*Etcd) ProtoMessage() {}
 
 func (x *Etcd) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[26]
+	mi := &file_kent_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +1903,7 @@ func (x *Etcd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Etcd.ProtoReflect.Descriptor instead.
 func (*Etcd) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Etcd) GetReadMicros() uint64 {
@@ -1895,7 +1967,7 @@ type EtcdMember struct {
 
 func (x *EtcdMember) Reset() {
 	*x = EtcdMember{}
-	mi := &file_kent_v1_admin_proto_msgTypes[27]
+	mi := &file_kent_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +1979,7 @@ func (x *EtcdMember) String() string {
 func (*EtcdMember) ProtoMessage() {}
 
 func (x *EtcdMember) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[27]
+	mi := &file_kent_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +1992,7 @@ func (x *EtcdMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EtcdMember.ProtoReflect.Descriptor instead.
 func (*EtcdMember) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EtcdMember) GetName() string {
@@ -2031,7 +2103,7 @@ type Forecast struct {
 
 func (x *Forecast) Reset() {
 	*x = Forecast{}
-	mi := &file_kent_v1_admin_proto_msgTypes[28]
+	mi := &file_kent_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2115,7 @@ func (x *Forecast) String() string {
 func (*Forecast) ProtoMessage() {}
 
 func (x *Forecast) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[28]
+	mi := &file_kent_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2128,7 @@ func (x *Forecast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forecast.ProtoReflect.Descriptor instead.
 func (*Forecast) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Forecast) GetSource() string {
@@ -2095,7 +2167,7 @@ type DumpEventsRequest struct {
 
 func (x *DumpEventsRequest) Reset() {
 	*x = DumpEventsRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[29]
+	mi := &file_kent_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2179,7 @@ func (x *DumpEventsRequest) String() string {
 func (*DumpEventsRequest) ProtoMessage() {}
 
 func (x *DumpEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[29]
+	mi := &file_kent_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2192,7 @@ func (x *DumpEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpEventsRequest.ProtoReflect.Descriptor instead.
 func (*DumpEventsRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 type DumpEventsResponse struct {
@@ -2135,7 +2207,7 @@ type DumpEventsResponse struct {
 
 func (x *DumpEventsResponse) Reset() {
 	*x = DumpEventsResponse{}
-	mi := &file_kent_v1_admin_proto_msgTypes[30]
+	mi := &file_kent_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +2219,7 @@ func (x *DumpEventsResponse) String() string {
 func (*DumpEventsResponse) ProtoMessage() {}
 
 func (x *DumpEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[30]
+	mi := &file_kent_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +2232,7 @@ func (x *DumpEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpEventsResponse.ProtoReflect.Descriptor instead.
 func (*DumpEventsResponse) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DumpEventsResponse) GetEvents() []*NotableEvent {
@@ -2190,7 +2262,7 @@ type NotableEvent struct {
 
 func (x *NotableEvent) Reset() {
 	*x = NotableEvent{}
-	mi := &file_kent_v1_admin_proto_msgTypes[31]
+	mi := &file_kent_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2202,7 +2274,7 @@ func (x *NotableEvent) String() string {
 func (*NotableEvent) ProtoMessage() {}
 
 func (x *NotableEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[31]
+	mi := &file_kent_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2215,7 +2287,7 @@ func (x *NotableEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotableEvent.ProtoReflect.Descriptor instead.
 func (*NotableEvent) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NotableEvent) GetUnixNanos() int64 {
@@ -2252,7 +2324,7 @@ type SetLogFilterRequest struct {
 
 func (x *SetLogFilterRequest) Reset() {
 	*x = SetLogFilterRequest{}
-	mi := &file_kent_v1_admin_proto_msgTypes[32]
+	mi := &file_kent_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2336,7 @@ func (x *SetLogFilterRequest) String() string {
 func (*SetLogFilterRequest) ProtoMessage() {}
 
 func (x *SetLogFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[32]
+	mi := &file_kent_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2349,7 @@ func (x *SetLogFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogFilterRequest.ProtoReflect.Descriptor instead.
 func (*SetLogFilterRequest) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetLogFilterRequest) GetChange() isSetLogFilterRequest_Change {
@@ -2337,7 +2409,7 @@ type LogFilter struct {
 
 func (x *LogFilter) Reset() {
 	*x = LogFilter{}
-	mi := &file_kent_v1_admin_proto_msgTypes[33]
+	mi := &file_kent_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2421,7 @@ func (x *LogFilter) String() string {
 func (*LogFilter) ProtoMessage() {}
 
 func (x *LogFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[33]
+	mi := &file_kent_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2434,7 @@ func (x *LogFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogFilter.ProtoReflect.Descriptor instead.
 func (*LogFilter) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LogFilter) GetFilter() string {
@@ -2400,7 +2472,7 @@ type BackupPart_Begin struct {
 
 func (x *BackupPart_Begin) Reset() {
 	*x = BackupPart_Begin{}
-	mi := &file_kent_v1_admin_proto_msgTypes[34]
+	mi := &file_kent_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2484,7 @@ func (x *BackupPart_Begin) String() string {
 func (*BackupPart_Begin) ProtoMessage() {}
 
 func (x *BackupPart_Begin) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[34]
+	mi := &file_kent_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2458,7 +2530,7 @@ type BackupPart_Records struct {
 
 func (x *BackupPart_Records) Reset() {
 	*x = BackupPart_Records{}
-	mi := &file_kent_v1_admin_proto_msgTypes[35]
+	mi := &file_kent_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2542,7 @@ func (x *BackupPart_Records) String() string {
 func (*BackupPart_Records) ProtoMessage() {}
 
 func (x *BackupPart_Records) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[35]
+	mi := &file_kent_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2575,7 @@ type BackupPart_Record struct {
 
 func (x *BackupPart_Record) Reset() {
 	*x = BackupPart_Record{}
-	mi := &file_kent_v1_admin_proto_msgTypes[36]
+	mi := &file_kent_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +2587,7 @@ func (x *BackupPart_Record) String() string {
 func (*BackupPart_Record) ProtoMessage() {}
 
 func (x *BackupPart_Record) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[36]
+	mi := &file_kent_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2629,7 @@ type BackupPart_End struct {
 
 func (x *BackupPart_End) Reset() {
 	*x = BackupPart_End{}
-	mi := &file_kent_v1_admin_proto_msgTypes[37]
+	mi := &file_kent_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2641,7 @@ func (x *BackupPart_End) String() string {
 func (*BackupPart_End) ProtoMessage() {}
 
 func (x *BackupPart_End) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[37]
+	mi := &file_kent_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +2681,7 @@ type NotableEvent_Figure struct {
 
 func (x *NotableEvent_Figure) Reset() {
 	*x = NotableEvent_Figure{}
-	mi := &file_kent_v1_admin_proto_msgTypes[38]
+	mi := &file_kent_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2693,7 @@ func (x *NotableEvent_Figure) String() string {
 func (*NotableEvent_Figure) ProtoMessage() {}
 
 func (x *NotableEvent_Figure) ProtoReflect() protoreflect.Message {
-	mi := &file_kent_v1_admin_proto_msgTypes[38]
+	mi := &file_kent_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2706,7 @@ func (x *NotableEvent_Figure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotableEvent_Figure.ProtoReflect.Descriptor instead.
 func (*NotableEvent_Figure) Descriptor() ([]byte, []int) {
-	return file_kent_v1_admin_proto_rawDescGZIP(), []int{31, 0}
+	return file_kent_v1_admin_proto_rawDescGZIP(), []int{32, 0}
 }
 
 func (x *NotableEvent_Figure) GetName() string {
@@ -2788,7 +2860,7 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06grants\x18\x02 \x01(\x04R\x06grants\x12 \n" +
 	"\videntifiers\x18\x03 \x01(\x04R\videntifiers\"\x11\n" +
-	"\x0fDiagnoseRequest\"\xe3\x02\n" +
+	"\x0fDiagnoseRequest\"\xa1\x03\n" +
 	"\tDiagnosis\x12'\n" +
 	"\x06status\x18\x01 \x01(\v2\x0f.kent.v1.StatusR\x06status\x124\n" +
 	"\vdirectories\x18\x02 \x03(\v2\x12.kent.v1.DirectoryR\vdirectories\x121\n" +
@@ -2799,9 +2871,14 @@ const file_kent_v1_admin_proto_rawDesc = "" +
 	"open_files\x18\x05 \x01(\x04H\x00R\topenFiles\x88\x01\x01\x12)\n" +
 	"\x0eopen_files_max\x18\x06 \x01(\x04H\x01R\fopenFilesMax\x88\x01\x01\x120\n" +
 	"\n" +
-	"full_first\x18\a \x03(\v2\x11.kent.v1.ForecastR\tfullFirstB\r\n" +
+	"full_first\x18\a \x03(\v2\x11.kent.v1.ForecastR\tfullFirst\x12<\n" +
+	"\fcertificates\x18\b \x03(\v2\x18.kent.v1.CertificateFileR\fcertificatesB\r\n" +
 	"\v_open_filesB\x11\n" +
-	"\x0f_open_files_max\"\xdc\x01\n" +
+	"\x0f_open_files_max\"g\n" +
+	"\x0fCertificateFile\x12\x18\n" +
+	"\asetting\x18\x01 \x01(\tR\asetting\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12&\n" +
+	"\x0fends_in_seconds\x18\x03 \x01(\x01R\rendsInSeconds\"\xdc\x01\n" +
 	"\tDirectory\x12\x18\n" +
 	"\asetting\x18\x01 \x01(\tR\asetting\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1d\n" +
@@ -2896,7 +2973,7 @@ func file_kent_v1_admin_proto_rawDescGZIP() []byte {
 	return file_kent_v1_admin_proto_rawDescData
 }
 
-var file_kent_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_kent_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_kent_v1_admin_proto_goTypes = []any{
 	(*CreateSeriesRequest)(nil),  // 0: kent.v1.CreateSeriesRequest
 	(*ListSeriesRequest)(nil),    // 1: kent.v1.ListSeriesRequest
@@ -2922,27 +2999,28 @@ var file_kent_v1_admin_proto_goTypes = []any{
 	(*SourceFigures)(nil),        // 21: kent.v1.SourceFigures
 	(*DiagnoseRequest)(nil),      // 22: kent.v1.DiagnoseRequest
 	(*Diagnosis)(nil),            // 23: kent.v1.Diagnosis
-	(*Directory)(nil),            // 24: kent.v1.Directory
-	(*StoreSize)(nil),            // 25: kent.v1.StoreSize
-	(*Etcd)(nil),                 // 26: kent.v1.Etcd
-	(*EtcdMember)(nil),           // 27: kent.v1.EtcdMember
-	(*Forecast)(nil),             // 28: kent.v1.Forecast
-	(*DumpEventsRequest)(nil),    // 29: kent.v1.DumpEventsRequest
-	(*DumpEventsResponse)(nil),   // 30: kent.v1.DumpEventsResponse
-	(*NotableEvent)(nil),         // 31: kent.v1.NotableEvent
-	(*SetLogFilterRequest)(nil),  // 32: kent.v1.SetLogFilterRequest
-	(*LogFilter)(nil),            // 33: kent.v1.LogFilter
-	(*BackupPart_Begin)(nil),     // 34: kent.v1.BackupPart.Begin
-	(*BackupPart_Records)(nil),   // 35: kent.v1.BackupPart.Records
-	(*BackupPart_Record)(nil),    // 36: kent.v1.BackupPart.Record
-	(*BackupPart_End)(nil),       // 37: kent.v1.BackupPart.End
-	(*NotableEvent_Figure)(nil),  // 38: kent.v1.NotableEvent.Figure
+	(*CertificateFile)(nil),      // 24: kent.v1.CertificateFile
+	(*Directory)(nil),            // 25: kent.v1.Directory
+	(*StoreSize)(nil),            // 26: kent.v1.StoreSize
+	(*Etcd)(nil),                 // 27: kent.v1.Etcd
+	(*EtcdMember)(nil),           // 28: kent.v1.EtcdMember
+	(*Forecast)(nil),             // 29: kent.v1.Forecast
+	(*DumpEventsRequest)(nil),    // 30: kent.v1.DumpEventsRequest
+	(*DumpEventsResponse)(nil),   // 31: kent.v1.DumpEventsResponse
+	(*NotableEvent)(nil),         // 32: kent.v1.NotableEvent
+	(*SetLogFilterRequest)(nil),  // 33: kent.v1.SetLogFilterRequest
+	(*LogFilter)(nil),            // 34: kent.v1.LogFilter
+	(*BackupPart_Begin)(nil),     // 35: kent.v1.BackupPart.Begin
+	(*BackupPart_Records)(nil),   // 36: kent.v1.BackupPart.Records
+	(*BackupPart_Record)(nil),    // 37: kent.v1.BackupPart.Record
+	(*BackupPart_End)(nil),       // 38: kent.v1.BackupPart.End
+	(*NotableEvent_Figure)(nil),  // 39: kent.v1.NotableEvent.Figure
 }
 var file_kent_v1_admin_proto_depIdxs = []int32{
 	4,  // 0: kent.v1.ListSeriesResponse.series:type_name -> kent.v1.Series
-	34, // 1: kent.v1.BackupPart.begin:type_name -> kent.v1.BackupPart.Begin
-	35, // 2: kent.v1.BackupPart.records:type_name -> kent.v1.BackupPart.Records
-	37, // 3: kent.v1.BackupPart.end:type_name -> kent.v1.BackupPart.End
+	35, // 1: kent.v1.BackupPart.begin:type_name -> kent.v1.BackupPart.Begin
+	36, // 2: kent.v1.BackupPart.records:type_name -> kent.v1.BackupPart.Records
+	38, // 3: kent.v1.BackupPart.end:type_name -> kent.v1.BackupPart.End
 	11, // 4: kent.v1.Status.store:type_name -> kent.v1.StoreStatus
 	12, // 5: kent.v1.Status.clock:type_name -> kent.v1.ClockStatus
 	14, // 6: kent.v1.Status.slots:type_name -> kent.v1.SlotStatus
@@ -2954,39 +3032,40 @@ var file_kent_v1_admin_proto_depIdxs = []int32{
 	20, // 12: kent.v1.FiguresOfSecond.replicas:type_name -> kent.v1.ReplicaFigures
 	21, // 13: kent.v1.FiguresOfSecond.sources:type_name -> kent.v1.SourceFigures
 	9,  // 14: kent.v1.Diagnosis.status:type_name -> kent.v1.Status
-	24, // 15: kent.v1.Diagnosis.directories:type_name -> kent.v1.Directory
-	25, // 16: kent.v1.Diagnosis.store_size:type_name -> kent.v1.StoreSize
-	26, // 17: kent.v1.Diagnosis.etcd:type_name -> kent.v1.Etcd
-	28, // 18: kent.v1.Diagnosis.full_first:type_name -> kent.v1.Forecast
-	27, // 19: kent.v1.Etcd.members:type_name -> kent.v1.EtcdMember
-	31, // 20: kent.v1.DumpEventsResponse.events:type_name -> kent.v1.NotableEvent
-	38, // 21: kent.v1.NotableEvent.figures:type_name -> kent.v1.NotableEvent.Figure
-	36, // 22: kent.v1.BackupPart.Records.records:type_name -> kent.v1.BackupPart.Record
-	8,  // 23: kent.v1.Admin.GetStatus:input_type -> kent.v1.GetStatusRequest
-	17, // 24: kent.v1.Admin.WatchFigures:input_type -> kent.v1.WatchFiguresRequest
-	22, // 25: kent.v1.Admin.Diagnose:input_type -> kent.v1.DiagnoseRequest
-	6,  // 26: kent.v1.Admin.Backup:input_type -> kent.v1.BackupRequest
-	5,  // 27: kent.v1.Admin.AcceptClock:input_type -> kent.v1.AcceptClockRequest
-	0,  // 28: kent.v1.Admin.CreateSeries:input_type -> kent.v1.CreateSeriesRequest
-	1,  // 29: kent.v1.Admin.ListSeries:input_type -> kent.v1.ListSeriesRequest
-	3,  // 30: kent.v1.Admin.ForgetSeries:input_type -> kent.v1.ForgetSeriesRequest
-	29, // 31: kent.v1.Admin.DumpEvents:input_type -> kent.v1.DumpEventsRequest
-	32, // 32: kent.v1.Admin.SetLogFilter:input_type -> kent.v1.SetLogFilterRequest
-	9,  // 33: kent.v1.Admin.GetStatus:output_type -> kent.v1.Status
-	18, // 34: kent.v1.Admin.WatchFigures:output_type -> kent.v1.WatchFiguresResponse
-	23, // 35: kent.v1.Admin.Diagnose:output_type -> kent.v1.Diagnosis
-	7,  // 36: kent.v1.Admin.Backup:output_type -> kent.v1.BackupPart
-	12, // 37: kent.v1.Admin.AcceptClock:output_type -> kent.v1.ClockStatus
-	4,  // 38: kent.v1.Admin.CreateSeries:output_type -> kent.v1.Series
-	2,  // 39: kent.v1.Admin.ListSeries:output_type -> kent.v1.ListSeriesResponse
-	4,  // 40: kent.v1.Admin.ForgetSeries:output_type -> kent.v1.Series
-	30, // 41: kent.v1.Admin.DumpEvents:output_type -> kent.v1.DumpEventsResponse
-	33, // 42: kent.v1.Admin.SetLogFilter:output_type -> kent.v1.LogFilter
-	33, // [33:43] is the sub-list for method output_type
-	23, // [23:33] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	25, // 15: kent.v1.Diagnosis.directories:type_name -> kent.v1.Directory
+	26, // 16: kent.v1.Diagnosis.store_size:type_name -> kent.v1.StoreSize
+	27, // 17: kent.v1.Diagnosis.etcd:type_name -> kent.v1.Etcd
+	29, // 18: kent.v1.Diagnosis.full_first:type_name -> kent.v1.Forecast
+	24, // 19: kent.v1.Diagnosis.certificates:type_name -> kent.v1.CertificateFile
+	28, // 20: kent.v1.Etcd.members:type_name -> kent.v1.EtcdMember
+	32, // 21: kent.v1.DumpEventsResponse.events:type_name -> kent.v1.NotableEvent
+	39, // 22: kent.v1.NotableEvent.figures:type_name -> kent.v1.NotableEvent.Figure
+	37, // 23: kent.v1.BackupPart.Records.records:type_name -> kent.v1.BackupPart.Record
+	8,  // 24: kent.v1.Admin.GetStatus:input_type -> kent.v1.GetStatusRequest
+	17, // 25: kent.v1.Admin.WatchFigures:input_type -> kent.v1.WatchFiguresRequest
+	22, // 26: kent.v1.Admin.Diagnose:input_type -> kent.v1.DiagnoseRequest
+	6,  // 27: kent.v1.Admin.Backup:input_type -> kent.v1.BackupRequest
+	5,  // 28: kent.v1.Admin.AcceptClock:input_type -> kent.v1.AcceptClockRequest
+	0,  // 29: kent.v1.Admin.CreateSeries:input_type -> kent.v1.CreateSeriesRequest
+	1,  // 30: kent.v1.Admin.ListSeries:input_type -> kent.v1.ListSeriesRequest
+	3,  // 31: kent.v1.Admin.ForgetSeries:input_type -> kent.v1.ForgetSeriesRequest
+	30, // 32: kent.v1.Admin.DumpEvents:input_type -> kent.v1.DumpEventsRequest
+	33, // 33: kent.v1.Admin.SetLogFilter:input_type -> kent.v1.SetLogFilterRequest
+	9,  // 34: kent.v1.Admin.GetStatus:output_type -> kent.v1.Status
+	18, // 35: kent.v1.Admin.WatchFigures:output_type -> kent.v1.WatchFiguresResponse
+	23, // 36: kent.v1.Admin.Diagnose:output_type -> kent.v1.Diagnosis
+	7,  // 37: kent.v1.Admin.Backup:output_type -> kent.v1.BackupPart
+	12, // 38: kent.v1.Admin.AcceptClock:output_type -> kent.v1.ClockStatus
+	4,  // 39: kent.v1.Admin.CreateSeries:output_type -> kent.v1.Series
+	2,  // 40: kent.v1.Admin.ListSeries:output_type -> kent.v1.ListSeriesResponse
+	4,  // 41: kent.v1.Admin.ForgetSeries:output_type -> kent.v1.Series
+	31, // 42: kent.v1.Admin.DumpEvents:output_type -> kent.v1.DumpEventsResponse
+	34, // 43: kent.v1.Admin.SetLogFilter:output_type -> kent.v1.LogFilter
+	34, // [34:44] is the sub-list for method output_type
+	24, // [24:34] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_kent_v1_admin_proto_init() }
@@ -3004,9 +3083,9 @@ func file_kent_v1_admin_proto_init() {
 	file_kent_v1_admin_proto_msgTypes[13].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[20].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[23].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[26].OneofWrappers = []any{}
 	file_kent_v1_admin_proto_msgTypes[27].OneofWrappers = []any{}
-	file_kent_v1_admin_proto_msgTypes[32].OneofWrappers = []any{
+	file_kent_v1_admin_proto_msgTypes[28].OneofWrappers = []any{}
+	file_kent_v1_admin_proto_msgTypes[33].OneofWrappers = []any{
 		(*SetLogFilterRequest_Filter)(nil),
 		(*SetLogFilterRequest_Reset_)(nil),
 	}
@@ -3016,7 +3095,7 @@ func file_kent_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kent_v1_admin_proto_rawDesc), len(file_kent_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

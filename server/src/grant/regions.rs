@@ -341,7 +341,7 @@ impl RegionGrants {
                 Err(AllocateError::Store(failure)) => {
                     if matches!(failure, StoreFailure::Replaced { .. }) {
                         // The callers may have disconnected, so returning the error would not stop the daemon.
-                        self.tasks.fail_broken(&failure);
+                        self.tasks.fail_replaced(&failure);
                     }
                     requests.iter().map(|_| Err(failure.clone().into())).collect()
                 }

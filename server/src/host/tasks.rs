@@ -54,6 +54,8 @@ pub(crate) struct Tasks {
     failed: CancellationToken,
     /// Set when an invariant is broken.
     broken: Arc<AtomicBool>,
+    /// Set when the store was replaced or rolled back.
+    replaced: Arc<AtomicBool>,
 }
 
 impl Tasks {
@@ -74,6 +76,7 @@ impl Tasks {
             stop,
             failed,
             broken: Arc::default(),
+            replaced: Arc::default(),
         }
     }
 
@@ -210,6 +213,17 @@ impl Tasks {
         error!(%broken, "an invariant is broken; no more identifiers are issued");
         flight::log();
         self.failed.cancel();
+    }
+
+    /// Stops the daemon because the store was replaced or rolled back.
+    pub(crate) fn fail_replaced(&self, replaced: &dyn Error) {
+        self.replaced.store(true, Ordering::SeqCst);
+        self.fail_broken(replaced);
+    }
+
+    /// Whether the store was replaced or rolled back. Another daemon on this store would issue identifiers again.
+    pub(crate) fn is_store_replaced(&self) -> bool {
+        self.replaced.load(Ordering::SeqCst)
     }
 
     /// Whether an invariant is broken. If so, the daemon issues nothing more, although the daemon still serves calls.

@@ -17,6 +17,7 @@ use crate::{
     engine::Engine,
     fill::Fill,
     host::{clock::Clock, process::ProcessUse},
+    transport::tls::Tls,
 };
 
 /// The measurements of what the daemon depends on.
@@ -30,6 +31,8 @@ pub(crate) struct Measured {
     pub(crate) process: ProcessUse,
     /// The regions that will be full first.
     pub(crate) full_first: Vec<Fill>,
+    /// The settings and files of certificates, and the seconds until each expires.
+    pub(crate) certificates: Vec<(&'static str, PathBuf, f64)>,
 }
 
 /// A directory in which the daemon makes data durable.
@@ -75,7 +78,14 @@ pub(crate) async fn measure(engine: &Arc<Engine>) -> Measured {
         servers,
         process: ProcessUse::read(),
         full_first: engine.full_first(FULL_FIRST),
+        certificates: certificates(engine),
     }
+}
+
+fn certificates(engine: &Engine) -> Vec<(&'static str, PathBuf, f64)> {
+    let now = engine.clock().wall().get() as f64 / 1e9; // OK because seconds need no more precision
+    let ends = engine.place().tls.iter().flat_map(Tls::ends);
+    ends.map(|(setting, path, end)| (setting, path, end.as_secs_f64() - now)).collect()
 }
 
 /// The setting that names the directory of a sled store.

@@ -133,10 +133,13 @@ pub enum MigrateError {
     },
     /// The prefix on etcd is in use.
     #[error(
-        "{to} already holds a store with counters of its own, and using both stores would issue identifiers twice: choose another prefix, \
-         such as --to {to}-2"
+        "{to} already holds a store with counters of its own, and using both stores would issue identifiers twice. If {from} is a copy of the \
+         store that was moved there, do not migrate it: only that store knows what has been issued since. Otherwise choose another prefix, such \
+         as --to {to}-2", from = from.display()
     )]
     NotEmpty {
+        /// The directory.
+        from: PathBuf,
         /// The address on etcd.
         to: String,
     },
@@ -252,7 +255,7 @@ impl Migration {
             witness.attest(&*source, &location).await?;
         }
         let filling = match Filling::begin(&*target, source.store_id(), restore.into_records(), &*entropy).await {
-            Err(FillError::Occupied) => return Err(MigrateError::NotEmpty { to }),
+            Err(FillError::Occupied) => return Err(MigrateError::NotEmpty { from, to }),
             filling => filling?,
         };
         if moved.is_some() && !filling.is_resumed() {
@@ -293,7 +296,7 @@ impl Source {
                 return Err(MigrateError::MovedBefore { dir: from, to });
             }
             if !target.scan(&Key::ROOT).await.map_err(StoreFailure::from)?.is_empty() {
-                return Err(MigrateError::NotEmpty { to });
+                return Err(MigrateError::NotEmpty { from, to });
             }
         }
         // The stored counters are above all issued numbers, and nothing more is issued, so the counters keep their

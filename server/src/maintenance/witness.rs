@@ -77,7 +77,8 @@ pub enum WitnessError {
     /// The store has counted fewer starts than the witness.
     #[error(
         "the store at {store} is an old copy: its start count is {starts}, but the witness {} has counted {seen}. Identifiers issued \
-         since the copy was made could be issued again. Put the newer store back, or make a new store that skips them: {}",
+         since the copy was made could be issued again. Put the newer store back. If it was moved to etcd (kent migrate), start replicas \
+         there. Only if no newer store is in use any more, make a new store that skips them: {}",
         witness.display(),
         remedy(store)
     )]
@@ -94,8 +95,8 @@ pub enum WitnessError {
     /// The store is new, but another store was at the same location before.
     #[error(
         "the store at {store} is empty, but the store {before} was there before, with a start count of {starts}. If its disk is not \
-         mounted, mount it. A new store may issue the same numbers again; to create one anyway: kentd --data \
-         {store} --new-store"
+         mounted, mount it. A new store may issue the same numbers again; to create one anyway: kentd {} {store} --new-store",
+        if store.contains("://") { "--store" } else { "--data" }
     )]
     StoreGone {
         /// The location.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kent_proto::v1::{Diagnosis, Directory, Etcd, EtcdMember, Forecast, Status, StoreSize};
+use kent_proto::v1::{CertificateFile, Diagnosis, Directory, Etcd, EtcdMember, Forecast, Status, StoreSize};
 use kent_store::{Server, Servers, SledSizes};
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 
 /// Builds the answer from the status and the measurements.
 pub(super) fn message(status: Status, measured: Measured) -> Diagnosis {
-    let Measured { directories, sizes, servers, process, full_first } = measured;
+    let Measured { directories, sizes, servers, process, full_first, certificates } = measured;
     Diagnosis {
         status: Some(status),
         directories: directories.into_iter().map(directory).collect(),
@@ -21,6 +21,14 @@ pub(super) fn message(status: Status, measured: Measured) -> Diagnosis {
         open_files: process.open_files,
         open_files_max: process.open_files_max,
         full_first: full_first.iter().map(forecast).collect(),
+        certificates: certificates
+            .into_iter()
+            .map(|(setting, path, ends_in_seconds)| CertificateFile {
+                setting: setting.to_owned(),
+                path: path.display().to_string(),
+                ends_in_seconds,
+            })
+            .collect(),
     }
 }
 

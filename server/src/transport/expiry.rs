@@ -62,6 +62,11 @@ impl Expiry {
         self.0.iter().filter(move |file| is_past(file.end)).map(|file| (file.setting, file.path.as_path()))
     }
 
+    /// The settings and files, and when each expires, as a time since 1970.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (&'static str, &Path, Duration)> {
+        self.0.iter().map(|file| (file.setting, file.path.as_path(), file.end))
+    }
+
     /// Logs which files have expired at `now`.
     pub(super) fn warn(&self, now: UnixNanos) {
         for (setting, file) in self.expired(now) {

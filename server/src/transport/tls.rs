@@ -386,6 +386,11 @@ impl Tls {
         self.metrics.register(kent);
     }
 
+    /// The settings and files in use, and when each expires, as a time since 1970.
+    pub(crate) fn ends(&self) -> Vec<(&'static str, PathBuf, Duration)> {
+        self.current().expiry.ends().map(|(setting, path, end)| (setting, path.to_owned(), end)).collect()
+    }
+
     fn current(&self) -> Arc<Loaded> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

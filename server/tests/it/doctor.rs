@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     harness::{Daemon, data_dir, kentd},
-    operator::{Operator, kent_binary},
+    operator::{Operator, kent_binary, kent_in},
 };
 
 /// Runs `kent doctor`. Returns its exit code and its output.
@@ -35,6 +35,25 @@ fn problems(page: &Value, check: &str) -> Vec<String> {
     let text = |problem: &Value, key: &str| problem[key].as_str().expect("a text").to_owned();
     let shown = of_check.map(|problem| format!("{}: {}", text(problem, "state"), text(problem, "problem")));
     shown.filter(|problem| !problem.contains("etcd takes")).collect()
+}
+
+#[test]
+fn ok_tables_are_drawn_in_a_locale_without_utf8() {
+    let operator = Operator::new();
+    operator.kent("region create orders --suffix 20");
+    operator.kent("region set orders --description Größe");
+    let run = |words: &str| {
+        let endpoint = ("KENT_ENDPOINT", operator.daemon.grpc_address());
+        let output = kent_in(&[endpoint, ("LANG", "C")], words).output().expect("kent runs");
+        // The disk of the test machine may be slow, which `kent doctor` reports with 1.
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)) && said.is_empty(), "{words}: {said}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let measured = run("doctor");
+    assert!(measured.is_ascii() && measured.contains("+/-"), "{measured}");
+    // The text of a user is shown as it is.
+    assert!(run("region ls -o wide").contains("Größe"));
 }
 
 #[test]

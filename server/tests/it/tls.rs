@@ -29,7 +29,7 @@ use tokio_rustls::rustls::{
 
 use super::{
     harness::{Daemon, data_dir, kentd},
-    operator::kent_binary,
+    operator::{kent_binary, run_in},
 };
 
 /// A certificate authority.
@@ -403,6 +403,12 @@ async fn ok_the_command_line_uses_certificates() {
     };
     let (address, paths) = (daemon.grpc_address(), [files.path("ca"), own.path("cert"), own.path("key")]);
     let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let [ca, cert, key] = [0, 1, 2].map(|at| paths[at].display());
+    let words = format!("doctor --json --endpoint https://{address} --ca {ca} --cert {cert} --key {key}");
+    let checks = run_in(&[], &words).1;
+    // The test's certificates are valid for a day.
+    let expected = format!("{} (tls-cert) expires in ", files.path("cert").display());
+    assert!(checks.contains(&expected) && checks.contains("TLS connections fail from then on"), "{checks}");
     assert_eq!(kent(&paths, address), (true, String::new()));
     assert_eq!(kent(&paths, &format!("https://{address}")), (true, String::new()));
     let foreign = [files.path("ca"), foreign.path("cert"), foreign.path("key")];

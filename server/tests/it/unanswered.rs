@@ -41,6 +41,11 @@ fn err_a_daemon_that_hangs_is_named_and_the_message_says_how_to_find_out() {
                 assert_eq!(stderr.contains("repeat the command"), words.contains("--request-id"), "{stderr}");
             });
         }
+        scope.spawn(|| {
+            let (code, _, stderr) = operator.run("alloc uuidv7 --timeout 6s --request-timeout 2s");
+            assert_eq!(code, 1, "{stderr}");
+            assert!(stderr.contains(&format!("while waiting: no answer from {address}: ")), "{stderr}");
+        });
         for words in ["region ls", "status", "alloc uuidv7", "alloc region:r@parts"] {
             let (operator, address) = (&operator, &address);
             scope.spawn(move || {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
-use crate::output::Out;
+use crate::output::{self, Out};
 
 /// The destination of a token. It is prepared before the token is created, because the daemon shows a token only once.
 pub(super) enum Place {
@@ -17,7 +17,12 @@ pub(super) enum Place {
 impl Place {
     /// Prepares the file, if a path is given. Unless `replaces` is true, the file must not exist.
     pub(super) fn prepare(path: Option<&Path>, replaces: bool) -> Result<Self, Failure> {
-        let Some(path) = path else { return Ok(Self::Output) };
+        let Some(path) = path else {
+            return match output::is_closed() {
+                true => Err(Failure::Output(io::Error::other("it is closed, so the token would be lost"))),
+                false => Ok(Self::Output),
+            };
+        };
         if !replaces && path.symlink_metadata().is_ok() {
             return Err(unwritable(
                 path,

@@ -1,13 +1,14 @@
 //! Progress messages on standard error while `kent alloc` waits: the reason, the time so far, and when the command
 //! gives up.
 
+use std::error::Error;
 use std::future;
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use kent_client::tonic::Status;
+use kent_client::tonic::{Code, Status};
 use kent_proto::model::LIMIT;
 use serde_json::json;
 use tokio::sync::watch;
@@ -29,6 +30,7 @@ const MISMATCHES: usize = 3;
 
 /// What `kent alloc` waits for.
 pub(super) struct Waiting {
+    endpoints: String,
     source: String,
     ends: Ends,
     /// Why the last attempt failed.
@@ -58,8 +60,24 @@ struct Reason {
 }
 
 impl Waiting {
-    pub(super) fn new(source: String, ends: Ends, bar: ProgressBar, json: bool, reach: Reach) -> Self {
-        Self { source, ends, reason: Mutex::default(), mismatches: watch::Sender::default(), bar, json, reach }
+    /// Creates the messages for a request to `endpoints` for identifiers of `source`.
+    pub(super) fn new(
+        (endpoints, source): (String, String),
+        ends: Ends,
+        bar: ProgressBar,
+        json: bool,
+        reach: Reach,
+    ) -> Self {
+        Self {
+            endpoints,
+            source,
+            ends,
+            reason: Mutex::default(),
+            mismatches: watch::Sender::default(),
+            bar,
+            json,
+            reach,
+        }
     }
 
     /// Records why an attempt failed.
@@ -70,6 +88,11 @@ impl Waiting {
         });
         let Refusal { message, reason, .. } = Refusal::new(status);
         let is_limit = reason.is_some_and(|reason| reason == LIMIT);
+        // An error of the connection, or of the client's own deadline, does not name the daemon.
+        let message = match status.source().is_some() || status.code() == Code::Cancelled {
+            true => format!("no answer from {}: {message}", self.endpoints),
+            false => message,
+        };
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(Reason { message, is_limit });
     }
 
@@ -139,7 +162,13 @@ mod tests {
 
     fn waiting(json: bool) -> Waiting {
         let reach = Reach::of([("token-file", "a.token".to_owned())]);
-        Waiting::new("xid".to_owned(), Ends::After("after 30s".to_owned()), ProgressBar::hidden(), json, reach)
+        Waiting::new(
+            ("127.0.0.1:7600".to_owned(), "xid".to_owned()),
+            Ends::After("after 30s".to_owned()),
+            ProgressBar::hidden(),
+            json,
+            reach,
+        )
     }
 
     #[test]

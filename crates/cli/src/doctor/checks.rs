@@ -4,7 +4,8 @@ mod etcd;
 
 use std::time::Duration;
 
-use kent_proto::v1::{ClockStatus, Diagnosis, Directory, Forecast, ReplicaStatus, Status};
+use kent_ids::counted;
+use kent_proto::v1::{CertificateFile, ClockStatus, Diagnosis, Directory, Forecast, ReplicaStatus, Status};
 
 use super::clocks::Offset;
 use crate::describe::duration;
@@ -109,6 +110,9 @@ pub(crate) fn all(diagnosis: &Diagnosis, offset: Offset) -> Vec<Check> {
     checks.push(store(diagnosis, &status));
     checks.extend(diagnosis.etcd.as_ref().map(|members| etcd::check(members, window_left(&status))));
     checks.push(limits(diagnosis));
+    if !diagnosis.certificates.is_empty() {
+        checks.push(certificates(&diagnosis.certificates));
+    }
     if !status.replicas.is_empty() {
         checks.push(replicas(&status.replicas));
     }
@@ -230,9 +234,9 @@ fn store(diagnosis: &Diagnosis, status: &Status) -> Check {
     let size = diagnosis
         .store_size
         .map(|size| format!(", {} of which {} are the journal", bytes(size.bytes), bytes(size.journal_bytes)));
-    let commits = grouped(store.commits);
-    let conflicts = grouped(store.conflicts);
-    check.fact(format!("{}{}; {commits} commits, {conflicts} conflicts", store.kind, size.unwrap_or_default()));
+    let commits = counted(store.commits, "commit");
+    let conflicts = counted(store.conflicts, "conflict");
+    check.fact(format!("{}{}; {commits}, {conflicts}", store.kind, size.unwrap_or_default()));
     if store.kind == "memory" {
         check.problem(
             State::Warning,
@@ -269,6 +273,31 @@ fn limits(diagnosis: &Diagnosis) -> Check {
     check
 }
 
+/// It is a problem if a certificate ends sooner than this, as for the alert `KentCertificateEnds`.
+const CERTIFICATE_WARNING_SECONDS: f64 = 7.0 * 86_400.0;
+
+fn certificates(files: &[CertificateFile]) -> Check {
+    let mut check = Check::new("certificates");
+    for CertificateFile { setting, path, ends_in_seconds: left } in files {
+        let end = match *left {
+            left if left <= 0.0 => format!("expired {} ago", duration(-left)),
+            left => format!("expires in {}", duration(left)),
+        };
+        check.fact(format!("{setting} {path} {end}"));
+        check.problem_within(
+            Some(*left),
+            match *left {
+                left if left <= 0.0 => State::Wrong,
+                left if left <= CERTIFICATE_WARNING_SECONDS => State::Warning,
+                _ => State::Ok,
+            },
+            format!("{path} ({setting}) {end}: TLS connections fail from then on"),
+            "Replace the file: the daemon reads it within a second, without a restart.",
+        );
+    }
+    check
+}
+
 /// It is a problem if the last announcement of a replica is older than this number of milliseconds: three times the
 /// interval between announcements.
 const SILENT_MS: u64 = 15_000;
@@ -278,6 +307,7 @@ fn replicas(replicas: &[ReplicaStatus]) -> Check {
     let own = replicas.iter().find(|replica| replica.answering).map_or("", |replica| &replica.version);
     check.fact(match replicas.len() {
         1 => "no others".to_owned(),
+        2 => "1 other".to_owned(),
         many => format!("{} others", many - 1),
     });
     for replica in replicas.iter().filter(|replica| !replica.answering) {

@@ -191,6 +191,25 @@ fn err_regions_that_will_be_full_soon_are_found() {
 }
 
 #[test]
+fn err_a_certificate_that_ends_soon_is_found() {
+    let file = |ends_in_seconds: f64| CertificateFile {
+        setting: "tls-cert".to_owned(),
+        path: "server.pem".to_owned(),
+        ends_in_seconds,
+    };
+    let with = |left: f64| Diagnosis { certificates: vec![file(left)], ..healthy() };
+    for (left, expected) in [
+        (90.0 * 86_400.0, None),
+        (48.0 * 3600.0, Some("certificates warning: server.pem (tls-cert) expires in 2 days")),
+        (-7200.0, Some("certificates wrong: server.pem (tls-cert) expired 2 hours ago")),
+    ] {
+        let found = problems(with(left), IN_STEP, |_, _| ());
+        assert_eq!(found.len(), usize::from(expected.is_some()), "{found:?}");
+        assert!(found.concat().starts_with(expected.unwrap_or_default()), "{found:?}");
+    }
+}
+
+#[test]
 fn err_each_problem_of_etcd_is_found() {
     finds_in_etcd(|it| it.read_micros = Some(300_000), &["etcd warning: etcd takes 300 ms for a read"]);
     finds_in_etcd(

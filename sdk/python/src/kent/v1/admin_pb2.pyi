@@ -271,7 +271,7 @@ class DiagnoseRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Diagnosis(_message.Message):
-    __slots__ = ("status", "directories", "store_size", "etcd", "open_files", "open_files_max", "full_first")
+    __slots__ = ("status", "directories", "store_size", "etcd", "open_files", "open_files_max", "full_first", "certificates")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
     STORE_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -279,6 +279,7 @@ class Diagnosis(_message.Message):
     OPEN_FILES_FIELD_NUMBER: _ClassVar[int]
     OPEN_FILES_MAX_FIELD_NUMBER: _ClassVar[int]
     FULL_FIRST_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
     status: Status
     directories: _containers.RepeatedCompositeFieldContainer[Directory]
     store_size: StoreSize
@@ -286,7 +287,18 @@ class Diagnosis(_message.Message):
     open_files: int
     open_files_max: int
     full_first: _containers.RepeatedCompositeFieldContainer[Forecast]
-    def __init__(self, status: _Optional[_Union[Status, _Mapping]] = ..., directories: _Optional[_Iterable[_Union[Directory, _Mapping]]] = ..., store_size: _Optional[_Union[StoreSize, _Mapping]] = ..., etcd: _Optional[_Union[Etcd, _Mapping]] = ..., open_files: _Optional[int] = ..., open_files_max: _Optional[int] = ..., full_first: _Optional[_Iterable[_Union[Forecast, _Mapping]]] = ...) -> None: ...
+    certificates: _containers.RepeatedCompositeFieldContainer[CertificateFile]
+    def __init__(self, status: _Optional[_Union[Status, _Mapping]] = ..., directories: _Optional[_Iterable[_Union[Directory, _Mapping]]] = ..., store_size: _Optional[_Union[StoreSize, _Mapping]] = ..., etcd: _Optional[_Union[Etcd, _Mapping]] = ..., open_files: _Optional[int] = ..., open_files_max: _Optional[int] = ..., full_first: _Optional[_Iterable[_Union[Forecast, _Mapping]]] = ..., certificates: _Optional[_Iterable[_Union[CertificateFile, _Mapping]]] = ...) -> None: ...
+
+class CertificateFile(_message.Message):
+    __slots__ = ("setting", "path", "ends_in_seconds")
+    SETTING_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ENDS_IN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    setting: str
+    path: str
+    ends_in_seconds: float
+    def __init__(self, setting: _Optional[str] = ..., path: _Optional[str] = ..., ends_in_seconds: _Optional[float] = ...) -> None: ...
 
 class Directory(_message.Message):
     __slots__ = ("setting", "path", "free_bytes", "total_bytes", "sync_micros", "sync_max_micros", "problem")

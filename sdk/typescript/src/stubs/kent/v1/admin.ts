@@ -324,6 +324,17 @@ export interface Diagnosis {
     | undefined;
   /** The regions that will be full first, soonest first: at most three of those that this daemon has granted from. */
   fullFirst: Forecast[];
+  /** The files with the certificates of the ports. Empty without TLS. */
+  certificates: CertificateFile[];
+}
+
+/** A file with certificates, or with lists of revoked certificates. */
+export interface CertificateFile {
+  /** "tls-cert", "tls-client-ca" or "tls-crl": the setting that names the file. */
+  setting: string;
+  path: string;
+  /** The time until the first certificate or list in the file expires, by the daemon's clock. Negative if it has expired. */
+  endsInSeconds: number;
 }
 
 /** A directory in which the daemon makes data durable. */
@@ -2771,6 +2782,7 @@ function createBaseDiagnosis(): Diagnosis {
     openFiles: undefined,
     openFilesMax: undefined,
     fullFirst: [],
+    certificates: [],
   };
 }
 
@@ -2802,6 +2814,9 @@ export const Diagnosis: MessageFns<Diagnosis> = {
     }
     for (const v of message.fullFirst) {
       Forecast.encode(v!, writer.uint32(58).fork()).join();
+    }
+    for (const v of message.certificates) {
+      CertificateFile.encode(v!, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -2875,6 +2890,14 @@ export const Diagnosis: MessageFns<Diagnosis> = {
             message.fullFirst.push(Forecast.decode(reader, reader.uint32()));
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.certificates.push(CertificateFile.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2907,6 +2930,86 @@ export const Diagnosis: MessageFns<Diagnosis> = {
       ? BigInt(object.openFilesMax)
       : undefined;
     message.fullFirst = object.fullFirst?.map((e) => Forecast.fromPartial(e)) || [];
+    message.certificates = object.certificates?.map((e) => CertificateFile.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseCertificateFile(): CertificateFile {
+  return { setting: "", path: "", endsInSeconds: 0 };
+}
+
+export const CertificateFile: MessageFns<CertificateFile> = {
+  encode(message: CertificateFile, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.setting !== "") {
+      writer.uint32(10).string(message.setting);
+    }
+    if (message.path !== "") {
+      writer.uint32(18).string(message.path);
+    }
+    if (message.endsInSeconds !== 0) {
+      writer.uint32(25).double(message.endsInSeconds);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CertificateFile {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCertificateFile();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.setting = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 25) {
+              break;
+            }
+
+            message.endsInSeconds = reader.double();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CertificateFile>): CertificateFile {
+    return CertificateFile.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CertificateFile>): CertificateFile {
+    const message = createBaseCertificateFile();
+    message.setting = object.setting ?? "";
+    message.path = object.path ?? "";
+    message.endsInSeconds = object.endsInSeconds ?? 0;
     return message;
   },
 };
