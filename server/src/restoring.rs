@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use kent_ids::counted_be;
+use kent_ids::{counted_be, grouped};
 use kent_regions::Count;
 use kentd::{FromArchive, Restore, RestoreArgs, RestoreError, Skip};
 
@@ -145,8 +145,8 @@ pub(super) fn list_skips(restore: &Restore) {
     }
     for Skip { source, from, to } in known.iter().take(LISTED_MAX) {
         let to = to.unwrap_or(*from);
-        let skipped = skipped(*from, to).map_or_else(|| "2^128".to_owned(), |skipped| skipped.to_string());
-        println!("{source}: {from} -> {to}, {skipped} skipped");
+        let skipped = skipped(*from, to).map_or_else(|| "2^128".to_owned(), grouped);
+        println!("{source}: {} -> {}, {skipped} skipped", count(*from), count(to));
     }
     let listed = unsure.len().min(LISTED_MAX) + known.len().min(LISTED_MAX);
     if restore.skips.len() > listed {
@@ -155,6 +155,14 @@ pub(super) fn list_skips(restore: &Restore) {
             restore.skips.len() - listed,
             unsure.len().saturating_sub(LISTED_MAX)
         );
+    }
+}
+
+/// Formats a count with its digits in groups.
+fn count(count: Count) -> String {
+    match count {
+        Count::Below(count) => grouped(count),
+        Count::Max => count.to_string(),
     }
 }
 

@@ -52,7 +52,7 @@ const MASKS: [(&str, &str); 26] = [
     (r"are allowed after [\d.]+ s$", "are allowed after <n> s"),
     // Output of restores.
     (r" records, \d+ B$", " records, <size>"),
-    (r" -> \d{6,}, \d{6,} skipped$", " -> <number>, <number> skipped"),
+    (r" -> [\d_]{6,}, [\d_]{6,} skipped$", " -> <number>, <number> skipped"),
     // The name of the user.
     (r"\b\w+ from 127\.0\.0\.1", "<name> from 127.0.0.1"),
     // Output about tokens.
