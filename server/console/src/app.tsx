@@ -8,6 +8,7 @@ import type { EditIntent } from "./edits/intent.ts";
 import { format } from "./lib/format.ts";
 import { labelOf } from "./lib/requests.ts";
 import { hasRegions, mayAnywhere } from "./lib/rights.ts";
+import { endOf } from "./lib/who.ts";
 import { HistoryPage } from "./pages/history.tsx";
 import { InspectPage } from "./pages/inspect.tsx";
 import { LivePage } from "./pages/live.tsx";
@@ -17,6 +18,7 @@ import { RequestsPage } from "./pages/requests.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { linkTo, type Route, useRoute } from "./router.ts";
 import { keep, kept } from "./ui/kept.ts";
+import { Menu } from "./ui/menu.tsx";
 import { Check } from "./ui/parts.tsx";
 import { useRequests } from "./ui/requests.ts";
 import { Empty, Loading } from "./ui/states.tsx";
@@ -186,34 +188,32 @@ function Account(props: { who: Who; readOnly: boolean; onReadOnly: (on: boolean)
   const expires = who.expiresUnixMs;
   const isSoon = expires !== undefined && expires - Date.now() < EXPIRY_WARNING_MS;
   return (
-    <details class="account">
-      <summary>
-        {who.authRequired ? who.principal.replace(/^token:\w+ \((.*)\)$/, "$1") : "no sign-in needed"}
-        {isSoon && expires !== undefined && <span class="mark warn">expires {format.ago(expires, Date.now())}</span>}
-        {readOnly && <span class="mark plain">read-only</span>}
-      </summary>
-      <div class="menu">
-        <p>
-          {who.principal}
-          <br />
-          <span class="quiet-text">
-            {!who.authRequired
-              ? "This daemon requires no credentials: anyone who can reach it may do anything."
-              : expires !== undefined
-                ? `signed in until ${format.moment(expires)}`
-                : "the sign-in does not expire"}
+    <Menu
+      class="account"
+      label={
+        <>
+          <span class="account-name">
+            {who.authRequired ? who.principal.replace(/^token:\w+ \((.*)\)$/, "$1") : "no sign-in needed"}
           </span>
-        </p>
-        {mayAnywhere(who.permissions, "edit") && (
-          <Check label="Read-only: offer no edits in this browser" checked={readOnly} onChange={onReadOnly} />
-        )}
-        <ThemeChoice />
-        {who.by === "session" && (
-          <button type="button" onClick={onSignOut}>
-            Sign out
-          </button>
-        )}
-      </div>
-    </details>
+          {isSoon && expires !== undefined && <span class="mark warn">expires {format.ago(expires, Date.now())}</span>}
+          {readOnly && <span class="mark plain">read-only</span>}
+        </>
+      }
+    >
+      <p>
+        {who.principal}
+        <br />
+        <span class="quiet-text">{endOf(who)}</span>
+      </p>
+      {mayAnywhere(who.permissions, "edit") && (
+        <Check label="Read-only: offer no edits in this browser" checked={readOnly} onChange={onReadOnly} />
+      )}
+      <ThemeChoice />
+      {who.by === "session" && (
+        <button type="button" onClick={onSignOut}>
+          Sign out
+        </button>
+      )}
+    </Menu>
   );
 }

@@ -247,7 +247,7 @@ describe("the console", () => {
     const { page, context } = await open(browser);
     await signIn(page, guarded, guarded.token("ann", "admin:*"));
     await page.getByRole("heading", { name: "Live" }).waitFor();
-    await page.locator("summary", { hasText: "ann" }).click();
+    await page.getByRole("button", { name: "ann" }).click();
     await page.getByText(/signed in until/).waitFor();
     const [cookie] = await context.cookies();
     expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict" });
@@ -351,9 +351,14 @@ describe("the console", () => {
     const { page, context } = await open(browser);
     await page.goto(at(daemon, "region/default/orders"));
     await page.getByRole("button", { name: "Seal" }).waitFor();
-    await page.locator("summary", { hasText: "no sign-in needed" }).click();
+    await page.getByRole("button", { name: "no sign-in needed" }).click();
     await page.getByLabel(/Read-only/).check();
     expect(await page.getByRole("button", { name: "Seal" }).count()).toBe(0);
+    await page.keyboard.press("Escape");
+    expect(await page.getByLabel(/Read-only/).count()).toBe(0);
+    await page.getByRole("button", { name: "no sign-in needed" }).click();
+    await page.getByRole("heading", { name: "orders" }).click();
+    expect(await page.getByLabel(/Read-only/).count()).toBe(0);
     await context.close();
   });
 
@@ -514,7 +519,7 @@ const SCREENS: Screen[] = [
     name: "account",
     hash: "live",
     ready: async (page) => {
-      await page.locator("summary", { hasText: "no sign-in needed" }).click();
+      await page.getByRole("button", { name: "no sign-in needed" }).click();
       await page.getByText("ready", { exact: true }).waitFor();
     },
   },
