@@ -73,7 +73,7 @@ function Frame({ who, onSignOut }: { who: Who; onSignOut: () => void }) {
   const [made, setMade] = useState(0);
   const app = useMemo(() => ({ who, readOnly, edit: setIntent }), [who, readOnly]);
   const space = route.path[0] ?? DEFAULT_SPACE;
-  const has = hasRegions(who.permissions);
+  const has = hasRegions(who.permissions, space);
   const requests = useRequests({ space, includeClosed: false, news: made, everyMs: REQUESTS_MS, has });
   const hasRequests = has && requests.refused?.kind !== "no-permission";
   const again = useCallback(() => setMade((before) => before + 1), []);

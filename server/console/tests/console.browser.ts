@@ -276,6 +276,38 @@ describe("the console", () => {
     await context.close();
   });
 
+  test("ok_a_team_creates_a_region_with_a_name_of_its_own", async () => {
+    const { page, context } = await open(browser);
+    await signIn(page, guarded, guarded.token("team-e", "edit:region:default/team-e-*"));
+    await page.goto(at(guarded, "map/default"));
+    await page.getByRole("button", { name: "Ask for a region" }).waitFor();
+    await page.getByRole("button", { name: "Create a region", exact: true }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("You may create only names like team-e-…").waitFor();
+    await dialog.getByLabel("Name").fill("orders-e");
+    await dialog.getByRole("alert").waitFor();
+    await dialog.getByLabel("Name").fill("team-e-parts");
+    await dialog.getByLabel("Suffix bits").fill("8");
+    await dialog.getByLabel("Reason").fill("parts of team E");
+    await dialog.getByText("not there yet").waitFor();
+    await dialog.getByRole("button", { name: "Create", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    expect(guarded.kent("region", "history", "team-e-parts")).toContain("parts of team E");
+    await context.close();
+  });
+
+  test("err_who_has_no_permission_for_regions_is_not_offered_to_ask", async () => {
+    const { page, context } = await open(browser);
+    await signIn(page, guarded, guarded.token("clock", "allocate:uuidv7"));
+    await page.goto(at(guarded, "map/default"));
+    await page.getByText("You may not see this").waitFor();
+    expect(await page.getByRole("button", { name: /Ask|Create/ }).count()).toBe(0);
+    await page.goto(at(guarded, "requests/default"));
+    await page.getByText("You may not see this").waitFor();
+    expect(await page.getByRole("button", { name: /Ask|Create/ }).count()).toBe(0);
+    await context.close();
+  });
+
   test("ok_a_team_asks_for_a_region_and_an_operator_makes_it", async () => {
     const [asker, operator] = [await open(browser), await open(browser)];
     await signIn(asker.page, guarded, guarded.token("team-b", "read:region:default/team-b-*"));

@@ -2,9 +2,10 @@
 import { useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { type Refused, refusedBy } from "../api/refused.ts";
+import { useNewRegions } from "../app-state.ts";
 import { type RegionRequest, RegionRequest_State } from "../gen/kent/v1/regions_pb.ts";
 import { capacityHint } from "../lib/format.ts";
-import { spaceName } from "../lib/names.ts";
+import { namesText, spaceName } from "../lib/names.ts";
 import { idOf } from "../lib/requests.ts";
 import { Dialog } from "../ui/dialog.tsx";
 import { Field } from "../ui/parts.tsx";
@@ -18,6 +19,7 @@ export function AskDialog({ space, onClose, onDone }: { space: string; onClose: 
   const [suffix, setSuffix] = useState("32");
   const [zone, setZone] = useState("");
   const [reason, setReason] = useState("");
+  const { names } = useNewRegions(space);
   const { send, sending, refused } = useSend(onClose, onDone);
   const isBits = (text: string) => /^\d{1,3}$/.test(text.trim()) && Number(text) <= 128;
   const problems = {
@@ -47,8 +49,9 @@ export function AskDialog({ space, onClose, onDone }: { space: string; onClose: 
     <Dialog title="Ask for a region" onClose={onClose}>
       <form class="edit" onSubmit={ask}>
         <p class="quiet-text">
-          You may not create regions in the space {space}. An operator will see your request, and create the region or
-          decline.
+          {names.length > 0
+            ? `In the space ${space}, you may create only regions named ${namesText(names)}. An operator will see your request for another name, and create the region or decline.`
+            : `You may not create regions in the space ${space}. An operator will see your request, and create the region or decline.`}
         </p>
         <Field label="Name" problem={problems.name}>
           <input

@@ -2,6 +2,7 @@
 import { useId, useMemo, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
 import { type Refused, refusedBy } from "../api/refused.ts";
+import { useNewRegions } from "../app-state.ts";
 import type { EditResponse } from "../gen/kent/v1/regions_pb.ts";
 import { format } from "../lib/format.ts";
 import { reasonOf } from "../lib/requests.ts";
@@ -33,6 +34,7 @@ export function EditDialog({
   onClose: () => void;
   onMade: () => void;
 }) {
+  const { names } = useNewRegions(intent.space);
   const [draft, setDraft] = useState<Draft>(() => draftOf(intent));
   const [touched, setTouched] = useState(false);
   const [reason, setReason] = useState(() => reasonBefore(intent));
@@ -103,6 +105,7 @@ export function EditDialog({
         <Form
           draft={draft}
           bits={intent.bits}
+          names={names}
           problems={touched && !checked.ok ? checked.problems : {}}
           onChange={change}
         />

@@ -1,5 +1,6 @@
 // The fields of each edit.
 import { capacityHint } from "../lib/format.ts";
+import { namesText } from "../lib/names.ts";
 import { Check, Choice, Field } from "../ui/parts.tsx";
 import type { Draft, FieldName, NewDraft } from "./draft.ts";
 
@@ -7,6 +8,8 @@ interface FormProps {
   draft: Draft;
   /** The width of the space's identifiers in bits. */
   bits: number;
+  /** The patterns of the names that the user may create. */
+  names: readonly string[];
   problems: Partial<Record<FieldName, string>>;
   onChange: (over: Partial<Draft>) => void;
 }
@@ -16,12 +19,18 @@ type TextName = { [K in keyof Draft]-?: Draft[K] extends string ? K : never }[ke
 
 /** Renders the fields of an edit. */
 export function Form(props: FormProps) {
-  const { draft, onChange } = props;
+  const { draft, names, onChange } = props;
   switch (draft.op) {
     case "create":
       return (
         <>
-          <Text {...props} name="region" label="Name" autofocus />
+          <Text
+            {...props}
+            name="region"
+            label="Name"
+            hint={names.length === 0 || names.includes("*") ? "" : `You may create only names like ${namesText(names)}`}
+            autofocus
+          />
           <div class="fields">
             <Text {...props} name="suffix" label="Suffix bits" number hint={capacityHint(draft.suffix)} />
             {draft.prefix === "" && <Text {...props} name="zone" label="Zone bits" number hint="empty: up to 8" />}

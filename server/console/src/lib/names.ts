@@ -31,3 +31,8 @@ export function spaceName(space: string): string {
 export function regionName(space: string, region: string): string {
   return `spaces/${space}/regions/${region}`;
 }
+
+/** Patterns of names in words: "team-a-… or team-b-…". */
+export function namesText(patterns: readonly string[]): string {
+  return patterns.map((pattern) => pattern.replace(/\*$/, "…")).join(" or ");
+}

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { hasRegions, may, mayAnywhere, type Target } from "./rights.ts";
+import { hasRegions, may, mayAnywhere, newNames, type Target } from "./rights.ts";
 
 const orders: Target = { kind: "region", space: "default", region: "orders" };
 const shop: Target = { kind: "space", space: "shop" };
@@ -27,11 +27,33 @@ describe("rights", () => {
     expect(may(permissions, action, target)).toBe(expected);
   });
 
-  test("ok_who_has_a_permission_for_regions_may_ask", () => {
-    for (const permission of ["allocate:region:default/orders", "lease:*", "read:space:shop", "admin:*"])
-      expect(hasRegions([permission])).toBe(true);
-    for (const permission of ["allocate:uuidv7", "operate:*", "inspect:*"])
-      expect(hasRegions([permission])).toBe(false);
+  test.each([
+    [["allocate:region:default/orders"], "default", true],
+    [["lease:*"], "default", true],
+    [["read:space:shop"], "shop", true],
+    [["read:space:shop"], "default", false],
+    [["read:region:shop/a"], "default", false],
+    [["read:region:default/orders/eu"], "default", false],
+    [["read:region:default/orders/eu"], "default/orders", true],
+    [["edit:region:*"], "default", true],
+    [["allocate:uuidv7", "operate:*", "inspect:*", "read:serial:GBP"], "default", false],
+  ] as const)("ok_with_%j_who_asks_in_%s_is_%s", (permissions, space, expected) => {
+    expect(hasRegions(permissions, space)).toBe(expected);
+  });
+
+  test.each([
+    [["admin:*"], ["*"]],
+    [["edit:region:*"], ["*"]],
+    [["edit:space:de*"], ["*"]],
+    [["edit:region:default/*", "edit:region:default/team-a-*"], ["*"]],
+    [
+      ["edit:region:default/team-a-*", "admin:region:default/b*", "edit:region:default/b*"],
+      ["team-a-*", "b*"],
+    ],
+    [["edit:region:default/orders", "read:region:default/*"], []],
+    [["edit:region:default/orders/*", "edit:region:shop/*"], []],
+  ] as const)("ok_with_%j_new_regions_have_names_like_%j", (permissions, expected) => {
+    expect(newNames(permissions, "default")).toEqual(expected);
   });
 
   test("ok_a_right_on_any_region_is_a_right_anywhere", () => {

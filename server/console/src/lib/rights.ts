@@ -14,24 +14,51 @@ export type Target =
 /** Whether one of the permissions allows the action on the target. */
 export function may(permissions: readonly string[], action: Action, target: Target): boolean {
   return permissions.some((permission) => {
-    const colon = permission.indexOf(":");
-    const given = permission.slice(0, colon);
-    return (given === action || given === "admin") && covers(permission.slice(colon + 1), target);
+    const [given, resource] = split(permission);
+    return (given === action || given === "admin") && covers(resource, target);
   });
 }
 
 /** Whether one of the permissions allows the action on any region or space. */
 export function mayAnywhere(permissions: readonly string[], action: Action): boolean {
   return permissions.some((permission) => {
-    const [given, ...rest] = permission.split(":");
-    const resource = rest.join(":");
+    const [given, resource] = split(permission);
     return (given === action || given === "admin") && (resource === "*" || /^(space|region):/.test(resource));
   });
 }
 
-/** Whether one of the permissions covers regions. If so, the daemon lets the user ask for a region. */
-export function hasRegions(permissions: readonly string[]): boolean {
-  return permissions.some((permission) => /^(allocate|lease|read|edit|admin):(\*|space:|region:)/.test(permission));
+/** Whether one of the permissions covers regions of the space. If so, the daemon lets the user ask for a region there. */
+export function hasRegions(permissions: readonly string[], space: string): boolean {
+  return permissions.some((permission) => {
+    const [action, resource] = split(permission);
+    return /^(allocate|lease|read|edit|admin)$/.test(action) && namesOf(resource, space) !== undefined;
+  });
+}
+
+/** The patterns of the names with which the user may create regions in the space: "*" alone if all names are allowed. A
+ * permission for one region allows none, because it does not cover a later region of the same name. */
+export function newNames(permissions: readonly string[], space: string): string[] {
+  const names = permissions.flatMap((permission) => {
+    const [action, resource] = split(permission);
+    const pattern = action === "edit" || action === "admin" ? namesOf(resource, space) : undefined;
+    return pattern?.endsWith("*") ? [pattern] : [];
+  });
+  return names.includes("*") ? ["*"] : [...new Set(names)];
+}
+
+/** The pattern of the names of the regions in the space that a resource covers. Undefined if it covers none there. */
+function namesOf(resource: string, space: string): string | undefined {
+  if (resource === "*" || resource === "region:*" || matches(resource, `space:${space}`)) return "*";
+  const within = `region:${space}/`;
+  const pattern = resource.startsWith(within) ? resource.slice(within.length) : "";
+  // A longer path is a region of a delegated region's space.
+  return pattern === "" || pattern.includes("/") ? undefined : pattern;
+}
+
+/** The action and the resource of a permission. */
+function split(permission: string): [action: string, resource: string] {
+  const colon = permission.indexOf(":");
+  return [permission.slice(0, colon), permission.slice(colon + 1)];
 }
 
 function covers(resource: string, target: Target): boolean {

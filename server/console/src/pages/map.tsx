@@ -1,7 +1,7 @@
 // The map of a space, now or at an earlier revision.
 import { useMemo, useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
-import { useApp, useMay } from "../app-state.ts";
+import { useApp, useMay, useNewRegions } from "../app-state.ts";
 import { AskDialog } from "../edits/ask.tsx";
 import { OPS, opsFor } from "../edits/intent.ts";
 import type { MapCell } from "../gen/kent/v1/regions_pb.ts";
@@ -27,7 +27,7 @@ const ROWS_MAX = 200;
 export function MapPage(props: { space: string; params: URLSearchParams; made: number; onDone: () => void }) {
   const { space, params, made, onDone } = props;
   const app = useApp();
-  const may = useMay();
+  const offers = useNewRegions(space);
   const edited = useEdits(space);
   const root = params.get("prefix") ?? "";
   const at = BigInt(/^\d+$/.test(params.get("at") ?? "") ? (params.get("at") ?? "0") : "0");
@@ -55,7 +55,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
   };
   const part = load.value;
   const cell = part?.cells.find(({ prefix }) => prefix === picked);
-  const mayCreate = may("edit", { kind: "space", space });
+  const mayCreate = offers.names.length > 0;
 
   return (
     <div class="page map-page">
@@ -90,8 +90,8 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
             Create a region
           </button>
         )}
-        {!mayCreate && !app.readOnly && (
-          <button type="button" class="primary" onClick={() => setAsks(true)}>
+        {offers.asks && (
+          <button type="button" class={mayCreate ? "" : "primary"} onClick={() => setAsks(true)}>
             Ask for a region
           </button>
         )}
@@ -181,7 +181,7 @@ function Details(props: {
 }) {
   const { part, space, cell, isPast, onZoom } = props;
   const { edit } = useApp();
-  const may = useMay();
+  const mayCreate = useNewRegions(space).names.length > 0;
   if (!cell) {
     return (
       <section class="details" aria-label="Details">
@@ -237,7 +237,7 @@ function Details(props: {
             Zoom in
           </button>
         )}
-        {look === "free" && !isPast && may("edit", { kind: "space", space }) && (
+        {look === "free" && !isPast && mayCreate && (
           <button
             type="button"
             class="primary"

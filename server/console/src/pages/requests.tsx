@@ -1,7 +1,7 @@
 // The requests for regions of a space: the user's own requests, and those that the user can answer.
 import { useState } from "preact/hooks";
 import { regions } from "../api/calls.ts";
-import { useApp, useMay } from "../app-state.ts";
+import { useApp, useNewRegions } from "../app-state.ts";
 import { AskDialog, CloseDialog } from "../edits/ask.tsx";
 import type { RegionRequest } from "../gen/kent/v1/regions_pb.ts";
 import { format } from "../lib/format.ts";
@@ -21,20 +21,18 @@ type Closing = { request: RegionRequest; how: "decline" | "withdraw" };
 
 /** The page. */
 export function RequestsPage({ space, made, onDone }: { space: string; made: number; onDone: () => void }) {
-  const { readOnly } = useApp();
-  const may = useMay();
+  const offers = useNewRegions(space);
   const [all, setAll] = useState(false);
   const [asks, setAsks] = useState(false);
   const [closing, setClosing] = useState<Closing>();
   const load = useRequests({ space, includeClosed: all, news: made, everyMs: AGAIN_MS, has: true });
-  const canCreate = may("edit", { kind: "space", space });
   return (
     <div class="page">
       <header class="page-head">
         <h1>Requests</h1>
         <SpaceChoice space={space} linkOf={(name) => linkTo("requests", [name])} />
         <Check label="Include closed requests" checked={all} onChange={setAll} />
-        {!canCreate && !readOnly && (
+        {offers.asks && (
           <button type="button" class="primary" onClick={() => setAsks(true)}>
             Ask for a region
           </button>
@@ -45,9 +43,9 @@ export function RequestsPage({ space, made, onDone }: { space: string; made: num
           requests.length === 0 ? (
             <Empty title={all ? "No requests" : "No open requests"}>
               <p>
-                {canCreate
-                  ? "Users who may not create regions here can ask for one. Their requests appear on this page."
-                  : "Ask for a region. An operator will create it or decline."}
+                {offers.asks
+                  ? "Ask for a region. An operator will create it or decline."
+                  : "Users who may not create regions here can ask for one. Their requests appear on this page."}
               </p>
             </Empty>
           ) : (
