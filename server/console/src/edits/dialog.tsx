@@ -13,7 +13,7 @@ import { toast } from "../ui/toast.tsx";
 import { Changes } from "./changes.tsx";
 import { type Draft, draftOf, draftOfSuggestion, toCall } from "./draft.ts";
 import { Form } from "./form.tsx";
-import { type EditIntent, OPS } from "./intent.ts";
+import { type EditIntent, OPS, takesPolicy } from "./intent.ts";
 
 const REST_MS = 250;
 /** The initial value of the field "Reason". */
@@ -106,6 +106,7 @@ export function EditDialog({
           draft={draft}
           bits={intent.bits}
           names={names}
+          takesPolicy={!("region" in intent) || takesPolicy(intent.region)}
           problems={touched && !checked.ok ? checked.problems : {}}
           onChange={change}
         />

@@ -10,6 +10,8 @@ interface FormProps {
   bits: number;
   /** The patterns of the names that the user may create. */
   names: readonly string[];
+  /** Whether a policy would have an effect on the region. */
+  takesPolicy: boolean;
   problems: Partial<Record<FieldName, string>>;
   onChange: (over: Partial<Draft>) => void;
 }
@@ -89,32 +91,42 @@ export function Form(props: FormProps) {
         <>
           <Text {...props} name="owner" label="Owner" autofocus />
           <Text {...props} name="description" label="Description" />
-          <div class="fields">
-            <Text {...props} name="cap" label="Cap" hint="maximum number of identifiers to issue; empty: no cap" />
-            <Text {...props} name="next" label="Next number" hint="all smaller numbers count as issued" />
-          </div>
-          <Check
-            label="Strict: no gaps, each grant is durable"
-            checked={draft.strict}
-            onChange={(strict) => onChange({ strict })}
-          />
-          <Check
-            label="Expand automatically"
-            checked={draft.autoExpand}
-            onChange={(autoExpand) => onChange({ autoExpand })}
-          />
-          {draft.autoExpand && (
-            <div class="fields">
-              <Text {...props} name="atPercent" label="At percent" number />
-              <Text {...props} name="byBits" label="By bits" number />
-              <Text {...props} name="maxBits" label="Up to bits" number hint="empty: as far as possible" />
-            </div>
-          )}
+          {props.takesPolicy && <Policy {...props} />}
         </>
       );
     default:
       return null;
   }
+}
+
+/** The policy and the counter of a region. */
+function Policy(props: FormProps) {
+  const { draft, onChange } = props;
+  return (
+    <>
+      <div class="fields">
+        <Text {...props} name="cap" label="Cap" hint="maximum number of identifiers to issue; empty: no cap" />
+        <Text {...props} name="next" label="Next number" hint="all smaller numbers count as issued" />
+      </div>
+      <Check
+        label="Strict: no gaps, each grant is durable"
+        checked={draft.strict}
+        onChange={(strict) => onChange({ strict })}
+      />
+      <Check
+        label="Expand automatically"
+        checked={draft.autoExpand}
+        onChange={(autoExpand) => onChange({ autoExpand })}
+      />
+      {draft.autoExpand && (
+        <div class="fields">
+          <Text {...props} name="atPercent" label="At percent" number />
+          <Text {...props} name="byBits" label="By bits" number />
+          <Text {...props} name="maxBits" label="Up to bits" number hint="empty: as far as possible" />
+        </div>
+      )}
+    </>
+  );
 }
 
 /** The new regions of a split or a subdivision. */

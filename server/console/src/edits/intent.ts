@@ -56,7 +56,7 @@ export function opsFor(region: Region): Exclude<Op, "create" | "undo">[] {
   };
   const closed = region.kind === Region_Kind.CLOSED;
   const possible: [Exclude<Op, "create" | "undo">, boolean][] = [
-    ["expand", has.zone && !closed],
+    ["expand", has.zone && !closed && !has.delegated],
     ["shrink", region.suffixBits > 0 && !closed && !has.delegated],
     ["split", has.zone && !has.inside && !has.subregions],
     ["subdivide", (has.zone || has.subregions) && !has.delegated],
@@ -67,4 +67,9 @@ export function opsFor(region: Region): Exclude<Op, "create" | "undo">[] {
     ["delete", !has.issued && !has.subregions && !has.delegated],
   ];
   return possible.filter(([, can]) => can).map(([op]) => op);
+}
+
+/** Whether a policy would have an effect on a region: a closed or delegated region grants nothing itself. */
+export function takesPolicy(region: Region): boolean {
+  return region.kind !== Region_Kind.CLOSED && region.delegatedSpace === "";
 }
