@@ -24,13 +24,23 @@ describe("words", () => {
     ],
     [
       cell({ region, regionCount: 1n, fill: 0.25, kinds: [MapCell_Kind.REGION, MapCell_Kind.SEALED] }),
-      "orders, prefix 101, zone 21, suffix 40, 25% issued, sealed",
+      "orders, prefix 101, zone 21, suffix 40, 25% issued, 0/s, no grants now, sealed",
     ],
     [
       cell({ region: { ...region, kind: Region_Kind.PARTIAL }, kinds: [MapCell_Kind.DELEGATED] }),
-      "orders, prefix 101, zone 21, suffix 40, partial, delegated",
+      "orders, prefix 101, zone 21, suffix 40, 0/s, no grants now, partial, delegated",
     ],
   ])("ok_a_cell_in_one_line_%#", (cell, line) => expect(lineOf(cell, 64)).toBe(line));
+
+  test("ok_a_line_tells_how_fast_a_region_fills", () => {
+    const busy = { ...region, rate: 5, fullInSeconds: 86_400 * 3 };
+    const one = cell({ region: busy, regionCount: 1n, capacity: "4096", issued: "3000", fill: 0.7324 });
+    const start = "orders, prefix 101, zone 21, suffix 40, capacity 4,096, 3,000 (73.2%) issued";
+    expect(lineOf(one, 64)).toBe(`${start}, 5/s, full in 3 days`);
+    expect(lineOf(one, 64, true)).toBe(start);
+    const full = cell({ region: { ...busy, fullInSeconds: 0 }, regionCount: 1n, capacity: "4096", issued: "4096" });
+    expect(lineOf(full, 64)).toMatch(/capacity 4,096, 4,096 issued, 5\/s, full$/);
+  });
 
   test("ok_long_prefixes_lose_their_middle", () => {
     expect(brief("1".repeat(28))).toHaveLength(28);

@@ -42,18 +42,38 @@ export function titleOf(cell: MapCell): string {
   }
 }
 
-/** Describes a cell in one line. */
-export function lineOf(cell: MapCell, bits: number): string {
-  const { region, fill } = cell;
+/** Describes a cell in one line. The daemon knows no rates of the past. */
+export function lineOf(cell: MapCell, bits: number, isPast = false): string {
+  const { region } = cell;
   return [
     titleOf(cell),
     `prefix ${brief(cell.prefix) || "empty"}`,
     region ? `zone ${region.zoneBits}, suffix ${region.suffixBits}` : sizeOf(cell.prefix, bits),
-    fill !== undefined && (region || cell.regionCount > 0n) && `${format.share(fill)} issued`,
+    ...(region || cell.regionCount > 0n ? useOf(cell) : []),
+    region && !isPast && rateOf(region),
     ...marksOf(cell),
   ]
     .filter(Boolean)
     .join(", ");
+}
+
+/** The capacity of a cell and what is issued of it. */
+function useOf({ capacity, issued, fill }: MapCell): string[] {
+  const share = fill === undefined ? "" : format.share(fill);
+  const count = issued === "" ? "" : format.count(BigInt(issued));
+  return [
+    capacity !== "" && capacity !== "0" ? `capacity ${format.count(BigInt(capacity))}` : "",
+    count && share ? `${count} (${share}) issued` : (count || share) && `${count || share} issued`,
+  ];
+}
+
+/** The rate of a region and the time until it is full. */
+function rateOf(region: MapRegion): string {
+  const until = untilFull(region);
+  const rate = `${format.short(region.rate)}/s`;
+  return region.fullInSeconds === undefined || region.fullInSeconds === 0
+    ? `${rate}, ${until}`
+    : `${rate}, full in ${until}`;
 }
 
 /** The time until a region is full at its current rate. */

@@ -80,7 +80,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
           value={scale}
           onChange={(value) => replaceRoute(link({ scale: value === "log" ? undefined : value }))}
         />
-        {mayCreate && (
+        {mayCreate && load.refused?.kind !== "no-permission" && (
           <button
             type="button"
             class="primary"
@@ -112,7 +112,7 @@ export function MapPage(props: { space: string; params: URLSearchParams; made: n
               view={view}
               scale={scale}
               picked={picked}
-              describe={(one) => lineOf(one, part.bits)}
+              describe={(one) => lineOf(one, part.bits, at !== 0n)}
               onPick={(prefix) => replaceRoute(link({ pick: prefix }))}
               onPoint={setPointed}
               onZoom={(prefix) => go({ prefix, pick: undefined })}
