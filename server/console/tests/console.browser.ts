@@ -278,7 +278,11 @@ describe("the console", () => {
 
   test("ok_a_team_creates_a_region_with_a_name_of_its_own", async () => {
     const { page, context } = await open(browser);
-    await signIn(page, guarded, guarded.token("team-e", "edit:region:default/team-e-*"));
+    await signIn(
+      page,
+      guarded,
+      guarded.token("team-e", "read:region:default/team-e-*", "edit:region:default/team-e-*"),
+    );
     await page.goto(at(guarded, "map/default"));
     await page.getByRole("button", { name: "Ask for a region" }).waitFor();
     await page.getByRole("button", { name: "Create a region", exact: true }).click();
