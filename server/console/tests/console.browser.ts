@@ -158,6 +158,7 @@ describe("the console", () => {
     await tabTo(/^Split$/);
     await press("Enter");
     await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.waitForFunction(() => document.activeElement?.textContent === "Split");
     expect(daemon.kent("region", "show", "orders-eu")).toContain("orders-eu");
     await context.close();
   });

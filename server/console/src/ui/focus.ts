@@ -9,7 +9,7 @@ let watch: MutationObserver | undefined;
  * the effect of the dialog, the heading of the page gets the focus: otherwise it would be lost. */
 export function returnFocus(opener: Element | null): void {
   const settle = () => {
-    if (!isLost() || document.querySelector("dialog[open]")) return;
+    if (watch !== changes || !isLost() || document.querySelector("dialog[open]")) return;
     if (canFocus(opener)) opener.focus({ preventScroll: true });
     if (isLost()) focusHeading();
   };
